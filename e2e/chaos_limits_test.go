@@ -25,8 +25,8 @@ import (
 //
 //   - the registry has exactly one version or, if there is no winner, none, and the conclusion says why;
 //   - every trial is done, or not trained with the reason that was decided;
-//   - what was decided follows from what it has seen, by the rule as it is written here, by package search, and by `launcher why`; and it has seen
-//     what the store had then;
+//   - what was decided follows from what it has seen, by the rule as it is written here, by package search, and by
+//     `launcher why`; and it has seen what the store had then;
 //   - no trial was trained by a claim that was made after the decision had been written, by the store's clock.
 //
 // Only a limit of time that strikes breaks the second.

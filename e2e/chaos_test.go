@@ -26,10 +26,11 @@ import (
 //
 //   - the sweep has a winner, and the registry exactly one version of it;
 //   - it is the trial that wins undisturbed, and its model and calibrator have the same bytes;
-//   - every trial is done or, with COPPICE_CHAOS_STOP, stopped as it was decided: none that was promoted is lost. Only where the order of arrival
-//     counts, with asha and hyperband, another trial may win;
-//   - with COPPICE_CHAOS_METHOD, which finds configurations while the sweep runs, another trial may win too, but no two trials have the same one, each
-//     was trained with what was decided, and every decision comes out again of what it has seen;
+//   - every trial is done or, with COPPICE_CHAOS_STOP, stopped as it was decided: none that was promoted is lost.
+//     Only where the order of arrival counts, with asha and hyperband, another trial may win;
+//   - with COPPICE_CHAOS_METHOD, which finds configurations while the sweep runs, another trial may win too, but no
+//     two trials have the same one, each was trained with what was decided, and every decision comes out again of
+//     what it has seen;
 //   - with COPPICE_CHAOS_LIMITS: see chaos_limits_test.go;
 //   - nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
 //     none of a sweep's, no machine.

@@ -23,8 +23,9 @@ import (
 
 // What is run to see it; $1 is the launcher.
 const (
-	launches  = `"$1" sweep sweep.yaml --json`
-	jobEnds   = `"$1" sweep sweep.yaml --id one --no-wait; until "$1" status one --json >status.json && grep -q '"finished": true' status.json; do sleep 0.02; done; cat status.json; grep -q '"SUCCEEDED"' status.json`
+	launches = `"$1" sweep sweep.yaml --json`
+	jobEnds  = `"$1" sweep sweep.yaml --id one --no-wait; until "$1" status one --json >status.json && grep -q ` +
+		`'"finished": true' status.json; do sleep 0.02; done; cat status.json; grep -q '"SUCCEEDED"' status.json`
 	concludes = `"$(dirname "$1")/aggregator" reconcile`
 	promotes  = `"$1" registry promote ctr@1`
 	stages    = `"$1" stage bucket.yaml --json`

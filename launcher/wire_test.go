@@ -55,7 +55,8 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	if job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_SCRATCH"] != job.MountPath ||
 		slices.Contains(job.Args, "train") {
-		t.Errorf(`got %+v; want job.Env["COPPICE_SWEEP"] = "nightly-20261120", job.Env["COPPICE_SCRATCH"] = job.MountPath, not slices.Contains(job.Args, "train")`, job.Env)
+		t.Errorf(`got %+v; want job.Env["COPPICE_SWEEP"] = "nightly-20261120", job.Env["COPPICE_SCRATCH"] = `+
+			`job.MountPath, not slices.Contains(job.Args, "train")`, job.Env)
 	}
 	if job.Labels[batch.PlanLabel] != plan().Fingerprint()[:32] ||
 		!slices.Contains(job.RetryExitCodes, sweep.ExitTransient) {

@@ -36,8 +36,8 @@ func predictCommand(out io.Writer) *cobra.Command {
 	o := predictOptions{scorer: "coppice", threads: 1}
 	cmd := &cobra.Command{
 		Use: "predict --model model.txt --values FILE", Short: "Time raw scores of rows in memory", Args: cobra.NoArgs,
-		Long: `FILE holds float64 values, row by row, little endian, without a header; NaN is a missing one. The time is that of
-scoring all rows that are already in memory.`,
+		Long: `FILE holds float64 values, row by row, little endian, without a header; NaN is a missing one.
+The time is that of scoring all rows that are already in memory.`,
 		Example: "  gauge predict --model model.txt --values valid.f64 --scorer leaves --scores scores.f64",
 		RunE: func(*cobra.Command, []string) error {
 			p, err := o.run()

@@ -38,8 +38,9 @@ func regretStoppingCommand(out io.Writer) *cobra.Command {
 		Use:   "regret-stopping",
 		Short: "Search the surrogate's tasks with trials that pause at rungs; one JSON object for each method and task",
 		Args:  cobra.NoArgs,
-		Long: `Simulates whole sweeps by the rules that tasks follow, with a number of trees that is the same for every trial. A tree takes every worker the
-same time. A search finds the best of the trials that were trained to their end; what it cost are the trees of all trials, as whole trainings.`,
+		Long: `Simulates whole sweeps by the rules that tasks follow, with a number of trees that is the same
+for every trial. A tree takes every worker the same time. A search finds the best of the trials that were
+trained to their end; what it cost are the trees of all trials, as whole trainings.`,
 		Example: "  gauge regret-stopping --data ../shared/data/surrogate --python build/venv-peers/bin/python " +
 			"--methods auto,random --rule asha",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },

@@ -42,9 +42,10 @@ func tableCommand(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "table --dir DIR", Short: "Make a table of numbers with a binary label as Parquet files",
 		Args: cobra.NoArgs,
-		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on seed, number and rows only, and one
-that is there already is kept, so that a larger table continues a smaller one. Values lie on a coarse grid: dictionaries keep
-130,000,000 rows of 40 columns below 10 GB. Memory does not grow with rows.`,
+		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on seed,
+number and rows only, and one that is there already is kept, so that a larger table continues a smaller one.
+Values lie on a coarse grid: dictionaries keep 130,000,000 rows of 40 columns below 10 GB. Memory does not
+grow with rows.`,
 		Example: "  gauge table --rows 130000000 --dir build/bench/scale/table",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()

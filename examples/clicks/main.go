@@ -225,7 +225,8 @@ func (n *network) row(b *table.Batch, r int, day float64) {
 	}
 	z := -3.6 + 0.5*n.users[user] + n.ads[ad] + n.publishers[site] + 1.1*match +
 		1.2*(viewability-0.6) - 0.15*float64(position)
-	z += 0.35*math.Sin(float64(hour-19)*math.Pi/12) - 0.3*math.Log(load/200) - 0.06*float64(depth)*math.Exp(-float64(views)/80) + 0.2*math.Log1p(floor)
+	z += 0.35*math.Sin(float64(hour-19)*math.Pi/12) - 0.3*math.Log(load/200) -
+		0.06*float64(depth)*math.Exp(-float64(views)/80) + 0.2*math.Log1p(floor)
 	if devices[device] == "android" && formats[format] == "interstitial" {
 		z += 0.8
 	}

@@ -84,9 +84,10 @@ func Environment(service string, err error) error {
 
 // The libraries report these only as text.
 var (
-	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token: metadata: GCE metadata .* not defined|invalid_grant|invalid_rapt|reauth related error`)
-	tokenPattern       = regexp.MustCompile(`cannot fetch token: (?:compute: Received )?(\d{3})\b`)
-	refusedPattern     = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
+	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token: metadata: GCE ` +
+		`metadata .* not defined|invalid_grant|invalid_rapt|reauth related error`)
+	tokenPattern   = regexp.MustCompile(`cannot fetch token: (?:compute: Received )?(\d{3})\b`)
+	refusedPattern = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
 )
 
 // credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server

@@ -31,11 +31,13 @@ func TestIgnoreColumnIsCanonical(t *testing.T) {
 		}
 	}
 	for in, says := range map[any]string{
-		"age":                               `"age" is not a column number; numbers count from 0, names come after name:`,
-		"-1":                                `"-1" is not a column number`,
-		"1;2":                               `"1;2" is not a column number`,
-		"99999999999":                       "is not a column number",
-		-1:                                  `expected columns such as "0,3" or "name:age,price": -1 is outside [0, 2.147483647e+09]`,
+		"age": `"age" is not a column number; numbers count from 0, names come after ` +
+			`name:`,
+		"-1":          `"-1" is not a column number`,
+		"1;2":         `"1;2" is not a column number`,
+		"99999999999": "is not a column number",
+		-1: `expected columns such as "0,3" or "name:age,price": -1 is outside [0, ` +
+			`2.147483647e+09]`,
 		1.5:                                 "expected a whole number, found 1.5",
 		true:                                "expected a number, found true",
 		"name:a\nb":                         "has marks that cannot be written here",
@@ -134,7 +136,8 @@ func TestPatterns(t *testing.T) {
 		"name:zone*":        `ignore_column: no column matches "zone*"`,
 		"name:user*,user-*": `ignore_column: no column matches "user-*"`,
 		"name:*":            "ignore_column: all 10 columns are ignored; leave at least one",
-		"name:s[i":          `ignore_column: the pattern "s[i" cannot be read; a bracket is open, or nothing follows the last backslash`,
+		"name:s[i": `ignore_column: the pattern "s[i" cannot be read; a bracket is open, or nothing ` +
+			`follows the last backslash`,
 	} {
 		_, err := Params{IgnoreColumn: in}.ForColumns(columns)
 		var pe *ParamError

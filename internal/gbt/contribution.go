@@ -94,8 +94,8 @@ func (t *Tree) rowsBelow(child int) float64 {
 	return float64(t.InternalCount[child])
 }
 
-// step is a feature on the path to a node: the share of rows that get through if the feature is unknown (zero), whether this
-// row does if it is known (one), and the weight of all sets of known features of one size.
+// step is a feature on the path to a node: the share of rows that get through if the feature is unknown (zero), whether
+// this row does if it is known (one), and the weight of all sets of known features of one size.
 type step struct {
 	feature           int
 	zero, one, weight float64

@@ -5,16 +5,16 @@ import "unsafe"
 // The kernel is where most of the training time goes: for every row of a leaf, add the row's word to one bin of every
 // feature. Three things make it fast, each measured in BenchmarkKernel:
 //
-//   - A row's bins are read eight at a time, and a feature's bins lie at a fixed distance (stride) from the next one's, so
-//     an update is a shift, a mask and one addition to memory. The stride is not a power of two: with 2,048 bytes all
-//     features' first bins would fall on the same two sets of the first-level cache.
-//   - Rows of a small leaf are far apart, and an update waits for its row from main memory. The processor cannot look
-//     ahead far enough by itself, because the additions of three rows fill its store buffer. The assembly asks for rows 32
-//     ahead (kernel_amd64.s), which costs next to nothing. Go has no way to ask; there, each group of kernelRows rows is
-//     touched first, in a loop with nothing but loads that wait for memory side by side.
-//   - No bounds checks: Data.check has made sure that the table has rows x width bytes; a bin is a byte and stride > 255.
-//     Addresses are made of a start and an offset, never by moving a pointer on: behind the last element it would point at
-//     nothing, and the garbage collector ends a process in which it finds such a pointer.
+//   - A row's bins are read eight at a time, and a feature's bins lie at a fixed distance (stride) from the next
+//     one's, so an update is a shift, a mask and one addition to memory. The stride is not a power of two: with
+//     2,048 bytes all features' first bins would fall on the same two sets of the first-level cache.
+//   - Rows of a small leaf are far apart, and an update waits for its row from main memory. The processor cannot
+//     look ahead far enough by itself, because the additions of three rows fill its store buffer. The assembly asks
+//     for rows 32 ahead (kernel_amd64.s), which costs next to nothing. Go has no way to ask; there, each group of
+//     kernelRows rows is touched first, in a loop with nothing but loads that wait for memory side by side.
+//   - No bounds checks: Data.check has made sure that the table has rows x width bytes; a bin is a byte and stride
+//     > 255. Addresses are made of a start and an offset, never by moving a pointer on: behind the last element it
+//     would point at nothing, and the garbage collector ends a process in which it finds such a pointer.
 const (
 	kernelRows  = 64
 	kernelWidth = 8

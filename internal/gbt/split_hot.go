@@ -86,8 +86,8 @@ func (s *splitScorer) bestClipped(below []sums, extra sums, t *splitTarget, goal
 	return gain, at
 }
 
-// bestLimited is bestThreshold for children with limited values; see sides. bestClipped gives the same bits, but takes so
-// much longer that a training with path_smooth takes 1.8 times as long.
+// bestLimited is bestThreshold for children with limited values; see sides. bestClipped gives the same bits, but takes
+// so much longer that a training with path_smooth takes 1.8 times as long.
 func (s *splitScorer) bestLimited(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction

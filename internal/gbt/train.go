@@ -269,8 +269,8 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the raw scores, evaluates it and decides whether to continue. If no split is found among
-// its features and rows, the next round may still find one in others.
+// step grows one tree, adds it to the raw scores, evaluates it and decides whether to continue. If no split is found
+// among its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	tree := b.treesBefore() + b.Round

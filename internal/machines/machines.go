@@ -79,7 +79,8 @@ func Find(name string) (Type, error) {
 	}
 
 	if len(sizes) == 0 {
-		return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue%s", name, strictyaml.Suggest(m[1], kinds))
+		return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue%s", name,
+			strictyaml.Suggest(m[1], kinds))
 	}
 	slices.SortFunc(sizes, bySize)
 	return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue; %s has the sizes %s", name,
@@ -104,13 +105,15 @@ func (t Type) CheckDisks(n int) error {
 	case slices.Contains(t.Disks, n):
 		return nil
 	case t.BuiltIn:
-		return problem.New(problem.Input, "%s comes with %d local SSDs, not %d; leave the number out", t.Name, t.Disks[0],
+		return problem.New(problem.Input, "%s comes with %d local SSDs, not %d; leave the number out", t.Name,
+			t.Disks[0],
 			n)
 	}
 	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)
 }
 
-// FewestDisks is the smallest valid number of local SSDs that hold that many bytes; it is an error of kind Input if there is none.
+// FewestDisks is the smallest valid number of local SSDs that hold that many bytes; it is an error of kind Input if
+// there is none.
 func (t Type) FewestDisks(bytes int64) (int, error) {
 	for _, n := range t.Disks {
 		if int64(n)*DiskBytes >= bytes {

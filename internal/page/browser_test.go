@@ -66,12 +66,15 @@ func TestBrowserFile(t *testing.T) {
 	shot(p, "01-top")
 
 	// Every plot has marks; nothing says NaN.
-	empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot path:not(.g)').length < 2).map(f => f.id).join()`)
+	empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot ` +
+		`path:not(.g)').length < 2).map(f => f.id).join()`)
 	want(t, "plots without marks", empty, "")
 	want(t, "attributes with NaN",
-		p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /NaN|undefined|Infinity/.test(a.value))).length`), 0.0)
+		p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => `+
+			`/NaN|undefined|Infinity/.test(a.value))).length`), 0.0)
 	want(t, "plots without a text alternative",
-		p.Number(`[...document.querySelectorAll('svg.plot')].filter(s => !document.getElementById(s.getAttribute('aria-describedby'))?.textContent.trim()).length`), 0.0)
+		p.Number(`[...document.querySelectorAll('svg.plot')].filter(s => `+
+			`!document.getElementById(s.getAttribute('aria-describedby'))?.textContent.trim()).length`), 0.0)
 
 	// Times are the reader's.
 	if text := p.Text("document.querySelector('time').textContent"); !strings.HasPrefix(text, "2026-11-2") {
@@ -293,7 +296,8 @@ func TestBrowserPages(t *testing.T) {
 		p.Go("about:blank")
 		p.Go(url)
 		light := p.Text("getComputedStyle(document.body).backgroundColor")
-		empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot path:not(.g)').length < 1).map(f => f.id).join()`)
+		empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot ` +
+			`path:not(.g)').length < 1).map(f => f.id).join()`)
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)
@@ -360,7 +364,8 @@ func TestBrowserSpeed(t *testing.T) {
 		{"parallel", "a filter", `document.querySelector('[data-state="complete"]').click()`},
 		{"curves", "a filter", `document.querySelector('[data-state="complete"]').click()`},
 		{"parallel", "a step of the brush",
-			`document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i % 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
+			`document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i ` +
+				`% 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
 		{"board", "sorting", `document.querySelector('[data-sort=seconds]').click()`},
 		{"board", "picking out", `document.querySelectorAll('#board tbody tr')[i].click()`},
 	} {
@@ -370,7 +375,8 @@ func TestBrowserSpeed(t *testing.T) {
 		for i := range times {
 			p.Until(settled)
 			before := p.Busy()
-			p.Eval(fmt.Sprintf(`(async () => { const i = %d; %s; await new Promise(r => requestAnimationFrame(() => setTimeout(r))); })()`, i, tc.do), nil)
+			p.Eval(fmt.Sprintf(`(async () => { const i = %d; %s; await new Promise(r => requestAnimationFrame(() => `+
+				`setTimeout(r))); })()`, i, tc.do), nil)
 			all = append(all, p.Busy()-before)
 		}
 		slices.Sort(all)

@@ -40,7 +40,8 @@ func TestPictures(t *testing.T) {
 	}{
 		{"sweep", sample(50), 1200, 760, false, "", ""},
 		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h",
-			`document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board tbody tr:not(.off)')[2].click()`},
+			`document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board ` +
+				`tbody tr:not(.off)')[2].click()`},
 		{"sweep-brush", sample(50), 1000, 620, false, "parallel",
 			`location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
 		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},

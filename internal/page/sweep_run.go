@@ -30,7 +30,7 @@ var endings = []struct{ end, class, label string }{
 }
 
 // gantt draws which task worked on which trial when.
-func (p *sweepPage) gantt() *plot.Chart {
+func (p *sweepPage) gantt() *plot.Chart { //nolint:funlen // one picture, from its rows to its legend
 	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100},
 		X: plot.Axis{Label: "time since start", Unit: plot.Seconds}}
 	attempts := slices.Clone(p.Attempts)

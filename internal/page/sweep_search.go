@@ -249,8 +249,8 @@ func nums(values []float64) []num {
 }
 
 // byPedAnova says what an importance is.
-const byPedAnova = "Importance is how differently the best trials are distributed along a parameter (PED-ANOVA), less " +
-	"what chance gives."
+const byPedAnova = "Importance is how differently the best trials are distributed along a parameter " +
+	"(PED-ANOVA), less what chance gives."
 
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {

@@ -80,7 +80,7 @@ func Of(err error) Kind {
 	kind := Other
 	each(err, func(e error) {
 		k := Other
-		if own, ok := e.(interface{ Kind() Kind }); ok { //nolint:errorlint // each looks at one error of the tree at a time
+		if own, ok := e.(interface{ Kind() Kind }); ok { //nolint:errorlint // one error of the tree at a time
 			k = own.Kind()
 		}
 		if k != Other && (kind == Other || k < kind) {
@@ -97,7 +97,7 @@ func Of(err error) Kind {
 func Is(err error, kind Kind) bool {
 	found := false
 	each(err, func(e error) {
-		own, ok := e.(interface{ Kind() Kind }) //nolint:errorlint // each looks at one error of the tree at a time
+		own, ok := e.(interface{ Kind() Kind })
 		found = found || ok && own.Kind() == kind
 	})
 	return found || kind == NotFound && errors.Is(err, fs.ErrNotExist)

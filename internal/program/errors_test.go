@@ -12,8 +12,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestKindsHaveExitCodes pins exit codes, which are an interface: of each kind of error by itself, wrapped, and joined to an
-// error without a kind. What kind an error has is for the tests of the package that makes it.
+// TestKindsHaveExitCodes pins exit codes, which are an interface: of each kind of error by itself, wrapped, and joined
+// to an error without a kind. What kind an error has is for the tests of the package that makes it.
 func TestKindsHaveExitCodes(t *testing.T) {
 	cause := errors.New("the cause")
 	for kind, want := range map[problem.Kind]int{

@@ -194,8 +194,8 @@ const (
 	Ends               // it ends there
 )
 
-// View is the state of the trials according to names and generations of the sweep's objects. Each entry was true at some
-// moment between Began and Ended, not all at the same one.
+// View is the state of the trials according to names and generations of the sweep's objects. Each entry was true at
+// some moment between Began and Ended, not all at the same one.
 type View struct {
 	Began, Ended time.Time
 	Trials       []Trial

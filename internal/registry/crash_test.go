@@ -290,10 +290,12 @@ func TestMovesWithoutCopies(t *testing.T) {
 	}
 	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
 		errRefused) {
-		t.Fatalf(`refusing.Promote("ctr", 2, registry.Expect{Version: 1}, act(2, "two")): got %v; want err wrapping errRefused`, err)
+		t.Fatalf(`refusing.Promote("ctr", 2, registry.Expect{Version: 1}, act(2, "two")): got %v; want err wrapping `+
+			`errRefused`, err)
 	}
 	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {
-		t.Errorf(`describe(history(t, r, "ctr")): got %q; want len(got) = 3, got[2] = "promoted champion 1: 0 to 1 by ada: one"`, got)
+		t.Errorf(`describe(history(t, r, "ctr")): got %q; want len(got) = 3, got[2] = "promoted champion 1: 0 to 1 `+
+			`by ada: one"`, got)
 	}
 }
 

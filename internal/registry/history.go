@@ -108,7 +108,8 @@ func gaps(model string, events []recordedEvent) error {
 		}
 		if before+1 != e.Sequence {
 			first := eventObject(model, e.Alias, before+1)
-			errs = append(errs, Damaged(first, fmt.Errorf("%d events from this one on are missing", e.Sequence-before-1)))
+			missing := fmt.Errorf("%d events from this one on are missing", e.Sequence-before-1)
+			errs = append(errs, Damaged(first, missing))
 		}
 	}
 	return errors.Join(errs...)

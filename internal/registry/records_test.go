@@ -93,11 +93,13 @@ func TestObjectNames(t *testing.T) {
 	} {
 		number, rest, ok := parseVersionObject("ctr", object)
 		if ok != want.ok || ok && (number != want.number || rest != want.rest) {
-			t.Errorf(`parseVersionObject("ctr", object): got %s: %d, %q, %v; want ok = want.ok, not (ok and (number != want.number || rest != want.rest))`, object, number, rest, ok)
+			t.Errorf(`parseVersionObject("ctr", object): got %s: %d, %q, %v; want ok = want.ok, not (ok and (number `+
+				`!= want.number || rest != want.rest))`, object, number, rest, ok)
 		}
 	}
 	if alias, sequence, ok := parseEventObject("ctr", eventObject("ctr", "champion", 123456789)); !ok ||
 		alias != "champion" || sequence != 123456789 {
-		t.Errorf(`parseEventObject("ctr", eventObject("ctr", "champion", 123456789)): got %q, %d, %v; want ok, alias = "champion", sequence = 123456789`, alias, sequence, ok)
+		t.Errorf(`parseEventObject("ctr", eventObject("ctr", "champion", 123456789)): got %q, %d, %v; want ok, `+
+			`alias = "champion", sequence = 123456789`, alias, sequence, ok)
 	}
 }

@@ -65,7 +65,8 @@ func TestRegisterAndRead(t *testing.T) {
 		}
 		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 ||
 			v.Files[0].Name != "calibrator.json" {
-			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, v.Files[0].Name = "calibrator.json"`, v)
+			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, `+
+				`v.Files[0].Name = "calibrator.json"`, v)
 		}
 		for name, want := range files(key) {
 			if got, err := r.ReadFile(t.Context(), v, name); err != nil || string(got) != string(want) {
@@ -84,7 +85,8 @@ func TestRegisterAndRead(t *testing.T) {
 	before := snapshot(t, s)
 	again, err := r.Register(t.Context(), "ctr", "sweep-b", files("sweep-b"), info(9))
 	if err != nil || again.Number != 2 || !again.Info.At.Equal(day(1)) {
-		t.Errorf(`r.Register("ctr", "sweep-b", files("sweep-b"), info(9)): got %+v, %v; want no error, again.Number = 2, again.Info.At.Equal(day(1))`, again, err)
+		t.Errorf(`r.Register("ctr", "sweep-b", files("sweep-b"), info(9)): got %+v, %v; want no error, again.Number `+
+			`= 2, again.Info.At.Equal(day(1))`, again, err)
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
 		t.Error("registering again changed something")
@@ -216,7 +218,8 @@ func TestAliases(t *testing.T) {
 		a, err := r.Alias(ctx, "ctr", "champion")
 		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 &&
 			!slices.Equal(a.Past, step.past) {
-			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) = len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
+			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) `+
+				`= len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
 		}
 	}
 	if v, err := r.Get(ctx, "ctr", ""); err != nil || v.Number != 1 {
@@ -227,7 +230,8 @@ func TestAliases(t *testing.T) {
 	}
 	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" ||
 		all[1].Version != 1 {
-		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", all[1].Version = 1`, all, err)
+		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", `+
+			`all[1].Version = 1`, all, err)
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
@@ -299,7 +303,8 @@ func TestPastIsBounded(t *testing.T) {
 	}
 	a, err := r.Alias(t.Context(), "ctr", "champion")
 	if err != nil || len(a.Past) != 100 || a.Past[99] != 1 || a.Version != 2 || a.Last.Sequence != 130 {
-		t.Errorf(`r.Alias("ctr", "champion"): got %+v, %v; want no error, len(a.Past) = 100, a.Past[99] = 1, a.Version = 2, a.Last.Sequence = 130`, a, err)
+		t.Errorf(`r.Alias("ctr", "champion"): got %+v, %v; want no error, len(a.Past) = 100, a.Past[99] = 1, `+
+			`a.Version = 2, a.Last.Sequence = 130`, a, err)
 	}
 	if n := len(history(t, r, "ctr")); n != 132 {
 		t.Errorf("%d events", n)

@@ -148,7 +148,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 
 		write()
 		put(t, c.store, c.levels.Object, flipped(7))
-		if _, err := c.open(t); !problem.Is(err, problem.Damaged) || !problem.Is(err, problem.Damaged) {
+		if _, err := c.open(t); !problem.Is(err, problem.Damaged) {
 			t.Errorf("%s, with a registry that is damaged, too: %v", name, err)
 		}
 		put(t, c.store, c.levels.Object, c.good)

@@ -79,7 +79,6 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 			bad[place] ^= 1
 			put(t, store, f.Object, bad)
 			if _, err := scorer.Open(t.Context(), r, v); !problem.Is(err, problem.Damaged) ||
-				!problem.Is(err, problem.Damaged) ||
 				!strings.Contains(err.Error(), f.Object) {
 				t.Errorf("%s, byte %d: %v", f.Name, place, err)
 			}

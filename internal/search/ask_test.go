@@ -340,7 +340,8 @@ func TestAskRefuses(t *testing.T) {
 		`search: random a: when: a condition is an expression such as`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: 3.0}}
 		}),
-		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or were known, and 0 are known`: with(func(r *search.Ask) {
+		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or ` +
+			`were known, and 0 are known`: with(func(r *search.Ask) {
 			r.Search.Constraints = []string{"x > 2"}
 		}),
 	} {
@@ -491,7 +492,8 @@ func TestSpellingsAreOneValue(t *testing.T) {
 			q.Known = append(q.Known, scored(i, sweep.Params{"x": v}, 1))
 		}
 		got, err := search.Next(q)
-		if len(got) != 1 || got[0].Params["x"] != c.left || err == nil || !strings.Contains(err.Error(), "search.random has 2 configurations") {
+		if len(got) != 1 || got[0].Params["x"] != c.left || err == nil ||
+			!strings.Contains(err.Error(), "search.random has 2 configurations") {
 			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 "+
 				"configurations", c.name, c.choice, c.known, got, err, c.left)
 		}

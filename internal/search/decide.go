@@ -110,7 +110,8 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	}
 	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
 		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
-		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another build, "+
+		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another "+
+			"build, "+
 			"or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
 			describe(d.Own), describe(s.Params), s.Source, s.Reason)
 	}
@@ -204,7 +205,8 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, err
 			continue
 		}
 		if r.Status == sweep.StatusDone && sweep.Finite(r.Score) && a.fits(own) {
-			out = append(out, sweep.Seen{Trial: r.Trial, Status: r.Status, Score: &r.Score, Params: own, Values: values})
+			out = append(out, sweep.Seen{Trial: r.Trial, Status: r.Status, Score: &r.Score, Params: own,
+				Values: values})
 		}
 	}
 

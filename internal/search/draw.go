@@ -33,7 +33,8 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	switch {
 	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && sweep.Finite(d.Uniform[1]-d.Uniform[0]):
 		return uniform(name, d.Uniform[0], d.Uniform[1]), nil
-	case len(d.LogUniform) == 2 && 0 < d.LogUniform[0] && d.LogUniform[0] < d.LogUniform[1] && sweep.Finite(d.LogUniform[1]):
+	case len(d.LogUniform) == 2 && 0 < d.LogUniform[0] && d.LogUniform[0] < d.LogUniform[1] &&
+		sweep.Finite(d.LogUniform[1]):
 		return logUniform(name, d.LogUniform[0], d.LogUniform[1]), nil
 	case len(d.Int) == 2 && d.Int[0] <= d.Int[1] && -maxWhole <= d.Int[0] && d.Int[1] <= maxWhole:
 		low, size := d.Int[0], uint64(d.Int[1]-d.Int[0])+1

@@ -81,35 +81,51 @@ func TestConstraintErrors(t *testing.T) {
 	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are " +
 		"used here"
 	for text, want := range map[string]string{
-		"num_leafs <= 3":             `"num_leafs <= 3": column 1: unknown name "num_leafs" (did you mean "num_leaves"?)`,
-		"1 < num_leaves + numleave":  `"1 < num_leaves + numleave": column 18: unknown name "numleave" (did you mean "num_leaves"?)`,
-		"list == 3":                  `"list == 3": column 1: unknown name "list" (known: boosting, deterministic, lambda_l2, learning_rate, max_depth, min_data_in_leaf, num_leaves)`,
-		"num_leaves":                 `"num_leaves": expected bool, but got float64`,
-		"num_leaves < \"x\"":         `"num_leaves < \"x\"": column 12: invalid operation: < (mismatched types float64 and string)`,
-		"boosting && true":           `"boosting && true": column 10: invalid operation: && (mismatched types string and bool)`,
-		"num_leaves <":               `"num_leaves <": column 12: unexpected token EOF`,
-		"":                           `"": column 1: unexpected token EOF`,
-		"sin(1) < 2":                 `"sin(1) < 2": column 1: unknown function "sin" (did you mean "min"?)`,
-		"len(boosting) < 2":          `"len(boosting) < 2": column 1: unknown function "len" (known: abs, ceil, exp, floor, log, max, min, sqrt)`,
-		"log(1, 2) < 2":              `"log(1, 2) < 2": column 1: log with 2 arguments; it takes one`,
-		"max() < 2":                  `"max() < 2": column 1: max with 0 arguments; it takes one or more`,
-		"num_leaves % 2 == 0":        `"num_leaves % 2 == 0": column 12: operator % is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
-		"boosting matches \"a*\"":    `"boosting matches \"a*\"": column 10: operator matches is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
-		"1..1000000000 == [1]":       `"1..1000000000 == [1]": column 2: operator .. is not used here; use one of + - * / ^ ** == != < <= > >= && and || or in`,
-		"all([1], # > 0)":            `"all([1], # > 0)": column 1: unknown function "all" (known: abs, ceil, exp, floor, log, max, min, sqrt)`,
-		"let x = 1; x < 2":           `"let x = 1; x < 2": column 5: ` + only,
-		"boosting.x == 1":            `"boosting.x == 1": column 10: ` + only,
-		"boosting?.x == 1":           `"boosting?.x == 1": column 11: ` + only,
-		"boosting[0:1] == \"g\"":     `"boosting[0:1] == \"g\"": column 9: ` + only,
-		"{a: 1} == 1":                `"{a: 1} == 1": column 1: ` + only,
-		"nil == 1":                   `"nil == 1": column 1: ` + only,
-		"boosting.x() == 1":          `"boosting.x() == 1": column 10: only functions can be called: min, max, abs, log, exp, sqrt, floor, ceil`,
-		"num_leaves < 1/0":           `"num_leaves < 1/0": column 15: this is +Inf, no number that anything can be compared with`,
-		"num_leaves < 0/0":           `"num_leaves < 0/0": column 15: this is NaN, no number that anything can be compared with`,
-		"num_leaves < log(0)":        `"num_leaves < log(0)": column 14: this is -Inf, no number that anything can be compared with`,
-		"num_leaves < -sqrt(-1)":     `"num_leaves < -sqrt(-1)": column 15: this is NaN, no number that anything can be compared with`,
-		"num_leaves in [1, 9 ^ 999]": `"num_leaves in [1, 9 ^ 999]": column 21: this is +Inf, no number that anything can be compared with`,
-		"true; true":                 `"true; true": column 1: ` + only,
+		"num_leafs <= 3": `"num_leafs <= 3": column 1: unknown name "num_leafs" (did you mean ` +
+			`"num_leaves"?)`,
+		"1 < num_leaves + numleave": `"1 < num_leaves + numleave": column 18: unknown name "numleave" (did you ` +
+			`mean "num_leaves"?)`,
+		"list == 3": `"list == 3": column 1: unknown name "list" (known: boosting, deterministic, ` +
+			`lambda_l2, learning_rate, max_depth, min_data_in_leaf, num_leaves)`,
+		"num_leaves": `"num_leaves": expected bool, but got float64`,
+		"num_leaves < \"x\"": `"num_leaves < \"x\"": column 12: invalid operation: < (mismatched types ` +
+			`float64 and string)`,
+		"boosting && true": `"boosting && true": column 10: invalid operation: && (mismatched types ` +
+			`string and bool)`,
+		"num_leaves <": `"num_leaves <": column 12: unexpected token EOF`,
+		"":             `"": column 1: unexpected token EOF`,
+		"sin(1) < 2":   `"sin(1) < 2": column 1: unknown function "sin" (did you mean "min"?)`,
+		"len(boosting) < 2": `"len(boosting) < 2": column 1: unknown function "len" (known: abs, ceil, ` +
+			`exp, floor, log, max, min, sqrt)`,
+		"log(1, 2) < 2": `"log(1, 2) < 2": column 1: log with 2 arguments; it takes one`,
+		"max() < 2":     `"max() < 2": column 1: max with 0 arguments; it takes one or more`,
+		"num_leaves % 2 == 0": `"num_leaves % 2 == 0": column 12: operator % is not used here; use one of + ` +
+			`- * / ^ ** == != < <= > >= && and || or in`,
+		"boosting matches \"a*\"": `"boosting matches \"a*\"": column 10: operator matches is not used here; use ` +
+			`one of + - * / ^ ** == != < <= > >= && and || or in`,
+		"1..1000000000 == [1]": `"1..1000000000 == [1]": column 2: operator .. is not used here; use one of + ` +
+			`- * / ^ ** == != < <= > >= && and || or in`,
+		"all([1], # > 0)": `"all([1], # > 0)": column 1: unknown function "all" (known: abs, ceil, exp, ` +
+			`floor, log, max, min, sqrt)`,
+		"let x = 1; x < 2":       `"let x = 1; x < 2": column 5: ` + only,
+		"boosting.x == 1":        `"boosting.x == 1": column 10: ` + only,
+		"boosting?.x == 1":       `"boosting?.x == 1": column 11: ` + only,
+		"boosting[0:1] == \"g\"": `"boosting[0:1] == \"g\"": column 9: ` + only,
+		"{a: 1} == 1":            `"{a: 1} == 1": column 1: ` + only,
+		"nil == 1":               `"nil == 1": column 1: ` + only,
+		"boosting.x() == 1": `"boosting.x() == 1": column 10: only functions can be called: min, max, abs, ` +
+			`log, exp, sqrt, floor, ceil`,
+		"num_leaves < 1/0": `"num_leaves < 1/0": column 15: this is +Inf, no number that anything can be ` +
+			`compared with`,
+		"num_leaves < 0/0": `"num_leaves < 0/0": column 15: this is NaN, no number that anything can be ` +
+			`compared with`,
+		"num_leaves < log(0)": `"num_leaves < log(0)": column 14: this is -Inf, no number that anything can ` +
+			`be compared with`,
+		"num_leaves < -sqrt(-1)": `"num_leaves < -sqrt(-1)": column 15: this is NaN, no number that anything ` +
+			`can be compared with`,
+		"num_leaves in [1, 9 ^ 999]": `"num_leaves in [1, 9 ^ 999]": column 21: this is +Inf, no number that ` +
+			`anything can be compared with`,
+		"true; true": `"true; true": column 1: ` + only,
 	} {
 		_, err := search.CompileConstraint(text, example())
 		if !problem.Is(err, problem.Input) || err.Error() != want {
@@ -119,12 +135,14 @@ func TestConstraintErrors(t *testing.T) {
 	long := strings.Repeat(" ", 995) + "1 == 1"
 	if _, err := search.CompileConstraint(long, example()); err == nil ||
 		!strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
-		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 bytes, more than the 1000 that an expression may have"`, err)
+		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 `+
+			`bytes, more than the 1000 that an expression may have"`, err)
 	}
 	many := "1" + strings.Repeat("+1", 300) + " == 1"
 	if _, err := search.CompileConstraint(many, example()); err == nil ||
 		!strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
-		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds maximum allowed nodes"`, err)
+		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds `+
+			`maximum allowed nodes"`, err)
 	}
 }
 
@@ -152,13 +170,17 @@ func TestCondition(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"log_los <= 0.3":                 `"log_los <= 0.3": column 1: unknown name "log_los" (did you mean "log_loss"?)`,
-		"precision@1% >= 0 && lift@1% <": `"precision@1% >= 0 && lift@1% <": column 22: unknown name "lift@1%" (did you mean "lift@0.5%"?)`,
-		"precision@1% >= 0 && trees":     `"precision@1% >= 0 && trees": column 19: invalid operation: && (mismatched types bool and float64)`,
-		"precision@1% >= \"ä\" + §":      `"precision@1% >= \"ä\" + §": column 23: unrecognized character: U+00A7 '§'`,
-		"precision@1% > ":                `"precision@1% > ": column 15: unexpected token EOF`,
-		"log_loss":                       `"log_loss": expected bool, but got float64`,
-		"precision@ > 1":                 `"precision@ > 1": column 1: unknown name "precision" (did you mean "precision@1%"?)`,
+		"log_los <= 0.3": `"log_los <= 0.3": column 1: unknown name "log_los" (did you mean ` +
+			`"log_loss"?)`,
+		"precision@1% >= 0 && lift@1% <": `"precision@1% >= 0 && lift@1% <": column 22: unknown name "lift@1%" (did ` +
+			`you mean "lift@0.5%"?)`,
+		"precision@1% >= 0 && trees": `"precision@1% >= 0 && trees": column 19: invalid operation: && ` +
+			`(mismatched types bool and float64)`,
+		"precision@1% >= \"ä\" + §": `"precision@1% >= \"ä\" + §": column 23: unrecognized character: U+00A7 '§'`,
+		"precision@1% > ":           `"precision@1% > ": column 15: unexpected token EOF`,
+		"log_loss":                  `"log_loss": expected bool, but got float64`,
+		"precision@ > 1": `"precision@ > 1": column 1: unknown name "precision" (did you mean ` +
+			`"precision@1%"?)`,
 	} {
 		_, err := search.CompileRequire(text, known(names))
 		if !problem.Is(err, problem.Input) || err.Error() != want {
@@ -227,7 +249,8 @@ func TestFacts(t *testing.T) {
 	}
 	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 ||
 		facts["trees_grown"] != 5 {
-		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = 99, facts["trees_grown"] = 5`, facts)
+		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = `+
+			`99, facts["trees_grown"] = 5`, facts)
 	}
 	if len(r.Metrics) != 1 {
 		t.Error("the result was changed")

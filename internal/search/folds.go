@@ -16,8 +16,8 @@ const dropLevel = 0.05
 
 // Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be
 // checked before it is trained on all rows: with the parameters that the refit trains, which are the configuration's
-// with the folds' number of trees and without early stopping, and with the reason. It is a pure function of the plan and
-// of results that never change, so the answer is the same whichever task asks. If there is none, none says why.
+// with the folds' number of trees and without early stopping, and with the reason. It is a pure function of the plan
+// and of results that never change, so the answer is the same whichever task asks. If there is none, none says why.
 func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.Rated, none string) {
 	var eligible []sweep.Rated
 	var passed string

@@ -89,8 +89,8 @@ func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	return out
 }
 
-// byGoals sorts the trials that may win by Spec.Pick, and says why the first is first: those close enough to the best in
-// the most important goal come first, by the other goals in their order, then the others by that goal.
+// byGoals sorts the trials that may win by Spec.Pick, and says why the first is first: those close enough to the best
+// in the most important goal come first, by the other goals in their order, then the others by that goal.
 func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 	goals, of := spec.Goals, make(map[int][]float64, len(eligible))
 	for _, e := range eligible {

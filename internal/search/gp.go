@@ -23,7 +23,8 @@ const (
 func (a *asker) fromGP() *Suggestion {
 	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() ||
 		len(a.history.finished)+len(a.history.earlier) < 2 {
-		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
+		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with "+
+			"%d results",
 			a.initial()))
 	}
 	if len(columnsOf(a.domain)) == 0 {

@@ -201,7 +201,8 @@ func TestPopulationOfFew(t *testing.T) {
 			"model, of trial 0", s, err)
 	}
 	if s, err = search.Decide(p, 2, seen, []sweep.Params{only}); !problem.Is(err, problem.Input) {
-		t.Errorf("trial 2, whose own parameters have been refused too, is %+v (%v); want an error of kind input", s, err)
+		t.Errorf("trial 2, whose own parameters have been refused too, is %+v (%v); want an error of kind input", s,
+			err)
 	}
 }
 

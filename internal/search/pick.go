@@ -25,8 +25,8 @@ func (s Selection) Winner() (trial int, ok bool) {
 }
 
 // Pick decides which trial wins, by the order of the plan's board or, with several objectives, by Spec.Pick. The winner
-// has to meet all requirements. metric is the name of the score, for the reasons. exclude has the trials that may not win
-// after all, and why: a caller that finds that the winner cannot be used excludes it and calls Pick again.
+// has to meet all requirements. metric is the name of the score, for the reasons. exclude has the trials that may not
+// win after all, and why: a caller that finds that the winner cannot be used excludes it and calls Pick again.
 func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exclude map[int]string) Selection {
 	var s Selection
 	var eligible []*sweep.Result

@@ -211,8 +211,9 @@ func (p *proposer) grid() error {
 	}
 
 	if listed := p.found.Fixed + p.found.Grid; listed > p.Trials {
-		return problem.New(problem.Input, "search: %d fixed and %d grid configurations are more than trials: %d; raise "+
-			"trials to at least %d or shorten the grid", p.found.Fixed, p.found.Grid, p.Trials, listed)
+		return problem.New(problem.Input,
+			"search: %d fixed and %d grid configurations are more than trials: %d; raise "+
+				"trials to at least %d or shorten the grid", p.found.Fixed, p.found.Grid, p.Trials, listed)
 	}
 	return nil
 }
@@ -232,7 +233,8 @@ func (p *proposer) random() error {
 	case found == 0, found < p.Trials && len(s.samplers) > 0 && !s.countable():
 		return p.tooFew()
 	case found < p.Trials && len(s.samplers) == 0:
-		note("there are only %d different configurations for %d trials; ranges under search.random would add more", found,
+		note("there are only %d different configurations for %d trials; ranges under search.random would add more",
+			found,
 			p.Trials)
 	case found < p.Trials:
 		note("there are only %d different configurations for %d trials: all %d of search.random have been tried", found,

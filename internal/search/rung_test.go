@@ -33,11 +33,11 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	var got []int
 	for _, r := range search.Resumable(p, l) {
 		got = append(got, r.Trial)
-		if r.Verdict.Action != action {
+		if r.Action != action {
 			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.Verdict, action)
 		}
 		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score,
-			Promoted: r.Verdict.Action == search.GoOn, Reason: r.Verdict.Reason, Seen: r.Seen(), Last: r.Last}
+			Promoted: r.Action == search.GoOn, Reason: r.Reason, Seen: r.Seen(), Last: r.Last}
 		if err := search.ReplayPromotion(p, &written); err != nil {
 			t.Errorf("made the verdict on trial %d again: %v", r.Trial, err)
 		}

@@ -125,8 +125,9 @@ func TestSequenceOrRandom(t *testing.T) {
 	}
 
 	// Of 1,024 points about four remain, and then random draws.
-	few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}}, Method: sweep.MethodHalton,
-		Seed: 4, Number: 20})
+	few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}},
+		Method: sweep.MethodHalton,
+		Seed:   4, Number: 20})
 	if err != nil {
 		t.Fatalf("with a constraint that few points keep: %v", err)
 	}

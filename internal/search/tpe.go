@@ -113,7 +113,8 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 func (a *asker) fromTPE() *Suggestion {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {
-		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with %d results",
+		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with "+
+			"%d results",
 			tpeInitial))
 	}
 

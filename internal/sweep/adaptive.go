@@ -111,8 +111,8 @@ type Decision struct {
 	Written
 }
 
-// Seen is what is known about a trial that another is decided from: one of the sweep, or of an earlier one. In a plan with
-// folds it is about a configuration, by the trial of its first fold.
+// Seen is what is known about a trial that another is decided from: one of the sweep, or of an earlier one. In a plan
+// with folds it is about a configuration, by the trial of its first fold.
 type Seen struct {
 	Trial  int      `json:"trial"`
 	Status Status   `json:"status"`           // of its result, or StatusRunning
@@ -146,7 +146,8 @@ func DecodeDecision(data []byte) (*Decision, error) {
 			return err
 		}
 		for _, s := range d.Seen {
-			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) || len(s.Values) > MaxGoals {
+			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) ||
+				len(s.Values) > MaxGoals {
 				return fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)
 			}
 			if err := checkRungs(s.Rungs); err != nil {

@@ -70,7 +70,8 @@ func TestFallback(t *testing.T) {
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
 		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
-			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words()): got %s: %v; want an error, err.Error() with c[1], err.Error() beginning with "sweep.yaml:"`, name, err)
+			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words()): got %s: %v; want an error, `+
+				`err.Error() with c[1], err.Error() beginning with "sweep.yaml:"`, name, err)
 		}
 	}
 }

@@ -58,8 +58,9 @@ func TestSeveralObjectives(t *testing.T) {
 		"metric: [auc, trees, leaves, model_bytes, log_loss]": "5 objectives: use at most 4",
 		"metric: auc\npick: {within: 1%}": "pick is for a sweep with several objectives: " +
 			"make metric a list, such as [auc, model_bytes]",
-		"metric: [auc, trees]\npick: {best: tree}":               "pick.within is missing",
-		"metric: [auc, trees]\npick: {best: tree, within: 1%}":   `sweep.yaml:5:14: "tree" is none of metric: auc, trees (did you mean "trees"?)`,
+		"metric: [auc, trees]\npick: {best: tree}": "pick.within is missing",
+		"metric: [auc, trees]\npick: {best: tree, within: 1%}": `sweep.yaml:5:14: "tree" is none of metric: auc, ` +
+			`trees (did you mean "trees"?)`,
 		"metric: [auc, trees]\npick: {best: trees, within: 1se}": "only the first metric, auc, has a standard error",
 		"metric: [auc, trees]\npick: {within: much}":             `within is "much": use a share such as 0.1%`,
 		"metric: [auc, trees]\nvalidate: {kfold: 3}":             "validate cannot go with several objectives",

@@ -69,9 +69,7 @@ func DecodeClaim(data []byte) (*Claim, error) {
 
 // DecodeHeartbeat decodes a heartbeat of a claim's holder.
 func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
-	return decode("heartbeat", data, func(h *Heartbeat) error {
-		return nil
-	})
+	return decode("heartbeat", data, func(*Heartbeat) error { return nil })
 }
 
 // Object is a file of a trial beside its result.

@@ -72,7 +72,8 @@ func TestSeenRungsAreBounded(t *testing.T) {
 		`{"step": 9, "score": 0.6}, {"step": 3, "score": 0.5}`:          false,
 		`{"step": 3}` + strings.Repeat(`, {"step": 3, "score": 1}`, 40): false,
 	} {
-		text := `{"format": 1, "sweep": "test-1", "trial": 2, "params": {"a": 1}, "own": {"a": 1}, "seen": [{"trial": 1, "status": "stopped", "score": 0.5, "rungs": [` + rungs + `]}]}`
+		text := `{"format": 1, "sweep": "test-1", "trial": 2, "params": {"a": 1}, "own": {"a": 1}, "seen": ` +
+			`[{"trial": 1, "status": "stopped", "score": 0.5, "rungs": [` + rungs + `]}]}`
 		if _, err := sweep.DecodeDecision([]byte(text)); (err == nil) != ok {
 			t.Errorf("a decision that has seen rungs %.60s: error %v; want it to be read: %t", rungs, err, ok)
 		}

@@ -241,7 +241,8 @@ func CheckName(kind, name string) error {
 
 func nameError(what, name string, longest int) error {
 	return problem.New(problem.Input,
-		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name, longest)
+		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name,
+		longest)
 }
 
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.

@@ -150,8 +150,8 @@ func (s *Stop) fillDefaults() {
 	}
 }
 
-// Rung is the decision about a trial at a number of trees: it continues, or waits for a Promotion. It is created once, before it is acted on, and binds a later
-// holder of the trial that reaches the same rung.
+// Rung is the decision about a trial at a number of trees: it continues, or waits for a Promotion. It is created once,
+// before it is acted on, and binds a later holder of the trial that reaches the same rung.
 type Rung struct {
 	Format int     `json:"format"`
 	Sweep  ID      `json:"sweep"`

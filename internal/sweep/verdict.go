@@ -66,7 +66,8 @@ func (c *Conclusion) Message(dataset string) VerdictMessage {
 func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused),
 		Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
-		Sweep: id, Dataset: dataset, Model: model, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
+		Sweep: id, Dataset: dataset, Model: model, Reason: cut(reason, maxVerdictReason),
+		Next: "launcher datasets show " + dataset}
 }
 
 // StagedMessage is the notification of a blocked dataset.

@@ -54,6 +54,7 @@ func TestBehaviour(t *testing.T) {
 		{"cancelled", (*tester).cancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 

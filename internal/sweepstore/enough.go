@@ -55,7 +55,8 @@ func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Re
 				return nil, err
 			}
 			if n := len(passed); n > 0 {
-				out = append(out, sweep.Seen{Trial: listed.Number, Status: sweep.StatusStopped, Score: &passed[n-1].Score})
+				out = append(out, sweep.Seen{Trial: listed.Number, Status: sweep.StatusStopped,
+					Score: &passed[n-1].Score})
 			}
 			continue
 		}

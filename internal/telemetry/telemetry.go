@@ -90,7 +90,8 @@ func Start(ctx context.Context, o Options) *Telemetry {
 			attrs = append(attrs, machine(ctx, o.Log)...)
 		}
 		if err == nil {
-			opts = append(opts, sdk.WithReader(sdk.NewPeriodicReader(&quiet{Exporter: exporter, log: o.Log, endpoint: o.Endpoint},
+			silent := &quiet{Exporter: exporter, log: o.Log, endpoint: o.Endpoint}
+			opts = append(opts, sdk.WithReader(sdk.NewPeriodicReader(silent,
 				sdk.WithInterval(cmp.Or(o.Every, pushEvery)), sdk.WithTimeout(pushLimit))))
 		}
 	}

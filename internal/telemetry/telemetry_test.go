@@ -39,7 +39,8 @@ func newReceiver(t *testing.T, fail int) *receiver {
 		}
 		unzipped, err := gzip.NewReader(q.Body)
 		if err != nil || q.URL.Path != "/v1/metrics" || q.Header.Get("Content-Type") != "application/x-protobuf" {
-			t.Errorf(`gzip.NewReader(q.Body): got %s %s, %v: %v; want no error, q.URL.Path = "/v1/metrics", q.Header.Get("Content-Type") = "application/x-protobuf"`, q.Method, q.URL, q.Header, err)
+			t.Errorf(`gzip.NewReader(q.Body): got %s %s, %v: %v; want no error, q.URL.Path = "/v1/metrics", `+
+				`q.Header.Get("Content-Type") = "application/x-protobuf"`, q.Method, q.URL, q.Header, err)
 			return
 		}
 		data, err := io.ReadAll(unzipped)

@@ -142,7 +142,8 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 	last := job.Status.StatusEvents[len(job.Status.StatusEvents)-1].Description
 	pattern := `^Job state is set from RUNNING to FAILED for job ` + job.Name +
 		`\.Job failed due to task failure\. Specifically, task with index 0 failed ` +
-		`due to the following task event: "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/\d+ with exit code 3\."$`
+		`due to the following task event: "Task state is updated from RUNNING to FAILED on ` +
+		`zones/us-central1-a/instances/\d+ with exit code 3\."$`
 	if !regexp.MustCompile(pattern).MatchString(last) {
 		t.Errorf("event %q", last)
 	}

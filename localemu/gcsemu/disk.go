@@ -55,7 +55,7 @@ func (s *Server) load() error {
 		}
 		var r record
 		if err := json.Unmarshal(data, &r); err != nil || r.Object == nil == (r.Bucket == nil) {
-			return fmt.Errorf("%s is damaged (%v): remove it, or the whole folder", path, err)
+			return fmt.Errorf("%s is damaged (%w): remove it, or the whole folder", path, err)
 		}
 		if r.Bucket != nil {
 			r.Bucket.objects = map[string]*object{}

@@ -567,10 +567,12 @@ func TestComposeHoldsItsSources(t *testing.T) {
 		sources string
 		want    int
 	}{
-		"both as they are": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": "b", "generation": "%d"}`, a, b), 200},
+		"both as they are": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": `+
+			`"b", "generation": "%d"}`, a, b), 200},
 		"written as text": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`,
 			a), 200},
-		"another generation":    {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": {"ifGenerationMatch": %d}}`, b+1), 412},
+		"another generation": {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": `+
+			`{"ifGenerationMatch": %d}}`, b+1), 412},
 		"a generation is gone":  {fmt.Sprintf(`{"name": "a", "generation": "%d"}`, a-1), 404},
 		"a source is not there": {`{"name": "a"}, {"name": "absent"}`, 404},
 	} {

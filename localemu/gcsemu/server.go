@@ -15,15 +15,18 @@
 // or whose path is taken ("k" beside "k/b") is in the folder .odd. The folder .records has what is known of each.
 //
 // Not imitated:
-//   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the batch endpoint, gRPC.
-//   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM beyond what Options.Allow says, notifications,
-//     encryption keys, managed folders, hierarchical buckets, rate limits (429).
-//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter, and matchGlob with a
-//     delimiter in listings. A location is accepted and has no effect; a class is reported, and has no costs. Labels are not checked.
+//   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the
+//     batch endpoint, gRPC.
+//   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM beyond what
+//     Options.Allow says, notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429).
+//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter, and
+//     matchGlob with a delimiter in listings. A location is accepted and has no effect; a class is reported, and
+//     has no costs. Labels are not checked.
 //   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
 //   - Names that differ only in their case, where the file system does not distinguish them.
-//   - Without Options.Allow any program on this machine may do anything; with it, any program that learns an identity's address may act as
-//     that identity. Requests that come from a web page or under another host name are refused.
+//   - Without Options.Allow any program on this machine may do anything; with it, any program that learns an
+//     identity's address may act as that identity. Requests that come from a web page or under another host name
+//     are refused.
 package gcsemu
 
 import (

@@ -10,8 +10,8 @@
 //   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
 //   - Exactly-once delivery is announced but not kept: a late acknowledgement is silently accepted.
 //   - Messages not delivered within ten minutes are dropped, regardless of the subscription's retention.
-//   - Deliveries are counted over all subscriptions of a topic together. A message that has had all of them becomes a dead letter when its
-//     subscription would deliver it again, not before, and does not say where it comes from.
+//   - Deliveries are counted over all subscriptions of a topic together. A message that has had all of them becomes
+//     a dead letter when its subscription would deliver it again, not before, and does not say where it comes from.
 //   - Everything published stays in memory until the server ends, and does not survive it.
 package pubsubemu
 

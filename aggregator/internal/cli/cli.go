@@ -89,8 +89,8 @@ func pullCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull",
 		Short: "Conclude sweeps on a pull subscription",
-		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time, since messages may be
-lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
+		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time,
+since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -64,7 +64,8 @@ func TestPrometheusPage(t *testing.T) {
 	text, address := scraped(t, "pull", "--metrics", "127.0.0.1:0")
 	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address,
 		"http://127.0.0.1:") {
-		t.Errorf(`scraped(t, "pull", "--metrics", "127.0.0.1:0"): got %s: %s; want text with "coppice_aggregator_messages_total{", address beginning with "http://127.0.0.1:"`, address, text)
+		t.Errorf(`scraped(t, "pull", "--metrics", "127.0.0.1:0"): got %s: %s; want text with `+
+			`"coppice_aggregator_messages_total{", address beginning with "http://127.0.0.1:"`, address, text)
 	}
 }
 

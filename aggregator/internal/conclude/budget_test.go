@@ -96,7 +96,8 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	c, err := at(several{"night-1": running}, 975*time.Second)
 	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf(`at(several{"night-1": running}, 975*time.Second): got %+v %v; want no error, c other than nil, c.Outcome = sweep.OutcomeNoWinner`, c, err)
+		t.Fatalf(`at(several{"night-1": running}, 975*time.Second): got %+v %v; want no error, c other than nil, `+
+			`c.Outcome = sweep.OutcomeNoWinner`, c, err)
 	}
 	contains(t, c.Reason,
 		"2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 reserved for stopping")

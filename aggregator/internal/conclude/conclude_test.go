@@ -32,7 +32,8 @@ func TestConcludesWithTheBest(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" || c.Done != 3 {
-		t.Fatalf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Version = 1, c.Model = "ctr", c.Done = 3`, c)
+		t.Fatalf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Version = 1, c.Model = "ctr", `+
+			`c.Done = 3`, c)
 	}
 	if c.Verified.Rows == 0 || c.Verified.MaxDiff > tolerance || c.Verified.Scorer != "leaves" {
 		t.Errorf("verified: %+v", c.Verified)
@@ -123,7 +124,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	var r report
 	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial ||
 		r.Test["auc"] != c.Test["auc"] {
-		t.Errorf(`json.Unmarshal(read(scorer.FileReport), &r): got %+v, %v; want no error, r.Trial = c.Trial, r.Test["auc"] = c.Test["auc"]`, r, err)
+		t.Errorf(`json.Unmarshal(read(scorer.FileReport), &r): got %+v, %v; want no error, r.Trial = c.Trial, `+
+			`r.Test["auc"] = c.Test["auc"]`, r, err)
 	}
 }
 
@@ -431,7 +433,8 @@ func TestWhenASweepIsOver(t *testing.T) {
 	w.now = created.Add(time.Hour)
 	c := consider(w, jobs{ended: true, state: "FAILED"})
 	if c == nil || c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf(`consider(w, jobs{ended: true, state: "FAILED"}): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner`, c)
+		t.Fatalf(`consider(w, jobs{ended: true, state: "FAILED"}): got %+v; want c other than nil, c.Outcome = `+
+			`sweep.OutcomeWinner`, c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
 
@@ -479,7 +482,8 @@ func TestAllTrialsFailed(t *testing.T) {
 			r.Reason = sweep.StatusFailed, "no luck"
 	}})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
-		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Failed = 3, c.Reason other than ""`, c)
+		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Failed = 3, c.Reason other `+
+			`than ""`, c)
 	}
 }
 
@@ -502,7 +506,8 @@ func TestLogOfAConclusion(t *testing.T) {
 		}
 		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) ||
 			!strings.Contains(said, "sweep concluded") {
-			t.Errorf(`log.String(): got %s: %s; want strings.Contains(said, " trial=") = (c.outcome == sweep.OutcomeWinner), said with "sweep concluded"`, c.outcome, said)
+			t.Errorf(`log.String(): got %s: %s; want strings.Contains(said, " trial=") = (c.outcome == `+
+				`sweep.OutcomeWinner), said with "sweep concluded"`, c.outcome, said)
 		}
 	}
 }
@@ -511,7 +516,9 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||
 		!c.Gate.Promoted {
-		t.Errorf(`newWorld(t, options{regression: true}).mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Calibration = nil, c.Test["rmse"] other than 0, c.Verified.Rows other than 0, c.Gate.Promoted`, c)
+		t.Errorf(`newWorld(t, options{regression: true}).mustConclude(t): got %+v; want c.Outcome = `+
+			`sweep.OutcomeWinner, c.Calibration = nil, c.Test["rmse"] other than 0, c.Verified.Rows other than 0, `+
+			`c.Gate.Promoted`, c)
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
@@ -532,7 +539,8 @@ func TestTheGateNeedsUntouchedRows(t *testing.T) {
 		}})
 	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted ||
 		!strings.Contains(c.Gate.Reason, "no row of the test part") {
-		t.Errorf(`second.mustConclude(t): got %+v %+v; want c.Verified.Rows other than 0, not c.Gate.Passed, not c.Gate.Promoted, c.Gate.Reason with "no row of the test part"`, c.Gate, c.Verified)
+		t.Errorf(`second.mustConclude(t): got %+v %+v; want c.Verified.Rows other than 0, not c.Gate.Passed, not `+
+			`c.Gate.Promoted, c.Gate.Reason with "no row of the test part"`, c.Gate, c.Verified)
 	}
 }
 
@@ -554,7 +562,8 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	var data *dataError
 	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(),
 		"trial 7: calibrate: all labels are alike: ") {
-		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning with "trial 7: calibrate: all labels are alike: "`, err)
+		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning `+
+			`with "trial 7: calibrate: all labels are alike: "`, err)
 	}
 }
 

@@ -42,7 +42,8 @@ func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 		c := w.mustConclude(t)
 		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason,
 			file) {
-			t.Errorf(`w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeNoWinner, not (!strings.Contains(c.Reason, "dataset") and !strings.Contains(c.Reason, file))`, file, c)
+			t.Errorf(`w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeNoWinner, not `+
+				`(!strings.Contains(c.Reason, "dataset") and !strings.Contains(c.Reason, file))`, file, c)
 		}
 		if n := len(state(t, w.models, "")); n != 0 {
 			t.Errorf("%s: %d objects in the registry", file, n)
@@ -160,7 +161,8 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	}
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "it is of sweep night-1") {
-		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want one of kind damaged, err.Error() with "it is of sweep night-1"`, err)
+		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want one of kind damaged, err.Error() with "it is of `+
+			`sweep night-1"`, err)
 	}
 	if err := w.aggregator().Reconcile(t.Context()); err != nil {
 		t.Errorf("reconciling: %v", err)

@@ -63,7 +63,8 @@ func TestSubmitAndWait(t *testing.T) {
 	c := emulator(t)
 	name, existed, err := c.Submit(t.Context(), shell("ok-1", "exit 0", 3))
 	if err != nil || existed || name != "projects/local-project/locations/us-central1/jobs/ok-1" {
-		t.Fatalf(`c.Submit(shell("ok-1", "exit 0", 3)): got %v, %v, %v; want no error, not existed, name = "projects/local-project/locations/us-central1/jobs/ok-1"`, name, existed, err)
+		t.Fatalf(`c.Submit(shell("ok-1", "exit 0", 3)): got %v, %v, %v; want no error, not existed, name = `+
+			`"projects/local-project/locations/us-central1/jobs/ok-1"`, name, existed, err)
 	}
 	s, err := c.Wait(t.Context(), name, time.Minute)
 	if err != nil {
@@ -71,15 +72,18 @@ func TestSubmitAndWait(t *testing.T) {
 	}
 	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" ||
 		s.UID == "" || s.RunDuration <= 0 {
-		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
+		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, `+
+			`s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
 	}
 	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
-		t.Errorf(`got %+v; want s.FailureReason() = "", len(s.Events) = 3, s.Events[2].Text with "RUNNING to SUCCEEDED"`, s.Events)
+		t.Errorf(`got %+v; want s.FailureReason() = "", len(s.Events) = 3, s.Events[2].Text with "RUNNING to `+
+			`SUCCEEDED"`, s.Events)
 	}
 	var index []string
 	for task, err := range c.Tasks(t.Context(), name) {
 		if err != nil || task.State != "SUCCEEDED" || len(task.Events) != 2 || task.Events[1].State != "SUCCEEDED" {
-			t.Errorf(`got %+v %v; want no error, task.State = "SUCCEEDED", len(task.Events) = 2, task.Events[1].State = "SUCCEEDED"`, task, err)
+			t.Errorf(`got %+v %v; want no error, task.State = "SUCCEEDED", len(task.Events) = 2, `+
+				`task.Events[1].State = "SUCCEEDED"`, task, err)
 		}
 		index = append(index, task.Index)
 	}
@@ -96,7 +100,8 @@ func TestFailedJobSaysWhy(t *testing.T) {
 	}
 	s, err := c.Wait(t.Context(), name, time.Minute)
 	if err != nil || s.State != Failed || !strings.Contains(s.FailureReason(), "with exit code 3") {
-		t.Errorf(`c.Wait(name, time.Minute): got %+v %v; want no error, s.State = Failed, s.FailureReason() with "with exit code 3"`, s, err)
+		t.Errorf(`c.Wait(name, time.Minute): got %+v %v; want no error, s.State = Failed, s.FailureReason() with `+
+			`"with exit code 3"`, s, err)
 	}
 	for task, err := range c.Tasks(t.Context(), name) {
 		if err != nil || task.Events[len(task.Events)-1].ExitCode != 3 {

@@ -69,8 +69,10 @@ func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 		return nil
 	}
 	return []*batchpb.LifecyclePolicy{{
-		Action:          batchpb.LifecyclePolicy_RETRY_TASK,
-		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: slices.Sorted(slices.Values(j.RetryExitCodes))},
+		Action: batchpb.LifecyclePolicy_RETRY_TASK,
+		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{
+			ExitCodes: slices.Sorted(slices.Values(j.RetryExitCodes)),
+		},
 	}}
 }
 

@@ -78,7 +78,8 @@ func checkEndpoint(endpoint string) error {
 }
 
 // Prices reads the whole catalogue. A family without prices for all of vCPU, memory and local SSD in a region is left
-// out there; without regions, all are wanted. date is today, YYYY-MM-DD, for the prices' entries. An error returns no prices, since half a catalogue could pass for a whole one.
+// out there; without regions, all are wanted. date is today, YYYY-MM-DD, for the prices' entries. An error returns no
+// prices, since half a catalogue could pass for a whole one.
 func (c *Client) Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error) {
 	f := newFinder(regions, date)
 	token, seen := "", 0
@@ -106,7 +107,8 @@ func (c *Client) page(ctx context.Context, token string) (*cloudbilling.ListSkus
 	page, err := backoff.Retry(ctx, func() (*cloudbilling.ListSkusResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, pageLimit)
 		defer cancel()
-		page, err := c.s.Services.Skus.List(computeEngine).CurrencyCode("USD").PageSize(pageSize).PageToken(token).Context(ctx).Do()
+		list := c.s.Services.Skus.List(computeEngine).CurrencyCode("USD").PageSize(pageSize).PageToken(token)
+		page, err := list.Context(ctx).Do()
 		if err != nil && !passing(err) {
 			return nil, backoff.Permanent(err)
 		}

@@ -182,11 +182,12 @@ func TestHalfACatalogueIsNone(t *testing.T) {
 		as     any
 		says   string
 	}{
-		"forbidden": {403, `{"error": {"code": 403, "message": "Cloud Billing API has not been used in project 1 before or it is disabled.", "status": "PERMISSION_DENIED"}}`, &forbidden, "enable the API"},
-		"unknown":   {401, `{"error": {"code": 401, "message": "no"}}`, &setup, "not accepted"},
-		"nonsense":  {200, `{"skus": 3}`, nil, "read the Cloud Billing Catalog"},
-		"no json":   {200, `<html>`, nil, "read the Cloud Billing Catalog"},
-		"gone":      {404, ``, nil, "404"},
+		"forbidden": {403, `{"error": {"code": 403, "message": "Cloud Billing API has not been used in project 1 ` +
+			`before or it is disabled.", "status": "PERMISSION_DENIED"}}`, &forbidden, "enable the API"},
+		"unknown":  {401, `{"error": {"code": 401, "message": "no"}}`, &setup, "not accepted"},
+		"nonsense": {200, `{"skus": 3}`, nil, "read the Cloud Billing Catalog"},
+		"no json":  {200, `<html>`, nil, "read the Cloud Billing Catalog"},
+		"gone":     {404, ``, nil, "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := serve(t, catalogue(), 5, func(page int, w http.ResponseWriter) bool {

@@ -174,7 +174,8 @@ func TestMissingEnvironment(t *testing.T) {
 		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
 		_, err := New(t.Context())
 		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
-			t.Errorf(`New(): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
+			t.Errorf(`New(): got %v; want err of the type of setup, err.Error() with "gcloud auth `+
+				`application-default login"`, err)
 		}
 	})
 	t.Run("no bucket", func(t *testing.T) {

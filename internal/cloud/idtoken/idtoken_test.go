@@ -242,7 +242,8 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	for range 2 { // the second is not even tried
 		if _, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); outcome(err) != http.StatusServiceUnavailable ||
 			!strings.Contains(err.Error(), "502") {
-			t.Errorf(`v.Verify("Bearer "+g.token(t, nil)): got %v; want outcome(err) = http.StatusServiceUnavailable, err.Error() with "502"`, err)
+			t.Errorf(`v.Verify("Bearer "+g.token(t, nil)): got %v; want outcome(err) = `+
+				`http.StatusServiceUnavailable, err.Error() with "502"`, err)
 		}
 	}
 	g.status.Store(http.StatusOK)

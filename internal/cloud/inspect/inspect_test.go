@@ -243,11 +243,14 @@ func TestThings(t *testing.T) {
 	if s, err := c.Subscription(ctx, "projects/p1/subscriptions/s"); err != nil ||
 		s != (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d",
 			MaxAttempts: 7}) {
-		t.Errorf(`c.Subscription("projects/p1/subscriptions/s"): got %+v, %v; want no error, s = (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", MaxAttempts: 7})`, s, err)
+		t.Errorf(`c.Subscription("projects/p1/subscriptions/s"): got %+v, %v; want no error, s = `+
+			`(cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", `+
+			`MaxAttempts: 7})`, s, err)
 	}
 	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) ||
 		r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
-		t.Errorf(`c.Region(ctx): got %+v, %v; want no error, r.Zones = []string{"us-central1-a", "us-central1-b"}, r.Quotas["CPUS"] = (cloud.Quota{Limit: 24, Usage: 2.5})`, r, err)
+		t.Errorf(`c.Region(ctx): got %+v, %v; want no error, r.Zones = []string{"us-central1-a", "us-central1-b"}, `+
+			`r.Quotas["CPUS"] = (cloud.Quota{Limit: 24, Usage: 2.5})`, r, err)
 	}
 	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i",
 		"l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
@@ -283,7 +286,9 @@ func TestErrors(t *testing.T) {
 		!strings.Contains(denied.Hint, "grant") {
 		t.Errorf("after a refusal: error %v, expected advice to grant a permission", err)
 	}
-	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project 1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) || !strings.Contains(denied.Hint, "enable") {
+	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project ` +
+		`1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) ||
+		!strings.Contains(denied.Hint, "enable") {
 		t.Errorf("of a service that is not enabled: error %v, expected advice to enable it", err)
 	}
 	if err := call(`Unauthorized {}`); !errors.As(err, &setup) {

@@ -36,7 +36,8 @@ func (c *Client) endpointOf(r cloud.Resource) (endpoint, error) {
 	case "topic", "subscription":
 		parts := strings.Split(r.Name, "/")
 		if len(parts) == 4 && parts[0] == "projects" && parts[2] == r.Kind+"s" {
-			return endpoint{"pubsub.googleapis.com", path("/v1/projects/%s/"+r.Kind+"s/%s", parts[1], parts[3]), version},
+			return endpoint{"pubsub.googleapis.com", path("/v1/projects/%s/"+r.Kind+"s/%s", parts[1], parts[3]),
+					version},
 				nil
 		}
 		full = "projects/PROJECT/" + r.Kind + "s/NAME"

@@ -140,7 +140,8 @@ func TestNoCredentials(t *testing.T) {
 	var setup *cloud.SetupError
 	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) ||
 		!strings.Contains(err.Error(), "gcloud auth application-default login") {
-		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth application-default login"`, err)
+		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth `+
+			`application-default login"`, err)
 	}
 	if _, err := New(t.Context(), ""); !errors.As(err, &setup) || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
 		t.Errorf(`New(""): got %v; want err of the type of setup, err.Error() with "COPPICE_PROJECT"`, err)

@@ -63,8 +63,8 @@ func Start(t *testing.T) *Browser {
 	if path == "" {
 		t.Fatal("there is no browser to test with: apt-get install chromium")
 	}
-	profile, err := os.MkdirTemp("",
-		"pagetest") //nolint:usetesting // what is left of the browser may write into it for a moment longer
+	//nolint:usetesting // what is left of the browser may write into it for a moment longer
+	profile, err := os.MkdirTemp("", "pagetest")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,18 +24,29 @@ func TestSpecNamesThePlace(t *testing.T) {
 		{"maximize: true", "maximise: true"}: `s.yaml:2:21: unknown key "maximise" (did you mean "maximize"?)`,
 		{", maximize: true",
 			""}: `s.yaml:2:10: say whether the metric is to be maximized: metric: {name: "auc", maximize: true}`,
-		{"name: auc, ", ""}:                                              `s.yaml:2:10: the metric has no name: metric: {name: auc, maximize: true}`,
-		{"search:\n", "search:\n  method: gpp\n"}:                        `s.yaml:5:11: unknown method "gpp" (did you mean "gp"?)`,
-		{"search:\n", "search:\n  method: pbt\n"}:                        `s.yaml:5:11: method pbt continues models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe halton random]`,
-		{"[0.001, 0.3]", "[0, 0.3]"}:                                     `s.yaml:6:11: eta: a logarithmic range begins above 0, not at 0`,
-		{"int: [2, 14]", "int: [14, 2]"}:                                 `s.yaml:7:13: depth: give [low, high] with low < high, not [14 2]`,
-		{"int: [2, 14]", "int: [2, 14], when: eta > x"}:                  `s.yaml:7:33: "eta > x": column 7: unknown name "x" (known: depth, eta)`,
-		{"int: [2, 14]", "int: [2, 14], when: {et: 3}"}:                  `s.yaml:7:34: the condition looks at "et", which is no parameter of the search`,
-		{"search:\n", "search:\n  constraints: [depth > 3, dept > 1]\n"}: `s.yaml:5:28: "dept > 1": column 1: unknown name "dept" (did you mean "depth"?)`,
-		{"search:\n", "search:\n  grid: {depth: [3]}\n"}:                 `s.yaml:8:13: "depth" is both under grid and under random; leave it in one of them`,
-		{"search:\n", "search:\n  grid: {other: []}\n"}:                  `s.yaml:5:17: the grid has no value for other`,
-		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}:             `s.yaml:5:19: expected a number in decimal digits, found ".nan"`,
-		{"int: [2, 14]", "choice: []"}:                                   `s.yaml:7:13: depth: choice is empty`,
+		{"name: auc, ", ""}: `s.yaml:2:10: the metric has no name: ` +
+			`metric: {name: auc, maximize: true}`,
+		{"search:\n", "search:\n  method: gpp\n"}: `s.yaml:5:11: unknown method "gpp" (did ` +
+			`you mean "gp"?)`,
+		{"search:\n", "search:\n  method: pbt\n"}: `s.yaml:5:11: method pbt continues ` +
+			`models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe halton random]`,
+		{"[0.001, 0.3]", "[0, 0.3]"}: `s.yaml:6:11: eta: a logarithmic range ` +
+			`begins above 0, not at 0`,
+		{"int: [2, 14]", "int: [14, 2]"}: `s.yaml:7:13: depth: give [low, high] ` +
+			`with low < high, not [14 2]`,
+		{"int: [2, 14]", "int: [2, 14], when: eta > x"}: `s.yaml:7:33: "eta > x": column 7: ` +
+			`unknown name "x" (known: depth, eta)`,
+		{"int: [2, 14]", "int: [2, 14], when: {et: 3}"}: `s.yaml:7:34: the condition looks at ` +
+			`"et", which is no parameter of the search`,
+		{"search:\n", "search:\n  constraints: [depth > 3, dept > 1]\n"}: `s.yaml:5:28: "dept > 1": column 1: ` +
+			`unknown name "dept" (did you mean "depth"?)`,
+		{"search:\n", "search:\n  grid: {depth: [3]}\n"}: `s.yaml:8:13: "depth" is both under grid ` +
+			`and under random; leave it in one of them`,
+		{"search:\n", "search:\n  grid: {other: []}\n"}: `s.yaml:5:17: the grid has no value for ` +
+			`other`,
+		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}: `s.yaml:5:19: expected a number in ` +
+			`decimal digits, found ".nan"`,
+		{"int: [2, 14]", "choice: []"}: `s.yaml:7:13: depth: choice is empty`,
 	} {
 		text := strings.Replace(space, change[0], change[1], 1)
 		_, err := parseSpec("s.yaml", []byte(text))
@@ -87,22 +98,35 @@ func TestResults(t *testing.T) {
 func TestResultsNameThePlace(t *testing.T) {
 	const good = `{"trial": 0, "params": {"eta": 0.1}, "value": 1, "status": "done"}` + "\n"
 	for line, want := range map[string]string{
-		`{"trial": 1,`:                          `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
-		`[1]`:                                   `r.jsonl:2: expected an object such as {"trial": 3, "params": {...}, "value": 0.81, "status": "done"}: json: cannot unmarshal array`,
+		`{"trial": 1,`: `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
+		`[1]`: `r.jsonl:2: expected an object such as {"trial": 3, "params": ` +
+			`{...}, "value": 0.81, "status": "done"}: json: cannot unmarshal array`,
 		`{"trial": 1, "params": {}, "vale": 1}`: `r.jsonl:2: unknown key "vale" (did you mean "value"?)`,
-		`{"trial": 1, "params": {"et": 1}, "value": 1}`:                      `r.jsonl:2: the space has no parameter "et" (did you mean "eta"?)`,
-		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`:                   `r.jsonl:2: parameter "eta" is neither a number, text, true nor false`,
-		`{"trial": 1, "params": 3, "value": 1}`:                              `r.jsonl:2: "params" is 3: expected an object such as {"eta": 0.1}`,
-		`{"trial": 1, "value": 1}`:                                           `r.jsonl:2: it has no "params"`,
-		`{"params": {}, "value": 1}`:                                         `r.jsonl:2: it has no "trial", the number of the proposal`,
-		`{"trial": -1, "params": {}, "value": 1}`:                            `r.jsonl:2: "trial" is -1: use the number of the proposal`,
-		`{"trial": 1, "params": {}, "value": "much", "status": "done"}`:      `r.jsonl:2: "value" is "much": expected a number`,
-		`{"trial": 1, "params": {}, "status": "done"}`:                       `r.jsonl:2: it is done but has no "value"; a trial without one has the status "failed"`,
-		`{"trial": 1, "params": {}}`:                                         `r.jsonl:2: it has neither "status" nor "value"; a status is one of [done running failed stopped]`,
-		`{"trial": 1, "params": {}, "status": "ended"}`:                      `r.jsonl:2: "status" is "ended": use one of [done running failed stopped]`,
-		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`:          `r.jsonl:2: "curve"[1] is "x": expected a number`,
-		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`: `r.jsonl:2: trial 0: another end than line 1 says`,
-		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`: `r.jsonl:2: trial 0: other params than line 1 says`,
+		`{"trial": 1, "params": {"et": 1}, "value": 1}`: `r.jsonl:2: the space has no ` +
+			`parameter "et" (did you mean "eta"?)`,
+		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`: `r.jsonl:2: parameter "eta" is ` +
+			`neither a number, text, true nor false`,
+		`{"trial": 1, "params": 3, "value": 1}`: `r.jsonl:2: "params" is 3: expected ` +
+			`an object such as {"eta": 0.1}`,
+		`{"trial": 1, "value": 1}`: `r.jsonl:2: it has no "params"`,
+		`{"params": {}, "value": 1}`: `r.jsonl:2: it has no "trial", the ` +
+			`number of the proposal`,
+		`{"trial": -1, "params": {}, "value": 1}`: `r.jsonl:2: "trial" is -1: use the ` +
+			`number of the proposal`,
+		`{"trial": 1, "params": {}, "value": "much", "status": "done"}`: `r.jsonl:2: "value" is "much": ` +
+			`expected a number`,
+		`{"trial": 1, "params": {}, "status": "done"}`: `r.jsonl:2: it is done but has no ` +
+			`"value"; a trial without one has the status "failed"`,
+		`{"trial": 1, "params": {}}`: `r.jsonl:2: it has neither "status" ` +
+			`nor "value"; a status is one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "status": "ended"}`: `r.jsonl:2: "status" is "ended": use ` +
+			`one of [done running failed stopped]`,
+		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`: `r.jsonl:2: "curve"[1] is "x": ` +
+			`expected a number`,
+		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`: `r.jsonl:2: trial 0: another end than ` +
+			`line 1 says`,
+		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`: `r.jsonl:2: trial 0: other params ` +
+			`than line 1 says`,
 		`{"trial": 1, "params": {}, "value": 1, "x": "` + strings.Repeat("x", maxLine) +
 			`"}`: `r.jsonl:2: a line of more than 1048576 bytes`,
 	} {

@@ -74,7 +74,7 @@ type PriceList interface {
 }
 
 // SweepJobs runs plans.
-type SweepJobs interface {
+type SweepJobs interface { //nolint:interfacebloat // what Batch does with a job, for one adapter
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
 	// Request is the job in the service's JSON format, for people.

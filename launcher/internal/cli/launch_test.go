@@ -60,7 +60,8 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	for _, c := range [][3]string{
 		{"model: ctr", "model: cvr",
-			`started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; two scheduled sweeps have the name "night"`},
+			`started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; ` +
+				`two scheduled sweeps have the name "night"`},
 		{"dataset: clicks", "dataset: views",
 			`started with model "ctr" on dataset "clicks", but this spec trains model "ctr" on dataset "views"`},
 	} {

@@ -23,7 +23,8 @@ func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	}
 	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+
 		sweep.ID("night-1").Trace() {
-		t.Errorf(`got %v; want line["message"] = "sweep submitted", line["logging.googleapis.com/trace"] = "projects/p/traces/" + sweep.ID("night-1").Trace()`, line)
+		t.Errorf(`got %v; want line["message"] = "sweep submitted", line["logging.googleapis.com/trace"] = `+
+			`"projects/p/traces/" + sweep.ID("night-1").Trace()`, line)
 	}
 	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {
 		t.Errorf("w.run(\"watch\", \"no-such-sweep\"): got %s; want errOut with `\"severity\":\"ERROR\"`", errOut)

@@ -64,7 +64,8 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" ||
 		len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
-		t.Errorf(`json.Unmarshal([]byte(out), &got): got %+v %v; want no error, got.Region = "europe-west4", len(got.Comparison.Offers) other than 0, got.Comparison.Recommended.Machine other than ""`, got, err)
+		t.Errorf(`json.Unmarshal([]byte(out), &got): got %+v %v; want no error, got.Region = "europe-west4", `+
+			`len(got.Comparison.Offers) other than 0, got.Comparison.Recommended.Machine other than ""`, got, err)
 	}
 	for _, name := range []string{"datasets", "sweeps"} {
 		w.empty(name)
@@ -158,7 +159,8 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil ||
 			len(got.Comparison.Recommended) == 0 {
-			t.Fatalf(`json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got): got %s %v; want no error, len(got.Comparison.Recommended) other than 0`, got.Comparison.Recommended, err)
+			t.Fatalf(`json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got): got %s %v; want no error, `+
+				`len(got.Comparison.Recommended) other than 0`, got.Comparison.Recommended, err)
 		}
 		return out[len(out)-1], string(got.Comparison.Recommended)
 	}
@@ -176,7 +178,8 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	} {
 		line, want := asked(tc.machine, "--machines", tc.like, "--vms", "2")
 		if !strings.HasPrefix(line, "machine: {type: "+tc.like+", vms: 2, ") || !strings.Contains(line, tc.says) {
-			t.Errorf(`asked(tc.machine, "--machines", tc.like, "--vms", "2"): got %s: %s; want line beginning with "machine: {type: " + tc.like + ", vms: 2, ", line with tc.says`, name, line)
+			t.Errorf(`asked(tc.machine, "--machines", tc.like, "--vms", "2"): got %s: %s; want line beginning with `+
+				`"machine: {type: " + tc.like + ", vms: 2, ", line with tc.says`, name, line)
 		}
 		if _, got := asked(line, "--machines", tc.like); got != want {
 			t.Errorf("%s: %s\ntakes %s\nwant  %s", name, line, got, want)
@@ -216,7 +219,8 @@ func TestOldPricesAreSaid(t *testing.T) {
 func TestMachineOfASweep(t *testing.T) {
 	w := newWorld(t)
 	for machine, says := range map[string]string{
-		"{type: n2-highmen-2}": `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean "n2-highmem"?)`,
+		"{type: n2-highmen-2}": `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean ` +
+			`"n2-highmem"?)`,
 		"{type: n2-highmem-3}": "has the sizes 2, 4, 8,",
 		"{type: n2-highmem-64, local_ssd: 4}": "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, " +
 			"not 4",
@@ -265,12 +269,14 @@ func TestTheQuoteIsKept(t *testing.T) {
 	p, err := sweep.DecodePlan(data)
 	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) ||
 		p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
-		t.Fatalf(`sweep.DecodePlan(data): got %v %+v; want no error, p.Spec.Budget = 12.5, p.Quote other than nil, p.Quote.Hourly > 0.07, p.Quote.Region = "us-central1", p.Spec.Machine.LocalSSD = 1`, err, p)
+		t.Fatalf(`sweep.DecodePlan(data): got %v %+v; want no error, p.Spec.Budget = 12.5, p.Quote other than nil, `+
+			`p.Quote.Hourly > 0.07, p.Quote.Region = "us-central1", p.Spec.Machine.LocalSSD = 1`, err, p)
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
 	w.file("prices.json",
-		`{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", "source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
+		`{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", `+
+			`"source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices",
 		filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
@@ -327,7 +333,8 @@ func TestBill(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 ||
 		len(b.Attempts) != 4 || b.Quote == nil {
-		t.Fatalf(`json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b): got %+v %v; want no error, len(b.Trials) = 4, len(b.Attempts) = 4, b.Quote other than nil`, b, err)
+		t.Fatalf(`json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b): got %+v %v; want no error, `+
+			`len(b.Trials) = 4, len(b.Attempts) = 4, b.Quote other than nil`, b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
 		t.Errorf("%v USD, want %v", b.Cost, want)
@@ -345,7 +352,8 @@ func TestPricesRefresh(t *testing.T) {
 	file := filepath.Join(w.dir, "new", "prices.json")
 	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out,
 		"1 prices read") || len(list.asked) != 1 {
-		t.Errorf(`w.must("prices", "refresh", "--out", file, "--region", "us-central1"): got %s; want out with "1 prices read", len(list.asked) = 1`, out)
+		t.Errorf(`w.must("prices", "refresh", "--out", file, "--region", "us-central1"): got %s; want out with "1 `+
+			`prices read", len(list.asked) = 1`, out)
 	}
 	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"},
 		Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}

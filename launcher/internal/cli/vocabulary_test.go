@@ -11,7 +11,8 @@ import (
 func TestSpecsInLightGBMsWords(t *testing.T) {
 	const spec = "name: night\ndataset: clicks\nmetric: auc\ntrials: 1\nobjective: binary\nearly_stopping_rounds: 50\n"
 	for text, want := range map[string]string{
-		"params: {loss: regression}":                                                     "sweep.yaml:7:16: loss is another name of objective, which is set by the spec's key objective",
+		"params: {loss: regression}": "sweep.yaml:7:16: loss is " +
+			"another name of objective, which is set by the spec's key objective",
 		"params: {n_iter_no_change: 3}":                                                  "sweep.yaml:7:28: n_iter_no_change is another name of early_stopping_round, which is set by the spec's key early_stopping_rounds",
 		"search: {fixed: [{eta: 0.1, learning_rate: 1}]}":                                "sweep.yaml:7:44: learning_rate is given twice: here as learning_rate, and as eta in line 7",
 		"params: {num_trees: 5, n_estimators: 7}":                                        "sweep.yaml:7:38: num_iterations is given twice: here as n_estimators, and as num_trees in line 7",
@@ -32,7 +33,8 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 	}
 
 	s, err := sweep.ParseSpec("sweep.yaml",
-		[]byte(spec+`search: {constraints: ["log(min_child_samples) < max_leaf && max_leaf <= 2 ^ max_depth"], grid: {eta: [0.1]}}`), vocabulary())
+		[]byte(spec+`search: {constraints: ["log(min_child_samples) < max_leaf && max_leaf <= 2 ^ max_depth"], `+
+			`grid: {eta: [0.1]}}`), vocabulary())
 	if err != nil {
 		t.Fatal(err)
 	}

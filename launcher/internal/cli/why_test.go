@@ -160,8 +160,9 @@ func TestWhyOfFolds(t *testing.T) {
 		"by task 2 under claim 1 of trial 4, for all folds of the configuration",
 		"results of 1 configuration; the best was configuration 0 with 0.75 over 3 folds",
 		"repeating the decision gives the same result"}
-	for trial, wants := range map[string][]string{"0": {"it was planned before"}, "3": decided, "5": decided, "13": decided,
-		"6": {"not yet chosen", "one of the configuration's folds"}} {
+	for trial, wants := range map[string][]string{"0": {"it was planned before"}, "3": decided, "5": decided,
+		"13": decided,
+		"6":  {"not yet chosen", "one of the configuration's folds"}} {
 		out := strings.Join(strings.Fields(w.must("why", "night-1", trial)), " ")
 		for _, want := range wants {
 			if !strings.Contains(out, want) {

@@ -44,7 +44,8 @@ func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err e
 		return 0, false, err
 	}
 	if number = course.Next(); number > sweep.MaxHalts {
-		return 0, false, problem.New(problem.Conflict, "sweep %s has been paused %d times, which is the most; `launcher cancel %s` "+
+		return 0, false, problem.New(problem.Conflict, "sweep %s has been paused %d times, which is the most; "+
+			"`launcher cancel %s` "+
 			"ends it", l.Plan.Sweep, sweep.MaxHalts, l.Plan.Sweep)
 	}
 	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateHalt(ctx, number, l.Now().UTC()); err != nil {

@@ -62,7 +62,8 @@ func TestCheckpointsOfAttempts(t *testing.T) {
 // TestAPausedTrialWaits: it is neither running nor released, and goes on after its promotion.
 func TestAPausedTrialWaits(t *testing.T) {
 	n := middle(t)
-	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3, MinTrees: 10, Rungs: []int{44}}
+	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3, MinTrees: 10,
+		Rungs: []int{44}}
 	n.plan.Sweep = "night-2"
 	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
 		t.Fatal(err)

@@ -99,7 +99,8 @@ func TestRefuses(t *testing.T) {
 		{strings.Repeat("1,", 200) + "1 3 * * *", "",
 			"it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
 	} {
-		if _, err := parse(c.schedule, c.zone); problem.Of(err) != problem.Usage || !strings.HasSuffix(err.Error(), c.says) ||
+		if _, err := parse(c.schedule, c.zone); problem.Of(err) != problem.Usage ||
+			!strings.HasSuffix(err.Error(), c.says) ||
 			!strings.HasPrefix(err.Error(), "schedule ") {
 			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}

@@ -388,7 +388,8 @@ func TestStagingsSideBySide(t *testing.T) {
 	}
 	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil ||
 		len(versions) != 2 {
-		t.Errorf(`filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)): got %v %v; want no error, len(versions) = 2`, versions, err)
+		t.Errorf(`filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)): got %v %v; want no error, `+
+			`len(versions) = 2`, versions, err)
 	}
 }
 

@@ -136,8 +136,8 @@ func upCommand(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up --data DIR [flags]",
 		Short: "Keep the local cloud running until Ctrl-C",
-		Long: `up starts the local cloud on a folder and keeps it running until Ctrl-C. It prints the settings with which other
-terminals find it, and writes them to DIR/env.`,
+		Long: `up starts the local cloud on a folder and keeps it running until Ctrl-C. It prints the settings
+with which other terminals find it, and writes them to DIR/env.`,
 		Example: `  localemu up --data build/cloud --port-base 9500
   . build/cloud/env && launcher sweep sweep.yaml        # in another terminal
   localemu up --data build/cloud --port-base 9500 --keep-jobs   # started again, it goes on with its jobs`,

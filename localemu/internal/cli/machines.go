@@ -26,10 +26,10 @@ func machinesCommand(s *State) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "machines --data DIR [JOB]",
 		Short: "Show how much memory the tasks of a job shared",
-		Long: `machines shows, for every pretend machine of a job (default: the latest job), how many tasks ran on it at once, how much
-of the dataset they had mapped, what that would have taken as private copies (the sum of RSS) and what it did take (the
-sum of PSS, in which shared pages count once), and the tasks' private memory. It is measured while the job runs,
-at the moment with the most tasks, and on Linux only.`,
+		Long: `machines shows, for every pretend machine of a job (default: the latest job), how many tasks
+ran on it at once, how much of the dataset they had mapped, what that would have taken as private copies (the
+sum of RSS) and what it did take (the sum of PSS, in which shared pages count once), and the tasks' private
+memory. It is measured while the job runs, at the moment with the most tasks, and on Linux only.`,
 		Example: `  localemu machines --data build/cloud
   localemu machines --data build/cloud nightly-ctr-20261120 --json`,
 		Args: cobra.MaximumNArgs(1),

@@ -229,7 +229,8 @@ func (a atWrite) Check() error {
 		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
 	case a.Nth < 0 || a.VM < 0 || a.Task < 0:
 		return fmt.Errorf("nth, vm and task are not negative")
-	case a.Code != 0 && (a.Does != loseMachine || !slices.ContainsFunc(batchemu.BlowCodes(), func(c int32) bool { return int(c) == a.Code })):
+	case a.Code != 0 && (a.Does != loseMachine || !slices.ContainsFunc(batchemu.BlowCodes(),
+		func(c int32) bool { return int(c) == a.Code })):
 		return fmt.Errorf("code is %d: use one of %v, with %s", a.Code, batchemu.BlowCodes(), loseMachine)
 	case min(a.Notice, a.Lingers, a.For) < 0 || time.Duration(max(a.Notice, a.Lingers, a.For)) > batchemu.MaxNotice:
 		return fmt.Errorf("notice, lingers and for are 0s to %s", batchemu.MaxNotice)

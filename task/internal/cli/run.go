@@ -19,9 +19,9 @@ func runCommand(w *World) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Work on a sweep as one task of its Batch array",
-		Long: `Claims trials of a sweep that no other task holds, trains them and writes their results, until none is left.
-All settings come from the environment, which the launcher writes into the Batch job. A failed trial is also a
-result; the exit code is 0 unless the task itself could not work (75: try again).`,
+		Long: `Claims trials of a sweep that no other task holds, trains them and writes their results, until
+none is left. All settings come from the environment, which the launcher writes into the Batch job. A failed
+trial is also a result; the exit code is 0 unless the task itself could not work (75: try again).`,
 		Example: "  COPPICE_SWEEP=nightly-1 COPPICE_SCRATCH=/mnt/disks/ssd ... task run",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return w.run(cmd) },

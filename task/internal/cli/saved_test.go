@@ -63,7 +63,9 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	code, errOut := interrupted(t, "tree    21", command...)
 	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) ||
 		!strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
-		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut with saved, errOut with "the same command resumes", len(checkpointFiles(t, saved)) = 1`, code, errOut, checkpointFiles(t, saved))
+		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut `+
+			`with saved, errOut with "the same command resumes", len(checkpointFiles(t, saved)) = 1`, code, errOut,
+			checkpointFiles(t, saved))
 	}
 	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
 	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {

@@ -47,23 +47,28 @@ func trainCommand(w *World) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --dataset DIR [--params params.yaml] [--out model.txt]",
 		Short: "Train one model on a dataset folder",
-		Long: `Trains one model on a folder made by "launcher stage --out" and prints the time per tree, metrics on the valid
-split and memory. params.yaml holds training parameters by name, one per line: LightGBM's (docs/sweep.md lists them all), and
-metric: NAME or a list of names (the first one is used for early stopping if early_stopping_round is set).
+		Long: `Trains one model on a folder made by "launcher stage --out" and prints the time per tree,
+metrics on the valid split and memory. params.yaml holds training parameters by name, one per line: LightGBM's
+(docs/sweep.md lists them all), and metric: NAME or a list of names (the first one is used for early stopping
+if early_stopping_round is set).
 
-With --cv it instead trains and evaluates a model for each fold of the train split, over the same mapped table, and prints mean
-and standard deviation: kfold evaluates each fold with a model of the others, group does the same if the dataset has a group
-column, forward uses a model of the folds before it, if the dataset is split by time. It writes no model.
+With --cv it instead trains and evaluates a model for each fold of the train split, over the same mapped
+table, and prints mean and standard deviation: kfold evaluates each fold with a model of the others, group
+does the same if the dataset has a group column, forward uses a model of the folds before it, if the dataset
+is split by time. It writes no model.
 
-With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM; the same
-command resumes from there and ends with the same model, byte for byte. The folder is emptied at the end.
+With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM;
+the same command resumes from there and ends with the same model, byte for byte. The folder is emptied at the
+end.
 
-With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves (keeping refit_decay_rate
-of each). It also needs the manifest of the model's own dataset, which says what the model's categories and ids mean.`,
+With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves
+(keeping refit_decay_rate of each). It also needs the manifest of the model's own dataset, which says what the
+model's categories and ids mean.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5
-  task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
+  task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt \
+    --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}

@@ -2,10 +2,9 @@
 // programs start, and a task spends tens of milliseconds initialising its libraries before main begins: a signal in
 // that window would end it with status 143, whatever main does first.
 //
-//	The signals are therefore caught while this package is initialised. Go initialises packages in the order of their paths, each as soon as
-//
-// its imports are ready; this one imports so little that it precedes all but a few. Keep it that way, and import it
-// only from a main package: a program that imports it no longer dies of these signals.
+// The signals are therefore caught while this package is initialised. Go initialises packages in the order of their
+// paths, each as soon as its imports are ready; this one imports so little that it precedes all but a few. Keep it that
+// way, and import it only from a main package: a program that imports it no longer dies of these signals.
 package notice
 
 import (

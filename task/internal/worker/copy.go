@@ -131,6 +131,7 @@ func (w *Worker) verify(ctx context.Context, when string) error {
 	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
 	var corrupt *dataset.CorruptError
 	if errors.As(err, &corrupt) {
+		//nolint:errorlint // a damaged copy is made again: it is not damaged input
 		return fmt.Errorf("%w: found %s: %v", errCopy, when, corrupt)
 	}
 	return err

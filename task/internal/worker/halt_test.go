@@ -71,7 +71,8 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){
 		"plain": func(*sweep.Plan) {},
 		"halving": func(p *sweep.Plan) {
-			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopHalving, By: sweep.ByTrees, Eta: 2, MinTrees: 40, Rungs: []int{40, 80}}
+			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopHalving, By: sweep.ByTrees, Eta: 2, MinTrees: 40,
+				Rungs: []int{40, 80}}
 		},
 	} {
 		shorter := func(p *sweep.Plan) {

@@ -156,7 +156,8 @@ func (w *Worker) promotion(of sweep.Reached, promoted bool, reason string) *swee
 		Seen: []sweep.Reached{}, Task: w.Task, Attempt: w.Attempt, At: time.Now().UTC()}
 }
 
-// decide writes the verdict that was found last. If another task was faster, its verdict is the one that the holder reads.
+// decide writes the verdict that was found last. If another task was faster, its verdict is the one that the holder
+// reads.
 func (l *looking) decide(ctx context.Context) error {
 	created, err := l.w.trials.CreatePromotion(ctx, l.due)
 	if created {

@@ -93,17 +93,16 @@ type climbing struct {
 // the trial.
 func (c *climbing) run(ctx context.Context, step int) error {
 	s, first := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
-	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer,
-		error) {
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
 		return c.do(ctx, a.Do, a.Rung)
 	})
 
-	switch {
-	case do.Do == protocol.Pause:
+	switch do.Do {
+	case protocol.Pause:
 		return &pausedError{do.Rung}
-	case do.Do == protocol.Close:
+	case protocol.Close:
 		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
-	case do.Do == protocol.Stop:
+	case protocol.Stop:
 		return storeFailed(err)
 	}
 	return nil

@@ -181,7 +181,8 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	r := w.result(t, 0)
 	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 ||
 		r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
-		t.Errorf(`w.result(t, 0): got %+v; want r.Score = r.Metrics["auc"], len(r.Metrics) = 3, r.Score > 0.55, r.Trees >= 1, r.TreesGrown >= r.Trees, r.Usage.TrainSeconds > 0`, r)
+		t.Errorf(`w.result(t, 0): got %+v; want r.Score = r.Metrics["auc"], len(r.Metrics) = 3, r.Score > 0.55, `+
+			`r.Trees >= 1, r.TreesGrown >= r.Trees, r.Usage.TrainSeconds > 0`, r)
 	}
 	text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
 	if err != nil {
@@ -518,7 +519,8 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 		}
 		if r := w.result(t, 1); r.Status != sweep.StatusFailed ||
 			!strings.Contains(r.Reason, "5 tasks died while training it") {
-			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died while training it"`, r)
+			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died `+
+				`while training it"`, r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
 			t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
