@@ -226,10 +226,23 @@ func (p *Plan) checkIdentity() error {
 	return nil
 }
 
-// NotA is the error about an object or message that is not what its name says, for the reason in err.
-func NotA(kind string, err error) error {
-	return problem.Wrap(problem.Damaged, err, "not a %s of Coppice", kind)
+// DecodeError is an object or message that is not what its name says. An aggregator drops it, as it drops no other
+// damage: the next reconciliation looks at the object again.
+type DecodeError struct {
+	kind string
+	err  error
 }
+
+// NotA is the error about an object or message that is not what its name says, for the reason in err.
+func NotA(kind string, err error) error { return &DecodeError{kind, err} }
+
+func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: %v", e.kind, e.err) }
+
+// Unwrap returns the reason.
+func (e *DecodeError) Unwrap() error { return e.err }
+
+// Kind is problem.Damaged.
+func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 
 // decode reads an object of a kind from JSON, refuses another format than this build's, and checks what later code
 // relies on.

@@ -22,7 +22,6 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
 	"coppice/internal/notify"
-	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -106,9 +105,10 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 }
 
 // dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded.
-// Once the object is repaired, the next reconciliation concludes the sweep.
+// Once the object is repaired, the next reconciliation concludes the sweep. Damage to the registry is no such error: it
+// concerns all sweeps of a model, so the reconciliation fails until it is repaired.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
-	if problem.Is(err, problem.Damaged) {
+	if errors.As(err, new(*sweep.DecodeError)) {
 		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
 		return nil
 	}

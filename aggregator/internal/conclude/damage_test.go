@@ -168,3 +168,17 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 		t.Errorf("reconciling: %v", err)
 	}
 }
+
+// TestADamagedRegistryIsReported: unlike a damaged object of the sweep, a damaged record of the registry concerns all
+// sweeps of the model, so the reconciliation fails, and a message is redelivered, until it is repaired.
+func TestADamagedRegistryIsReported(t *testing.T) {
+	w := newWorld(t, options{})
+	overwrite(t, w.models, "registry/"+w.plan.Spec.Model+"/keys/"+string(w.plan.Sweep)+".json", "{")
+	if err := w.aggregator().Reconcile(t.Context()); !problem.Is(err, problem.Damaged) {
+		t.Errorf("reconciling with a damaged registry: got %v, expected an error of kind damaged", err)
+	}
+	message := fmt.Sprintf(`{"format":1,"sweep":%q,"trial":0}`, w.plan.Sweep)
+	if err := w.aggregator().Handle(t.Context(), []byte(message)); !problem.Is(err, problem.Damaged) {
+		t.Errorf("handling a message with a damaged registry: got %v, expected an error of kind damaged", err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/task/internal/stage"
 )
@@ -43,5 +44,26 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 	}
 	if err := (&Worker{}).classify(nil); err != nil {
 		t.Errorf("no error became %v", err)
+	}
+}
+
+// TestATaskToldToStopIsTriedAgain: once a task is told to stop, any error ends it with the code that Batch retries,
+// whatever the error's cause is.
+func TestATaskToldToStopIsTriedAgain(t *testing.T) {
+	for _, cause := range []error{
+		errors.New("connection reset"),
+		fs.ErrNotExist,
+		problem.New(problem.Damaged, "x"),
+		&dataset.CorruptError{},
+		stage.ErrVersion,
+		problem.New(problem.Input, "x"),
+		problem.New(problem.Conflict, "x"),
+		&cloud.PermissionError{},
+	} {
+		err := Transient(fmt.Errorf("a: %w", cause))
+		if code := program.ExitCode(t.Context(), err); code != sweep.ExitTransient {
+			t.Errorf("a task told to stop that met %T ended with exit code %d, expected %d", cause, code,
+				sweep.ExitTransient)
+		}
 	}
 }

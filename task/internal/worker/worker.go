@@ -196,8 +196,7 @@ func permanent(err error) bool {
 	case problem.Environment, problem.Damaged, problem.Input, problem.NotFound:
 		return true
 	}
-	var input interface{ IsInput() bool }
-	return errors.As(err, &input) || errors.Is(err, stage.ErrVersion)
+	return errors.Is(err, stage.ErrVersion)
 }
 
 // Why a sweep wants no more results.
