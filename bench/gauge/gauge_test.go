@@ -274,7 +274,7 @@ func TestRefusals(t *testing.T) {
 
 func TestParquetCountsWhatIsThere(t *testing.T) {
 	var got outcome
-	path := filepath.FromSlash("../../internal/dataset/ingest/testdata/foreign/pyarrow.parquet")
+	path := filepath.FromSlash("../../internal/dataset/table/testdata/foreign/pyarrow.parquet")
 	if err := run(t, &got, "parquet", path); err != nil {
 		t.Fatal(err)
 	}

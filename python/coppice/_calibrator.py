@@ -1,4 +1,4 @@
-"""calibrator.json: raw scores, which are log odds, to probabilities. calibrate/calibrate.go is the counterpart."""
+"""calibrator.json: raw scores, which are log odds, to probabilities. internal/calibrate/calibrate.go is the counterpart."""
 
 from __future__ import annotations
 

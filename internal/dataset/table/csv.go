@@ -132,6 +132,7 @@ const maxRecord = 16 << 20
 type csvReader struct {
 	uri    string
 	csv    records
+	comma  rune
 	fields int // in every record; 0 if the first one decides
 	clean  *cleanReader
 	raw    *countReader
@@ -143,7 +144,8 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &csvReader{uri: s.file.URI, fields: fields, raw: &countReader{r: f}, closes: []func() error{f.Close}}
+	r := &csvReader{uri: s.file.URI, comma: s.delimiter, fields: fields, raw: &countReader{r: f},
+		closes: []func() error{f.Close}}
 
 	var plain io.Reader = r.raw
 	switch {
@@ -215,8 +217,12 @@ func (r *csvReader) next() ([]string, error) {
 		e.Line = parse.StartLine
 		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, "+
-			"or use csv: {quote: none}", parse.Column)
+		ask := ""
+		if parse.Line == 1 { // in a header such as "a";"b" the quotes are right, and the delimiter is not
+			ask = fmt.Sprintf("is %q the delimiter? if it is, ", r.comma)
+		}
+		e.Msg = fmt.Sprintf("a misplaced quote at character %d: %squote whole fields, and double the quotes in them, "+
+			"or use csv: {quote: none}", parse.Column, ask)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

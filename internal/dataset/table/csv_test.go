@@ -157,6 +157,8 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"quote and more": {"t.csv", "a,b\n1,\"x\ny\"z\n",
 			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or use " +
 				"csv: {quote: none}; the row begins in line 2"},
+		"another delimiter": {"t.csv", "\"a\";\"b\"\n1;2\n",
+			"t.csv:1: a misplaced quote at character 3: is ',' the delimiter? if it is, quote whole fields"},
 		"open quote":    {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
 		"endless quote": {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
 		"NUL": {"t.csv", "a,b\n1,2\n1,\x00\n",
