@@ -81,7 +81,7 @@ func stagingJob() Job {
 	return j
 }
 
-// TestGolden compares whole requests. After a wanted change: go test ./cloud/batch -run Golden -update
+// TestGolden compares whole requests. After a wanted change: go test ./internal/cloud/batch -run Golden -update
 func TestGolden(t *testing.T) {
 	jobs := map[string]Job{"minimal": minimalJob(), "spot": spotJob(), "custom": customJob(), "staging": stagingJob()}
 	for name, job := range jobs {

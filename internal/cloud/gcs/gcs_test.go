@@ -69,7 +69,7 @@ var realBucket = flag.String("bucket", "",
 
 func TestBehaviourOnRealBucket(t *testing.T) {
 	if *realBucket == "" {
-		t.Skip("SKIPPED: needs Google Cloud; run: go test ./cloud/gcs -run RealBucket -bucket NAME")
+		t.Skip("SKIPPED: needs Google Cloud; run: go test ./internal/cloud/gcs -run RealBucket -bucket NAME")
 	}
 	c, err := New(t.Context())
 	if err != nil {
