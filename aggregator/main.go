@@ -15,7 +15,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := program.Interrupted()
-	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect, Callers: callers})
+	code := cli.Run(ctx, cli.Setup{World: program.FromOS(version), Connect: connect, Callers: callers})
 	stop()
 	os.Exit(code)
 }

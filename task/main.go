@@ -15,7 +15,7 @@ var version = "dev"
 
 func main() {
 	ctx, stop := notice.Context()
-	code := cli.Run(ctx, cli.World{World: program.FromOS(version), Connect: connect})
+	code := cli.Run(ctx, cli.Setup{World: program.FromOS(version), Connect: connect})
 	stop()
 	os.Exit(code)
 }

@@ -94,7 +94,8 @@ var wrongDerivations = map[string]struct{ in, want string }{
 	"none with others": {"derive: {t: [none, hour]}\n", "d.yaml:4:13: none, hour: list each once, and none alone"},
 	"list":             {"derive: [t]\n", "d.yaml:4:9: expected a mapping, found a list"},
 	"age without now": {"derive: {t: age}\n",
-		`d.yaml:4:13: age is the time from "t" to the row's own time, which a split by time or encodings.order.column gives`},
+		`d.yaml:4:13: age is the time from "t" to the row's own time, which a split by time or ` +
+			`encodings.order.column gives`},
 	"age of now": {"derive: {t: age}\nencodings: {order: {column: t}}\n",
 		`d.yaml:4:13: age is the time from "t" to the row's own time`},
 	// by the alphabet, and so the same every time

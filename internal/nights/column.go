@@ -16,24 +16,24 @@ import (
 	"coppice/internal/metric"
 )
 
-// Kind is what a column's values look like.
-type Kind string
+// ColumnKind is what a column's values look like.
+type ColumnKind string
 
 // The kinds of columns.
 const (
-	Number Kind = "number"
-	Text   Kind = "text"
-	Time   Kind = "time"
-	None   Kind = "none" // no value at all
+	Number ColumnKind = "number"
+	Text   ColumnKind = "text"
+	Time   ColumnKind = "time"
+	None   ColumnKind = "none" // no value at all
 )
 
 // Column is the stored summary of a column.
 type Column struct {
-	Name     string  `json:"name"`
-	Kind     Kind    `json:"kind"`
-	Whole    bool    `json:"whole,omitempty"` // numbers without fractions
-	Missing  float64 `json:"missing"`         // share of the rows
-	Distinct int     `json:"distinct"`        // distinct values among the sampled rows
+	Name     string     `json:"name"`
+	Kind     ColumnKind `json:"kind"`
+	Whole    bool       `json:"whole,omitempty"` // numbers without fractions
+	Missing  float64    `json:"missing"`         // share of the rows
+	Distinct int        `json:"distinct"`        // distinct values among the sampled rows
 	// of the label rates of its ranges or levels, on rows not used to compute them
 	AUC float64 `json:"auc"`
 

@@ -41,7 +41,7 @@ func (c *comparison) checkColumns() {
 	}
 }
 
-func plural(k Kind) string {
+func plural(k ColumnKind) string {
 	if k == None {
 		return "no values"
 	}

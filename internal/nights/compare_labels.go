@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they do
-// on the held-out kinds and on good nights is measured in docs/nights.md. Where a number has another source, it says
+// The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they
+// do on the held-out kinds and on good nights is measured in docs/nights.md. Where a number has another source, it says
 // so.
 
 // Thresholds for a column that gives away the label.

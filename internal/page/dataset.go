@@ -86,7 +86,7 @@ func (p *datasetPage) facts() []Pair {
 func (p *datasetPage) columns() {
 	d, n := p.data, p.Newest
 	add(d, "at", "staged", plot.Plain, n, func(n Night) any { return n.At })
-	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.VersionView })
+	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.Version })
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
 	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })

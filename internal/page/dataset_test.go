@@ -20,7 +20,7 @@ func manyNights(n int) *page.DatasetPage {
 	columns := []string{"price", "campaign_id", "site", "hour", "placement", "age"}
 	first := time.Date(2026, 10, 23, 2, 10, 0, 0, time.UTC)
 	for i := range n {
-		k := page.Night{VersionView: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good",
+		k := page.Night{Version: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good",
 			Rows:      2e6 + 3e5*math.Sin(float64(i)*2*math.Pi/7) + 5e4*rng.Float64(),
 			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{},
 			Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
@@ -52,7 +52,7 @@ func manyNights(n int) *page.DatasetPage {
 	}
 
 	gain := 0.012
-	s.Table = &dataset.Manifest{Version: s.Nights[n-1].VersionView, LeftOut: 1200,
+	s.Table = &dataset.Manifest{Version: s.Nights[n-1].Version, LeftOut: 1200,
 		Files: []dataset.FileInfo{{Bytes: 9e7}}, Label: dataset.LabelInfo{Column: "click", Kind: dataset.Binary},
 		Weight: "w", Split: dataset.SplitRule{By: "time", Column: "ts"},
 		Order: &dataset.Ordering{By: dataset.OrderTime, Column: "ts", Copies: 1},

@@ -21,14 +21,14 @@ type DatasetPage struct {
 
 // Night is one version of a dataset and what became of it. Numbers that are not known are NaN.
 type Night struct {
-	VersionView string
-	At          time.Time
-	State       string // good, accepted, blocked
-	Accepted    string // by whom and why
-	Rows        float64
-	LabelRate   float64
-	Findings    []nights.Finding
-	Drift       map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
+	Version   string
+	At        time.Time
+	State     string // good, accepted, blocked
+	Accepted  string // by whom and why
+	Rows      float64
+	LabelRate float64
+	Findings  []nights.Finding
+	Drift     map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
 
 	// Of the newest sweep with a winner that trained on it, else of the newest one; empty where there is none.
 	Sweep, Verdict, Reason, Model string

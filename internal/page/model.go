@@ -19,7 +19,7 @@ import (
 type Model struct {
 	Name     string
 	Champion int              // 0 when there is none
-	Versions []Version        // by number
+	Versions []VersionView    // by number
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features, trees and descent these are
 	Features []Importance
@@ -50,8 +50,8 @@ type Step struct {
 	At               time.Time
 }
 
-// Version is one version of a model.
-type Version struct {
+// VersionView is one version of a model.
+type VersionView struct {
 	Number                     int
 	At                         time.Time
 	By, Why                    string
@@ -63,7 +63,7 @@ type Version struct {
 // modelPage is a model with its drawings.
 type modelPage struct {
 	*Model
-	Newest  []Version
+	Newest  []VersionView
 	History []registry.Event // newest first
 	Metrics []string
 	Live    *plot.Chart
@@ -114,14 +114,14 @@ type Compared struct{ Name, A, B, Change string }
 // compare puts two versions beside each other. The columns are those from which the script does the same of any two.
 func (p *modelPage) compare() {
 	d, versions := p.data, p.Versions
-	text := func(key, name string, of func(Version) string) {
-		add(d, key, name, plot.Plain, versions, func(v Version) any { return of(v) })
+	text := func(key, name string, of func(VersionView) string) {
+		add(d, key, name, plot.Plain, versions, func(v VersionView) any { return of(v) })
 	}
-	add(d, "c-at", "registered", plot.Plain, versions, func(v Version) any { return v.At })
-	text("c-tag", "aliases", func(v Version) string { return v.Tag })
-	text("c-dataset", "dataset", func(v Version) string { return v.Dataset })
-	text("c-sweep", "sweep", func(v Version) string { return v.Sweep })
-	text("c-trial", "trial", func(v Version) string { return v.Trial })
+	add(d, "c-at", "registered", plot.Plain, versions, func(v VersionView) any { return v.At })
+	text("c-tag", "aliases", func(v VersionView) string { return v.Tag })
+	text("c-dataset", "dataset", func(v VersionView) string { return v.Dataset })
+	text("c-sweep", "sweep", func(v VersionView) string { return v.Sweep })
+	text("c-trial", "trial", func(v VersionView) string { return v.Trial })
 	keys := []string{"c-at", "c-tag", "c-dataset", "c-sweep", "c-trial"}
 	for i := range p.Metrics {
 		keys = append(keys, "t"+strconv.Itoa(i))
@@ -135,7 +135,7 @@ func (p *modelPage) compare() {
 	}
 	for i, name := range slices.Sorted(maps.Keys(names)) {
 		key := "q" + strconv.Itoa(i)
-		text(key, name, func(v Version) string { return v.param(name) })
+		text(key, name, func(v VersionView) string { return v.param(name) })
 		keys = append(keys, key)
 	}
 	d.table("compare", "Two versions side by side", keys...)
@@ -175,7 +175,7 @@ func change(v float64) string {
 }
 
 // param is a version's value of a parameter, as text.
-func (v Version) param(name string) string {
+func (v VersionView) param(name string) string {
 	for _, q := range v.Params {
 		if q.Name == name {
 			return q.Text
@@ -263,7 +263,7 @@ func next(node int) any {
 }
 
 // Metric is a version's value of a metric, as text.
-func (v Version) Metric(name string) string {
+func (v VersionView) Metric(name string) string {
 	x, ok := v.Metrics[name]
 	if !ok {
 		return "–"
@@ -337,7 +337,7 @@ func (p *modelPage) live() *plot.Chart {
 
 // trends draws each metric over the versions.
 func (p *modelPage) trends() []*plot.Chart {
-	add(p.data, "n", "version", plot.Plain, p.Versions, func(v Version) any { return v.Number })
+	add(p.data, "n", "version", plot.Plain, p.Versions, func(v VersionView) any { return v.Number })
 	var charts []*plot.Chart
 	for i, name := range p.Metrics {
 		id := "trend-" + strconv.Itoa(i)
@@ -351,7 +351,7 @@ func (p *modelPage) trends() []*plot.Chart {
 
 		c.Summary = fmt.Sprintf("On each version's own test rows; %s.", counted(len(c.Points), "version", "versions"))
 		key := "t" + strconv.Itoa(i)
-		add(p.data, key, name, plot.Plain, p.Versions, func(v Version) any {
+		add(p.data, key, name, plot.Plain, p.Versions, func(v VersionView) any {
 			if x, ok := v.Metrics[name]; ok {
 				return x
 			}

@@ -24,7 +24,7 @@ func versions(n int) *page.Model {
 			{What: "became champion", Name: "by aggregator", Text: "better beyond chance", At: first}}}
 	for i := 1; i <= n; i++ {
 		at := first.AddDate(0, 0, i)
-		v := page.Version{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision",
+		v := page.VersionView{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision",
 			Sweep: fmt.Sprint("night-ctr-", i), Trial: "39", Dataset: "clicks@0123456789abcdef",
 			Metrics: map[string]float64{"auc": 0.77 + 0.01*math.Sin(float64(i)), "log_loss": 0.113}}
 		if i > 2 {

@@ -45,7 +45,7 @@ func TestExitCodes(t *testing.T) {
 		"unexpected": {errors.New("x"), sweep.ExitError},
 		"usage":      {program.Usagef("x"), sweep.ExitUsage},
 		"spec":       {fmt.Errorf("a: %w", &strictyaml.Error{File: "f"}), sweep.ExitInput},
-		"table":      {&table.Error{Msg: "x"}, sweep.ExitInput},
+		"table":      {&table.InputError{Msg: "x"}, sweep.ExitInput},
 		"param":      {&gbt.ParamError{}, sweep.ExitInput},
 		"name":       {sweep.CheckName("sweep", "X"), sweep.ExitInput},
 		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},

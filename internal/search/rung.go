@@ -16,8 +16,8 @@ const (
 	Wait = "wait" // for the other trials at the rung
 )
 
-// Verdict is a decision about a trial at a rung, with its reason.
-type Verdict struct{ Action, Reason string }
+// RungVerdict is a decision about a trial at a rung, with its reason.
+type RungVerdict struct{ Action, Reason string }
 
 // Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so
 // on, down to lowest.
@@ -62,18 +62,18 @@ func bracketOf(p *sweep.Plan, trial int) int {
 // AtRung decides whether a trial of a plan goes on from the rung that it has reached with own, or waits there: a pure
 // function of the plan and of the others' scores at the rung. What becomes of those that wait is decided by Resumable.
 // With halving every trial waits, so that the decision does not depend on the order of arrival.
-func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) Verdict {
+func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) RungVerdict {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving {
-		return Verdict{Wait, fmt.Sprintf("at rung %d every trial waits for all others", own.Step)}
+		return RungVerdict{Wait, fmt.Sprintf("at rung %d every trial waits for all others", own.Step)}
 	}
 	return AfterPause(p, own, seen, false)
 }
 
 // AfterPause says what becomes of a trial that is paused at a rung, given the others' scores there: it goes on, stops
 // or keeps waiting. last says that no other will come.
-func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last bool) Verdict {
+func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last bool) RungVerdict {
 	if !slices.Contains(RungsOf(p, own.Trial), own.Step) {
-		return Verdict{GoOn, "it has not come to a rung"}
+		return RungVerdict{GoOn, "it has not come to a rung"}
 	}
 	self := entry{own.Trial, rankedBy(p, own.Score)}
 	field := []entry{self}
@@ -110,31 +110,31 @@ func rankedBy(p *sweep.Plan, score float64) float64 {
 
 // judge is successive halving: of the trials that have come to a rung, best first, the best one in eta continue, as do
 // those that are behind the last of these by no more than the noise. rank is that of the trial, from 1.
-func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) Verdict {
+func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
 	keep := len(field) / stop.Eta
 	if last {
 		keep = max(keep, 1)
 	}
 	if keep == 0 {
-		return Verdict{Wait, fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, stop.Eta)}
+		return RungVerdict{Wait, fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, stop.Eta)}
 	}
 	why := fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep)
 	if rank <= keep {
-		return Verdict{GoOn, why}
+		return RungVerdict{GoOn, why}
 	}
 
 	behind := field[keep-1].score - field[rank-1].score
 	why += fmt.Sprintf(", and it is behind by %.3g", behind)
 	switch {
 	case !(behind > stop.Noise):
-		return Verdict{GoOn, why + fmt.Sprintf(", not more than the noise of %.3g", stop.Noise)}
+		return RungVerdict{GoOn, why + fmt.Sprintf(", not more than the noise of %.3g", stop.Noise)}
 	case stop.Noise > 0:
 		why += fmt.Sprintf(", more than the noise of %.3g", stop.Noise)
 	}
 	if last {
-		return Verdict{Stop, why}
+		return RungVerdict{Stop, why}
 	}
-	return Verdict{Wait, why}
+	return RungVerdict{Wait, why}
 }
 
 // Ladder is what is known when a task asks what becomes of paused trials. A trial has one score at a rung.
@@ -148,7 +148,7 @@ type Ladder struct {
 // Resumption is a verdict on a paused trial.
 type Resumption struct {
 	sweep.Reached
-	Verdict
+	RungVerdict
 	Last bool
 
 	rung []sweep.Reached // all scores at the rung, by trial
@@ -229,9 +229,9 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 		at, listed := slices.BinarySearchFunc(field, entry{own.Trial, rankedBy(p, own.Score)}, compareEntries)
 
 		if listed && slices.Contains(RungsOf(p, own.Trial), own.Step) {
-			r.Verdict = judge(p.Spec.Search.Stop, field, at+1, own.Step, l.Last)
+			r.RungVerdict = judge(p.Spec.Search.Stop, field, at+1, own.Step, l.Last)
 		} else {
-			r.Verdict = AfterPause(p, own, r.Seen(), l.Last)
+			r.RungVerdict = AfterPause(p, own, r.Seen(), l.Last)
 		}
 		all = append(all, r)
 	}

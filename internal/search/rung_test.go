@@ -34,7 +34,7 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	for _, r := range search.Resumable(p, l) {
 		got = append(got, r.Trial)
 		if r.Action != action {
-			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.Verdict, action)
+			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.RungVerdict, action)
 		}
 		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score,
 			Promoted: r.Action == search.GoOn, Reason: r.Reason, Seen: r.Seen(), Last: r.Last}
@@ -67,7 +67,7 @@ func TestRungs(t *testing.T) {
 func TestOneInEtaGoesOn(t *testing.T) {
 	p := pausing(sweep.StopASHA)
 	all := reached(3, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-	after := func(trial int) search.Verdict {
+	after := func(trial int) search.RungVerdict {
 		seen := slices.Delete(slices.Clone(all), trial, trial+1)
 		rand.New(rand.NewPCG(1, 2)).Shuffle(len(seen), func(i, j int) { seen[i], seen[j] = seen[j], seen[i] })
 		return search.AfterPause(p, all[trial], seen, true)
@@ -201,7 +201,7 @@ func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, beh
 		}
 		return cmp.Or(cmp.Compare(b.Step, a.Step), byScore, cmp.Compare(a.Trial, b.Trial))
 	})
-	judged := func(own sweep.Reached, last bool) (search.Verdict, []sweep.Reached) {
+	judged := func(own sweep.Reached, last bool) (search.RungVerdict, []sweep.Reached) {
 		seen := []sweep.Reached{}
 		for _, other := range l.Reached {
 			if other.Step == own.Step && other.Trial != own.Trial {
@@ -264,7 +264,7 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 		want, beaten := oneByOne(t, p, l)
 		var got []string
 		for _, f := range search.Resumable(p, l) {
-			got = append(got, fmt.Sprint(f.Reached, f.Verdict, f.Seen(), f.Last))
+			got = append(got, fmt.Sprint(f.Reached, f.RungVerdict, f.Seen(), f.Last))
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("ladder %d, %+v with %+v: got %q; one by one %q", n, *stop, l, got, want)

@@ -144,7 +144,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		"misspelt": {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"},
 			refuses: "COPPICE_SIGNATURES"},
 	} {
-		w := World{World: program.World{Env: envconfig.MapLookuper(tc.env)},
+		w := Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)},
 			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as in wire.go
 				switch {
 				case env.Audience == "":

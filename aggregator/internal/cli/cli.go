@@ -19,8 +19,8 @@ import (
 	"coppice/internal/telemetry"
 )
 
-// World is everything outside the process.
-type World struct {
+// Setup is everything outside the process.
+type Setup struct {
 	program.World
 	// Connect opens the aggregator's backends.
 	Connect func(context.Context, sweep.Deployment) (*Backends, error)
@@ -46,7 +46,7 @@ type Receiver interface {
 const remedy = "run it inside `localemu exec --`, or set what Terraform prints"
 
 // Run executes one command line and returns the process's exit code.
-func Run(ctx context.Context, w World) int {
+func Run(ctx context.Context, w Setup) int {
 	root := &cobra.Command{Use: "aggregator", Short: "Conclude sweeps: pick, verify, calibrate and register the winner"}
 	root.AddCommand(pullCommand(&w), serveCommand(&w), reconcileCommand(&w))
 	return program.Execute(ctx, w.World, root)
@@ -54,7 +54,7 @@ func Run(ctx context.Context, w World) int {
 
 // with connects, runs use with an aggregator, and closes what was opened. Metrics are served on page, if there is one,
 // and pushed every so often to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
-func (w *World) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends,
+func (w *Setup) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends,
 	*telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
@@ -84,7 +84,7 @@ func (w *World) with(ctx context.Context, page *page, every time.Duration, use f
 	return use(a, b, measuring)
 }
 
-func pullCommand(w *World) *cobra.Command {
+func pullCommand(w *Setup) *cobra.Command {
 	every, metrics := 10*time.Second, newPage()
 	cmd := &cobra.Command{
 		Use:   "pull",
@@ -140,7 +140,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 	return group.Wait()
 }
 
-func reconcileCommand(w *World) *cobra.Command {
+func reconcileCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:     "reconcile",
 		Short:   "Check every open sweep once and conclude those that are over",

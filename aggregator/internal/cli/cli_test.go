@@ -113,10 +113,10 @@ func (s *script) Receive(ctx context.Context, handle func(context.Context, []byt
 	return nil
 }
 
-func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) World {
+func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) Setup {
 	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
 		"COPPICE_REGISTRY_BUCKET": "r"}
-	return World{
+	return Setup{
 		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out),
 			Now: time.Now},
 		Connect: func(context.Context, sweep.Deployment) (*Backends, error) {

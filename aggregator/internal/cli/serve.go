@@ -19,7 +19,7 @@ import (
 	"coppice/internal/telemetry"
 )
 
-func serveCommand(w *World) *cobra.Command {
+func serveCommand(w *Setup) *cobra.Command {
 	listen, metrics := "127.0.0.1:8080", newPage()
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -62,7 +62,7 @@ const (
 )
 
 // serve serves until ctx ends; flush is called at the end of every request that was acted on.
-func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address string, flush func(context.Context)) error {
+func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address string, flush func(context.Context)) error {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *World) serve(ctx context.Context, a *conclude.Aggregator, address strin
 
 // callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if
 // nothing is configured and the address is reachable only from this machine.
-func (w *World) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
+func (w *Setup) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
 	var env sweep.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 	for _, name := range by {
 		v := column(name)
 		if v == nil || v.Len() != rows {
-			return nil, &table.Error{File: file, Column: name, Msg: "the column is missing, but the model is " +
+			return nil, &table.InputError{File: file, Column: name, Msg: "the column is missing, but the model is " +
 				"calibrated by it"}
 		}
 		if err := NewPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).Hashes(v,
@@ -123,7 +123,7 @@ func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 }
 
 func placeInSample(row int, column, msg string) error {
-	return &table.Error{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
+	return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
 }
 
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
@@ -132,10 +132,12 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	for _, name := range e.inputs {
 		v := column(name)
 		if v == nil {
-			return nil, &table.Error{File: file, Column: name, Msg: "the column is missing, but the model needs it"}
+			return nil, &table.InputError{File: file, Column: name,
+				Msg: "the column is missing, but the model needs it"}
 		}
 		if v.Len() != rows {
-			return nil, &table.Error{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), rows)}
+			return nil, &table.InputError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(),
+				rows)}
 		}
 	}
 	width := len(e.encoders)

@@ -142,7 +142,7 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	for range 20 {
 		b := randomBatch(enc.Columns(), rng)
 		out, err := enc.Encode(b, nil, nil)
-		var bad *table.Error
+		var bad *table.InputError
 		switch {
 		case err != nil && !errors.As(err, &bad):
 			t.Fatalf("untyped error %T: %v", err, err)

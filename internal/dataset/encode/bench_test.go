@@ -15,7 +15,7 @@ func BenchmarkStatistics(b *testing.B) {
 	const rows = 4_000_000
 	sizes := []int{200_000, 50_000, 5_000, 200, 24}
 	rng := rand.New(rand.NewPCG(1, 2))
-	r := Rows{Label: make([]float32, rows)}
+	r := LabelledRows{Label: make([]float32, rows)}
 	for _, n := range sizes {
 		part := make([]uint64, rows)
 		for i := range part {
@@ -55,7 +55,7 @@ func BenchmarkStatistics(b *testing.B) {
 				}
 			}})
 		for first := 0; first < rows; first += 50_000 {
-			part := Rows{First: first, Label: r.Label[first : first+50_000]}
+			part := LabelledRows{First: first, Label: r.Label[first : first+50_000]}
 			for _, p := range r.Parts {
 				part.Parts = append(part.Parts, p[first:first+50_000])
 			}

@@ -20,7 +20,7 @@ func (m *Maker) layFeatures() error {
 		}{{dataset.DeriveRate, key.Rate}, {dataset.DeriveCount, key.Count}, {dataset.DeriveRecency, key.Recency}} {
 			if made.on {
 				m.features = append(m.features,
-					Feature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
+					DerivedFeature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func (m *Maker) layFeatures() error {
 
 // given returns the bounds that the key gives for a feature, else those returned by made, limited to the allowed
 // number.
-func (m *Maker) given(f *Feature, made func() []float64) []float64 {
+func (m *Maker) given(f *DerivedFeature, made func() []float64) []float64 {
 	bounds, ok := m.c.Keys[f.Key].Bounds[f.What]
 	if !ok {
 		bounds = made()
@@ -78,7 +78,7 @@ func steps(first, most, factor float64) []float64 {
 }
 
 // maxBounds is the most bounds that a feature may have.
-func (m *Maker) maxBounds(f *Feature) int {
+func (m *Maker) maxBounds(f *DerivedFeature) int {
 	n := cmp.Or(m.c.MaxBins, dataset.MaxBins) - 1
 	if f.Missing {
 		n--
@@ -120,7 +120,7 @@ func newSample(c *Config) sample {
 }
 
 // offer takes row i if its hash is low enough.
-func (s *sample) offer(keys []Key, r *Rows, i int, weight float64) {
+func (s *sample) offer(keys []Key, r *LabelledRows, i int, weight float64) {
 	hash := Order(uint32(r.First+i), dataset.MaxCopies) // an order that no copy uses
 	if hash > s.limit {
 		return
@@ -182,7 +182,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 }
 
 // rareRows returns the levels that were counted exactly, each repeated once per row, up to a limit.
-func (d *Distinct) rareRows() []slot {
+func (d *DistinctCount) rareRows() []slot {
 	var out []slot
 	for _, at := range d.table.sorted(1) {
 		s := d.table.slots[at]

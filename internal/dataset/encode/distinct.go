@@ -2,10 +2,10 @@ package encode
 
 import "math/bits"
 
-// Distinct estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts
+// DistinctCount estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts
 // exactly those levels whose hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). Its final state does
 // not depend on the order of the rows.
-type Distinct struct {
+type DistinctCount struct {
 	table *table
 	depth int // required number of trailing zeros
 }
@@ -14,13 +14,13 @@ type Distinct struct {
 const distinctLevels = 2048
 
 // NewDistinct returns an empty Distinct.
-func NewDistinct() *Distinct { return &Distinct{table: newTable(0)} }
+func NewDistinct() *DistinctCount { return &DistinctCount{table: newTable(0)} }
 
 // Wants reports whether the level is currently counted. Other levels need not be added.
-func (d *Distinct) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
+func (d *DistinctCount) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
 
 // Add counts a row of a level.
-func (d *Distinct) Add(level uint64, label, weight float64) {
+func (d *DistinctCount) Add(level uint64, label, weight float64) {
 	at, _ := d.table.find(level)
 	if at == absent {
 		d.table.room(1)
@@ -45,7 +45,7 @@ func (d *Distinct) Add(level uint64, label, weight float64) {
 }
 
 // Levels estimates how many levels have at least floor rows.
-func (d *Distinct) Levels(floor int) int {
+func (d *DistinctCount) Levels(floor int) int {
 	n := 0
 	for i := range d.table.slots {
 		if s := &d.table.slots[i]; s.key != 0 && int(s.rows) >= floor {
@@ -56,4 +56,4 @@ func (d *Distinct) Levels(floor int) int {
 }
 
 // All reports whether no level has been left out so far, so that Levels is exact.
-func (d *Distinct) All() bool { return d.depth == 0 }
+func (d *DistinctCount) All() bool { return d.depth == 0 }

@@ -47,8 +47,8 @@ type Config struct {
 	Assign func(bounds []float64) func(values []float64, bins []uint8, missing uint8)
 }
 
-// Feature is a statistic of a key as a binned column.
-type Feature struct {
+// DerivedFeature is a statistic of a key as a binned column.
+type DerivedFeature struct {
 	Key     int
 	What    dataset.Derivation
 	Bounds  []float64
@@ -63,16 +63,16 @@ type Maker struct {
 	layout   recordLayout
 	rows     *spool // of train by pieces of its order, then of each other split
 	pieces   int
-	span     []span      // by piece, if ordered by time
-	latest   float64     // latest time of train so far
-	sorted   bool        // rows of train have arrived in time order
-	levels   []*Distinct // by key
+	span     []span           // by piece, if ordered by time
+	latest   float64          // latest time of train so far
+	sorted   bool             // rows of train have arrived in time order
+	levels   []*DistinctCount // by key
 	sample   sample
 	floor    int
 	sketches []*sketch // by key, if not all levels have a place
 	tables   []*table
 	lasts    [][]float64 // for keys with recency, by level number, when it was last seen; NaN before
-	features []Feature
+	features []DerivedFeature
 	assign   []func(values []float64, bins []uint8, missing uint8)
 	segments []segment
 	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
@@ -142,8 +142,9 @@ func (m *Maker) Close() error {
 	return err
 }
 
-// Rows is some consecutive rows of one split. Weight and Time may be nil if the Config says that there are none.
-type Rows struct {
+// LabelledRows is some consecutive rows of one split. Weight and Time may be nil if the Config says that there are
+// none.
+type LabelledRows struct {
 	Split  int
 	First  int
 	Label  []float32
@@ -153,7 +154,7 @@ type Rows struct {
 }
 
 // Add passes rows to the Maker. It counts as far as needed to estimate the number of levels.
-func (m *Maker) Add(r Rows) error {
+func (m *Maker) Add(r LabelledRows) error {
 	if r.Split == 0 {
 		m.observe(&r)
 	}
@@ -182,7 +183,7 @@ func (m *Maker) Add(r Rows) error {
 }
 
 // observe accumulates what must be known of train before its statistics can be made.
-func (m *Maker) observe(r *Rows) {
+func (m *Maker) observe(r *LabelledRows) {
 	weight := func(i int) float64 {
 		if m.c.Weighted {
 			return float64(r.Weight[i])
@@ -211,7 +212,7 @@ func (m *Maker) observe(r *Rows) {
 }
 
 // pileOf returns the pile of row i: a piece of the order for train; one pile for each other split.
-func (m *Maker) pileOf(r *Rows, i int) int {
+func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
 	}
@@ -275,7 +276,7 @@ func (m *Maker) chooseFloor() {
 }
 
 // Features returns the features in the order of Run's columns, after Run.
-func (m *Maker) Features() []Feature { return m.features }
+func (m *Maker) Features() []DerivedFeature { return m.features }
 
 // Tables returns the levels of all tables, with the position of each key's first and their number, after Run.
 func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {

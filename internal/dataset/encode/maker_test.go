@@ -94,9 +94,9 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 	return bins, m
 }
 
-func (w *world) rows(split, first, n int) Rows {
+func (w *world) rows(split, first, n int) LabelledRows {
 	at := w.first(split) + first
-	r := Rows{Split: split, First: first, Label: w.label[at : at+n]}
+	r := LabelledRows{Split: split, First: first, Label: w.label[at : at+n]}
 	if w.c.Weighted {
 		r.Weight = w.weight[at : at+n]
 	}
@@ -386,7 +386,7 @@ func TestFloorOfManyRows(t *testing.T) {
 	w.label[0] = 1
 	m := NewMaker(w.c)
 	defer m.Close()
-	m.observe(&Rows{Label: w.label, Parts: w.parts})
+	m.observe(&LabelledRows{Label: w.label, Parts: w.parts})
 	m.chooseFloor()
 	if m.Floor() != few+1 {
 		t.Errorf("floor %d, want %d: above the %d rows of the lesser level", m.Floor(), few+1, few)
@@ -400,7 +400,7 @@ func TestMoreValuesThanCounted(t *testing.T) {
 		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 10, Threads: 1, Sample: 3}
 	m := NewMaker(c)
 	defer m.Close()
-	err := m.Add(Rows{Label: make([]float32, 3), Parts: [][]uint64{{1, 2, 3}, {4, 5, 6}}})
+	err := m.Add(LabelledRows{Label: make([]float32, 3), Parts: [][]uint64{{1, 2, 3}, {4, 5, 6}}})
 	var many *TooManyValuesError
 	if !errors.As(err, &many) || many.Part != 1 || many.Known != 2 {
 		t.Errorf("got %v, want that part 1 has more than 2 values", err)

@@ -54,7 +54,7 @@ func newRecordLayout(c *Config) recordLayout {
 }
 
 // pack writes rows as records into the memory of to, column by column.
-func (l *recordLayout) pack(r *Rows, to []byte, threads int) ([]byte, error) {
+func (l *recordLayout) pack(r *LabelledRows, to []byte, threads int) ([]byte, error) {
 	n := len(r.Label)
 	to = dataset.Resize(to, n*l.width)
 	for i, label := range r.Label {

@@ -34,7 +34,7 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	}
 	_, err := Stage(t.Context(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
 		Options{Threads: 2, Learner: learner})
-	var at *table.Error
+	var at *table.InputError
 	if !errors.As(err, &at) || at.File != file.URI || at.Column != "site" ||
 		!strings.Contains(at.Msg, "the column had 50 values before and has more now; stage it again") {
 		t.Errorf("got %v, want an error about column site of %s", err, file.URI)

@@ -13,17 +13,22 @@ import (
 func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"text among numbers": {"17 18.5 19 soon 21",
-			`t.csv:5: column "at": the row has no place in the order of the statistics: its time is "soon", not a finite number as the values before it are`},
+			`t.csv:5: column "at": the row has no place in the order of the statistics: its time is "soon", not a ` +
+				`finite number as the values before it are`},
 		"text among times": {"2026-01-01 2026-01-02 soon 2026-01-03",
-			`t.csv:4: column "at": the row has no place in the order of the statistics: its time is "soon", not a time as the values before it are`},
+			`t.csv:4: column "at": the row has no place in the order of the statistics: its time is "soon", not a ` +
+				`time as the values before it are`},
 		"number among times": {"2026-01-01 17 2026-01-02",
-			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "17", not a time as`},
+			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "17", not a ` +
+				`time as`},
 		"text first": {"soon 17 18",
-			`t.csv:2: column "at": the row has no place in the order of the statistics: its time is "soon", neither a time`},
+			`t.csv:2: column "at": the row has no place in the order of the statistics: its time is "soon", neither ` +
+				`a time`},
 		"missing": {"17 NA 18",
 			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is missing`},
 		"infinite": {"17 inf 18",
-			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "inf", not a finite number`},
+			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "inf", not a ` +
+				`finite number`},
 		"numbers, all of them": {strings.Repeat("17 18.5 -3 ", 400), ""},
 		"times, all of them":   {strings.Repeat("2026-01-01 2026-01-02T10:00:00Z ", 600), ""},
 	} {

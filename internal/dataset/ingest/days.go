@@ -24,7 +24,7 @@ func NewTimes(column string, missing []string) *Times {
 func (t *Times) Seconds(b *table.Batch) ([]float64, error) {
 	v := b.Column(t.column)
 	if v == nil {
-		return nil, &table.Error{File: b.File, Column: t.column,
+		return nil, &table.InputError{File: b.File, Column: t.column,
 			Msg: "the table has no such column, which should hold the row's time"}
 	}
 

@@ -130,7 +130,7 @@ func TestEncoderErrors(t *testing.T) {
 	} {
 		b.File = "x.csv"
 		_, err := enc.Encode(b, nil, nil)
-		var e *table.Error
+		var e *table.InputError
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant ... %s", err, want)
 		}

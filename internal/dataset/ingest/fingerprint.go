@@ -74,7 +74,7 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			errs[i] = &table.Error{File: f.URI, Msg: "read", Err: err}
+			errs[i] = &table.InputError{File: f.URI, Msg: "read", Err: err}
 		}
 		sums[i] = h.Sum(nil)
 	})

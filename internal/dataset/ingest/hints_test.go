@@ -59,7 +59,8 @@ func TestHints(t *testing.T) {
 	}
 	for _, w := range s.Manifest.About.Warnings {
 		if w.Column == "amount" && !strings.Contains(w.Text, " sampled rows have -999999, and all others 0") {
-			t.Errorf(`got %s: %s; want not (w.Column == "amount" and !strings.Contains(w.Text, " sampled rows have -999999, and all others 0"))`, w.Column, w.Text)
+			t.Errorf(`got %s: %s; want not (w.Column == "amount" and !strings.Contains(w.Text, " sampled rows have `+
+				`-999999, and all others 0"))`, w.Column, w.Text)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (l *Labels) Column() string { return l.labeler.info.Column }
 func (l *Labels) Read(b *table.Batch) (labels []float32, places []int32, err error) {
 	v := b.Column(l.Column())
 	if v == nil {
-		return nil, nil, &table.Error{File: b.File, Column: l.Column(),
+		return nil, nil, &table.InputError{File: b.File, Column: l.Column(),
 			Msg: "the table has no such column, which should be the label"}
 	}
 	if v.Type == dataset.Time {

@@ -105,7 +105,8 @@ func (p *pass) part(name string) *splitPart {
 }
 
 func (p *pass) changed() error {
-	return &table.Error{File: p.survey.source.table.URI(), Msg: "the table changed while it was read; stage it again"}
+	return &table.InputError{File: p.survey.source.table.URI(),
+		Msg: "the table changed while it was read; stage it again"}
 }
 
 // checkTrain rejects a train split that a binary model cannot learn from.

@@ -163,7 +163,8 @@ func TestRealWarnings(t *testing.T) {
 	}
 	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id",
 		"ids user_group_id", "ids webpage_id", "key user_id"}) {
-		t.Errorf(`codes(s): got %q; want got = []string{"dropped session_id", "id_like session_id", "ids campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}`, got)
+		t.Errorf(`codes(s): got %q; want got = []string{"dropped session_id", "id_like session_id", "ids `+
+			`campaign_id", "ids user_group_id", "ids webpage_id", "key user_id"}`, got)
 	}
 }
 

@@ -151,7 +151,8 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	}
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless ||
 		!strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
-		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows have no user"`, w)
+		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows `+
+			`have no user"`, w)
 	}
 }
 
@@ -197,7 +198,8 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		}
 	}
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
-		t.Errorf(`rowsOfSplits(t, s): got %v; want math.Abs(float64(got["train"]) - 1500) <= 15, math.Abs(float64(got["test"]) - 300) <= 15`, got)
+		t.Errorf(`rowsOfSplits(t, s): got %v; want math.Abs(float64(got["train"]) - 1500) <= 15, `+
+			`math.Abs(float64(got["test"]) - 300) <= 15`, got)
 	}
 	if u := s.Manifest.Split.Until; len(u) != 3 || !(u["train"] < u["valid"] && u["valid"] < u["calib"]) {
 		t.Errorf("until %v", u)

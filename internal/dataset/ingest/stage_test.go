@@ -274,11 +274,13 @@ func TestNumericTokensInText(t *testing.T) {
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", rows)
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 ||
 		s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
-		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
+		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, `+
+			`s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
 	}
 	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 ||
 		slices.Contains(c.Categories, "-999.0") {
-		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not slices.Contains(c.Categories, "-999.0")`, c)
+		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not `+
+			`slices.Contains(c.Categories, "-999.0")`, c)
 	}
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
 		t.Errorf("left out %d: %v", m.LeftOut, m.About.LeftOut)
@@ -368,7 +370,7 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			dir := t.TempDir()
 			_, err := Stage(context.Background(), parseSpec(t, tc.spec), []table.File{writeFile(t, "t.csv", tc.csv)},
 				filepath.Join(dir, "d"), Options{})
-			var bad *table.Error
+			var bad *table.InputError
 			var spec *strictyaml.Error
 			if !errors.As(err, &bad) && !errors.As(err, &spec) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %v (%T)\nwant ... %s ...", err, err, tc.want)

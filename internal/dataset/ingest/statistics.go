@@ -25,7 +25,7 @@ type statistics struct {
 	hashes [][]uint64 // by part, of the current batch
 	times  []float64
 	errs   []error
-	rows   encode.Rows // of one split
+	rows   encode.LabelledRows // of one split
 
 	all     [][]uint8 // by feature, of the rows that are written together
 	rowBins []uint8   // of the same rows
@@ -135,7 +135,7 @@ func (s *statistics) add(number int, part *splitPart) error {
 	err := s.maker.Add(*r)
 	var many *encode.TooManyValuesError
 	if errors.As(err, &many) {
-		return &table.Error{File: s.file, Column: s.d.readers[many.Part].Part.Column,
+		return &table.InputError{File: s.file, Column: s.d.readers[many.Part].Part.Column,
 			Msg: fmt.Sprintf("the table changed while it was read: the column had %d values before and has more "+
 				"now; stage it again", many.Known)}
 	}

@@ -91,7 +91,7 @@ func (s *survey) run(ctx context.Context, progress func(done, total int64)) erro
 			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v",
 				time.Duration(s.spec.Label.Matures))
 		}
-		return &table.Error{File: s.source.table.URI(), Msg: msg}
+		return &table.InputError{File: s.source.table.URI(), Msg: msg}
 	}
 
 	if err := s.labels.resolve(); err != nil {

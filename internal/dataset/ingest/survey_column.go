@@ -18,7 +18,7 @@ type columnSurvey struct {
 
 	part   *cell.PartReader
 	hashes []uint64
-	levels *encode.Distinct // of a column that may be categorical; nil if the count is not needed
+	levels *encode.DistinctCount // of a column that may be categorical; nil if the count is not needed
 	rows   int64
 	told   int64 // rows whose levels were counted
 

@@ -83,15 +83,15 @@ func (c *cleanReader) fill() {
 	switch {
 	case bad != "":
 		_ = c.fail(c.line, bad)
-	case err == nil || err == io.EOF || errors.As(err, new(*Error)):
+	case err == nil || err == io.EOF || errors.As(err, new(*InputError)):
 		c.err = err
 	default:
-		c.err = &Error{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
+		c.err = &InputError{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 }
 
 func (c *cleanReader) fail(line int, msg string) error {
-	c.err = &Error{File: c.uri, Line: line, Msg: msg}
+	c.err = &InputError{File: c.uri, Line: line, Msg: msg}
 	return c.err
 }
 

@@ -47,7 +47,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 
 	first, err := r.next()
 	if errors.Is(err, io.EOF) {
-		return nil, &Error{File: f.URI, Msg: "the file is empty"}
+		return nil, &InputError{File: f.URI, Msg: "the file is empty"}
 	}
 	if err != nil {
 		return nil, err
@@ -152,13 +152,13 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	case strings.HasPrefix(s.head, magicGzip):
 		z, err := newGzipReader(r.raw)
 		if err != nil {
-			return nil, errors.Join(&Error{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
+			return nil, errors.Join(&InputError{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
 		}
 		plain = z
 	case strings.HasPrefix(s.head, magicZstd):
 		z, err := zstd.NewReader(r.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return nil, errors.Join(&Error{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
+			return nil, errors.Join(&InputError{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
 		}
 		r.closes = append(r.closes, func() error { z.Close(); return nil })
 		plain = z
@@ -197,21 +197,21 @@ func (r *csvReader) next() ([]string, error) {
 		return nil, err
 	}
 
-	var table *Error
+	var table *InputError
 	if errors.As(err, &table) { // from cleanReader
 		return nil, table
 	}
 
 	var parse *csv.ParseError
 	if !errors.As(err, &parse) {
-		return nil, &Error{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
+		return nil, &InputError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 	// the quote is unclosed because the text was rejected there
 	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line {
 		return nil, table
 	}
 
-	e := &Error{File: r.uri, Line: parse.Line}
+	e := &InputError{File: r.uri, Line: parse.Line}
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		e.Line = parse.StartLine

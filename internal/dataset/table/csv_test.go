@@ -193,7 +193,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{}, 1000)
-			var e *Error
+			var e *InputError
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %.200v\nwant ... %s ...", err, tc.want)
 			}
@@ -321,7 +321,7 @@ func TestUnquotedTextErrors(t *testing.T) {
 		"a,b\n1,\xff\n":                              "t.csv:2: the byte 0xff is not UTF-8",
 	} {
 		_, _, err := readAll([]File{writeFile(t, "t.csv", text)}, dataset.CSVSpec{Quote: dataset.QuoteNone}, 100)
-		var e *Error
+		var e *InputError
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %.200v\nwant ... %s", err, want)
 		}
@@ -339,7 +339,7 @@ func FuzzCSV(f *testing.F) {
 			t.Fatal(err)
 		}
 		_, cells, err := readAll([]File{{URI: "t.csv", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
-		var e *Error
+		var e *InputError
 		if err != nil && !errors.As(err, &e) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// Error is an unusable place in a table, and what to do about it.
-type Error struct {
+// InputError is an unusable place in a table, and what to do about it.
+type InputError struct {
 	File   string // the file's URI; empty for the whole table
 	Line   int    // of a text file, from 1; 0 for none
 	Row    int64  // of the file's data rows, from 1; 0 for none
@@ -17,7 +17,7 @@ type Error struct {
 	Err    error // the cause, or nil
 }
 
-func (e *Error) Error() string {
+func (e *InputError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
 	switch {
@@ -46,7 +46,7 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *InputError) Unwrap() error { return e.Err }
 
 // Kind says that the input is at fault, permanently.
-func (*Error) Kind() problem.Kind { return problem.Input }
+func (*InputError) Kind() problem.Kind { return problem.Input }

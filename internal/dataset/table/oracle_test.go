@@ -53,7 +53,8 @@ type oracle struct {
 
 var (
 	oracleFile   = regexp.MustCompile(`^## (\S+) rows (\d+) by `)
-	oracleColumn = regexp.MustCompile(`^   (\S+) (\S+) nulls (\d+) nan (\d+) distinct (\d+)(?: min (.*?) max (.*?)(?: sum (\S+))?)?\s*$`)
+	oracleColumn = regexp.MustCompile(`^   (\S+) (\S+) nulls (\d+) nan (\d+) distinct (\d+)(?: min (.*?) max ` +
+		`(.*?)(?: sum (\S+))?)?\s*$`)
 )
 
 func readOracle(t *testing.T, path string) []oracle {

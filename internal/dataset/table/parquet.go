@@ -43,7 +43,7 @@ func guard(fn func() error) (err error) {
 
 // damagedFile is an error about the file as a whole.
 func (s *parquetSource) damagedFile(err error) error {
-	return &Error{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
+	return &InputError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
 }
 
 // open reads the file's metadata. The caller closes the reader, which also closes the file.
@@ -235,7 +235,7 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, column
 
 // damaged is an error in one column of the batch that begins with row first.
 func (s *parquetSource) damaged(first int64, place int, err error) error {
-	e := &Error{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
+	e := &InputError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
 		Msg: "the column cannot be read from here on", Err: err}
 	var value *valueError
 	if errors.As(err, &value) {

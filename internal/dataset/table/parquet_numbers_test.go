@@ -163,7 +163,8 @@ func readByLibrary(path string, column int) (out dataset.Values, err error) {
 
 // appendLibrary appends a column chunk of len(levels) rows to out.
 func appendLibrary[T int64 | float64, L int32 | int64 | float32 | float64](out []T,
-	read func(n int64, values []L, levels, repetitions []int16) (int64, int, error), levels []int16, null T) ([]T, error) {
+	read func(n int64, values []L, levels, repetitions []int16) (int64, int, error), levels []int16, null T) ([]T,
+	error) {
 	present := levels[0]
 	for at := 0; at < len(levels); {
 		values := make([]L, len(levels)-at)
@@ -243,13 +244,14 @@ func TestDamagedRuns(t *testing.T) {
 		n     int
 		want  string
 	}{
-		"repeated":          {[]byte{6, 2}, 2, 3, "[2 2 2]"},
-		"repeated, long":    {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 18, 3, "[1 265 265]"},
-		"no bits":           {[]byte{6}, 0, 3, "[0 0 0]"},
-		"packed":            {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0]"},
-		"last group cut":    {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0]"},
-		"packed, repeated":  {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1]"},
-		"across words":      {[]byte{3, 1, 0, 0, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18, 3, "[1 131008 0]"},
+		"repeated":         {[]byte{6, 2}, 2, 3, "[2 2 2]"},
+		"repeated, long":   {[]byte{2, 1, 0, 0, 4, 9, 1, 0}, 18, 3, "[1 265 265]"},
+		"no bits":          {[]byte{6}, 0, 3, "[0 0 0]"},
+		"packed":           {[]byte{3, 0b00_10_01_00, 0}, 2, 5, "[0 1 2 0 0]"},
+		"last group cut":   {[]byte{3, 0b00_10_01_00}, 2, 4, "[0 1 2 0]"},
+		"packed, repeated": {[]byte{3, 0b00_10_01_00, 0, 4, 1}, 2, 10, "[0 1 2 0 0 0 0 0 1 1]"},
+		"across words": {[]byte{3, 1, 0, 0, 0xff, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 18, 3,
+			"[1 131008 0]"},
 		"cut off":           {[]byte{3, 0b00_10_01_00}, 2, 5, errRuns.Error()},
 		"ends early":        {[]byte{6, 2}, 2, 4, errRuns.Error()},
 		"no value":          {[]byte{6}, 2, 3, errRuns.Error()},
@@ -278,10 +280,11 @@ func TestDamagedLevelsAndIndices(t *testing.T) {
 		levels, indices []byte
 		want            string
 	}{
-		"good":             {[]byte{2, 1, 2, 0, 4, 1}, []byte{6, 2}, "[2.5 NaN 2.5 2.5]"},
-		"packed":           {[]byte{3, 0b1101}, []byte{3, 0b00_10_01_00, 0}, "[0.5 NaN 1.5 2.5]"},
-		"index":            {[]byte{8, 1}, []byte{8, 3}, "a page with the index 3 into a dictionary of 3 values"},
-		"packed index":     {[]byte{8, 1}, []byte{3, 0b00_11_01_00, 0}, "a page with the index 3 into a dictionary of 3 values"},
+		"good":   {[]byte{2, 1, 2, 0, 4, 1}, []byte{6, 2}, "[2.5 NaN 2.5 2.5]"},
+		"packed": {[]byte{3, 0b1101}, []byte{3, 0b00_10_01_00, 0}, "[0.5 NaN 1.5 2.5]"},
+		"index":  {[]byte{8, 1}, []byte{8, 3}, "a page with the index 3 into a dictionary of 3 values"},
+		"packed index": {[]byte{8, 1}, []byte{3, 0b00_11_01_00, 0},
+			"a page with the index 3 into a dictionary of 3 values"},
 		"level of 2":       {[]byte{8, 2}, []byte{8, 1}, "a page with the level 2"},
 		"more levels":      {[]byte{8, 1, 2}, []byte{8, 1}, "a page with more levels than values"},
 		"levels cut off":   {[]byte{4, 1}, []byte{8, 1}, errRuns.Error()},

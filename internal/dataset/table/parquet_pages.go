@@ -36,9 +36,9 @@ const (
 	lz4Raw = compress.Compression(7) // the library has no name for it
 )
 
-// pageMemory bounds what all columns of a file unpack at a time: a file of 90 kilobytes can hold pages of gigabytes. Wide
-// tables hold a page of each column, usually of a megabyte; minMemory is that of 256 columns, and a real table's pages
-// do not unpack to more than inflate times its file.
+// pageMemory bounds what all columns of a file unpack at a time: a file of 90 kilobytes can hold pages of gigabytes.
+// Wide tables hold a page of each column, usually of a megabyte; minMemory is that of 256 columns, and a real table's
+// pages do not unpack to more than inflate times its file.
 type pageMemory struct{ left atomic.Int64 }
 
 const (

@@ -93,7 +93,8 @@ func TestParquetTypes(t *testing.T) {
 			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil ||
 				!strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature",
 					c.Name, what)) {
-				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), which cannot be a feature", c.Name, what)`, name, c.Name, err)
+				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), `+
+					`which cannot be a feature", c.Name, what)`, name, c.Name, err)
 			}
 		}
 	}
@@ -130,7 +131,8 @@ func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells); err != nil ||
 		got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
-		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
+		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] `+
+			`[1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
@@ -190,7 +192,7 @@ func TestTruncatedParquet(t *testing.T) {
 	}
 	for n := len(data) - 1; n > 4; n -= 97 {
 		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
-		var e *Error
+		var e *InputError
 		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a complete Parquet file: ") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
@@ -205,7 +207,7 @@ func flippedParquet(t *testing.T, data []byte) {
 		t.Fatal(err)
 	}
 	table, err := Open([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, Options{Threads: 2})
-	var e *Error
+	var e *InputError
 	if err != nil {
 		if !errors.As(err, &e) {
 			t.Fatalf("untyped error %T: %v", err, err)
@@ -398,7 +400,7 @@ func TestWritersRefuse(t *testing.T) {
 	}
 	b := writerBatch(0, 3)
 	b.Names[2] = "other"
-	var e *Error
+	var e *InputError
 	for _, err := range []error{w.Write(b), c.Write(b)} {
 		if !errors.As(err, &e) || e.Column != "int" {
 			t.Errorf(`got %v; want err of the type of e, e.Column = "int"`, err)

@@ -33,7 +33,7 @@ func Expand(pattern string) ([]File, error) {
 		return expandFolder(pattern)
 	// a pipe may block, and a device may never end; also, tables are read twice
 	case err == nil && !info.Mode().IsRegular():
-		return nil, &Error{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
+		return nil, &InputError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
 			"twice; write the table to a file"}
 	case err == nil:
 		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
@@ -41,7 +41,7 @@ func Expand(pattern string) ([]File, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, problem.New(problem.NotFound, "%s: no such file or folder", pattern)
 		}
-		return nil, &Error{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
+		return nil, &InputError{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
 
 	paths, err := filepath.Glob(pattern)
@@ -130,11 +130,11 @@ func sniff(f File) (string, error) {
 	head := make([]byte, 10)
 	n, err := io.ReadFull(r, head)
 	if n == 0 && errors.Is(err, io.EOF) {
-		return "", &Error{File: f.URI, Msg: "the file is empty"}
+		return "", &InputError{File: f.URI, Msg: "the file is empty"}
 	}
 
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", &Error{File: f.URI, Msg: "read", Err: err}
+		return "", &InputError{File: f.URI, Msg: "read", Err: err}
 	}
 	return string(head[:n]), nil
 }

@@ -61,7 +61,7 @@ func (b *Batch) Row(i int) int64 {
 
 // ErrorAt returns an *Error at row i.
 func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
-	e := &Error{File: b.File, Row: b.Row(i) - b.First + b.firstInFile + 1, Column: column,
+	e := &InputError{File: b.File, Row: b.Row(i) - b.First + b.firstInFile + 1, Column: column,
 		Msg: fmt.Sprintf(format, args...)}
 	if b.Lines != nil {
 		e.Line = b.Lines[i]
@@ -158,15 +158,15 @@ func openSource(f File, o Options) (source, error) {
 
 	switch {
 	case isParquet && strings.HasPrefix(head, magicSecret):
-		return nil, &Error{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it " +
+		return nil, &InputError{File: f.URI, Msg: "an encrypted Parquet file, which cannot be read; write it " +
 			"without encryption"}
 	case strings.HasPrefix(head, magicParquet):
 		return openParquet(f, o.Threads)
 	case isParquet:
-		return nil, &Error{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, "+
+		return nil, &InputError{File: f.URI, Msg: fmt.Sprintf("the name says Parquet, but the file begins with %q, "+
 			"not PAR1", head[:min(4, len(head))])}
 	case packed != "":
-		return nil, &Error{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
+		return nil, &InputError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
 			"decompress it, or use gzip or zstd", packed)}
 	}
 	return openCSV(f, head, o.CSV)
@@ -176,10 +176,10 @@ func checkNames(f File, columns []Column) error {
 	seen := map[string]int{}
 	for i, c := range columns {
 		if err := dataset.CheckColumnName(c.Name); err != nil {
-			return &Error{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
+			return &InputError{File: f.URI, Msg: fmt.Sprintf("column %d", i+1), Err: err}
 		}
 		if other, ok := seen[c.Name]; ok {
-			return &Error{File: f.URI, Column: c.Name,
+			return &InputError{File: f.URI, Column: c.Name,
 				Msg: fmt.Sprintf("columns %d and %d have this name; rename one", other+1, i+1)}
 		}
 		seen[c.Name] = i
@@ -199,13 +199,13 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 	for i, c := range want {
 		place, ok := at[c.Name]
 		if !ok {
-			return nil, &Error{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
+			return nil, &InputError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
 				first.URI, Suggest(c.Name, names))}
 		}
 
 		other := have[place]
 		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
-			return nil, &Error{File: f.URI, Column: c.Name,
+			return nil, &InputError{File: f.URI, Column: c.Name,
 				Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other),
 					describe(c), first.URI)}
 		}
@@ -216,7 +216,7 @@ func matchColumns(first File, want []Column, f File, have []Column) ([]int, erro
 
 	for _, c := range have {
 		if _, extra := at[c.Name]; extra {
-			return nil, &Error{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
+			return nil, &InputError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
 				first.URI)}
 		}
 	}
@@ -266,10 +266,10 @@ func (t *Table) Find(name string) (int, error) {
 			continue
 		}
 		if c.Unreadable != "" {
-			return 0, &Error{File: t.files[0].URI, Column: name,
+			return 0, &InputError{File: t.files[0].URI, Column: name,
 				Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
 		}
 		return i, nil
 	}
-	return 0, &Error{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
+	return 0, &InputError{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
 }

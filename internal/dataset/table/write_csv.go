@@ -87,9 +87,9 @@ func matchBatch(columns []Column, b *Batch) ([]*dataset.Values, error) {
 		v := b.Column(c.Name)
 		switch {
 		case v == nil:
-			return nil, &Error{Column: c.Name, Msg: "the batch to be written has no such column"}
+			return nil, &InputError{Column: c.Name, Msg: "the batch to be written has no such column"}
 		case v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows:
-			return nil, &Error{Column: c.Name, Msg: fmt.Sprintf("%d values of type %s where %d of type %s belong",
+			return nil, &InputError{Column: c.Name, Msg: fmt.Sprintf("%d values of type %s where %d of type %s belong",
 				v.Len(), v.Type, b.Rows, c.Type)}
 		}
 		values[i] = v

@@ -121,7 +121,7 @@ func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, version
 	f compareFlags) (*compare.Predictions, string, error) {
 	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
-		rows, err := compare.OnFile(ctx, sides, compare.Input{Path: f.on, Label: m.Label, Weight: m.Weight,
+		rows, err := compare.OnFile(ctx, sides, compare.TableInput{Path: f.on, Label: m.Label, Weight: m.Weight,
 			Missing: m.Missing, By: f.by})
 		return rows, f.on, err
 	}

@@ -35,8 +35,8 @@ type Predictions struct {
 
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
-// Input is a table to compare on.
-type Input struct {
+// TableInput is a table to compare on.
+type TableInput struct {
 	Path   string
 	CSV    dataset.CSVSpec
 	Label  dataset.LabelInfo
@@ -49,7 +49,7 @@ type Input struct {
 const batchRows = 16384
 
 // OnFile scores the labelled rows of a table.
-func OnFile(ctx context.Context, sides [2]Side, f Input) (*Predictions, error) {
+func OnFile(ctx context.Context, sides [2]Side, f TableInput) (*Predictions, error) {
 	files, err := table.Expand(f.Path)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func OnFile(ctx context.Context, sides [2]Side, f Input) (*Predictions, error) {
 }
 
 // whoNeeds says, for a message, what a column is needed for.
-func (f *Input) whoNeeds(sides [2]Side, column string) string {
+func (f *TableInput) whoNeeds(sides [2]Side, column string) string {
 	for _, s := range sides {
 		if slices.Contains(s.Scorer.Columns(), column) {
 			return s.Name
@@ -99,7 +99,7 @@ func (f *Input) whoNeeds(sides [2]Side, column string) string {
 }
 
 // add scores a batch.
-func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f Input) error {
+func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, f TableInput) error {
 	label, places, err := labels.Read(b)
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (t turn) give() { <-t }
 // watched is a sweep that is being viewed.
 type watched struct {
 	reading sync.Mutex
-	sweep   *report.Reader
+	sweep   *report.SweepReader
 	page    []byte
 	version string
 	ended   bool

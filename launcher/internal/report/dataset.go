@@ -147,7 +147,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 // nightOf converts a record for a page.
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
-	n := page.Night{VersionView: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
+	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
 		LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
 		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
 	switch {
@@ -206,7 +206,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.DatasetPage) error {
 	}
 
 	for i := range out.Nights {
-		if s, ok := by[out.Nights[i].VersionView]; ok {
+		if s, ok := by[out.Nights[i].Version]; ok {
 			became(&out.Nights[i], s, out.Metric)
 		}
 	}

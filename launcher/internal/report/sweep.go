@@ -26,8 +26,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Reader is one sweep as it has been read so far. It is used by one goroutine at a time.
-type Reader struct {
+// SweepReader is one sweep as it has been read so far. It is used by one goroutine at a time.
+type SweepReader struct {
 	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
 	Online bool
 
@@ -48,20 +48,20 @@ type read struct {
 }
 
 // OpenSweep reads a sweep's plan. One that does not exist is a *follow.NotFoundError.
-func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*Reader, error) {
+func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*SweepReader, error) {
 	f, err := sweepview.Open(ctx, sweeps, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
+	return &SweepReader{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
 		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
 }
 
 // Plan is the sweep's plan.
-func (s *Reader) Plan() *sweep.Plan { return s.follow.Plan }
+func (s *SweepReader) Plan() *sweep.Plan { return s.follow.Plan }
 
 // Look reads what is new, and gives the sweep as it stands. ended says that nothing more will come.
-func (s *Reader) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
+func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
 	state, err := s.follow.Look(ctx)
 	if err != nil {
 		return nil, false, err
@@ -101,7 +101,7 @@ func (s *Reader) Look(ctx context.Context) (view *page.Sweep, ended bool, err er
 
 // settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped:
 // its sum is the one that launcher bill shows from then on.
-func (s *Reader) settled(now time.Time) time.Time {
+func (s *SweepReader) settled(now time.Time) time.Time {
 	if s.ledger.Ended.IsZero() {
 		return now
 	}
@@ -109,7 +109,7 @@ func (s *Reader) settled(now time.Time) time.Time {
 }
 
 // readCurves reads the learning curves that have come since.
-func (s *Reader) readCurves(ctx context.Context, l sweepstore.Listing) error {
+func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) error {
 	for _, t := range l.Trials {
 		claims := 0
 		for _, c := range t.Claims {
@@ -131,7 +131,8 @@ func (s *Reader) readCurves(ctx context.Context, l sweepstore.Listing) error {
 }
 
 // view puts together what has been read.
-func (s *Reader) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
+func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger,
+	b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
@@ -208,7 +209,8 @@ func stateOf(s sweepview.State) string {
 }
 
 // trial is one trial as the page shows it.
-func (s *Reader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost, params *params,
+func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
+	params *params,
 	state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
@@ -252,7 +254,7 @@ func (s *Reader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed,
 }
 
 // waiting is the state of a trial that has no result.
-func (s *Reader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
+func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
 	step, paused := listed.PausedAt(), listed.Paused
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
@@ -305,7 +307,7 @@ func allowed(p sweep.Params) int {
 }
 
 // tellRunning says where trials are that have not ended.
-func (s *Reader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
+func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	for _, a := range l.Attempts {
 		if t := &v.Trials[a.Trial]; t.State == page.StateRunning {
 			t.Reason = fmt.Sprintf("task %d on %s, %d trees", a.Task, a.Host, a.Trees)

@@ -19,7 +19,7 @@ import (
 
 // readWinner reads how the sweep ended, once it has: from its conclusion, and from the registry's version. What cannot
 // be read is said on the page, and no reason not to show the rest.
-func (s *Reader) readWinner(ctx context.Context, c *sweep.Conclusion) error {
+func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	if c == nil || s.winner != nil {
 		return nil
 	}
@@ -52,7 +52,7 @@ func unusual(p map[string]any) []page.Pair {
 }
 
 // readVersion reads what the registry has of the winner: its trees, and its test rows in bins.
-func (s *Reader) readVersion(ctx context.Context, w *page.Winner) error {
+func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	v, err := s.registry.Get(ctx, w.Model, strconv.Itoa(w.Version))
 	if err != nil {
 		return err

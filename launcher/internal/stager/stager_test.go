@@ -249,7 +249,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: deaf{store}}} {
-		var te *table.Error
+		var te *table.InputError
 		if _, err := s.Stage(t.Context(), spec(t, bad), dst); !errors.As(err, &te) || te.Line != 3 {
 			t.Errorf("got %v", err)
 		}

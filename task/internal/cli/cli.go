@@ -12,8 +12,8 @@ import (
 	"coppice/task/internal/worker"
 )
 
-// World is everything outside the process.
-type World struct {
+// Setup is everything outside the process.
+type Setup struct {
 	program.World
 	// Connect opens a worker's backends.
 	Connect func(context.Context, sweep.TaskEnv) (*Backends, error)
@@ -27,7 +27,7 @@ type Backends struct {
 }
 
 // Run executes one command line and returns the process's exit code.
-func Run(ctx context.Context, w World) int {
+func Run(ctx context.Context, w Setup) int {
 	root := &cobra.Command{Use: "task", Short: "Train candidates: one by hand, or a sweep's as a worker"}
 	root.AddCommand(runCommand(&w), trainCommand(&w))
 	return program.Execute(ctx, w.World, root)

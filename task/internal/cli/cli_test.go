@@ -22,7 +22,7 @@ import (
 func run(t *testing.T, env map[string]string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = Run(t.Context(), World{
+	code = Run(t.Context(), Setup{
 		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(&o), Err: program.To(&e),
 			Version: "v1"},
 		Connect: func(context.Context, sweep.TaskEnv) (*Backends, error) {
@@ -199,7 +199,7 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var out, errOut bytes.Buffer
-		code := Run(ctx, World{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env),
+		code := Run(ctx, Setup{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env),
 			Out: program.To(&out), Err: program.To(&errOut)}, Connect: connect})
 		if code != sweep.ExitTransient {
 			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(),

@@ -73,7 +73,7 @@ func (f *trainFlags) checkCross(cmd *cobra.Command) error {
 	return nil
 }
 
-func (w *World) crossValidate(cmd *cobra.Command, f trainFlags) error {
+func (w *Setup) crossValidate(cmd *cobra.Command, f trainFlags) error {
 	ds, err := openVerified(cmd.Context(), f)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func whole(folds []uint8) []int {
 	return out
 }
 
-func (w *World) reportCross(r crossValidated) {
+func (w *Setup) reportCross(r crossValidated) {
 	t := tables.New(w.Out, "fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds")
 	for i, f := range r.Folds {
 		t.AppendRow(table.Row{i + 1, humanize.Comma(int64(f.TrainRows)), humanize.Comma(int64(f.RatedRows)), f.Trees,

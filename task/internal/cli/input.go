@@ -62,7 +62,7 @@ func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 	return nil
 }
 
-func (w *World) describeInput(q fit.Request) {
+func (w *Setup) describeInput(q fit.Request) {
 	if q.Input == nil {
 		return
 	}

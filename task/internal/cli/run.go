@@ -15,7 +15,7 @@ import (
 	"coppice/task/internal/worker"
 )
 
-func runCommand(w *World) *cobra.Command {
+func runCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Work on a sweep as one task of its Batch array",
@@ -28,7 +28,7 @@ trial is also a result; the exit code is 0 unless the task itself could not work
 	}
 }
 
-func (w *World) run(cmd *cobra.Command) (err error) {
+func (w *Setup) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	defer func() {
 		if err != nil && ctx.Err() != nil { // with ctx ended, any error is a consequence of being told to stop

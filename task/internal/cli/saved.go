@@ -22,7 +22,7 @@ type saved struct {
 }
 
 // openSaved makes q resume from the folder's checkpoint and save there.
-func (w *World) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*saved, error) {
+func (w *Setup) openSaved(ctx context.Context, f trainFlags, q *fit.Request) (*saved, error) {
 	if f.checkpoint == "" {
 		return &saved{}, nil
 	}

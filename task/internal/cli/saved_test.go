@@ -36,7 +36,7 @@ func interrupted(t *testing.T, text string, args ...string) (code int, errOut st
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var e bytes.Buffer
-	code = Run(ctx, World{World: program.World{Args: args, Out: program.To(&stopAt{text: text, stop: stop}),
+	code = Run(ctx, Setup{World: program.World{Args: args, Out: program.To(&stopAt{text: text, stop: stop}),
 		Err: program.To(&e), Version: "v1"}})
 	return code, e.String()
 }

@@ -42,7 +42,7 @@ type trainFlags struct {
 	input                inputFlags
 }
 
-func trainCommand(w *World) *cobra.Command {
+func trainCommand(w *Setup) *cobra.Command {
 	var f trainFlags
 	cmd := &cobra.Command{
 		Use:   "train --dataset DIR [--params params.yaml] [--out model.txt]",
@@ -114,7 +114,7 @@ type memory struct {
 	PSS       int64 `json:"pss_bytes"`
 }
 
-func (w *World) train(cmd *cobra.Command, f trainFlags) error {
+func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
@@ -202,7 +202,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 }
 
 // trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
-func (w *World) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Evaluated,
+func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Evaluated,
 	usage.Memory, error) {
 	s, err := w.openSaved(ctx, f, &q)
 	if err != nil {
@@ -334,7 +334,7 @@ func metricNames(v any) ([]string, error) {
 	return nil, fmt.Errorf("metric: %v is neither a name nor a list of names", v)
 }
 
-func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
+func (w *Setup) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
 	for _, s := range ds.Manifest.Splits {
 		splits = append(splits, fmt.Sprintf("%s %s", s.Name, humanize.Comma(int64(ds.Manifest.TableRows(s.Name)))))
@@ -349,7 +349,7 @@ func (w *World) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 }
 
 // treePrinter prints about twenty progress lines, for any number of trees.
-func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
+func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
 	grown := 0 // in this run; excludes trees of a checkpoint
@@ -369,7 +369,7 @@ func (w *World) treePrinter(trees int, name string) func(gbt.Progress) error {
 	}
 }
 
-func (w *World) report(r trained) {
+func (w *Setup) report(r trained) {
 	t := tables.New(w.Out)
 
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
