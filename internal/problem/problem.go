@@ -80,7 +80,7 @@ func Of(err error) Kind {
 	kind := Other
 	each(err, func(e error) {
 		k := Other
-		if own, ok := e.(interface{ Kind() Kind }); ok { //nolint:errorlint // one error of the tree at a time
+		if own, ok := e.(interface{ Kind() Kind }); ok {
 			k = own.Kind()
 		}
 		if k != Other && (kind == Other || k < kind) {

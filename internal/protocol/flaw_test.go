@@ -11,7 +11,7 @@ type flaw uint8
 const (
 	noWriteID        flaw = 1 + iota // whether an object is one's own is judged by the store's answer to the write
 	leaseByOwnClock                  // a holder is dead when its heartbeat's time is old by the watcher's clock
-	silenceFromBegan                 // a holder's silence is counted from the beginning of the listing that showed its last sign
+	silenceFromBegan                 // silence is counted from the beginning of the listing that showed the last sign
 	takeoverUnread                   // the heartbeat is not read once more before the claim
 	listingIsTruth                   // a trial without a result in the listing is trained without a second look
 	resultUnfenced                   // a result overwrites an existing one

@@ -23,6 +23,7 @@ type ColumnEncoder struct {
 	other    uint8            // the bin of other categories
 }
 
+// NewColumnEncoder returns an encoder of a feature's values; t are the texts that stand for a missing one.
 func NewColumnEncoder(f *dataset.Feature, t *Markers) *ColumnEncoder {
 	c := &ColumnEncoder{feature: f, markers: t}
 	if f.Kind == dataset.Categorical {
@@ -123,6 +124,7 @@ func (c *ColumnEncoder) values(v *dataset.Values, out []float64, stride int) err
 	return nil
 }
 
+// Categories writes the bin of each value of a categorical feature into out, one for each row of v.
 func (c *ColumnEncoder) Categories(v *dataset.Values, out []uint8) {
 	r := PartReader{markers: c.markers}
 	switch v.Type {

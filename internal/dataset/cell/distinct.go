@@ -133,6 +133,7 @@ func Ordered(x float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
+// FromOrdered is the inverse of Ordered.
 func FromOrdered(k uint64) float64 {
 	if k>>63 == 1 {
 		return math.Float64frombits(k &^ (1 << 63))

@@ -74,7 +74,7 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
 // range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are
 // found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
-// *table.Error. If in is not nil, the values seen are added to it.
+// *table.InputError. If in is not nil, the values seen are added to it.
 func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs) ([]float64, error) {
 	return e.encode(b.Rows, b.File, b.Column, func(row int, column, msg string) error {
 		return b.ErrorAt(row, column, "%s", msg)
@@ -82,7 +82,7 @@ func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs) ([]float64, 
 }
 
 // Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids:
-// 1001, "1001" and " 1001.0" are the same. A missing column is a *table.Error.
+// 1001, "1001" and " 1001.0" are the same. A missing column is a *table.InputError.
 func (e *Encoder) Segments(b *table.Batch, by []string) ([]uint64, error) {
 	return e.segments(b.Rows, b.File, b.Column, by)
 }

@@ -117,7 +117,7 @@ func randomBatch(names []string, rng *rand.Rand) *table.Batch {
 }
 
 // tryEncoding makes an encoder of features.json and gives it batches of all kinds. Nothing that DecodeEncoding accepts
-// may panic, and what cannot be encoded is a *table.Error.
+// may panic, and what cannot be encoded is a *table.InputError.
 func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	e, err := dataset.DecodeEncoding(text)
 	if err != nil {

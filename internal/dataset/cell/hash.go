@@ -28,6 +28,8 @@ type Keys struct {
 	None    int64 // rows without a key so far
 }
 
+// Hash returns the hash of the key in row i of v. Rows without a key differ from each other: row, the number in the
+// table, stands for it.
 func (k *Keys) Hash(v *dataset.Values, i int, row int64) uint64 {
 	if Missing(v, i, k.Markers) {
 		k.None++

@@ -19,6 +19,7 @@ type PartReader struct {
 	x       []float64
 }
 
+// NewPartReader returns a reader of one part of a key; t are the texts that stand for a missing value.
 func NewPartReader(p dataset.Part, t *Markers) *PartReader {
 	r := &PartReader{Part: p, markers: t}
 	if p.Kind == dataset.Categorical {
@@ -156,6 +157,7 @@ func Take(what dataset.Derivation, seconds float64) float64 {
 	return seconds
 }
 
+// SecondsPerDay has no leap second, as Unix time has none.
 const SecondsPerDay = 86400
 
 // Age is the number of days from then to now, both in seconds.

@@ -11,6 +11,7 @@ import (
 // Form is what a text looks like.
 type Form uint8
 
+// The forms.
 const (
 	FormText   Form = iota
 	FormNumber      // a quantity
@@ -194,6 +195,7 @@ type Markers struct {
 	Numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
 }
 
+// NewMarkers returns the markers of a list of texts.
 func NewMarkers(texts []string) *Markers {
 	t := &Markers{texts: map[string]struct{}{}}
 	for _, text := range texts {

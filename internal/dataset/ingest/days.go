@@ -20,7 +20,7 @@ func NewTimes(column string, missing []string) *Times {
 }
 
 // Seconds returns the times of a batch's rows, in seconds since 1970. A missing time, or a column of another kind, is a
-// *table.Error.
+// *table.InputError.
 func (t *Times) Seconds(b *table.Batch) ([]float64, error) {
 	v := b.Column(t.column)
 	if v == nil {

@@ -13,5 +13,5 @@
 // which ages count, the newest time has to be known before the first row can be judged: then its column is read once
 // more, before (ripener.resolve). The same input gives the same bytes for any number of threads.
 //
-// Tables are untrusted input. A row that does not fit is a *table.Error that names file, line or row, and column.
+// Tables are untrusted input. A row that does not fit is a *table.InputError that names file, line or row, and column.
 package ingest

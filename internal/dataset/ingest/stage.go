@@ -54,7 +54,7 @@ type Report struct {
 
 // Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise:
 // problem.Conflict). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind.
-// Errors in the spec are *strictyaml.Error, those in the table *table.Error.
+// Errors in the spec are *strictyaml.Error, those in the table *table.InputError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err

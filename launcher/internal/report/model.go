@@ -45,7 +45,8 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 
 	var shown registry.Version // whose features to show: the champion's, else the newest one's
 	for _, v := range versions {
-		m.Versions = append(m.Versions, page.VersionView{Number: v.Number, At: v.Info.At, By: v.Info.By, Why: v.Info.Why,
+		m.Versions = append(m.Versions, page.VersionView{Number: v.Number, At: v.Info.At, By: v.Info.By,
+			Why:   v.Info.Why,
 			Sweep: v.Info.Labels["sweep"], Trial: v.Info.Labels["trial"],
 			Dataset: v.Info.Labels["dataset"], Tag: strings.Join(tags[v.Number], ", "), Metrics: v.Info.Metrics})
 		if shown.Number != m.Champion || m.Champion == 0 {

@@ -54,7 +54,7 @@ clock_offset:                           # objects' times, as this client sees th
   - {client: task-1, ahead: 400s}          # or -400s; launcher, aggregator, task or the task of an index
 kill_aggregator:
   - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
-at_write:                               # when the nth such object has been written, before the writer gets the response (nth: 1)
+at_write:              # when the nth such object has been written, before the writer gets the response (nth: 1)
   - {match: "sweeps/*/trials/*/claims/*", nth: 3, does: lose_machine, vm: 1, code: 50004}   # 50001, 50002, 50003, 50004 or 50006
   - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, notice: 5s}
   - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, lingers: 20s}    # its tasks keep running next to their replacements

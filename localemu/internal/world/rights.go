@@ -113,7 +113,7 @@ func (g *guard) allow(identity, kind, name, permission string) error {
 	if identity != "" {
 		who = g.email(identity)
 	}
-	//nolint:revive // as Cloud Storage says it
+	//nolint:revive,staticcheck // as Cloud Storage says it
 	return fmt.Errorf("%s does not have %s access to %s. Permission '%s' denied on resource (or it may not exist).",
 		who, permission, strings.TrimSuffix(kind+" "+name, " "), permission)
 }
