@@ -78,7 +78,8 @@ func TestAPausedSweepGoesOn(t *testing.T) {
 		shorter := func(p *sweep.Plan) {
 			patient(p)
 			for i := range p.Trials {
-				p.Trials[i].Params["num_iterations"] = 200.0
+				// Enough that a trial of 50 trees cannot end before it hears of the pause, on a busy machine either.
+				p.Trials[i].Params["num_iterations"] = 500.0
 			}
 			change(p)
 		}
