@@ -222,6 +222,7 @@ func (c *clients) at(address net.Addr) string {
 
 // task returns where the task with an index finds the emulators.
 func (c *clients) task(account string, index int) []string {
+	<-c.w.ready // a job may have been submitted as soon as Batch listened
 	identity := c.w.opts.self()
 	if c.w.opts.Rights != nil {
 		identity = c.w.guard.identity(account)

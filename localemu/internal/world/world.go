@@ -94,6 +94,7 @@ type World struct {
 	guard     *guard
 	listeners map[string]addresses // of every identity but the command's, while rights are enforced
 	clients   *clients
+	ready     chan struct{} // closed once all emulators listen
 	procs     *proc.Set
 
 	aggregators *aggregators
@@ -106,7 +107,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &FaultSpec{}
 	}
-	w := &World{opts: o, listeners: map[string]addresses{}, procs: proc.NewSet(),
+	w := &World{opts: o, listeners: map[string]addresses{}, ready: make(chan struct{}), procs: proc.NewSet(),
 		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
@@ -143,6 +144,7 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.listenForAll(); err != nil {
 		return err
 	}
+	close(w.ready)
 	if err := w.aggregators.start(); err != nil {
 		return err
 	}
