@@ -9,5 +9,6 @@
 // Batch of dataset.Values: texts, 64-bit floats or 64-bit integers (Bool, Int, Time with a unit), and which are null.
 // What a text means, and which values stand for a missing one, is decided behind the seam.
 //
-// Tables are untrusted input. What cannot be read is an *InputError that names file, line or row, and column where possible.
+// Tables are untrusted input. What cannot be read is an *InputError that names file, line or row, and column
+// where possible.
 package table
