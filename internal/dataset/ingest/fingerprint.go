@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
@@ -42,7 +44,8 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (s
 	return hex.EncodeToString(all.Sum(nil)[:16]), nil
 }
 
-// hashPart is how much of a file one hash covers: the parts of a longer file are hashed in parallel.
+// hashPart is how much of a file one hash covers: the parts of a longer file are hashed in parallel. It is also the
+// longest row of text.
 const hashPart = 16 << 20
 
 // hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
@@ -58,10 +61,17 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 		return "", err
 	}
 
+	isText, err := table.IsPlainText(f)
+	if err != nil {
+		return "", err
+	}
+
 	parts := int((info.Size() + hashPart - 1) / hashPart)
 	sums, errs := make([][]byte, parts), make([]error, parts)
+	var faulty atomic.Int64 // the first part that cannot be, and with it the file: those behind it are not read
+	faulty.Store(int64(parts))
 	dataset.Parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
-		if errs[i] = ctx.Err(); errs[i] != nil {
+		if errs[i] = ctx.Err(); errs[i] != nil || int64(i) > faulty.Load() {
 			return
 		}
 
@@ -69,12 +79,26 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 		at := int64(i) * hashPart
 		want := min(hashPart, info.Size()-at)
 
-		n, err := io.Copy(h, io.NewSectionReader(r, at, want))
-		if err == nil && n < want {
+		look := io.Writer(h)
+		check := &table.TextCheck{File: f.URI, At: at}
+		if isText {
+			look = io.MultiWriter(h, check)
+		}
+		n, err := io.Copy(look, io.NewSectionReader(r, at, want))
+		switch {
+		case err == nil && n < want:
 			err = io.ErrUnexpectedEOF
+		case err == nil && isText && want == hashPart:
+			err = check.Line()
 		}
 		if err != nil {
-			errs[i] = &table.InputError{File: f.URI, Msg: "read", Err: err}
+			errs[i] = err
+			if !errors.As(err, new(*table.InputError)) {
+				errs[i] = &table.InputError{File: f.URI, Msg: "read", Err: err}
+			}
+			for first := faulty.Load(); int64(i) < first && !faulty.CompareAndSwap(first, int64(i)); {
+				first = faulty.Load()
+			}
 		}
 		sums[i] = h.Sum(nil)
 	})

@@ -153,7 +153,14 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	return d, d.into(m, columns, s)
+	if err := d.into(m, columns, s); err != nil {
+		return nil, err
+	}
+	if len(m.Features) == 0 {
+		return nil, s.spec.Errorf("drop", "no column is left to be a feature: all hold long texts, or a "+
+			"value of their own in each row")
+	}
+	return d, nil
 }
 
 // manifest returns the manifest from the survey, without features.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -120,4 +121,42 @@ func check(p []byte, end bool) (good int, bad string) {
 		good += size
 	}
 	return good, ""
+}
+
+// TextCheck is written the bytes of a text file, from At on, that are hashed before anything reads their meaning: a
+// sparse file of 100 GB, or a row without an end, is an error before its last byte is read.
+type TextCheck struct {
+	File  string
+	At    int64
+	lines int
+}
+
+// Write fails at a NUL byte.
+func (c *TextCheck) Write(p []byte) (int, error) {
+	if i := bytes.IndexByte(p, 0); i >= 0 {
+		return 0, &InputError{File: c.File, Msg: fmt.Sprintf("byte %d is NUL; this is not a text file, or a damaged one",
+			c.At+int64(i)+1)}
+	}
+	c.At += int64(len(p))
+	c.lines += bytes.Count(p, []byte{'\n'})
+	return len(p), nil
+}
+
+// Line fails if the bytes, as many as a row may have, hold no end of a line.
+func (c *TextCheck) Line() error {
+	if c.lines > 0 {
+		return nil
+	}
+	return &InputError{File: c.File, Msg: fmt.Sprintf("bytes %d to %d hold no end of a line, and a row has at most %d "+
+		"bytes", c.At-maxRecord+1, c.At, maxRecord)}
+}
+
+// IsPlainText reports whether a file is uncompressed text.
+func IsPlainText(f File) (bool, error) {
+	head, err := sniff(f)
+	isBinary := unsupported(head) != ""
+	for _, magic := range []string{magicParquet, magicSecret, magicGzip, magicZstd} {
+		isBinary = isBinary || strings.HasPrefix(head, magic)
+	}
+	return !isBinary, err
 }

@@ -155,14 +155,25 @@ func (c *parquetColumn) readDictionary(p page) error {
 
 	n := int(p.values)
 	end, err := c.kind.span(p.data, n)
+	var long *valueError
+	if errors.As(err, &long) {
+		return fmt.Errorf("a dictionary with %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("a dictionary of %d values in %d bytes", n, len(p.data))
 	}
-	const header = 16 // of a text in memory
-	if err := c.pages.memory.take(header * int64(n)); err != nil {
+
+	// In memory a text has a header, and a copy of its bytes: the page goes once they are made.
+	const header = 16
+	size := header * int64(n)
+	if c.kind.typ == dataset.Text {
+		size += int64(end)
+		defer c.pages.dropPage()
+	}
+	if err := c.pages.memory.take(size); err != nil {
 		return err
 	}
-	c.pages.kept += header * int64(n)
+	c.pages.kept += size
 
 	c.known = true
 	c.kind.shape(&c.words, n)

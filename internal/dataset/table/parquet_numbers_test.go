@@ -383,3 +383,48 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// A text longer than a row of CSV may be is refused where it stands, also in a dictionary, and a dictionary's page is
+// gone once its words are made.
+func TestLongTextsInParquet(t *testing.T) {
+	text := func(sizes ...int) (out []byte) {
+		for _, n := range sizes {
+			out = append(binary.LittleEndian.AppendUint32(out, uint32(n)), make([]byte, n)...)
+		}
+		return out
+	}
+	column := func() *parquetColumn {
+		return &parquetColumn{kind: kind{typ: dataset.Text, physical: parquet.Types.ByteArray},
+			pages: pageReader{memory: newPageMemory(0)}}
+	}
+
+	c := column()
+	c.plain, c.rows = text(3, maxRecord+1), 2
+	err := c.read(2, &dataset.Values{})
+	var value *valueError
+	if !errors.As(err, &value) || value.at != 1 || !strings.Contains(value.msg, "a text of 16777217 bytes") {
+		t.Errorf("reading texts of 3 and %d bytes: %v, expected an error about the second", maxRecord+1, err)
+	}
+
+	c = column()
+	err = c.readDictionary(page{values: 1, data: text(maxRecord + 1), encoding: parquet.Encodings.Plain})
+	if err == nil || !strings.Contains(err.Error(), "a dictionary with a text of 16777217 bytes") {
+		t.Errorf("a dictionary with that text: %v, expected an error", err)
+	}
+
+	c = column()
+	data := text(100)
+	c.pages.plain, c.pages.packed = data, make([]byte, 10)
+	if err := c.pages.room(int64(len(data))); err != nil {
+		t.Fatal(err)
+	}
+	before := c.pages.memory.left.Load()
+	err = c.readDictionary(page{values: 1, data: data, encoding: parquet.Encodings.Plain})
+	if err != nil || c.pages.plain != nil || c.pages.packed != nil {
+		t.Errorf("a dictionary of a text of 100 bytes: %v, expected the page to be gone", err)
+	}
+	if left := c.pages.memory.left.Load(); before-left != 16 {
+		t.Errorf("the words of a page of 104 bytes take %d bytes more than the page did, expected a header of 16",
+			before-left)
+	}
+}

@@ -160,7 +160,6 @@ func (p *pageReader) next() (page, error) {
 		switch h.typ {
 		case pageDictionary:
 			data, err := p.unpack(p.packed, h.uncompressed)
-			p.kept, p.taken = p.kept+p.taken, 0
 			return page{dictionary: true, encoding: parquet.Encoding(h.encoding), values: h.values, data: data}, err
 		case pageData, pageDataV2:
 			return p.dataPage(h)
@@ -235,6 +234,12 @@ func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("a page of %d bytes where %d belong", len(out), size)
 	}
 	return out, nil
+}
+
+// dropPage frees the memory of the current page.
+func (p *pageReader) dropPage() {
+	p.memory.left.Add(p.taken)
+	p.packed, p.plain, p.taken = nil, nil, 0
 }
 
 // room reserves memory until the next page.

@@ -162,8 +162,11 @@ func (k kind) part(v *dataset.Values, from, to int) *dataset.Values {
 	return out
 }
 
-// span is how many bytes of data the first n plain values take.
+// span is how many bytes of data the first n plain values take. A *valueError says which of them is too long.
 func (k kind) span(data []byte, n int) (int, error) {
+	if k.width > maxRecord {
+		return 0, &valueError{0, tooLong(k.width)}
+	}
 	if k.width > 0 {
 		if have := len(data) / k.width; have < n {
 			return 0, fmt.Errorf("a page that ends %d values early", n-have)
@@ -176,9 +179,17 @@ func (k kind) span(data []byte, n int) (int, error) {
 		if len(data)-at < 4 || int(binary.LittleEndian.Uint32(data[at:])) > len(data)-at-4 {
 			return 0, fmt.Errorf("a page that ends %d values early", n-i)
 		}
-		at += 4 + int(binary.LittleEndian.Uint32(data[at:]))
+		size := int(binary.LittleEndian.Uint32(data[at:]))
+		if size > maxRecord {
+			return 0, &valueError{i, tooLong(size)}
+		}
+		at += 4 + size
 	}
 	return at, nil
+}
+
+func tooLong(bytes int) string {
+	return fmt.Sprintf("a text of %d bytes, where at most %d are read", bytes, maxRecord)
 }
 
 // convert writes plain values to out, which is as long as they are. A *valueError says which of them cannot be used.

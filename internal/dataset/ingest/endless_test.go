@@ -1,0 +1,51 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset/table"
+)
+
+// A file of 100 GB that cannot be a table is refused when its first megabytes are hashed, not its last.
+func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
+	const size = 100 << 30
+	line := strings.Repeat("x", 2*hashPart)
+	for name, tc := range map[string]struct{ begins, want string }{
+		"a hole":                 {"", "byte 1 is NUL"},
+		"a hole after two rows":  {"y,a\n1,2\n", "byte 9 is NUL"},
+		"a row without an end":   {line, "bytes 1 to 16777216 hold no end of a line, and a row has at most 16777216"},
+		"a second row without":   {"y,a\n" + line, "bytes 16777217 to 33554432 hold no end of a line"},
+		"a hole in another part": {strings.Repeat("1,2\n", hashPart/2), "byte 33554433 is NUL"},
+	} {
+		path := filepath.Join(t.TempDir(), "t.csv")
+		if err := errors.Join(os.WriteFile(path, []byte(tc.begins), 0o666), os.Truncate(path, size)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second) // hashing all of it takes longer
+		_, err := Fingerprint(ctx, parseSpec(t, "label: y\n"), []table.File{{URI: "t.csv", Path: path, Bytes: size}})
+		stop()
+		if !errors.As(err, new(*table.InputError)) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: Fingerprint came with %v, expected %q", name, err, tc.want)
+		}
+	}
+}
+
+// A table whose only column is dropped as useless is an error about the table, not about a manifest.
+func TestATableWithoutFeatures(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,note\n")
+	for i := range 40 {
+		b.WriteString([]string{"0,", "1,"}[i%2] + strings.Repeat("x", 2000+i) + "\n")
+	}
+	_, err := Stage(t.Context(), parseSpec(t, "label: y\n"), []table.File{writeFile(t, "a.csv", b.String())},
+		filepath.Join(t.TempDir(), "out"), Options{})
+	if err == nil || !strings.Contains(err.Error(), "no column is left to be a feature") {
+		t.Errorf("staging a column of long texts: %v, expected an error that says that no feature is left", err)
+	}
+}
