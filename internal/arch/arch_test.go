@@ -25,6 +25,7 @@ var layers = map[string]int{
 
 	"internal/random":     0, // the generator that search, calibrator and encoders draw from
 	"internal/strictyaml": 0,
+	"internal/strictjson": 0,
 
 	"internal/sweep":     1,
 	"internal/dataset":   1,

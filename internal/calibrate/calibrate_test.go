@@ -394,11 +394,11 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                   "EOF",
+		``:                                   "unexpected EOF",
 		`{"format":1,"method":"none"} {}`:    "there is more data after byte 30",
 		`{"format":3,"method":"none"}`:       "format 3; this build reads 1 and 2",
 		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt isotonic])`,
-		`{"format":1,"method":"none","d":1}`: `json: unknown field "d"`,
+		`{"format":1,"method":"none","d":1}`: `unknown key "d"`,
 		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
 		`{"format":1,"method":"platt","a":1}`: "platt: c is missing or does not belong " +
 			"there",

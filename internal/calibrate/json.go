@@ -1,15 +1,14 @@
 package calibrate
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
 
 	"coppice/internal/problem"
+	"coppice/internal/strictjson"
 )
 
 const (
@@ -72,13 +71,8 @@ func Decode(text []byte) (*Calibrator, error) {
 	}
 
 	var e encoded
-	r := json.NewDecoder(bytes.NewReader(text))
-	r.DisallowUnknownFields()
-	if err := r.Decode(&e); err != nil {
+	if err := strictjson.Decode(text, &e); err != nil {
 		return nil, refused("%v", err)
-	}
-	if _, err := r.Token(); err != io.EOF {
-		return nil, refused("there is more data after byte %d", r.InputOffset())
 	}
 
 	if e.Format != format && e.Format != segmented {

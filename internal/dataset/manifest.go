@@ -1,13 +1,13 @@
 package dataset
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
+
+	"coppice/internal/strictjson"
 )
 
 // The versions of the file format that this build writes and reads. FormatDerived is for datasets, and models'
@@ -312,13 +312,8 @@ func decodeJSON(data []byte, v any) error {
 	if len(data) > MaxManifest {
 		return badManifest("", fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest))
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := strictjson.Decode(data, v); err != nil {
 		return badManifest("", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return badManifest("", fmt.Errorf("there is more data after the JSON"))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"coppice/internal/strictjson"
 )
 
 // The format of a checkpoint:
@@ -86,9 +88,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint: a head of %d bytes; %d at most", len(line), maxHeadLine)
 	}
 	var head checkpointHead
-	r := json.NewDecoder(bytes.NewReader(line))
-	r.DisallowUnknownFields()
-	if err := r.Decode(&head); err != nil {
+	if err := strictjson.Decode(line, &head); err != nil {
 		return nil, fmt.Errorf("checkpoint: its head: %w", err)
 	}
 	if err := head.check(); err != nil {

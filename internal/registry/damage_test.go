@@ -46,7 +46,7 @@ func TestDamage(t *testing.T) {
 			}, "it is longer than 7 bytes"},
 		"version": {"registry/ctr/versions/1/version.json", "{",
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"unexpected end of JSON input"},
+			"unexpected EOF"},
 		"format": {"registry/ctr/versions/1/version.json", `{"format":2}`,
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
 			"format 2; this build reads 1"},
@@ -56,7 +56,7 @@ func TestDamage(t *testing.T) {
 				return fmt.Errorf("the other version is not there: %+v", all)
 			}
 			return err
-		}, "unexpected end of JSON input"},
+		}, "unexpected EOF"},
 		"alias": {"registry/ctr/aliases/champion.json", `{"format":1,"model":"ctr","alias":"champion","version":7}`,
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) },
 			"it is \"champion\" of \"ctr\" at version 7"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
+	"coppice/internal/strictjson"
 )
 
 const format = 1
@@ -54,7 +55,7 @@ func encode(record any) ([]byte, error) {
 func (v Version) Record() ([]byte, error) { return encode(versionRecord{format, v}) }
 
 func decode(data []byte, record any, format0 *int) error {
-	if err := json.Unmarshal(data, record); err != nil {
+	if err := strictjson.DecodeKnown(data, record); err != nil {
 		return err
 	}
 	if *format0 != format {

@@ -5,7 +5,6 @@ package scorer
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
+	"coppice/internal/strictjson"
 )
 
 // Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a
@@ -127,7 +127,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 		return nil, unfit(errors.Join(err, levels.Close()))
 	}
 	if text := files[FileInputs]; text != nil {
-		if err := json.Unmarshal(text, &s.Usual); err != nil {
+		if err := strictjson.DecodeKnown(text, &s.Usual); err != nil {
 			return nil, unfit(errors.Join(fmt.Errorf("%s: %w", FileInputs, err), levels.Close()))
 		}
 	}

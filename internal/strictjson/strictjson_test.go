@@ -1,0 +1,111 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/strictjson"
+)
+
+type inner struct {
+	N    int       `json:"n"`
+	List []string  `json:"list,omitempty"`
+	X    []float64 `json:"x"`
+}
+
+type outer struct {
+	inner
+	Format int                `json:"format"`
+	Of     []inner            `json:"of,omitempty"`
+	At     time.Time          `json:"at,omitzero"`
+	Share  *float64           `json:"share,omitempty"`
+	By     map[string]float64 `json:"by,omitempty"`
+	Free   any                `json:"free,omitempty"`
+	Plain  string
+}
+
+func TestDecodeReadsWhatGoWrites(t *testing.T) {
+	share := 0.5
+	for _, want := range []outer{
+		{},
+		{inner: inner{N: 1, List: []string{"a\\ud800", "😀", "\ufffd"}}, Format: 2, Of: []inner{{N: 3, X: []float64{1}}},
+			At: time.Unix(1, 0).UTC(), Share: &share, By: map[string]float64{"N": 1, "n": 2}, Plain: "x"},
+	} {
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decode := range []func([]byte, any) error{strictjson.Decode, strictjson.DecodeKnown} {
+			var got outer
+			if err := decode(text, &got); err != nil || fmt.Sprint(got.At, got.inner, got.Of, got.By, got.Plain) !=
+				fmt.Sprint(want.At, want.inner, want.Of, want.By, want.Plain) {
+				t.Errorf("%s: got %+v, %v; expected %+v", text, got, err, want)
+			}
+		}
+	}
+	var got outer
+	if err := strictjson.Decode([]byte("{\"list\": [\"\\ud83d\\uDE00\"]} \n"), &got); err != nil || got.List[0] != "😀" {
+		t.Errorf("a pair of escapes: got %q, %v", got.List, err)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "unexpected EOF",
+		"{":                              "unexpected EOF",
+		`{"n": 1`:                        "unexpected EOF",
+		"\xff":                           "UTF-8",
+		"{\"list\": [\"\xc3\"]}":         "UTF-8",
+		"\ufeff{}":                       "invalid character",
+		`{} {}`:                          "more data after byte",
+		`{}x`:                            "more data after byte",
+		`{"n": 1, "n": 1}`:               `"n" is there twice`,
+		`{"N": 1}`:                       `the key "N"; write "n"`,
+		`{"n": 1, "N": 2}`:               `write "n"`,
+		`{"li\u017ft": []}`:              `write "list"`,
+		`{"plain": ""}`:                  `write "Plain"`,
+		`{"of": [{"n": 1}, {"X": []}]}`:  `of[1]: the key "X"; write "x"`,
+		`{"of": [{"n": 1, "n": 2}]}`:     `of[0]: the key "n"`,
+		`{"free": [{"a": 1, "a": 2}]}`:   `free[0]: the key "a" is there twice`,
+		`{"by": {"a": 1, "a": 1}}`:       `by: the key "a"`,
+		`{"n": null}`:                    "n: it is null",
+		`{"list": ["a", null]}`:          "list[1]: it is null",
+		`{"list": null}`:                 "list: it is null",
+		`{"share": null}`:                "share: it is null",
+		`{"by": {"a": null}}`:            "by.a: it is null",
+		`{"x": [1e999]}`:                 "1e999",
+		`{"n": 1.5}`:                     "1.5",
+		`{"n": 1_000}`:                   "invalid character",
+		`{"x": [0x1p3]}`:                 "invalid character",
+		`{"x": [NaN]}`:                   "invalid character",
+		`{"at": "9999999-01-01T0:0:0Z"}`: "9999999",
+		`{"list": ["\ud83d"]}`:           "half of a character",
+		`{"list": ["\ud83dx\ude00"]}`:    "half of a character",
+		`{"list": ["\\\ude00"]}`:         "half of a character",
+		`{"free": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}": "nested more than 32 deep",
+		`{"free": ` + strings.Repeat("[", 1_000_000):                          "nested more than 32 deep",
+		`null`: "null",
+		`7`:    "cannot unmarshal",
+	} {
+		for _, decode := range []func([]byte, any) error{strictjson.Decode, strictjson.DecodeKnown} {
+			var got outer
+			if err := decode([]byte(text), &got); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.60s: got %v; expected an error with %q", text, err, want)
+			}
+		}
+	}
+}
+
+func TestKeysThatAreNotKnown(t *testing.T) {
+	const text = `{"later": {"a": [null, 1]}, "n": 1}`
+	var got outer
+	if err := strictjson.Decode([]byte(text), &got); err == nil || !strings.Contains(err.Error(), `unknown key "later"`) {
+		t.Errorf("got %v; expected an unknown key", err)
+	}
+	if err := strictjson.DecodeKnown([]byte(text), &got); err != nil || got.N != 1 {
+		t.Errorf("got %+v, %v; expected n to be 1", got, err)
+	}
+}
