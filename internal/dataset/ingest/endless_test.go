@@ -40,7 +40,7 @@ func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
 func TestATableWithoutFeatures(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,note\n")
-	for i := range 40 {
+	for i := range 400 {
 		b.WriteString([]string{"0,", "1,"}[i%2] + strings.Repeat("x", 2000+i) + "\n")
 	}
 	_, err := Stage(t.Context(), parseSpec(t, "label: y\n"), []table.File{writeFile(t, "a.csv", b.String())},
