@@ -28,7 +28,7 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 .PHONY: bench-search
 bench-search: SEEDS = 4
 # SEEDS=, SAMPLERS=tpe; gp needs torch
-# synthetic functions, and with DATA=/surrogate its tasks beside Optuna, with curves for docs/search.md
+# synthetic functions, and with DATA=/surrogate its tasks beside Optuna
 bench-search: bench-programs ## normalised regret of the ways to search
 	@mkdir -p $(BENCH)
 	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl

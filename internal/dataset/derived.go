@@ -201,7 +201,7 @@ func (t *LevelTable) check(number int) error {
 	switch {
 	case t.First < 0 || t.Levels < 0 || t.Levels > MaxLevels || t.First > MaxLevels || t.Floor < 1:
 		return fmt.Errorf("levels %d from %d, floor %d", t.Levels, t.First, t.Floor)
-	case !finite(t.Prior) || !finite(t.Strength) || t.Strength <= 0:
+	case !Finite(t.Prior) || !Finite(t.Strength) || t.Strength <= 0:
 		return fmt.Errorf("prior %v, strength %v", t.Prior, t.Strength)
 	case t.BackOff < -1 || t.BackOff >= number: // only to earlier tables, so that every chain ends
 		return fmt.Errorf("falls back to table %d", t.BackOff)
@@ -280,7 +280,7 @@ func (o *Ordering) check() error {
 		return fmt.Errorf("by %.40q", o.By)
 	case o.Copies < 1 || o.Copies > MaxCopies || o.By == OrderTime && o.Copies != 1:
 		return fmt.Errorf("%d copies by %s", o.Copies, o.By)
-	case !finite(o.DelaySeconds) || o.DelaySeconds < 0 || o.By == OrderRandom && (o.DelaySeconds > 0 || o.Column != ""):
+	case !Finite(o.DelaySeconds) || o.DelaySeconds < 0 || o.By == OrderRandom && (o.DelaySeconds > 0 || o.Column != ""):
 		return fmt.Errorf("a delay of %v s by %s", o.DelaySeconds, o.By)
 	case o.By == OrderTime:
 		return CheckColumnName(o.Column)
@@ -288,12 +288,13 @@ func (o *Ordering) check() error {
 	return nil
 }
 
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+// Finite is true of all numbers but NaN and the infinities.
+func Finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkBounds rejects bounds that are not ascending and finite.
 func checkBounds(bounds []float64) error {
 	for i, b := range bounds {
-		if !finite(b) || i > 0 && b <= bounds[i-1] {
+		if !Finite(b) || i > 0 && b <= bounds[i-1] {
 			return fmt.Errorf("bounds[%d] is %v", i, b)
 		}
 	}

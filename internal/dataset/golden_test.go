@@ -256,7 +256,7 @@ func FuzzSample(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := s.encode()
+		again, err := s.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}

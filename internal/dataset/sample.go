@@ -38,33 +38,15 @@ func (s *Sample) Column(name string) *Values {
 
 // Select returns the sample of some of its rows, given by ascending indices.
 func (s *Sample) Select(rows []int) *Sample {
-	out := &Sample{Split: s.Split, Row: choose(s.Row, rows), Names: s.Names}
+	out := &Sample{Split: s.Split, Row: Pick(s.Row, rows), Names: s.Names}
 	for i := range s.Columns {
-		v := &s.Columns[i]
-		out.Columns = append(out.Columns, Values{Type: v.Type, Unit: v.Unit, Text: choose(v.Text, rows),
-			Float: choose(v.Float, rows),
-			Int:   choose(v.Int, rows), Null: choose(v.Null, rows)})
+		out.Columns = append(out.Columns, pickValues(&s.Columns[i], rows))
 	}
 	return out
 }
 
-// choose returns the values at some indices; nil for nil.
-func choose[T any](all []T, places []int) []T {
-	if all == nil {
-		return nil
-	}
-	out := make([]T, len(places))
-	for i, p := range places {
-		out[i] = all[p]
-	}
-	return out
-}
-
-// Encode writes the format of ReadSample.
-func (s *Sample) Encode() ([]byte, error) { return s.encode() }
-
-// encode writes the sample as an Arrow file. It rejects text beyond the range of int32 offsets.
-func (s *Sample) encode() ([]byte, error) {
+// Encode writes the format of ReadSample, an Arrow file. It rejects text beyond the range of int32 offsets.
+func (s *Sample) Encode() ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
 	cols := []column{{}}
 	for i, name := range s.Names {

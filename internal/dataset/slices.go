@@ -36,7 +36,7 @@ func Resize[T any](s []T, n int) []T {
 }
 
 // PickInto returns the elements at the given places, in the memory of to if it suffices; nil of nil.
-func PickInto[T any](from []T, places []int32, to []T) []T {
+func PickInto[T any, N int | int32 | uint32](from []T, places []N, to []T) []T {
 	if from == nil {
 		return nil
 	}
@@ -47,9 +47,15 @@ func PickInto[T any](from []T, places []int32, to []T) []T {
 	return to
 }
 
+// Pick is PickInto new memory.
+func Pick[T any, N int | int32 | uint32](from []T, places []N) []T {
+	return PickInto(from, places, nil)
+}
+
 // Pick returns the values at the given places.
-func (v *Values) Pick(places []int32) Values {
-	return Values{Type: v.Type, Unit: v.Unit, Text: PickInto(v.Text, places, nil),
-		Float: PickInto(v.Float, places, nil),
-		Int:   PickInto(v.Int, places, nil), Null: PickInto(v.Null, places, nil)}
+func (v *Values) Pick(places []int32) Values { return pickValues(v, places) }
+
+func pickValues[N int | int32](v *Values, places []N) Values {
+	return Values{Type: v.Type, Unit: v.Unit, Text: Pick(v.Text, places), Float: Pick(v.Float, places),
+		Int: Pick(v.Int, places), Null: Pick(v.Null, places)}
 }

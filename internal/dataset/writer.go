@@ -187,7 +187,7 @@ func encodeWords(values []uint64) []byte {
 
 // WriteSample writes sample.arrow. Call it once, after everything else and before Finish.
 func (w *Writer) WriteSample(s *Sample) error {
-	data, err := s.encode()
+	data, err := s.Encode()
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	}
 
 	for _, s := range w.m.Splits {
-		if err := SyncFolder(filepath.Join(w.dir, s.Name)); err != nil {
+		if err := SyncPath(filepath.Join(w.dir, s.Name)); err != nil {
 			return err
 		}
 	}
@@ -251,14 +251,14 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	}
 
 	// The files' names reach the disk before the manifest does.
-	if err := SyncFolder(w.dir); err != nil {
+	if err := SyncPath(w.dir); err != nil {
 		return err
 	}
 	if err := writeSynced(filepath.Join(w.dir, ManifestFile), data); err != nil {
 		return err
 	}
 
-	return SyncFolder(w.dir)
+	return SyncPath(w.dir)
 }
 
 // encode returns the manifest, or an error if it could not be read back.
@@ -271,8 +271,8 @@ func (w *Writer) encode() ([]byte, error) {
 	return data, err
 }
 
-// SyncFolder makes sure that a folder's entries are on disk.
-func SyncFolder(dir string) error {
+// SyncPath makes sure that a file's contents or a folder's entries are on disk.
+func SyncPath(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

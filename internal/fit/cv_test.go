@@ -217,7 +217,7 @@ func (t *Table) data(s *dataset.Split) *gbt.Data {
 
 func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, rated *gbt.Data) {
 	t.Helper()
-	label := pick(data.Label, rated.Subset)
+	label := dataset.Pick(data.Label, rated.Subset)
 	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true,
 		Eval: func(raw []float64) (float64, error) {
 			return q.Metric.Eval(metric.Input{Label: label, Pred: slices.Clone(raw)})

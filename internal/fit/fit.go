@@ -88,21 +88,10 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r.Data.Subset = subset
-	r.Label = pick(s.Label, subset)
-	r.Weight = pick(r.Data.Weight, subset)
-	r.Group = pick(s.Group, subset)
+	r.Label = dataset.Pick(s.Label, subset)
+	r.Weight = dataset.Pick(r.Data.Weight, subset)
+	r.Group = dataset.Pick(s.Group, subset)
 	return r, nil
-}
-
-func pick[T any](all []T, rows []uint32) []T {
-	if all == nil {
-		return nil
-	}
-	out := make([]T, len(rows))
-	for i, r := range rows {
-		out[i] = all[r]
-	}
-	return out
 }
 
 // Request is one configuration to train.

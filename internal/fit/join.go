@@ -102,7 +102,7 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	}
 	for f, column := range rows.Data.Columns {
 		if rows.Data.Subset != nil {
-			column = pick(column, rows.Data.Subset)
+			column = dataset.Pick(column, rows.Data.Subset)
 		}
 		all.Columns[f] = append(all.Columns[f], column...)
 	}

@@ -11,7 +11,6 @@ type Index struct {
 	Datasets []IndexDataset // by name
 	Models   []IndexModel
 	More     int // sweeps that are not listed
-	Notes    []string
 }
 
 // IndexSweep is a line of the list of sweeps.

@@ -91,7 +91,7 @@ func TestIndexPage(t *testing.T) {
 		return &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", Model: "ctr", State: "winner",
 			Planned: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), Trials: 50, Version: 3}}, More: 2,
 			Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30}},
-			Models:   []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}, Notes: []string{"a note"}}
+			Models:   []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}}
 	}
 	checkPages(t, map[string]writer{"some": view(), "empty": &page.Index{}})
 	hostilePages(t, view)

@@ -70,7 +70,6 @@ type TrialRow struct {
 	Reason    string // why it ended, or where it stands
 	Tried     string // why it was tried; empty where nothing decided
 	Score     float64
-	Metrics   map[string]float64
 	Values    []float64 // of Params: numbers, or of categories theirs
 	Trees     int       // in the model
 	Grown     int
@@ -110,26 +109,22 @@ type Attempt struct {
 
 // Memory is what one machine held, at its fullest.
 type Memory struct {
-	Host              string
-	Shared, Private   float64 // bytes
-	Tasks             int     // at that moment
-	Apart             float64 // what the tasks would need with a copy of the table each
-	Machine, Reserved float64 // the plan's
+	Host            string
+	Shared, Private float64 // bytes
+	Tasks           int     // at that moment
+	Apart           float64 // what the tasks would need with a copy of the table each
 }
 
 // Money is what the sweep cost, in USD.
 type Money struct {
-	Known                            bool // there is a price
-	Total                            float64
-	Useful, Stopped, Lost, Lead      float64
-	Idle                             float64
-	Budget                           float64 // 0 without
-	QuoteLow, Quote, QuoteHigh       float64
-	Saved                            float64 // by stopping trials early, about
-	MachineHours                     float64
-	Machines, Price, Preemptions     string
-	HoursQuoted, HoursTaken          float64
-	PreemptionsExpected, Interrupted float64
+	Known                       bool // there is a price
+	Total                       float64
+	Useful, Stopped, Lost, Lead float64
+	Idle                        float64
+	Budget                      float64 // 0 without
+	QuoteLow, Quote, QuoteHigh  float64
+	Saved                       float64 // by stopping trials early, about
+	MachineHours, HoursTaken    float64
 }
 
 // Winner is how the sweep ended: its conclusion, and what the registry has of the winner.

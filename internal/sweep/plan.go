@@ -44,6 +44,9 @@ type Written struct {
 // ForgetWrite removes the id from an object that was read: two objects with the same contents are then equal.
 func (w *Written) ForgetWrite() { *w = Written{} }
 
+// MarkWrite gives an object that is to be written its id.
+func (w *Written) MarkWrite(id string) { w.WriteID = id }
+
 // Plan is everything that is decided before the first machine starts. It is written once, create-only.
 type Plan struct {
 	Format  int        `json:"format"`

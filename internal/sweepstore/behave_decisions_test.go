@@ -208,13 +208,14 @@ func (t *tester) rungs() {
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(2, 27)))
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
-	known := map[sweepstore.RungKey]float64{}
+	known := map[sweepstore.RungKey]sweep.Reached{}
 	t.must("gather", t.trials.GatherRungs(t.ctx, l, 0, 9, 9, known))
-	t.equal("gathered", known, map[sweepstore.RungKey]float64{{Step: 9, Trial: 1}: 1, {Step: 9, Trial: 2}: 2})
+	t.equal("gathered", known, map[sweepstore.RungKey]sweep.Reached{{Step: 9, Trial: 1}: {Step: 9, Trial: 1, Score: 1},
+		{Step: 9, Trial: 2}: {Step: 9, Trial: 2, Score: 2}})
 	t.equal("in order, without the second trial", sweepstore.ReachedOf(known, 2, 9, 9),
 		[]sweep.Reached{{Step: 9, Trial: 1, Score: 1}})
 
-	known = map[sweepstore.RungKey]float64{}
+	known = map[sweepstore.RungKey]sweep.Reached{}
 	t.must("gather the way to 27 trees", t.trials.GatherRungs(t.ctx, l, 2, 1, 27, known))
 	t.equal("the second trial's way to 27 trees, without where it is", sweepstore.ReachedOf(known, 2, 1, 27),
 		[]sweep.Reached{{Step: 9, Trial: 1, Score: 1}, {Step: 9, Trial: 2, Score: 2}})
@@ -227,7 +228,7 @@ func (t *tester) rungs() {
 	}
 	l, err = t.trials.List(t.ctx)
 	t.must("list", err)
-	known = map[sweepstore.RungKey]float64{}
+	known = map[sweepstore.RungKey]sweep.Reached{}
 	t.must("gather beside a damaged one", t.trials.GatherRungs(t.ctx, l, 0, 9, 9, known))
 	t.equal("gathered beside a damaged one", len(known), 2)
 }

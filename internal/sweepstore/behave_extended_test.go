@@ -36,14 +36,14 @@ func (t *tester) extended() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rungs, seen := map[sweepstore.RungKey]float64{}, map[int]sweep.Seen{}
+	rungs, seen := map[sweepstore.RungKey]sweep.Reached{}, map[int]sweep.Seen{}
 	if err := t.trials.GatherRungs(t.ctx, whole, 1, 3, 3, rungs); err != nil {
 		t.Fatal(err)
 	}
 	if err := t.trials.Gather(t.ctx, whole, 1, seen); err != nil {
 		t.Fatal(err)
 	}
-	t.equal("rungs", rungs, map[sweepstore.RungKey]float64{{Step: 3, Trial: 0}: 0.25})
+	t.equal("rungs", rungs, map[sweepstore.RungKey]sweep.Reached{{Step: 3, Trial: 0}: {Step: 3, Score: 0.25}})
 	if s := seen[0]; s.Status != sweep.StatusStopped || s.Score == nil || *s.Score != 0.25 {
 		t.Errorf("gathered of trial 0: %+v; want it stopped with 0.25", s)
 	}

@@ -3,7 +3,6 @@ package sweepstore
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -13,28 +12,17 @@ import (
 	"coppice/internal/sweep"
 )
 
-// A decision names every trial that it has seen.
-var (
-	decisionKind      = kind{"decision", 16 << 20}
-	configurationKind = kind{"configuration", 64 << 10}
-)
-
 // Decision reads the decision about an open trial; nil if there is none yet. An error of kind Damaged means that what
 // the trial was to train cannot be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
-	return optional(ctx, t.bucket, decisionKind, t.names.Decision(trial), func(data []byte) (*sweep.Decision, error) {
-		d, err := sweep.DecodeDecision(data)
-		if err == nil && (d.Sweep != t.plan.Sweep || d.Trial != trial) {
-			err = fmt.Errorf("it is of trial %d of sweep %s", d.Trial, d.Sweep)
-		}
-		return d, err
+	return decisionKind.optional(ctx, t.bucket, t.names.Decision(trial), func(d *sweep.Decision) error {
+		return of(d.Sweep == t.plan.Sweep && d.Trial == trial, "trial %d of sweep %s", d.Trial, d.Sweep)
 	})
 }
 
 // CreateDecision records what an open trial trains. created is false if that was decided before.
 func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created bool, err error) {
-	d.Written = written()
-	return create(ctx, t.bucket, t.names.Decision(d.Trial), d)
+	return create(ctx, t.bucket, t.names.Decision(d.Trial), &d)
 }
 
 // maxReservations bounds the trials that reserve a configuration one after the other.
@@ -47,13 +35,12 @@ const maxReservations = 100
 func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
 	for after := range maxReservations {
 		object := t.names.Configuration(key, after)
-		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key,
-			Written: written()}
-		if taken, err = create(ctx, t.bucket, object, c); err != nil || taken {
+		c := sweep.Configuration{Format: sweep.FormatVersion, Sweep: t.plan.Sweep, Trial: trial, Key: key}
+		if taken, err = create(ctx, t.bucket, object, &c); err != nil || taken {
 			return taken, err
 		}
 
-		there, _, err := read(ctx, t.bucket, configurationKind, object, sweep.DecodeConfiguration)
+		there, _, err := configurationKind.read(ctx, t.bucket, object, nil)
 		switch {
 		case problem.Is(err, problem.Damaged):
 			return false, nil
@@ -251,4 +238,41 @@ func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 // SeenResult records a result that the caller has just written.
 func (t *Trials) SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
 	known[r.Trial] = t.seenResult(known[r.Trial], r)
+}
+
+// Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order
+// in which that happened. Results are added to known, so that none is read twice.
+func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Seen, error) {
+	if err := t.Results(ctx, l, known, nil); err != nil {
+		return nil, err
+	}
+	ended := slices.Clone(l.Trials[t.plan.Inherits():])
+	at := func(listed Listed) blob.Generation {
+		step := listed.PausedAt()
+		if r, has := known[listed.Number]; step > 0 && (!has || r.Status == sweep.StatusStopped) {
+			return listed.Pauses[step]
+		}
+		return listed.Result
+	}
+	slices.SortStableFunc(ended, func(a, b Listed) int { return cmp.Compare(at(a), at(b)) })
+
+	out := []sweep.Seen{}
+	for _, listed := range ended {
+		if !listed.Ended && len(listed.Pauses) > 0 {
+			passed, err := t.AtPause(ctx, listed)
+			if err != nil {
+				return nil, err
+			}
+			if n := len(passed); n > 0 {
+				out = append(out, sweep.Seen{Trial: listed.Number, Status: sweep.StatusStopped,
+					Score: &passed[n-1].Score})
+			}
+			continue
+		}
+		r, has := known[listed.Number]
+		if has && listed.Ended && (r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped && !r.Untrained()) {
+			out = append(out, sweep.Seen{Trial: listed.Number, Status: r.Status, Score: &r.Score})
+		}
+	}
+	return out, nil
 }

@@ -195,7 +195,7 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 	bucket := sweepstore.NewTrials(store, plan)
 
 	type task struct {
-		known       map[sweepstore.RungKey]float64
+		known       map[sweepstore.RungKey]sweep.Reached
 		trial, step int
 		listed      *sweepstore.Listing
 	}
@@ -209,7 +209,7 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 		}
 	}
 	for i := range all {
-		all[i].known = map[sweepstore.RungKey]float64{}
+		all[i].known = map[sweepstore.RungKey]sweep.Reached{}
 		begin(i, 0)
 	}
 
@@ -234,7 +234,7 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 		if _, err := bucket.CreateRung(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = 0
+		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = sweep.Reached{Step: now.step, Trial: now.trial}
 		now.listed, reached = nil, reached+1
 		if now.step++; now.step > rungs {
 			begin(e.task, e.at)

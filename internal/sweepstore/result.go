@@ -35,21 +35,17 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 		return r, nil, nil
 	}
 
-	r, _, err = read(ctx, t.bucket, resultKind, t.names.Result(trial), func(data []byte) (*sweep.Result, error) {
-		r, err := sweep.DecodeResult(data)
-		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial) {
-			err = fmt.Errorf("it is of sweep %s, trial %d", r.Sweep, r.Trial)
+	r, _, err = resultKind.read(ctx, t.bucket, t.names.Result(trial), func(r *sweep.Result) error {
+		if r.Sweep != t.plan.Sweep || r.Trial != trial || r.Status != sweep.StatusDone || trial >= len(t.plan.Trials) {
+			return of(r.Sweep == t.plan.Sweep && r.Trial == trial, "sweep %s, trial %d", r.Sweep, r.Trial)
 		}
-		if err == nil && r.Status == sweep.StatusDone && trial < len(t.plan.Trials) {
-			switch of := t.plan.Trials[trial]; {
-			case r.Fold != of.Fold || r.Configuration != of.Configuration:
-				err = fmt.Errorf("it is of fold %d of configuration %d, and the trial is fold %d of %d", r.Fold,
-					r.Configuration, of.Fold, of.Configuration)
-			case of.Open && of.Fold > 0 && len(r.Params) == 0: // later folds and the refit train what it says
-				err = errors.New("it does not say what the trial has trained")
-			}
+		its := t.plan.Trials[trial]
+		if its.Open && its.Fold > 0 && len(r.Params) == 0 { // later folds and the refit train what it says
+			return errors.New("it does not say what the trial has trained")
 		}
-		return r, err
+		return of(r.Fold == its.Fold && r.Configuration == its.Configuration,
+			"fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, its.Fold,
+			its.Configuration)
 	})
 
 	if problem.Is(err, problem.Damaged) {
@@ -103,8 +99,7 @@ func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Res
 
 // CreateResult ends a trial. created is false if it had ended before.
 func (t *Trials) CreateResult(ctx context.Context, r sweep.Result) (created bool, err error) {
-	r.Written = written()
-	return create(ctx, t.bucket, t.names.Result(r.Trial), r)
+	return create(ctx, t.bucket, t.names.Result(r.Trial), &r)
 }
 
 // WriteFile writes a file into the folder of one attempt, to which no other attempt writes.

@@ -3,7 +3,6 @@ package sweepstore
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,54 +11,39 @@ import (
 	"coppice/internal/sweep"
 )
 
-var (
-	rungKind      = kind{"rung", 16 << 20}
-	promotionKind = kind{"promotion", 16 << 20}
-)
-
 // RungKey identifies a trial at a rung.
 type RungKey struct{ Step, Trial int }
 
 // Rung reads the decision about a trial at a rung; nil if there is none yet.
 func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error) {
-	return optional(ctx, t.bucket, rungKind, t.names.Rung(trial, step), func(data []byte) (*sweep.Rung, error) {
-		r, err := sweep.DecodeRung(data)
-		if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
-			err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
-		}
-		return r, err
+	return rungKind.optional(ctx, t.bucket, t.names.Rung(trial, step), func(r *sweep.Rung) error {
+		return of(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step, "trial %d of sweep %s at %d trees",
+			r.Trial, r.Sweep, r.Step)
 	})
 }
 
 // CreateRung records the decision about a trial at a rung. created is false if that was decided before.
 func (t *Trials) CreateRung(ctx context.Context, r sweep.Rung) (created bool, err error) {
-	r.Written = written()
-	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), r)
+	return create(ctx, t.bucket, t.names.Rung(r.Trial, r.Step), &r)
 }
 
 // CreatePause marks a trial as paused at a rung; that it was marked before is the same.
 func (t *Trials) CreatePause(ctx context.Context, trial, claim, step int) error {
-	_, err := create(ctx, t.bucket, t.names.Pause(trial, step), sweep.Pause{Format: sweep.FormatVersion, Claim: claim,
-		Written: written()})
+	_, err := create(ctx, t.bucket, t.names.Pause(trial, step), &sweep.Pause{Format: sweep.FormatVersion, Claim: claim})
 	return err
 }
 
 // Promotion reads what becomes of a trial paused at a rung; nil while that is not decided.
 func (t *Trials) Promotion(ctx context.Context, trial, step int) (*sweep.Promotion, error) {
-	return optional(ctx, t.bucket, promotionKind, t.names.Promotion(trial, step),
-		func(data []byte) (*sweep.Promotion, error) {
-			r, err := sweep.DecodePromotion(data)
-			if err == nil && (r.Sweep != t.plan.Sweep || r.Trial != trial || r.Step != step) {
-				err = fmt.Errorf("it is of trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
-			}
-			return r, err
-		})
+	return promotionKind.optional(ctx, t.bucket, t.names.Promotion(trial, step), func(r *sweep.Promotion) error {
+		return of(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step, "trial %d of sweep %s at %d trees",
+			r.Trial, r.Sweep, r.Step)
+	})
 }
 
 // CreatePromotion records what becomes of a paused trial. created is false if that was decided before.
 func (t *Trials) CreatePromotion(ctx context.Context, r sweep.Promotion) (created bool, err error) {
-	r.Written = written()
-	return create(ctx, t.bucket, t.names.Promotion(r.Trial, r.Step), r)
+	return create(ctx, t.bucket, t.names.Promotion(r.Trial, r.Step), &r)
 }
 
 // AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged
@@ -72,17 +56,17 @@ func (t *Trials) AtPause(ctx context.Context, listed Listed) (passed []sweep.Run
 		}
 		key := RungKey{at, listed.Number}
 		if score, read := t.paused.Load(key); read {
-			passed = append(passed, sweep.RungScore{Step: at, Score: score.(float64)})
+			passed = append(passed, score.(sweep.RungScore))
 			continue
 		}
-		all, err := t.RungsTo(ctx, Listed{Number: listed.Number, Rungs: map[int]blob.Generation{at: listed.Rungs[at]}},
-			at)
-		if err != nil {
+		r, err := t.Rung(ctx, listed.Number, at)
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			return nil, err
 		}
-		for _, r := range all {
-			t.paused.Store(key, r.Score)
-			passed = append(passed, sweep.RungScore{Step: at, Score: r.Score})
+		if r != nil {
+			score := sweep.RungScore{Step: at, Score: r.Score}
+			t.paused.Store(key, score)
+			passed = append(passed, score)
 		}
 	}
 	return passed, nil
@@ -110,10 +94,10 @@ func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []
 // at the last one, which is to be decided. A rung's record includes what it has seen, so the newest is read first and
 // few others are needed. Damaged ones are skipped. The scores of trials of the sweep that the plan extends are in the
 // plan.
-func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]float64) error {
+func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]sweep.Reached) error {
 	if e := t.plan.Extends; e != nil {
 		for _, r := range e.Reached {
-			known[RungKey{r.Step, r.Trial}] = r.Score
+			known[RungKey{r.Step, r.Trial}] = r
 		}
 	}
 
@@ -145,23 +129,24 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 		if r == nil {
 			continue
 		}
-		known[one.key] = r.Score
+		known[one.key] = sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}
 		for _, s := range r.Seen {
-			known[RungKey{s.Step, s.Trial}] = s.Score
+			known[RungKey{s.Step, s.Trial}] = s
 		}
 	}
 	return nil
 }
 
 // ReachedOf returns the scores at rungs from one step to another, in order, except that of trial own at the last one.
-func ReachedOf(known map[RungKey]float64, own, from, to int) []sweep.Reached {
-	keys := slices.SortedFunc(maps.Keys(known),
-		func(a, b RungKey) int { return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial)) })
+func ReachedOf(known map[RungKey]sweep.Reached, own, from, to int) []sweep.Reached {
 	var out []sweep.Reached
-	for _, k := range keys {
-		if k.Step >= from && k.Step <= to && k != (RungKey{to, own}) {
-			out = append(out, sweep.Reached{Step: k.Step, Trial: k.Trial, Score: known[k]})
+	for at, r := range known {
+		if at.Step >= from && at.Step <= to && at != (RungKey{to, own}) {
+			out = append(out, r)
 		}
 	}
+	slices.SortFunc(out, func(a, b sweep.Reached) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Trial, b.Trial))
+	})
 	return out
 }

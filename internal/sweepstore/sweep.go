@@ -2,6 +2,8 @@ package sweepstore
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
@@ -62,12 +64,8 @@ func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
 
 // Plan reads the plan, and also returns its text. If there is none, the error is blob.ErrNotExist.
 func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err error) {
-	return read(ctx, s.bucket, planKind, s.names.Plan(), func(data []byte) (*sweep.Plan, error) {
-		p, err := sweep.DecodePlan(data)
-		if err == nil && p.Sweep != s.id {
-			err = fmt.Errorf("it is of sweep %s", p.Sweep)
-		}
-		return p, err
+	return planKind.read(ctx, s.bucket, s.names.Plan(), func(p *sweep.Plan) error {
+		return of(p.Sweep == s.id, "sweep %s", p.Sweep)
 	})
 }
 
@@ -87,8 +85,7 @@ func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
 
 // CreatePlan creates the sweep. created is false if it exists already.
 func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err error) {
-	p.Written = written()
-	return create(ctx, s.bucket, s.names.Plan(), p)
+	return create(ctx, s.bucket, s.names.Plan(), &p)
 }
 
 // Cancelled reports whether the sweep was cancelled. The object's contents do not matter.
@@ -98,8 +95,8 @@ func (s *Sweep) Cancelled(ctx context.Context) (bool, error) {
 
 // Cancel asks all tasks to stop. created is false if the sweep was cancelled before.
 func (s *Sweep) Cancel(ctx context.Context, at time.Time) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Cancel(), sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id, At: at,
-		Written: written()})
+	return create(ctx, s.bucket, s.names.Cancel(), &sweep.Cancellation{Format: sweep.FormatVersion, Sweep: s.id,
+		At: at})
 }
 
 // HasEnding reports whether the ending was written, readable or not: results that come later do not count.
@@ -109,52 +106,112 @@ func (s *Sweep) HasEnding(ctx context.Context) (bool, error) {
 
 // Ending reads the ending of a sweep with that many trials; nil if there is none yet.
 func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
-	return optional(ctx, s.bucket, endingKind, s.names.Ending(), func(data []byte) (*sweep.Ending, error) {
-		e, err := sweep.DecodeEnding(data, trials)
-		if err == nil && e.Sweep != s.id {
-			err = fmt.Errorf("it is of sweep %s", e.Sweep)
-		}
-		return e, err
+	k := kind[sweep.Ending]{"ending", 16 << 20, func(data []byte) (*sweep.Ending, error) {
+		return sweep.DecodeEnding(data, trials)
+	}}
+	return k.optional(ctx, s.bucket, s.names.Ending(), func(e *sweep.Ending) error {
+		return of(e.Sweep == s.id, "sweep %s", e.Sweep)
 	})
 }
 
 // CreateEnding writes the ending. created is false if there is one already.
 func (s *Sweep) CreateEnding(ctx context.Context, e sweep.Ending) (created bool, err error) {
-	e.Written = written()
-	return create(ctx, s.bucket, s.names.Ending(), e)
+	return create(ctx, s.bucket, s.names.Ending(), &e)
 }
 
 // Conclusion reads the conclusion; nil if there is none yet.
 func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
-	return optional(ctx, s.bucket, conclusionKind, s.names.Conclusion(), func(data []byte) (*sweep.Conclusion, error) {
-		c, err := sweep.DecodeConclusion(data)
-		if err == nil && c.Sweep != s.id {
-			err = fmt.Errorf("it is of sweep %s", c.Sweep)
-		}
-		return c, err
+	return conclusionKind.optional(ctx, s.bucket, s.names.Conclusion(), func(c *sweep.Conclusion) error {
+		return of(c.Sweep == s.id, "sweep %s", c.Sweep)
 	})
 }
 
 // CreateConclusion concludes the sweep. created is false if it was concluded before.
 func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (created bool, err error) {
-	c.Written = written()
-	return create(ctx, s.bucket, s.names.Conclusion(), c)
+	return create(ctx, s.bucket, s.names.Conclusion(), &c)
 }
 
-// Job reads the record of job n, from 1; nil if there is none yet.
-func (s *Sweep) Job(ctx context.Context, p *sweep.Plan, n int) (*sweep.JobRecord, error) {
-	return optional(ctx, s.bucket, jobKind, s.names.JobRecord(n), func(data []byte) (*sweep.JobRecord, error) {
-		return sweep.DecodeJobRecord(data, p, n)
+// Enough reads why the sweep starts no more trials; nil as long as it does. An error of kind Damaged means that it
+// starts none, for an unknown reason.
+func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
+	return enoughKind.optional(ctx, s.bucket, s.names.Enough(), func(e *sweep.Enough) error {
+		return of(e.Sweep == s.id, "sweep %s", e.Sweep)
 	})
 }
 
-// HasJob reports whether job n is recorded, readable or not.
-func (s *Sweep) HasJob(ctx context.Context, n int) (bool, error) {
-	return exists(ctx, s.bucket, s.names.JobRecord(n))
+// CreateEnough records that the sweep starts no more trials. created is false if that was decided before.
+func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool, err error) {
+	return create(ctx, s.bucket, s.names.Enough(), &e)
 }
 
-// CreateJob records job r.Number. created is false if it is recorded already.
-func (s *Sweep) CreateJob(ctx context.Context, r sweep.JobRecord) (created bool, err error) {
-	r.Written = written()
-	return create(ctx, s.bucket, s.names.JobRecord(r.Number), r)
+// CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its
+// contents, so it does not matter if it exists already.
+func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {
+	o := InputObject(s.id, data)
+	_, err := createBytes(ctx, s.bucket, o.Name, data)
+	return o, err
+}
+
+// InputObject returns what CreateInput would write.
+func InputObject(id sweep.ID, data []byte) sweep.Object {
+	sum := sha256.Sum256(data)
+	text := hex.EncodeToString(sum[:])
+	return sweep.Object{Name: sweep.Names(id).Input(text), Bytes: int64(len(data)), SHA256: text}
+}
+
+// Told records the notifications sent for a sweep on one occasion.
+type Told struct {
+	s  *Sweep
+	on sweep.Occasion
+}
+
+// Told returns them.
+func (s *Sweep) Told(on sweep.Occasion) Told { return Told{s, on} }
+
+// Has reports whether the notification was sent on the channel.
+func (t Told) Has(ctx context.Context, channel string) (bool, error) {
+	return exists(ctx, t.s.bucket, t.s.names.Told(t.on, channel))
+}
+
+// Put records that it was sent. Recording it again is harmless.
+func (t Told) Put(ctx context.Context, id, channel string, at time.Time) error {
+	_, err := create(ctx, t.s.bucket, t.s.names.Told(t.on, channel), &sweep.Mark{Format: sweep.FormatVersion, ID: id,
+		Channel: channel, At: at.UTC()})
+	return err
+}
+
+// Weight is the size of a sweep's objects.
+type Weight struct {
+	Newest time.Time // write time of the newest object
+	Trials map[int][]Weighed
+	Others []Weighed // plan, ending, conclusion, records of jobs
+}
+
+// Weighed is an object's name and size.
+type Weighed struct {
+	Object string
+	Bytes  int64
+}
+
+// Weigh lists all objects of the sweep.
+func (s *Sweep) Weigh(ctx context.Context) (Weight, error) {
+	w := Weight{Trials: map[int][]Weighed{}}
+	for _, prefix := range []string{s.names.Prefix(), s.names.Plan()} {
+		for a, err := range s.bucket.List(ctx, prefix) {
+			if err != nil {
+				return Weight{}, err
+			}
+			if a.Updated.After(w.Newest) {
+				w.Newest = a.Updated
+			}
+			object := Weighed{a.Name, a.Size}
+			if trial, _, _, ok := s.names.ParseTrialObject(a.Name); ok {
+				w.Trials[trial] = append(w.Trials[trial], object)
+			} else {
+				w.Others = append(w.Others, object)
+			}
+		}
+	}
+
+	return w, nil
 }

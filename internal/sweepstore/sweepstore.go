@@ -7,56 +7,78 @@
 package sweepstore
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/problem"
+	"coppice/internal/protocol"
 	"coppice/internal/sweep"
+)
+
+// kind is what all objects of one kind have in common.
+type kind[T any] struct {
+	name   string
+	limit  int64 // bytes; a longer object is damaged
+	decode func([]byte) (*T, error)
+}
+
+// The kinds of objects. A plan and a conclusion name up to sweep.MaxTrials trials; a decision, a rung, a promotion and
+// an end by rule name all that they were based on.
+var (
+	planKind          = kind[sweep.Plan]{"plan", 64 << 20, sweep.DecodePlan}
+	conclusionKind    = kind[sweep.Conclusion]{"conclusion", 64 << 20, sweep.DecodeConclusion}
+	enoughKind        = kind[sweep.Enough]{"end by rule", 16 << 20, sweep.DecodeEnough}
+	claimKind         = kind[sweep.Claim]{"claim", 1 << 20, sweep.DecodeClaim}
+	heartbeatKind     = kind[sweep.Heartbeat]{"heartbeat", 1 << 20, sweep.DecodeHeartbeat}
+	curveKind         = kind[sweep.Curve]{"learning curve", 64 << 10, sweep.DecodeCurve}
+	resultKind        = kind[sweep.Result]{"result", 16 << 20, sweep.DecodeResult}
+	decisionKind      = kind[sweep.Decision]{"decision", 16 << 20, sweep.DecodeDecision}
+	configurationKind = kind[sweep.Configuration]{"configuration", 64 << 10, sweep.DecodeConfiguration}
+	rungKind          = kind[sweep.Rung]{"rung", 16 << 20, sweep.DecodeRung}
+	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
 
 // damaged is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
 // build does not read, or about another sweep, trial or claim. It is of kind problem.Damaged.
-func damaged(k kind, object string, why error) error {
+func (k kind[T]) damaged(object string, why error) error {
 	if !problem.Is(why, problem.Damaged) {
 		why = sweep.NotA(k.name, why)
 	}
 	return problem.Wrap(problem.Damaged, why, "%s", object)
 }
 
-// kind is what all objects of one kind have in common.
-type kind struct {
-	name  string
-	limit int64 // bytes; a longer object is damaged
+// of is the error about an object that is of another sweep, trial, claim or rung than its name says; nil for its own.
+func of(own bool, format string, args ...any) error {
+	if own {
+		return nil
+	}
+	return fmt.Errorf("it is of "+format, args...)
 }
 
-// The kinds of objects. The largest plan and conclusion are those of sweep.MaxTrials trials.
-var (
-	planKind       = kind{"plan", 64 << 20}
-	endingKind     = kind{"ending", 16 << 20}
-	conclusionKind = kind{"conclusion", 64 << 20}
-	jobKind        = kind{"job record", 64 << 10}
-	claimKind      = kind{"claim", 1 << 20}
-	heartbeatKind  = kind{"heartbeat", 1 << 20}
-	resultKind     = kind{"result", 16 << 20}
-)
-
-// read returns an object's bytes and decode's value, without the write id, which only the writer needs. A missing
-// object is blob.ErrNotExist, a damaged one is of kind problem.Damaged; other errors are the store's.
-func read[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T, []byte,
-	error) {
+// read returns an object and its bytes, without the write id, which only the writer needs. A missing object is
+// blob.ErrNotExist, a damaged one is of kind problem.Damaged; other errors are the store's. check, which may be nil,
+// compares the object with its name.
+func (k kind[T]) read(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
 	if errors.Is(err, blob.ErrTooLong) {
-		return nil, nil, damaged(k, object, err)
+		return nil, nil, k.damaged(object, err)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", object, err)
 	}
 
-	v, err := decode(data)
+	v, err := k.decode(data)
+	if err == nil && check != nil {
+		err = check(v)
+	}
 	if err != nil {
-		return nil, nil, damaged(k, object, err)
+		return nil, nil, k.damaged(object, err)
 	}
 	if once, ok := any(v).(interface{ ForgetWrite() }); ok {
 		once.ForgetWrite()
@@ -65,9 +87,8 @@ func read[T any](ctx context.Context, s blob.Store, k kind, object string, decod
 }
 
 // optional is read, except that a missing object is nil and no error.
-func optional[T any](ctx context.Context, s blob.Store, k kind, object string, decode func([]byte) (*T, error)) (*T,
-	error) {
-	v, _, err := read(ctx, s, k, object, decode)
+func (k kind[T]) optional(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, error) {
+	v, _, err := k.read(ctx, s, object, check)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil
 	}
@@ -84,4 +105,60 @@ func exists(ctx context.Context, s blob.Store, object string) (bool, error) {
 		return false, fmt.Errorf("look for %s: %w", object, err)
 	}
 	return true, nil
+}
+
+// create writes v, indented for people, if the object does not exist, and reports whether the object is now v, which
+// gets a write id of its own.
+func create(ctx context.Context, s blob.Store, object string, v interface{ MarkWrite(id string) }) (created bool,
+	err error) {
+	v.MarkWrite(rand.Text())
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return false, fmt.Errorf("write %s: %w", object, err)
+	}
+	return createBytes(ctx, s, object, append(data, '\n'))
+}
+
+// createBytes is create for bytes that are unique to this write. The answer to a write may be lost. Then the storage
+// client either repeats it and hears that the object exists, or gives up with an error; in both cases the object may be
+// the one written here. So only a confirmed write counts as such, and any other outcome is settled by reading the
+// object.
+func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
+	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
+	if err == nil {
+		return true, nil
+	}
+
+	look, cancel := lastLook(ctx)
+	defer cancel()
+	own, unsettled := holds(look, s, object, data)
+	if created, known := (protocol.Creation{Read: unsettled == nil, Own: own}).Settled(); known {
+		return created, nil
+	}
+	if errors.Is(err, blob.ErrPrecondition) { // the object exists, but it cannot be told whose it is
+		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
+	}
+	return false, fmt.Errorf("write %s: %w", object, err)
+}
+
+// LookLimit is how long a process that was told to stop checks the outcome of a write: a small part of the time it has
+// left.
+const LookLimit = 1500 * time.Millisecond
+
+// lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded,
+// and a process that is stopping then has a claim to release.
+func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), LookLimit)
+}
+
+// holds reports whether an object's contents are data. A missing object is blob.ErrNotExist.
+func holds(ctx context.Context, s blob.Store, object string, data []byte) (bool, error) {
+	there, _, err := blob.ReadAll(ctx, s, object, int64(len(data)))
+	if errors.Is(err, blob.ErrTooLong) {
+		return false, nil
+	}
+	return bytes.Equal(there, data), err
 }

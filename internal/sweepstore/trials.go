@@ -3,12 +3,16 @@ package sweepstore
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"strconv"
 	"sync"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -30,12 +34,9 @@ func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
 
 // Claim reads a claim of a trial. An error of kind Damaged means that the number is taken by an unknown holder.
 func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, error) {
-	c, _, err := read(ctx, t.bucket, claimKind, t.names.Claim(trial, number), func(data []byte) (*sweep.Claim, error) {
-		c, err := sweep.DecodeClaim(data)
-		if err == nil && (c.Sweep != t.plan.Sweep || c.Trial != trial || c.Claim != number) {
-			err = fmt.Errorf("it is claim %d of trial %d of sweep %s", c.Claim, c.Trial, c.Sweep)
-		}
-		return c, err
+	c, _, err := claimKind.read(ctx, t.bucket, t.names.Claim(trial, number), func(c *sweep.Claim) error {
+		return of(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == number, "claim %d of trial %d of sweep %s",
+			c.Claim, c.Trial, c.Sweep)
 	})
 	return c, err
 }
@@ -47,8 +48,7 @@ func (t *Trials) HasClaim(ctx context.Context, trial, number int) (bool, error) 
 
 // CreateClaim claims c's trial. created is false if another task was faster.
 func (t *Trials) CreateClaim(ctx context.Context, c sweep.Claim) (created bool, err error) {
-	c.Written = written()
-	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), c)
+	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), &c)
 }
 
 // Beat overwrites the heartbeat of a claim's holder.
@@ -67,7 +67,7 @@ func (t *Trials) Beat(ctx context.Context, trial, claim int, h sweep.Heartbeat) 
 // Heartbeat reads a claim's last heartbeat. A new generation is a sign of life even if an error of kind Damaged says
 // that the contents cannot be read.
 func (t *Trials) Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartbeat, error) {
-	h, _, err := read(ctx, t.bucket, heartbeatKind, t.names.Heartbeat(trial, claim), sweep.DecodeHeartbeat)
+	h, _, err := heartbeatKind.read(ctx, t.bucket, t.names.Heartbeat(trial, claim), nil)
 	return h, err
 }
 
@@ -87,7 +87,9 @@ func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generatio
 // Release gives a claim back. It does not check the outcome of an unconfirmed write: a task that releases is about to
 // exit and could do nothing about it.
 func (t *Trials) Release(ctx context.Context, trial, claim int) error {
-	data, err := json.MarshalIndent(sweep.Release{Format: sweep.FormatVersion, Written: written()}, "", "  ")
+	r := sweep.Release{Format: sweep.FormatVersion}
+	r.MarkWrite(rand.Text())
+	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -97,4 +99,108 @@ func (t *Trials) Release(ctx context.Context, trial, claim int) error {
 		return fmt.Errorf("write %s: %w", object, err)
 	}
 	return nil
+}
+
+// CreateCurve writes the learning curve seen by a claim's holder. created is false if it exists already.
+func (t *Trials) CreateCurve(ctx context.Context, c sweep.Curve) (created bool, err error) {
+	c = c.Rounded()
+	c.MarkWrite(rand.Text())
+	data, err := json.Marshal(c) // not indented: a line per score would make it half as long again
+	if err != nil {
+		return false, err
+	}
+	return createBytes(ctx, t.bucket, t.names.Curve(c.Trial, c.Claim), append(data, '\n'))
+}
+
+// Curve reads one claim's learning curve.
+func (t *Trials) Curve(ctx context.Context, trial, claim int) (*sweep.Curve, error) {
+	c, _, err := curveKind.read(ctx, t.bucket, t.names.Curve(trial, claim), func(c *sweep.Curve) error {
+		return of(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == claim, "claim %d of trial %d of sweep %s",
+			c.Claim, c.Trial, c.Sweep)
+	})
+	return c, err
+}
+
+// Curves reads the learning curves of a listed trial, by claim; sweep.JoinCurves joins them. Damaged ones are left out.
+func (t *Trials) Curves(ctx context.Context, listed Listed) ([]sweep.Curve, error) {
+	var all []sweep.Curve
+	for _, claim := range listed.Claims {
+		if !claim.Curve {
+			continue
+		}
+
+		c, err := t.Curve(ctx, listed.Number, claim.Number)
+		if problem.Is(err, problem.Damaged) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+
+		all = append(all, *c)
+	}
+
+	return all, nil
+}
+
+// Checkpoints are the saved training states of one trial's claims. A store cannot delete (package blob), so a dropped
+// object becomes empty, and its name is reused.
+type Checkpoints struct {
+	bucket blob.Store
+	folder string // ends in a slash
+	limit  int64
+}
+
+// Checkpoints returns those of a trial. An object of more than limit bytes is not a checkpoint.
+func (t *Trials) Checkpoints(trial int, limit int64) Checkpoints {
+	return Checkpoints{t.bucket, t.names.Checkpoints(trial), limit}
+}
+
+// Prefix begins the names of one claim's checkpoints. Only that claim's holder writes to them.
+func (c Checkpoints) Prefix(claim int) string { return c.folder + strconv.Itoa(claim) + "/" }
+
+// List names the checkpoints that are not empty.
+func (c Checkpoints) List(ctx context.Context) ([]string, error) {
+	var names []string
+	for attrs, err := range c.bucket.List(ctx, c.folder) {
+		if err != nil {
+			return nil, err
+		}
+		if attrs.Size > 0 {
+			names = append(names, attrs.Name)
+		}
+	}
+	return names, nil
+}
+
+// Read returns a checkpoint's bytes; none if it is too long to be one.
+func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, c.bucket, name, c.limit)
+	if errors.Is(err, blob.ErrTooLong) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// Write replaces a checkpoint and verifies the stored length and checksum.
+func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error {
+	if _, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	attrs, err := c.bucket.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	if sum := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); attrs.Size != int64(len(data)) ||
+		attrs.CRC32C != sum {
+		return fmt.Errorf("%s: the store has %d bytes with checksum %08x, written were %d with %08x", name, attrs.Size,
+			attrs.CRC32C, len(data), sum)
+	}
+	return nil
+}
+
+// Drop empties a checkpoint. The object stays: it shows that its claim got further than the one before.
+func (c Checkpoints) Drop(ctx context.Context, name string) error {
+	_, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(nil))
+	return err
 }

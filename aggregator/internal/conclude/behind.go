@@ -22,7 +22,7 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 
 	var trials []int
 	var ladder search.Ladder
-	scores := map[sweepstore.RungKey]float64{}
+	scores := map[sweepstore.RungKey]sweep.Reached{}
 	gathered := map[int]bool{}
 	for _, t := range k.listing.Trials {
 		step := t.PausedAt()
@@ -46,17 +46,17 @@ func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
 			}
 			gathered[step] = true
 		}
-		if score, read := scores[sweepstore.RungKey{Step: step, Trial: t.Number}]; read {
-			ladder.Paused = append(ladder.Paused, sweep.Reached{Step: step, Trial: t.Number, Score: score})
+		if own, read := scores[sweepstore.RungKey{Step: step, Trial: t.Number}]; read {
+			ladder.Paused = append(ladder.Paused, own)
 		}
 	}
 
 	// As for the tasks, trials that have failed count no more at their rungs, except with halving.
 	halving := k.plan.Spec.Search.Stop.Rule == sweep.StopHalving
-	for key, score := range scores {
-		r, ended := k.results[key.Trial]
+	for _, s := range scores {
+		r, ended := k.results[s.Trial]
 		if halving || !ended || r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped {
-			ladder.Reached = append(ladder.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+			ladder.Reached = append(ladder.Reached, s)
 		}
 	}
 

@@ -121,8 +121,8 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	rows := part.Select(all.Fold)
 	targets := all
 	if rows != nil {
-		targets = dataset.Targets{Label: pick(all.Label, rows), Weight: pick(all.Weight, rows), Group: pick(all.Group,
-			rows), Fold: pick(all.Fold, rows)}
+		targets = dataset.Targets{Label: dataset.Pick(all.Label, rows), Weight: dataset.Pick(all.Weight, rows), Group: dataset.Pick(all.Group,
+			rows), Fold: dataset.Pick(all.Fold, rows)}
 	}
 	var places []place
 	if h.sample.Split == part.Split {
@@ -138,17 +138,6 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	}
 
 	return targets, places, nil
-}
-
-func pick[T any](all []T, rows []uint32) []T {
-	if all == nil {
-		return nil
-	}
-	out := make([]T, len(rows))
-	for i, r := range rows {
-		out[i] = all[r]
-	}
-	return out
 }
 
 // readFile reads one file of the dataset and verifies it against the manifest's checksums.

@@ -38,8 +38,8 @@ func referenceOf(h *holdout, most int) *reference {
 		rows[i], parts[i] = p.sample, uint32(p.part)
 	}
 	t := h.test
-	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: pick(t.Label, parts),
-		Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: dataset.Pick(t.Label, parts),
+		Weight: dataset.Pick(t.Weight, parts), Group: dataset.Pick(t.Group, parts)}}
 }
 
 // encode writes the reference in the form that a version keeps.
@@ -143,6 +143,6 @@ func (r *reference) thinned(most int) reference {
 		parts[i] = uint32(rows[i])
 	}
 	t := r.targets
-	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: pick(t.Label, parts),
-		Weight: pick(t.Weight, parts), Group: pick(t.Group, parts)}}
+	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: dataset.Pick(t.Label, parts),
+		Weight: dataset.Pick(t.Weight, parts), Group: dataset.Pick(t.Group, parts)}}
 }

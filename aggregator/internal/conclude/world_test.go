@@ -165,7 +165,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	s := w.ds.Split(w.plan.Holdout.Valid.Split)
 	label := s.Label
 	if rows := w.plan.Holdout.Valid.Select(s.Fold); rows != nil {
-		label = pick(s.Label, rows)
+		label = dataset.Pick(s.Label, rows)
 	}
 	for _, name := range append(w.plan.Metrics, w.plan.Spec.Metric) {
 		m, err := metric.Lookup(name)

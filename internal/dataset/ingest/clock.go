@@ -35,7 +35,7 @@ func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 			}
 		}
 		if c.asNumber != nil {
-			if x, ok := number(v, i); ok && finite(x) {
+			if x, ok := number(v, i); ok && dataset.Finite(x) {
 				c.asNumber.add(x)
 			} else {
 				c.asNumber = nil
@@ -98,5 +98,5 @@ func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
 		return timeAt(v, i)
 	}
 	x, ok := number(v, i)
-	return x, ok && finite(x)
+	return x, ok && dataset.Finite(x)
 }

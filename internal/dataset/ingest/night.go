@@ -62,7 +62,7 @@ func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 			return 0, false
 		}
 		y, ok := number(v, i)
-		return y, ok && finite(y)
+		return y, ok && dataset.Finite(y)
 	})
 }
 

@@ -121,13 +121,13 @@ func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 		return dataset.Seconds(v.Unit.Split(v.Int[i])), true
 	case v.Type != dataset.Text:
 		x, _ := number(v, i)
-		return x, finite(x)
+		return x, dataset.Finite(x)
 	case s.asTime != nil:
 		sec, nsec, ok := cell.ParseTime(v.Text[i])
 		return dataset.Seconds(sec, nsec), ok
 	}
 	x, ok := cell.ParseForced(v.Text[i])
-	return x, ok && finite(x)
+	return x, ok && dataset.Finite(x)
 }
 
 func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
@@ -156,7 +156,7 @@ func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 		}
 
 		if s.asNumber != nil {
-			if x, ok := cell.ParseForced(v.Text[i]); ok && finite(x) {
+			if x, ok := cell.ParseForced(v.Text[i]); ok && dataset.Finite(x) {
 				s.asNumber.add(x)
 			} else {
 				s.asNumber = nil
@@ -313,5 +313,3 @@ func (s *splitter) keyless(rows int64) string {
 	return fmt.Sprintf("%d of %d rows have no %s; each is treated as a key of its own", s.keys.None, rows,
 		s.spec.Split.Key)
 }
-
-func finite(x float64) bool { return x-x == 0 }

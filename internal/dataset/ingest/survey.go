@@ -247,7 +247,7 @@ func (s *survey) train() (*trainSample, error) {
 func weights(b *table.Batch, v *dataset.Values, t *cell.Markers, column string, out []float32) ([]float32, error) {
 	for i := range b.Rows {
 		x, ok := number(v, i)
-		if cell.Missing(v, i, t) || !ok || !(x >= 0) || !finite(float64(float32(x))) {
+		if cell.Missing(v, i, t) || !ok || !(x >= 0) || !dataset.Finite(float64(float32(x))) {
 			text := "missing"
 			if !cell.Missing(v, i, t) {
 				text = v.TextOf(i)

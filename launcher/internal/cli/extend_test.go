@@ -185,7 +185,7 @@ func TestExtendASearchThatLearns(t *testing.T) {
 			p.Spec.Search.Stop.Rungs)
 	}
 	fresh, known, rungs := sweepstore.NewTrials(w.buckets["sweeps"], p), map[int]sweep.Seen{},
-		map[sweepstore.RungKey]float64{}
+		map[sweepstore.RungKey]sweep.Reached{}
 	list, err := fresh.List(t.Context())
 	if err == nil {
 		err = fresh.Gather(t.Context(), list, 4, known)
@@ -197,7 +197,7 @@ func TestExtendASearchThatLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(known) != 4 || known[3].Score == nil || *known[3].Score != 0.7 ||
-		rungs[sweepstore.RungKey{Step: 11, Trial: 1}] != 0.5 {
+		rungs[sweepstore.RungKey{Step: 11, Trial: 1}].Score != 0.5 {
 		t.Errorf("a task of night-2 knows %+v and rungs %v; want the four results of night-1 and the rung", known,
 			rungs)
 	}

@@ -294,8 +294,8 @@ func (r *Predictions) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, e
 func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
 	label, weight, pred := r.Label, r.Weight, r.Pred
 	if rows != nil {
-		label, weight, pred = pick(label, rows), pick(weight, rows),
-			[2][]float64{pick(pred[0], rows), pick(pred[1], rows)}
+		label, weight, pred = dataset.Pick(label, rows), dataset.Pick(weight, rows),
+			[2][]float64{dataset.Pick(pred[0], rows), dataset.Pick(pred[1], rows)}
 	}
 
 	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Pred: pred[1]}, pred[0], c)
@@ -313,15 +313,4 @@ func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Li
 		l.Says = Worse
 	}
 	return l, nil
-}
-
-func pick[T any](all []T, rows []int) []T {
-	if all == nil {
-		return nil
-	}
-	out := make([]T, len(rows))
-	for i, r := range rows {
-		out[i] = all[r]
-	}
-	return out
 }

@@ -242,7 +242,7 @@ func (c *Comparison) recommend(w wanted) {
 	for i := range c.Offers {
 		for _, spot := range []bool{true, false} {
 			o := choice{&c.Offers[i], c.Offers[i].Side(spot), spot}
-			if o.side.Cost == nil || !finite(o.side.Cost.Expected) {
+			if o.side.Cost == nil || !sane(o.side.Cost.Expected) {
 				continue
 			}
 			if fastest == nil || o.side.Hours.Expected < fastest.side.Hours.Expected {

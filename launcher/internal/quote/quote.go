@@ -355,8 +355,8 @@ func keptBack(p *sweep.Plan) time.Duration {
 	return reserve
 }
 
-// finite keeps absurdly large amounts out of quotes.
-func finite(v float64) bool { return !math.IsNaN(v) && v < 1e9 }
+// sane keeps absurdly large amounts out of quotes.
+func sane(v float64) bool { return !math.IsNaN(v) && v < 1e9 }
 
 // oldPrice is the age from which a price is reported. Spot prices may change once a day
 // (https://cloud.google.com/spot-vms/pricing), on-demand prices rarely; after a month a Spot price is out of date.

@@ -36,7 +36,7 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 
 // memory is each machine's peak memory: the table once, and the private memory of the trials that ran there at the same
 // time. Only ended trials have reported it.
-func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []page.Memory {
+func memory(l *ledger.Ledger, results map[int]*sweep.Result) []page.Memory {
 	type change struct {
 		at      time.Time
 		private float64
@@ -58,8 +58,7 @@ func memory(p *sweep.Plan, l *ledger.Ledger, results map[int]*sweep.Result) []pa
 		// Ends before begins.
 		slices.SortStableFunc(list,
 			func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) })
-		m := page.Memory{Host: host, Shared: tables[host], Machine: float64(p.Sizing.MemoryBytes),
-			Reserved: float64(p.Sizing.ReserveBytes)}
+		m := page.Memory{Host: host, Shared: tables[host]}
 		private, tasks := 0.0, 0
 		for _, c := range list {
 			private += c.private
@@ -82,7 +81,7 @@ func money(b *bill.Bill, trials []page.TrialRow, p *sweep.Plan) *page.Money {
 		Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
 		Budget: b.Budget, MachineHours: b.MachineHours, HoursTaken: b.Hours}
 	if q := b.Quote; q != nil {
-		m.QuoteLow, m.Quote, m.QuoteHigh, m.HoursQuoted = q.Cost.Low, q.Cost.Expected, q.Cost.High, q.Hours.Expected
+		m.QuoteLow, m.Quote, m.QuoteHigh = q.Cost.Low, q.Cost.Expected, q.Cost.High
 	}
 
 	// Trees that were not grown are valued like the trial's other trees.

@@ -31,7 +31,6 @@ type SweepReader struct {
 	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
 	Online bool
 
-	store    blob.Store
 	registry *registry.Registry
 	follow   *sweepview.View
 	trials   *sweepstore.Trials
@@ -53,7 +52,7 @@ func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, i
 	if err != nil {
 		return nil, err
 	}
-	return &SweepReader{store: sweeps, registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
+	return &SweepReader{registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
 		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
 }
 
@@ -187,7 +186,7 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	v.Attempts = attempts(l, b, listing)
 	s.tellRunning(v, l)
-	v.Memory = memory(p, l, results)
+	v.Memory = memory(l, results)
 	v.Money = money(b, v.Trials, p)
 	return v
 }
@@ -230,7 +229,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 		return out
 	}
 	out.Trees, out.Grown, out.Best, out.Ended = r.Trees, r.TreesGrown, r.BestIteration, r.Ended
-	out.Seconds, out.Metrics = r.Usage.TrainSeconds, r.Metrics
+	out.Seconds = r.Usage.TrainSeconds
 	if r.Usage.PrivateBytes > 0 {
 		out.Private = float64(r.Usage.PrivateBytes)
 	}

@@ -266,7 +266,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 	if err != nil {
 		return fmt.Errorf("move the dataset into place: %w", err)
 	}
-	return dataset.SyncFolder(filepath.Dir(place))
+	return dataset.SyncPath(filepath.Dir(place))
 }
 
 // placeLock is the lock of a dataset's folder, and lockPoll how often a waiting process tries it.

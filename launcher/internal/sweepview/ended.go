@@ -79,7 +79,7 @@ func rungs(ctx context.Context, bucket blob.Store, ending *sweep.Ending, old *pl
 		return err
 	}
 
-	known := map[sweepstore.RungKey]float64{}
+	known := map[sweepstore.RungKey]sweep.Reached{}
 	if err := trials.GatherRungs(ctx, list, -1, 1, math.MaxInt, known); err != nil {
 		return fmt.Errorf("what the trials of sweep %s had at rungs: %w", old.Plan.Sweep, err)
 	}

@@ -136,22 +136,13 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 
 // finish renames the copy into place and syncs the rename.
 func finish(partial, dir string) error {
-	if err := syncPath(partial); err != nil {
+	if err := dataset.SyncPath(partial); err != nil {
 		return err
 	}
 	if err := os.Rename(partial, dir); err != nil {
 		return err
 	}
-	return syncPath(filepath.Dir(dir))
-}
-
-// syncPath syncs a file, or a folder's entries, to disk.
-func syncPath(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return dataset.SyncPath(filepath.Dir(dir))
 }
 
 // copyAll copies every file and finally the manifest.
@@ -193,7 +184,7 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return nil, onDisk("write the dataset's manifest", err)
 	}
-	return m, onDisk("write the dataset's manifest", syncPath(path))
+	return m, onDisk("write the dataset's manifest", dataset.SyncPath(path))
 }
 
 type copier struct {

@@ -70,15 +70,14 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 		if q.Coming[p.Step] > 0 {
 			continue
 		}
-		score, read := w.rungs[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
+		own, read := w.rungs[sweepstore.RungKey{Step: p.Step, Trial: p.Trial}]
 		if !read { // a damaged record: the trial passes the rung
 			passes := w.promotion(p, true, "its score at the rung cannot be read")
 			passes.Unread = true
 			unread = append(unread, passes)
 			continue
 		}
-		p.Score = score
-		q.Paused = append(q.Paused, p)
+		q.Paused = append(q.Paused, own)
 	}
 	if len(unread) > 0 {
 		return turn(w, unread), nil
@@ -87,9 +86,9 @@ func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bo
 	if err != nil {
 		return nil, err
 	}
-	for key, score := range w.rungs {
-		if !lost[key.Trial] {
-			q.Reached = append(q.Reached, sweep.Reached{Step: key.Step, Trial: key.Trial, Score: score})
+	for _, r := range w.rungs {
+		if !lost[r.Trial] {
+			q.Reached = append(q.Reached, r)
 		}
 	}
 

@@ -186,7 +186,7 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 	if err := w.verify(ctx, "before a trial was compared"); err != nil {
 		return nil, err
 	}
-	rule := w.plan.Spec.Search.Stop.Rule
+	rule, own := w.plan.Spec.Search.Stop.Rule, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}
 	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree,
 		Score: g.Metric, Seen: []sweep.Reached{},
 		At: time.Now().UTC()}
@@ -198,11 +198,11 @@ func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 		if err := w.trials.GatherRungs(ctx, list, claim.Trial, g.Tree, g.Tree, w.rungs); err != nil {
 			return nil, err
 		}
-		w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = g.Metric
+		w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = own
 		r.Seen = sweepstore.ReachedOf(w.rungs, claim.Trial, g.Tree, g.Tree)
 	}
 
-	v := search.AtRung(w.plan, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}, r.Seen)
+	v := search.AtRung(w.plan, own, r.Seen)
 	r.Pause, r.Reason = v.Action == search.Wait, v.Reason
 	return r, nil
 }

@@ -66,11 +66,11 @@ type Worker struct {
 	halted   atomic.Bool // a heartbeat has seen that the sweep is paused
 
 	// What this task knows of other trials, so that it reads no object twice.
-	listing sweepstore.Listing             // the latest
-	seen    map[int]sweep.Seen             // by trial; with folds, of configurations, by the trial of their first fold
-	rungs   map[sweepstore.RungKey]float64 // scores
-	results map[int]sweep.Result           // by trial, in a cross-validated sweep or one that ends by a rule
-	passed  []sweep.RungScore              // of the trial that is trained
+	listing sweepstore.Listing // the latest
+	seen    map[int]sweep.Seen // by trial; with folds, of configurations, by the trial of their first fold
+	rungs   map[sweepstore.RungKey]sweep.Reached
+	results map[int]sweep.Result // by trial, in a cross-validated sweep or one that ends by a rule
+	passed  []sweep.RungScore    // of the trial that is trained
 }
 
 // Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
@@ -112,7 +112,7 @@ func (w *Worker) open(ctx context.Context) (err error) {
 	}
 	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
 	w.seen, w.results = map[int]sweep.Seen{}, map[int]sweep.Result{}
-	w.rungs = map[sweepstore.RungKey]float64{}
+	w.rungs = map[sweepstore.RungKey]sweep.Reached{}
 	return nil
 }
 

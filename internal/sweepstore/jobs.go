@@ -122,6 +122,24 @@ func (s *Sweep) HasHalt(ctx context.Context, number int) (bool, error) {
 
 // CreateHalt pauses the sweep for the number-th time. created is false if it was before.
 func (s *Sweep) CreateHalt(ctx context.Context, number int, at time.Time) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Halt(number), sweep.Halt{Format: sweep.FormatVersion, Sweep: s.id,
-		Number: number, At: at, Written: written()})
+	return create(ctx, s.bucket, s.names.Halt(number), &sweep.Halt{Format: sweep.FormatVersion, Sweep: s.id,
+		Number: number, At: at})
+}
+
+// Job reads the record of job n, from 1; nil if there is none yet.
+func (s *Sweep) Job(ctx context.Context, p *sweep.Plan, n int) (*sweep.JobRecord, error) {
+	k := kind[sweep.JobRecord]{"job record", 64 << 10, func(data []byte) (*sweep.JobRecord, error) {
+		return sweep.DecodeJobRecord(data, p, n)
+	}}
+	return k.optional(ctx, s.bucket, s.names.JobRecord(n), nil)
+}
+
+// HasJob reports whether job n is recorded, readable or not.
+func (s *Sweep) HasJob(ctx context.Context, n int) (bool, error) {
+	return exists(ctx, s.bucket, s.names.JobRecord(n))
+}
+
+// CreateJob records job r.Number. created is false if it is recorded already.
+func (s *Sweep) CreateJob(ctx context.Context, r sweep.JobRecord) (created bool, err error) {
+	return create(ctx, s.bucket, s.names.JobRecord(r.Number), &r)
 }
