@@ -98,7 +98,8 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 func TestParseSpecNamesThePlace(t *testing.T) {
 	const head = "name: a\nsource: x.csv\nlabel: y\n"
 	for name, tc := range map[string]struct{ in, want string }{
-		"unknown key": {head + "lable: y\n", `d.yaml:4:1: unknown key "lable" (did you mean "label"?)`},
+		"another tool's key": {head + "target: y\n", `d.yaml:4:1: unknown key "target" (did you mean "label"?)`},
+		"unknown key":        {head + "lable: y\n", `d.yaml:4:1: unknown key "lable" (did you mean "label"?)`},
 		"unknown label key": {"name: a\nsource: x\nlabel: {column: y, abve: 3}\n",
 			`d.yaml:3:20: unknown key "abve" (did you mean "above"?)`},
 		"path in name": {"name: ../a\nsource: x\nlabel: y\n",

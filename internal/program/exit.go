@@ -60,8 +60,7 @@ func has[E any](err error, class func(E) bool) bool {
 
 // isUsage recognises cobra's errors by their texts, because cobra has no types for them.
 func isUsage(err error) bool {
-	for _, begin := range []string{"unknown command", "accepts ", "required flag", "requires at least",
-		"unknown flag"} {
+	for _, begin := range []string{"unknown command", "accepts ", "requires at least", "unknown flag"} {
 		if strings.HasPrefix(err.Error(), begin) {
 			return true
 		}

@@ -100,10 +100,11 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetFlagErrorFunc(wrongFlag)
 	explain(root)
 
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return sweep.ExitOK
 	}
+	err = missingFlags(cmd, err)
 
 	code := ExitCode(ctx, err)
 

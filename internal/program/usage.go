@@ -93,8 +93,16 @@ func arguments(use string) []string {
 	return words
 }
 
-// wrongFlag rewords an error about a flag, and suggests the most similar one.
+// wrongFlag rewords an error about a flag: an unknown one with the most similar one, a wrong value with what it takes.
 func wrongFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		name, takes := invalid.GetFlag().Name, invalid.GetFlag().Value.Type()
+		if words := expected[takes]; words != "" { // pflag has the words of package strconv
+			return Usagef("--%s %q: expected %s", name, invalid.GetValue(), words)
+		}
+		return problem.As(problem.Usage, err)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return problem.As(problem.Usage, err)
@@ -106,4 +114,23 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	})
 	return Usagef("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))
+}
+
+// expected says what a flag of a type takes.
+var expected = map[string]string{"int": "a whole number", "int64": "a whole number",
+	"uint64":  "a whole number, 0 or more",
+	"float64": "a number", "bool": "true or false", "duration": "a duration such as 90s, 15m or 2h"}
+
+// missingFlags rewords cobra's error about required flags, which has their names without dashes.
+func missingFlags(cmd *cobra.Command, err error) error {
+	names, found := strings.CutPrefix(err.Error(), "required flag(s) ")
+	if !found {
+		return err
+	}
+	var flags []string
+	for _, name := range strings.Split(strings.TrimSuffix(names, " not set"), ", ") {
+		flags = append(flags, "--"+strings.Trim(name, `"`))
+	}
+	return Usagef("give %s: %s %s", english.OxfordWordSeries(flags, "and"),
+		strings.TrimSuffix(cmd.CommandPath(), " "+cmd.Name()), cmd.Use)
 }

@@ -25,6 +25,12 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",
 		"sweep a --qqqqqqqq":       "prog: unknown flag: --qqqqqqqq (known: --dry-run, --help, --price)\n",
 		"sweep a -x":               "prog: unknown shorthand flag: 'x' in -x\n",
+		"registry copy x y 1":      "prog: expected 2 arguments, got 3: prog registry copy FROM TO\n",
+		"sweep a --price x":        "prog: --price \"x\": expected a whole number\n",
+		"sweep a --dry-run=maybe":  "prog: --dry-run \"maybe\": expected true or false\n",
+		"sweep a --price":          "prog: flag needs an argument: --price\n",
+		"predict":                  "prog: give --in and --out: prog predict --in FILE --out FILE\n",
+		"predict --in x":           "prog: give --out: prog predict --in FILE --out FILE\n",
 		"registry copy a b --quit": "prog: unknown flag: --quit (did you mean \"--quiet\"?)\n",
 	} {
 		root := &cobra.Command{Use: "prog"}
@@ -38,7 +44,12 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		group.PersistentFlags().Bool("quiet", false, "")
 		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done},
 			&cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
-		root.AddCommand(swp, group, &cobra.Command{Use: "predict --in FILE", Args: cobra.NoArgs, RunE: done})
+		predict := &cobra.Command{Use: "predict --in FILE --out FILE", Args: cobra.NoArgs, RunE: done}
+		for _, name := range []string{"in", "out"} {
+			predict.Flags().String(name, "", "")
+			_ = predict.MarkFlagRequired(name)
+		}
+		root.AddCommand(swp, group, predict)
 		var errOut bytes.Buffer
 		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut),
 			Err: program.To(&errOut)}, root)

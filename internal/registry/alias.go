@@ -242,8 +242,7 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 func noPrevious(now Alias, passed []int) error {
 	if len(passed) == 0 {
 		return problem.New(problem.NotFound,
-			"registry: %s of %s never pointed at another version that it could return "+
-				"to; promote one instead", now.Name, now.Model)
+			"registry: %s of %s has no earlier version to return to; promote one instead", now.Name, now.Model)
 	}
 	slices.Sort(passed)
 	return problem.New(problem.NotFound, "registry: %s of %s has nowhere to return to: version %s, where it pointed "+

@@ -204,7 +204,7 @@ func TestAliases(t *testing.T) {
 		}, 1, []int{}, ""},
 		{"roll back too far", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(8, "alarm"))
-		}, 1, []int{}, "registry: champion of ctr never pointed at another version that it could return to; promote " +
+		}, 1, []int{}, "registry: champion of ctr has no earlier version to return to; promote " +
 			"one instead"},
 		{"another alias", func() (registry.Alias, error) {
 			return r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(5, "try it"))

@@ -310,7 +310,11 @@ func Suggest(word string, words []string) string {
 	if len(words) == 0 {
 		return ""
 	}
-	if best := Nearest(word, words); best != "" {
+	best := Nearest(word, words)
+	if own := elsewhere[strings.ToLower(word)]; slices.Contains(words, own) {
+		best = own
+	}
+	if best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", best)
 	}
 
@@ -321,6 +325,12 @@ func Suggest(word string, words []string) string {
 	}
 	return fmt.Sprintf(" (known: %s and %d more)", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
 }
+
+// elsewhere has what people who come from other tools type, and the key here.
+var elsewhere = map[string]string{"target": "label", "response": "label", "y": "label", "class": "label",
+	"file": "source", "path": "source", "input": "source", "data": "source", "n_trials": "trials",
+	"num_trials": "trials", "max_trials": "trials", "space": "search", "search_space": "search",
+	"categorical_feature": "categorical", "cat_features": "categorical", "ignore_column": "drop"}
 
 // maxKnown is how many words Suggest lists.
 const maxKnown = 40

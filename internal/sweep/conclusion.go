@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,9 @@ const (
 	OutcomeNoWinner  Outcome = "no_winner" // every trial failed, none met the requirements, or too few ended in time
 	OutcomeCancelled Outcome = "cancelled"
 )
+
+// String is the outcome in words, for people.
+func (o Outcome) String() string { return strings.ReplaceAll(string(o), "_", " ") }
 
 // Cancellation asks all tasks to stop. The sweep is cancelled whatever the object's contents.
 type Cancellation struct {

@@ -263,7 +263,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	}
 
 	// The check is of what the sweep will run with, defaults included.
-	s.fillDefaults()
+	s.fillDefaults(v)
 	s.normalizeNumbers()
 
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
@@ -313,12 +313,15 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	return nil
 }
 
-func (s *Spec) fillDefaults() {
+func (s *Spec) fillDefaults(v Vocabulary) {
 	if len(s.Metrics) > 0 {
 		s.Metric = s.Metrics[0]
 	}
 	if s.Objective == "" {
 		s.Objective = "binary"
+		if v.Objective(s.Objective, s.Metric) != nil && v.Objective("regression", s.Metric) == nil {
+			s.Objective = "regression" // a metric such as rmse says so
+		}
 	}
 	if s.Model == "" {
 		s.Model = s.Name

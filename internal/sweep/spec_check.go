@@ -57,8 +57,15 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Search.Features != nil && !doc.Has("trials") {
 		s.Trials = 0 // the plan counts them
+	} else if !doc.Has("trials") {
+		return doc.Errorf("trials", "trials is missing: say how many configurations to train, such as trials: 50")
 	} else if s.Trials < 1 || s.Trials > MaxTrials {
 		return doc.Errorf("trials", "trials is %d: use 1 to %d", s.Trials, MaxTrials)
+	} else if s.Trials > 1 && s.Search.Features == nil && len(s.Search.Fixed)+len(s.Search.Grid)+
+		len(s.Search.Random) == 0 {
+		return doc.Errorf("trials", "trials is %d, but search says nothing that differs between them, so there is "+
+			"one configuration; write trials: 1 or ranges, such as\nsearch: {random: {num_leaves: {log_int: "+
+			"[8, 256]}, learning_rate: {log_uniform: [0.02, 0.3]}}}", s.Trials)
 	}
 	if s.EarlyStoppingRounds < 0 {
 		return doc.Errorf("early_stopping_rounds", "early_stopping_rounds is %d: use 0 (never) or more",

@@ -222,7 +222,9 @@ func (r *csvReader) next() ([]string, error) {
 			ask = fmt.Sprintf("is %q the delimiter? if it is, ", r.comma)
 		}
 		e.Msg = fmt.Sprintf("a misplaced quote at character %d: %squote whole fields, and double the quotes in them, "+
-			"or use csv: {quote: none}", parse.Column, ask)
+			"or turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`)",
+			parse.Column,
+			ask)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

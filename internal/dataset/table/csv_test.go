@@ -155,8 +155,9 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"ragged late":     {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
 		"stray quote":     {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
 		"quote and more": {"t.csv", "a,b\n1,\"x\ny\"z\n",
-			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or use " +
-				"csv: {quote: none}; the row begins in line 2"},
+			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or " +
+				"turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`); the " +
+				"row begins in line 2"},
 		"another delimiter": {"t.csv", "\"a\";\"b\"\n1;2\n",
 			"t.csv:1: a misplaced quote at character 3: is ',' the delimiter? if it is, quote whole fields"},
 		"open quote":    {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},

@@ -13,26 +13,23 @@ import (
 )
 
 type cleanFlags struct {
-	dryRun, urls bool
-	days         int
+	urls bool
+	days int
 }
 
 func cleanCommand(w *Setup) *cobra.Command {
 	var f cleanFlags
 	cmd := &cobra.Command{
-		Use:   "clean --dry-run",
+		Use:   "clean",
 		Short: "List what can be removed from the buckets (deletes nothing)",
 		Long: `Lists dataset versions, sweeps and deleted versions, and what needs them: a registered version needs
 the dataset it was trained on, its trial and the sweep's records; open sweeps, the newest version of a dataset and
 everything younger than --days stay, too. It deletes nothing, because none of these programs has the permission to.
 --urls prints the objects that can be removed, for a command that has it.`,
-		Example: `  launcher clean --dry-run
-  launcher clean --dry-run --urls | gcloud storage rm --read-paths-from-stdin`,
+		Example: `  launcher clean
+  launcher clean --urls | gcloud storage rm --read-paths-from-stdin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !f.dryRun {
-				return program.Usagef("clean deletes nothing itself; use --dry-run to list what can be removed")
-			}
 			if f.days < 0 {
 				return program.Usagef("--days is %d: use 0 or more", f.days)
 			}
@@ -40,7 +37,7 @@ everything younger than --days stay, too. It deletes nothing, because none of th
 		},
 	}
 
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only list (required)")
+	cmd.Flags().Bool("dry-run", true, "only list, as without it")
 	cmd.Flags().IntVar(&f.days, "days", 30, "keep what is younger")
 	cmd.Flags().BoolVar(&f.urls, "urls", false, "print the URLs of the objects that can be removed, one per line")
 	w.jsonFlag(cmd, "print a JSON array")

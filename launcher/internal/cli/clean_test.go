@@ -88,7 +88,9 @@ func TestClean(t *testing.T) {
 		!strings.Contains(out, "0 B can be removed") {
 		t.Errorf("on the day itself:\n%s", out)
 	}
-	w.refused(sweep.ExitUsage, "--dry-run", "clean")
+	if with, without := w.must("clean", "--dry-run"), w.must("clean"); with != without {
+		t.Errorf("clean lists\n%s\nand with --dry-run\n%s", without, with)
+	}
 
 	// A sweep whose plan cannot be read may need any dataset.
 	w.now = time.Now().AddDate(0, 0, 60)

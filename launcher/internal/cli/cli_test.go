@@ -210,19 +210,19 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 
 // TestNotPromoted: if the winner is not promoted, the launcher ends with an exit code and a sentence of its own.
 func TestNotPromoted(t *testing.T) {
-	for verdict, reason := range map[sweep.Verdict]string{
-		sweep.VerdictNotPromoted:   "log_loss 0.3 is not shown to be better",
-		sweep.VerdictNotComparable: `it needs the column "price"`,
-		sweep.VerdictBlocked:       "blocked: a third of the labels is missing",
+	for verdict, says := range map[sweep.Verdict][2]string{
+		sweep.VerdictNotPromoted:   {"", "log_loss 0.3 is not shown to be better"},
+		sweep.VerdictNotComparable: {" (it cannot be compared)", `it needs the column "price"`},
+		sweep.VerdictBlocked:       {" (blocked)", "blocked: a third of the labels is missing"},
 	} {
+		reason := says[1]
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7,
 			Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
 		err := notPromoted(c)
 		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
 		got := program.ExitCode(t.Context(), err)
 		if got != code ||
-			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted ("+string(verdict)+
-				"): "+reason) {
+			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted"+says[0]+": "+reason) {
 			t.Errorf("%s: %v, exit code %d", verdict, err, got)
 		}
 	}
@@ -621,14 +621,15 @@ func TestPredictRefuses(t *testing.T) {
 		"nobody")
 	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"),
 		"--out", out)
-	w.refused(sweep.ExitUsage, "required", "predict", "--model", "ctr")
+	w.refused(sweep.ExitUsage, "give --in and --out: ", "predict", "--model", "ctr")
 	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
 		"site,site")
 	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter",
 		";;")
 	w.refused(sweep.ExitUsage, "use none", "predict", "--model", "ctr", "--in", in, "--out", out, "--quote", "'")
 	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
-	w.refused(sweep.ExitInput, "stray.csv", "predict", "--model", "ctr", "--in", stray, "--out", out)
+	w.refused(sweep.ExitInput, "--quote none of `launcher predict`", "predict", "--model", "ctr", "--in", stray,
+		"--out", out)
 	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote",
 		"none")
 	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",

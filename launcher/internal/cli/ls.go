@@ -31,13 +31,13 @@ func lsCommand(w *Setup) *cobra.Command {
 
 // listedSweep is one line of ls.
 type listedSweep struct {
-	Sweep   sweep.ID  `json:"sweep"`
-	Created time.Time `json:"created"`
-	Dataset string    `json:"dataset"`
-	Trials  int       `json:"trials"`
-	Outcome string    `json:"outcome"` // of the conclusion, "open" or "paused"
-	Model   string    `json:"model"`
-	Version int       `json:"version,omitempty"`
+	Sweep   sweep.ID      `json:"sweep"`
+	Created time.Time     `json:"created"`
+	Dataset string        `json:"dataset"`
+	Trials  int           `json:"trials"`
+	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, "open" or "paused"
+	Model   string        `json:"model"`
+	Version int           `json:"version,omitempty"`
 }
 
 func listSweeps(ctx context.Context, w *Setup) error {
@@ -49,7 +49,7 @@ func listSweeps(ctx context.Context, w *Setup) error {
 	for _, id := range ids {
 		l, err := listSweep(ctx, w, id)
 		if problem.Is(err, problem.Damaged) { // one unreadable sweep must not hide the others
-			l.Sweep, l.Outcome = id, "unreadable: "+err.Error()
+			l.Sweep, l.Outcome = id, sweep.Outcome("unreadable: "+err.Error())
 		} else if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func listSweep(ctx context.Context, w *Setup, id sweep.ID) (l listedSweep, err e
 		return l, err
 	}
 	if end != nil {
-		l.Outcome, l.Version = string(end.Outcome), end.Version
+		l.Outcome, l.Version = end.Outcome, end.Version
 		return l, nil
 	}
 

@@ -55,7 +55,8 @@ func TestRollbackTo(t *testing.T) {
 	if out := w.must("registry", "rollback", "ctr", "--to", "1"); !strings.Contains(out, "version 3 -> 1") {
 		t.Errorf("to 1: %s", out)
 	}
-	w.refused(sweep.ExitNotFound, "", "registry", "rollback", "ctr") // nothing is before 1
+	// Nothing is before 1, though the champion has pointed elsewhere.
+	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback", "ctr")
 	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "3 -> 1") {
 		t.Errorf("the history does not say so:\n%s", out)
 	}
@@ -88,4 +89,29 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 		}
 		w.must("sweep", w.file("again.yaml", yaml), "--dry-run")
 	}
+}
+
+// TestWordsOnScreens: outcomes are in words there, and as they are stored with --json.
+func TestWordsOnScreens(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
+	file := w.file("sweep.yaml", sweepYAML)
+	w.run("sweep", file, "--id", "night-1")
+	if out := w.must("ls"); !strings.Contains(out, "│ no winner │") {
+		t.Errorf("ls shows\n%s\nexpected \"no winner\"", out)
+	}
+	if out := w.must("ls", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
+		t.Errorf("ls --json prints\n%s\nexpected no_winner", out)
+	}
+	w.refused(sweep.ExitConflict, "has ended (no winner)", "pause", "night-1")
+}
+
+// TestFirstThingFirst: a mistyped plot is named before a missing --out, and a wrong number by what is expected.
+func TestFirstThingFirst(t *testing.T) {
+	w := newWorld(t)
+	w.refused(sweep.ExitUsage, `there is no plot "foo"`, "plot", "night-1", "foo")
+	w.refused(sweep.ExitUsage, "--out", "plot", "night-1", "curves")
+	w.refused(sweep.ExitUsage, `--top "x": expected a whole number`, "leaderboard", "night-1", "--top", "x")
+	w.refused(sweep.ExitUsage, "give --why: launcher datasets accept", "datasets", "accept", "clicks")
 }

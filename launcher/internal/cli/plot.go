@@ -45,9 +45,6 @@ func plotCommand(w *Setup) *cobra.Command {
 		Example: "  launcher plot nightly-ctr-1a2b3c4d curves --out curves.svg",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOut("plot", out); err != nil {
-				return err
-			}
 			id := ""
 			for _, d := range drawings {
 				if d.word == args[1] {
@@ -56,6 +53,9 @@ func plotCommand(w *Setup) *cobra.Command {
 			}
 			if id == "" {
 				return program.Usagef("there is no plot %q; use one of:%s", args[1], words)
+			}
+			if err := checkOut("plot", out); err != nil {
+				return err
 			}
 			return w.with(cmd.Context(), func() error {
 				view, err := viewSweep(cmd.Context(), w, args[0])

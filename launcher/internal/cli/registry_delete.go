@@ -19,7 +19,7 @@ func registryDeleteCommand(w *Setup) *cobra.Command {
 		Short: "Delete a version for good, unless an alias points at it",
 		Long: `Hides a version for good: it is no longer listed or found, and neither its number nor its sweep is
 used again. A version that an alias points at is never deleted. The history records who, why and when. The files
-stay in the bucket until its owner removes them: launcher clean --dry-run lists them. Asks first, unless --yes is
+stay in the bucket until its owner removes them: launcher clean lists them. Asks first, unless --yes is
 given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
 		Args:    cobra.ExactArgs(1),

@@ -73,6 +73,9 @@ func parseMoment(text string) (time.Time, error) {
 	}
 	for _, layout := range moments {
 		if t, err := time.Parse(layout, text); err == nil {
+			if t.Nanosecond() == 0 {
+				t = t.Add(time.Second - time.Nanosecond) // all of that second, as a history shows no smaller unit
+			}
 			return t.UTC(), nil
 		}
 	}

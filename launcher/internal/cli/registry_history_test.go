@@ -17,7 +17,7 @@ func (w *world) threeChampions() *registry.Registry {
 	w.t.Helper()
 	r := registry.New(w.buckets["registry"])
 	for i := range 3 {
-		at := w.now.Add(time.Duration(i) * time.Hour)
+		at := w.now.Add(time.Duration(i)*time.Hour + 250*time.Millisecond)
 		files := map[string][]byte{"model.txt": []byte("tree " + strconv.Itoa(i))}
 		if _, err := r.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
 			registry.Info{At: at, By: "aggregator"}); err != nil {
@@ -41,6 +41,11 @@ func TestHistoryAt(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &live); err != nil || len(live) != 1 || strconv.Itoa(live[0].To) != want {
 			t.Errorf("--at %s: got %s, want version %s", at, out, want)
 		}
+	}
+	// The second is as the history shows it: the promotion of that second counts.
+	if out := w.must("registry", "history", "ctr", "--at", "2026-11-21T05:00:00"); !strings.Contains(out,
+		"│       3 │") {
+		t.Errorf("at the second of a promotion: got\n%s", out)
 	}
 	if out := w.must("registry", "history", "ctr", "--at", "2026-11-21T04:30"); !strings.Contains(out,
 		"champion │       2 │ 2026-11-21 04:00:00") {

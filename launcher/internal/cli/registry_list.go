@@ -68,7 +68,7 @@ func listModels(ctx context.Context, w *Setup) error {
 // listedVersion is a version with the aliases that point at it.
 type listedVersion struct {
 	registry.Version
-	Night   string   `json:"night"` // its day, in UTC
+	Night   string   `json:"night"` // as nightOf
 	Aliases []string `json:"aliases"`
 }
 
@@ -101,14 +101,14 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	})
 }
 
-// nightOf is the day of a version: for a scheduled sweep that of its slot, which a late or repeated start does not
-// change.
+// nightOf is the night of a version, which a late or repeated start does not change: the slot of a scheduled sweep, or
+// a day at the end of another's id. It is empty if the id has neither: a version may be registered on any day.
 func nightOf(v registry.Version) string {
-	const slot = "-20060102-1504"
-	if id := v.Info.Labels["sweep"]; len(id) > len(slot) {
-		if at, err := time.Parse(slot, id[len(id)-len(slot):]); err == nil {
+	id := v.Info.Labels["sweep"]
+	for _, end := range []string{"-20060102-1504", "-20060102"} {
+		if at, err := time.Parse(end, id[max(0, len(id)-len(end)):]); err == nil {
 			return at.Format(time.DateOnly)
 		}
 	}
-	return v.Info.At.UTC().Format(time.DateOnly)
+	return ""
 }

@@ -102,7 +102,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		if err != nil {
 			return err
 		}
-		return printStaged(ctx, w, staged, dst, f.accept)
+		return printStaged(ctx, w, staged, dst, f)
 	}
 	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" {
 		return stage(stager.Destination{Dir: f.out}) // no cloud is involved
@@ -143,13 +143,13 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-// printStaged prints a staged dataset version. The error says that it must not be trained on, unless accept has a
+// printStaged prints a staged dataset version. The error says that it must not be trained on, unless --accept has a
 // reason why it may be.
-func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stager.Destination, accept string) error {
+func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
 	night := staged.Night
-	if accept != "" && night != nil && night.Blocked() {
+	if f.accept != "" && night != nil && night.Blocked() {
 		var err error
-		if night, err = acceptNight(ctx, w, dst, night, accept); err != nil {
+		if night, err = acceptNight(ctx, w, dst, night, f.accept); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
 		tellStaged(ctx, w, night)
 	}
-	return stager.CheckNight(night, w.Now())
+	return stager.CheckNight(night, w.Now(), f.out)
 }
 
 // stageBar is a progress bar on a terminal, one line per step elsewhere, and silent if the output is JSON.

@@ -71,7 +71,7 @@ func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec 
 			return err
 		}
 		if in.Staged != nil {
-			return printStaged(ctx, w, in.Staged, dst, f.accept)
+			return printStaged(ctx, w, in.Staged, dst, f)
 		}
 
 		// The disks hold the source and the dataset made from it.
@@ -97,8 +97,7 @@ func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec 
 			return err
 		}
 		return printStaged(ctx, w, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night},
-			dst,
-			f.accept)
+			dst, f)
 	})
 }
 

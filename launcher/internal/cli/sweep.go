@@ -199,7 +199,7 @@ func resolveAllowed(ctx context.Context, w *Setup, ref string) (*dataset.Manifes
 	if err != nil {
 		return nil, err
 	}
-	return m, stager.CheckNight(r, w.Now())
+	return m, stager.CheckNight(r, w.Now(), "")
 }
 
 func readSpec(file string) (*sweep.Spec, error) {

@@ -49,7 +49,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)
 	}
-	w.refused(sweep.ExitBlocked, "is blocked", "stage", spec, "--out", w.dir+"/out")
+	w.refused(sweep.ExitBlocked, " --in "+w.dir+"/out --why REASON`", "stage", spec, "--out", w.dir+"/out")
 	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night)
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")

@@ -46,3 +46,25 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 		t.Errorf("grid %v", s.Search.Grid)
 	}
 }
+
+// TestParseSpecOfFewWords: a metric of numbers needs no objective beside it, and trials without a space are an error
+// that shows one.
+func TestParseSpecOfFewWords(t *testing.T) {
+	const spec = "name: n\ndataset: d\nmetric: rmse\ntrials: 1\n"
+	s, err := sweep.ParseSpec("sweep.yaml", []byte(spec), vocabulary())
+	if err != nil || s.Objective != "regression" {
+		t.Errorf("metric: rmse alone: got %+v and %v, expected the objective regression", s, err)
+	}
+	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), vocabulary()); err == nil {
+		t.Error("metric: rmse with objective: binary was accepted")
+	}
+	_, err = sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)), vocabulary())
+	if err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:4:9: trials is 50, but search says nothing") {
+		t.Fatalf("50 trials without a space: got %v", err)
+	}
+	_, example, _ := strings.Cut(err.Error(), "\n")
+	if s, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)+example+"\n"),
+		vocabulary()); err != nil || len(s.Search.Random) != 2 {
+		t.Errorf("the example %q: got %v", example, err)
+	}
+}

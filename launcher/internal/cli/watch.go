@@ -315,13 +315,15 @@ func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 
 // notPromoted is the error about a sweep whose winner did not become the champion.
 func notPromoted(c *sweep.Conclusion) error {
-	code := sweep.ExitNotPromoted
-	if c.Verdict() == sweep.VerdictBlocked {
-		code = sweep.ExitBlocked
+	code, verdict := sweep.ExitNotPromoted, ""
+	switch c.Verdict() {
+	case sweep.VerdictBlocked:
+		code, verdict = sweep.ExitBlocked, " (blocked)"
+	case sweep.VerdictNotComparable:
+		verdict = " (it cannot be compared)"
 	}
-	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted (%s): %s",
-		c.Sweep,
-		c.Version, c.Model, c.Verdict(), c.Why())}
+	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted%s: %s", c.Sweep,
+		c.Version, c.Model, verdict, c.Why())}
 }
 
 // endedError is a sweep that has ended without a new champion. Schedulers read its exit code.

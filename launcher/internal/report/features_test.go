@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/sweep"
 )
 
@@ -48,5 +51,22 @@ func TestGroupsAreParameters(t *testing.T) {
 		if v := shown.values(nil); !math.IsNaN(v[0]) {
 			t.Errorf("a trial that is not decided is shown as %v of %d groups, want no value", v, groups)
 		}
+	}
+}
+
+// TestFeaturesAsTheUserWritesThem: model.txt has names that LightGBM can read, pages those of the table.
+func TestFeaturesAsTheUserWritesThem(t *testing.T) {
+	m := &gbt.Model{FeatureNames: []string{"ad_position"}, Trees: []*gbt.Tree{{Feature: []int{0}, Gain: []float64{1},
+		Threshold: []float64{2}, Left: []int{-1}, Right: []int{-2}, Decision: []uint8{0}, LeafValue: []float64{0, 1},
+		LeafCount: []int{1, 1}, InternalValue: []float64{0}, InternalCount: []int{2}}}}
+	d := &dataset.Manifest{Features: []dataset.Feature{{Name: "ad position"}}}
+	if got := importances(m, d)[0].Feature; got != "ad position" {
+		t.Errorf("the chart of features has %q, expected the table's name", got)
+	}
+	if got := trees(m, d)[0].Nodes[0].Text; !strings.HasPrefix(got, "ad position ") {
+		t.Errorf("a tree has the predicate %q, expected one about %q", got, "ad position")
+	}
+	if got := importances(m, nil)[0].Feature; got != "ad_position" {
+		t.Errorf("without a manifest: got %q", got)
 	}
 }

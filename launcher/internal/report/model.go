@@ -63,8 +63,6 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 		note(m, err)
 	case err != nil:
 		return nil, err
-	default:
-		m.Features = importances(model)
 	}
 	manifest, err := readJSON(ctx, reg, shown, scorer.FileDataset, dataset.DecodeManifest)
 	if err != nil {
@@ -72,6 +70,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	}
 	m.Descent = descent(m, shown, manifest)
 	if model != nil {
+		m.Features = importances(model, manifest)
 		m.Trees, m.Grown = trees(model, manifest), len(model.Trees)
 		if err := effects(ctx, reg, m, shown, model); err != nil {
 			return nil, err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 
 	"coppice/internal/dataset"
@@ -97,10 +96,7 @@ func (s *treeView) below(node int) int {
 // predicate is that of a split: the upper branch is for rows for which it holds.
 func (s *treeView) predicate(node int) string {
 	f := s.tree.Feature[node]
-	name := strconv.Itoa(f)
-	if f < len(s.model.FeatureNames) {
-		name = s.model.FeatureNames[f]
-	}
+	name := featureName(s.model, s.manifest, f)
 	if s.tree.Decision[node]&1 == 0 {
 		return name + " ≤ " + plot.Plain.Format(s.tree.Threshold[node])
 	}

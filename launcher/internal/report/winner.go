@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/page"
@@ -61,7 +62,11 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	if err != nil {
 		return err
 	}
-	w.Features = importances(m)
+	manifest, err := readJSON(ctx, s.registry, v, scorer.FileDataset, dataset.DecodeManifest)
+	if err != nil {
+		return err
+	}
+	w.Features = importances(m, manifest)
 	w.Tested, err = readTested(ctx, s.registry, v)
 	return err
 }
@@ -99,16 +104,24 @@ func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) 
 	return m, nil
 }
 
-// importances are those of a model's features, the most important first.
-func importances(m *gbt.Model) []page.Importance {
+// featureName is a feature's name as in the dataset: model.txt has one that LightGBM can read.
+func featureName(m *gbt.Model, d *dataset.Manifest, f int) string {
+	if d != nil && f < len(d.Features) {
+		return d.Features[f].Name
+	}
+	return m.FeatureNames[f]
+}
+
+// importances are those of a model's features, the most important first. d is as in featureName.
+func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 	splits, gains := m.Importance()
 	sum := 0.0
 	for _, g := range gains {
 		sum += g
 	}
 	out := make([]page.Importance, len(m.FeatureNames))
-	for i, name := range m.FeatureNames {
-		out[i] = page.Importance{Feature: name, Splits: splits[i]}
+	for i := range m.FeatureNames {
+		out[i] = page.Importance{Feature: featureName(m, d, i), Splits: splits[i]}
 		if sum > 0 {
 			out[i].Gain = gains[i] / sum
 		}

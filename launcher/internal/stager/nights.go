@@ -28,29 +28,33 @@ import (
 type BlockedError struct {
 	Record *nights.Record
 	Reason string
+	In     string // where it was staged to; empty for the datasets bucket
 }
 
 func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
-	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s` lists all findings; if the table is "+
-		"right, accept it: `launcher datasets accept %s --why REASON`",
-		ref, e.Reason, ref, ref)
+	in := ""
+	if e.In != "" {
+		in = " --in " + e.In
+	}
+	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s%s` lists all findings; if the table is "+
+		"right, accept it: `launcher datasets accept %s%s --why REASON`", ref, e.Reason, ref, in, ref, in)
 }
 
 // ExitStatus is the exit code of a program that ends with this error.
 func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
 
 // CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil)
-// is accepted.
-func CheckNight(r *nights.Record, now time.Time) error {
+// is accepted. in is as in BlockedError.
+func CheckNight(r *nights.Record, now time.Time, in string) error {
 	if r == nil {
 		return nil
 	}
 	if r.Blocked() {
-		return &BlockedError{r, nights.Reason(r.Findings)}
+		return &BlockedError{r, nights.Reason(r.Findings), in}
 	}
 	if why := r.Old(now); why != "" {
-		return &BlockedError{r, why}
+		return &BlockedError{r, why, in}
 	}
 	return nil
 }

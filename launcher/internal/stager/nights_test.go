@@ -54,7 +54,7 @@ func TestNightsAreCompared(t *testing.T) {
 				bad.Rows[i][5] = ""
 			}
 			blocked := night(t, s, bad, dst, "")
-			err := stager.CheckNight(blocked.Night, at)
+			err := stager.CheckNight(blocked.Night, at, "")
 			var refused *stager.BlockedError
 			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked ||
 				blocked.Night.Findings[0].Code != nights.CodeEmpty {
@@ -78,7 +78,7 @@ func TestNightsAreCompared(t *testing.T) {
 			}
 			read, err := dst.Night(t.Context(), "clicks", blocked.Manifest.Version)
 			if err != nil || read.Accepted == nil || read.Accepted.Why != "no countries any more" ||
-				stager.CheckNight(read, at) != nil {
+				stager.CheckNight(read, at, "") != nil {
 				t.Errorf("the record says %+v, %v", read, err)
 			}
 			if next := night(t, s, stream.Night(2), dst, ""); len(next.Night.Against) != 3 {
@@ -95,10 +95,10 @@ func TestNightGrowsOld(t *testing.T) {
 	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { return at }}
 	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()},
 		"contract: {max_age: 30h}\n")
-	if err := stager.CheckNight(staged.Night, at); err != nil {
+	if err := stager.CheckNight(staged.Night, at, ""); err != nil {
 		t.Errorf("two hours old: %v", err)
 	}
-	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour)); err == nil {
+	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour), ""); err == nil {
 		t.Error("32 hours old, with max_age 30h: nothing is said")
 	}
 }
