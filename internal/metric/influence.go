@@ -40,69 +40,82 @@ func (u units) less(sign float64, other units, otherSign float64) units {
 	return d
 }
 
-// influence returns a metric's influences on rows with the given value; nil for metrics without closed-form influences,
-// which are resampled.
-func (e *Evaluator) influence(m Metric, value float64) (*units, error) {
-	row := e.rowInfluence(m, value)
-	if row == nil {
-		switch m.base {
-		case "auc":
-			return e.delong(value), nil
-		case "ndcg":
-			return e.groupInfluence(m, value)
-		}
-		return nil, nil
-	}
+// influence returns a metric's influences on the rows with the given value.
+type influence func(e *Evaluator, m Metric, value float64) (*units, error)
 
-	n := len(e.in.Pred)
-	u := &units{influence: make([]float64, n), weight: make([]float64, n)}
-	for i, p := range e.in.Pred {
-		u.influence[i], u.weight[i] = row(p, float64(e.in.Label[i])), e.in.weight(i)
+// rowInfluence is the influence of a row with prediction p and label l.
+type rowInfluence func(p, l float64) float64
+
+// byRow makes the influences of a metric that is a mean over rows, or a smooth function of such means.
+func byRow(of func(e *Evaluator, m Metric, value float64) (rowInfluence, error)) influence {
+	return func(e *Evaluator, m Metric, value float64) (*units, error) {
+		row, err := of(e, m, value)
+		if err != nil {
+			return nil, err
+		}
+		n := len(e.in.Pred)
+		u := &units{influence: make([]float64, n), weight: make([]float64, n)}
+		for i, p := range e.in.Pred {
+			u.influence[i], u.weight[i] = row(p, float64(e.in.Label[i])), e.in.weight(i)
+		}
+		return u, nil
 	}
-	return u, nil
 }
 
-// rowInfluence returns the influence of a row, for metrics that are means over rows or smooth functions of such; else
-// nil.
-func (e *Evaluator) rowInfluence(m Metric, value float64) func(p, l float64) float64 {
-	rate := e.binary.pos / e.binary.total()
-	loss := func(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
+func logLossOf(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
 
-	switch m.base {
-	case "log_loss":
-		return func(p, l float64) float64 { return loss(p, l) - value }
-	case "normalized_entropy", "relative_information_gain":
-		entropy, err := e.baseEntropy(m)
-		if err != nil {
-			return nil
-		}
-		slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, by the base rate
-		sign, ratio := 1.0, value
-		if m.base == "relative_information_gain" {
-			sign, ratio = -1, 1-value
-		}
-		mean := ratio * entropy
-		return func(p, l float64) float64 { return sign * (loss(p, l) - mean - ratio*slope*(l-rate)) / entropy }
-	case "calibration_ratio":
-		return func(p, l float64) float64 { return (p - value*l) / rate }
-	case "brier", "l2":
-		return func(p, l float64) float64 { return (p-l)*(p-l) - value }
-	case "mae":
-		return func(p, l float64) float64 { return math.Abs(p-l) - value }
-	case "rmse":
-		if value == 0 {
-			return func(_, _ float64) float64 { return 0 }
-		}
-		return func(p, l float64) float64 { return ((p-l)*(p-l) - value*value) / (2 * value) }
-	case "r2":
-		return e.r2Influence(value)
-	case "accuracy", "error_rate":
-		right := m.base == "accuracy"
-		return func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1) == right) - value }
-	case "f1":
-		return e.f1Influence(m, value)
+func logLossRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	return func(p, l float64) float64 { return logLossOf(p, l) - value }, nil
+}
+
+func normalizedEntropyRow(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
+	return e.entropyRow(m, 1, value)
+}
+
+func informationGainRow(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
+	return e.entropyRow(m, -1, 1-value)
+}
+
+// entropyRow is for ratio, the log loss divided by the base rate's entropy, times a sign.
+func (e *Evaluator) entropyRow(m Metric, sign, ratio float64) (rowInfluence, error) {
+	entropy, err := e.baseEntropy(m)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	rate := e.binary.pos / e.binary.total()
+	slope := math.Log1p(-rate) - math.Log(rate) // of the entropy, by the base rate
+	mean := ratio * entropy
+	return func(p, l float64) float64 {
+		return sign * (logLossOf(p, l) - mean - ratio*slope*(l-rate)) / entropy
+	}, nil
+}
+
+func calibrationRatioRow(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	rate := e.binary.pos / e.binary.total()
+	return func(p, l float64) float64 { return (p - value*l) / rate }, nil
+}
+
+func squaredRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	return func(p, l float64) float64 { return (p-l)*(p-l) - value }, nil
+}
+
+func absoluteRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	return func(p, l float64) float64 { return math.Abs(p-l) - value }, nil
+}
+
+func rmseRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	if value == 0 {
+		return func(_, _ float64) float64 { return 0 }, nil
+	}
+	return func(p, l float64) float64 { return ((p-l)*(p-l) - value*value) / (2 * value) }, nil
+}
+
+func accuracyRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	return func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1)) - value }, nil
+}
+
+func errorRateRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
+	return func(p, l float64) float64 { return indicator((p > 0.5) != (l == 1)) - value }, nil
 }
 
 func indicator(yes bool) float64 {
@@ -112,32 +125,32 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-func (e *Evaluator) r2Influence(value float64) func(p, l float64) float64 {
+func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	total := weightedSum(e, func(_, _ float64) float64 { return 1 })
 	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
 	variance := weightedSum(e, func(_, l float64) float64 { return (l - mean) * (l - mean) }) / total
 	return func(p, l float64) float64 {
 		return ((1-value)*(l-mean)*(l-mean) - (p-l)*(p-l)) / variance
-	}
+	}, nil
 }
 
-func (e *Evaluator) f1Influence(m Metric, value float64) func(p, l float64) float64 {
+func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	c, err := e.confusion(m)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	denominator := (2*c.truePos + c.falsePos + c.falseNeg) / e.binary.total()
 	return func(p, l float64) float64 {
 		found := indicator(p > 0.5)
 		return (2*found*l - value*(found+l)) / denominator
-	}
+	}, nil
 }
 
 // delong returns the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): for a positive,
 // the difference between its share of negatives below and the area; for a negative, its share of positives above. They
 // are scaled so that the deviation is the root of the sum of the two classes' variances, each over one less than its
 // number of rows.
-func (e *Evaluator) delong(area float64) *units {
+func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 	n := len(e.in.Pred)
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}
 	var members [2]int
@@ -181,11 +194,11 @@ func (e *Evaluator) delong(area float64) *units {
 		above[1].add(here[1])
 		begin = end
 	}
-	return u
+	return u, nil
 }
 
-// groupInfluence returns the influences of a mean over groups.
-func (e *Evaluator) groupInfluence(m Metric, value float64) (*units, error) {
+// byGroup returns the influences of a mean over groups.
+func byGroup(e *Evaluator, m Metric, value float64) (*units, error) {
 	u := &units{}
 	err := e.eachGroup(m, func(v, w float64) {
 		u.influence = append(u.influence, v-value)

@@ -57,16 +57,16 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 		return Interval{}, err
 	}
 
-	u, err := e.influence(m, value)
-	if err != nil {
-		return Interval{}, err
-	}
-	if u == nil {
+	if m.influence == nil {
 		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred},
 			func(v []float64) float64 { return v[0] })
 		return Interval{value, low, high, deviation, Resample}, err
 	}
 
+	u, err := m.influence(&e, m, value)
+	if err != nil {
+		return Interval{}, err
+	}
 	i := Interval{Value: value, Error: u.deviation(), Method: Analytic}
 	i.Low, i.High = value-c.quantile()*i.Error, value+c.quantile()*i.Error
 	if m.Aim != 0 && value > 0 { // a ratio's interval is symmetric on the logarithmic scale
@@ -116,13 +116,16 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 			return Comparison{}, err
 		}
 		scores[s] = m.Score(values[s])
-		if sides[s], err = e.influence(m, values[s]); err != nil {
+		if m.influence == nil {
+			continue
+		}
+		if sides[s], err = m.influence(&e, m, values[s]); err != nil {
 			return Comparison{}, err
 		}
 	}
 
 	out := Comparison{New: values[0], Old: values[1], Gain: m.gain(scores[0], scores[1]), Method: Analytic}
-	if sides[0] == nil {
+	if m.influence == nil {
 		out.Method = Resample
 		out.Low, out.High, out.Error, err = bootstrap(m, c, in, [][]float64{in.Pred, old},
 			func(v []float64) float64 { return m.gain(m.Score(v[0]), m.Score(v[1])) })

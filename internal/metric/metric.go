@@ -52,12 +52,12 @@ type Metric struct {
 	Aim      float64 // the best value, if it is neither the highest nor the lowest; else 0
 	Kind     Kind
 	RankOnly bool   // any increasing function of the predictions (raw scores, for instance) gives the same value
-	About    string // a line for people
+	About    string // what it is, as in docs/sweep.md
 
-	base string // the name before the @
-
-	k    cutoff
-	eval func(*Evaluator, Metric) (float64, error)
+	k         cutoff
+	low, high float64 // the values that it can have
+	eval      func(*Evaluator, Metric) (float64, error)
+	influence influence
 }
 
 // Eval evaluates once. For repeated use, keep an Evaluator.
@@ -129,30 +129,18 @@ func (m Metric) RatedBy() string {
 	return "distance of " + m.Name + " from 1"
 }
 
-// Range returns the lowest and the highest value that the metric can have; an end without bound is infinite.
-func (m Metric) Range() (low, high float64) {
-	switch m.base {
-	case "log_loss", "normalized_entropy", "calibration_ratio", "lift", "rmse", "l2", "mae":
-		return 0, math.Inf(1)
-	case "relative_information_gain", "r2":
-		return math.Inf(-1), 1
-	}
-	return 0, 1
-}
-
 // CheckValue reports a value that the metric cannot have.
 func (m Metric) CheckValue(value float64) error {
-	low, high := m.Range()
-	if value >= low && value <= high {
+	if value >= m.low && value <= m.high {
 		return nil
 	}
 
-	where := fmt.Sprintf("between %v and %v", low, high)
+	where := fmt.Sprintf("between %v and %v", m.low, m.high)
 	switch {
-	case math.IsInf(high, 1):
-		where = fmt.Sprintf("at least %v", low)
-	case math.IsInf(low, -1):
-		where = fmt.Sprintf("at most %v", high)
+	case math.IsInf(m.high, 1):
+		where = fmt.Sprintf("at least %v", m.low)
+	case math.IsInf(m.low, -1):
+		where = fmt.Sprintf("at most %v", m.high)
 	}
 	return problem.New(problem.Input, "%v is no value of %s, which is %s", value, m.Name, where)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -357,6 +359,30 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 		if back := lookup(t, identifier(m)); back.Name != name || strings.ContainsAny(identifier(m), "@%.") {
 			t.Errorf("%q has the identifier %q, which looks up %q", name, identifier(m), back.Name)
 		}
+	}
+}
+
+// TestMetricsAreDocumented: the table of docs/sweep.md has every metric, in the same words.
+func TestMetricsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Metrics\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, name := range metric.Names() {
+		m := lookup(t, name)
+		better := map[bool]string{true: "higher", false: "lower"}[m.Maximize]
+		if m.Aim != 0 {
+			better = fmt.Sprintf("closer to %v", m.Aim)
+		}
+		row := fmt.Sprintf("| `%s` | %s | %s | %s |", name, m.Kind, better, m.About)
+		if !strings.Contains(table, "\n"+row+"\n") {
+			t.Errorf("the part Metrics of docs/sweep.md lacks this row:\n%s", row)
+		}
+	}
+	if got, want := strings.Count(table, "\n| `"), len(metric.Names()); got != want {
+		t.Errorf("the part Metrics of docs/sweep.md has %d rows, expected one for each of %d metrics", got, want)
 	}
 }
 

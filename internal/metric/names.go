@@ -26,66 +26,89 @@ type cutoff struct {
 	share float64
 }
 
+// definition is all there is to know of a metric: adding one is adding a row to definitions, with its function.
 type definition struct {
-	name     string
-	maximize bool
-	kind     Kind
-	rankOnly bool
-	takes    takes
-	about    string
-	aliases  string // names used by LightGBM or scikit-learn, separated by blanks
-	eval     func(*Evaluator, Metric) (float64, error)
+	name      string
+	kind      Kind
+	maximize  bool
+	aim       float64 // see Metric
+	low, high float64 // the values that it can have
+	rankOnly  bool
+	takes     takes
+	about     string // docs/sweep.md has it, too
+	aliases   string // names used by LightGBM or scikit-learn, separated by blanks
+	eval      func(*Evaluator, Metric) (float64, error)
+	influence influence // how much each row moves the value; nil where only resampling gives an interval
 }
+
+var inf = math.Inf(1)
 
 func definitions() []definition {
 	return []definition{
-		{"auc", true, Binary, true, nothing, "area under the ROC curve",
-			"roc_auc auroc roc_auc_score", auc},
-		{"average_precision", true, Binary, true, nothing, "area under the precision-recall steps",
-			"ap pr_auc auprc aucpr average_precision_score", averagePrecision},
+		{name: "auc", maximize: true, high: 1, rankOnly: true, eval: auc, influence: delong,
+			about:   "area under the ROC curve",
+			aliases: "roc_auc auroc roc_auc_score"},
+		{name: "average_precision", maximize: true, high: 1, rankOnly: true, eval: averagePrecision,
+			about:   "area under the precision-recall steps",
+			aliases: "ap pr_auc auprc aucpr average_precision_score"},
 
-		{"log_loss", false, Binary, false, nothing, "mean negative log likelihood, probabilities clipped to 1e-15",
-			"logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy " +
-				"neg_log_likelihood", logLoss},
-		{"normalized_entropy", false, Binary, false, nothing,
-			"log loss divided by that of always predicting the base rate",
-			"ne normalized_cross_entropy", normalizedEntropy},
-		{"relative_information_gain", true, Binary, false, nothing,
-			"share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
-			"rig information_gain", informationGain},
-		{"calibration_ratio", false, Binary, false, nothing,
-			"sum of the predictions divided by that of the labels; ranked by its distance from 1",
-			"calibration predicted_over_actual", calibrationRatio},
-		{"brier", false, Binary, false, nothing, "mean squared difference of probability and label",
-			"brier_score brier_score_loss", brier},
-		{"ece", false, Binary, false, bins, "expected calibration error over bins of equal weight (15, or ece@20)",
-			"expected_calibration_error calibration_error", calibrationError},
+		{name: "log_loss", high: inf, eval: logLoss, influence: byRow(logLossRow),
+			about: "mean negative log likelihood, probabilities clipped to 1e-15",
+			aliases: "logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy " +
+				"neg_log_likelihood"},
+		{name: "normalized_entropy", high: inf, eval: normalizedEntropy, influence: byRow(normalizedEntropyRow),
+			about:   "log loss divided by that of always predicting the base rate",
+			aliases: "ne normalized_cross_entropy"},
+		{name: "relative_information_gain", maximize: true, low: -inf, high: 1, eval: informationGain,
+			influence: byRow(informationGainRow),
+			about:     "share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
+			aliases:   "rig information_gain"},
+		{name: "calibration_ratio", aim: 1, high: inf, eval: calibrationRatio, influence: byRow(calibrationRatioRow),
+			about:   "sum of the predictions divided by that of the labels; ranked by its distance from 1",
+			aliases: "calibration predicted_over_actual"},
+		{name: "brier", high: 1, eval: brier, influence: byRow(squaredRow),
+			about:   "mean squared difference of probability and label",
+			aliases: "brier_score brier_score_loss"},
+		{name: "ece", high: 1, takes: bins, eval: calibrationError,
+			about:   "expected calibration error over bins of equal weight (15, or ece@20)",
+			aliases: "expected_calibration_error calibration_error"},
 
-		{"accuracy", true, Binary, false, nothing, "share of rows on the right side of 0.5",
-			"acc accuracy_score binary_accuracy", accuracy},
-		{"error_rate", false, Binary, false, nothing, "share of rows on the wrong side of 0.5",
-			"binary_error error", errorRate},
-		{"f1", true, Binary, false, nothing, "harmonic mean of precision and recall at 0.5",
-			"f1_score", f1},
+		{name: "accuracy", maximize: true, high: 1, eval: accuracy, influence: byRow(accuracyRow),
+			about:   "share of rows on the right side of 0.5",
+			aliases: "acc accuracy_score binary_accuracy"},
+		{name: "error_rate", high: 1, eval: errorRate, influence: byRow(errorRateRow),
+			about:   "share of rows on the wrong side of 0.5",
+			aliases: "binary_error error"},
+		{name: "f1", maximize: true, high: 1, eval: f1, influence: byRow(f1Row),
+			about:   "harmonic mean of precision and recall at 0.5",
+			aliases: "f1_score"},
 
-		{"precision", true, Binary, true, top, "share of positives among the top rows (precision@1%, precision@100)",
-			"p precision_score", precisionAt},
-		{"recall", true, Binary, true, top, "share of all positives that are among the top rows (recall@1%)",
-			"r recall_score", recallAt},
-		{"lift", true, Binary, true, top, "precision of the top rows divided by the base rate (lift@5%)",
-			"", liftAt},
+		{name: "precision", maximize: true, high: 1, rankOnly: true, takes: top, eval: precisionAt,
+			about:   "share of positives among the top rows (precision@1%, precision@100)",
+			aliases: "p precision_score"},
+		{name: "recall", maximize: true, high: 1, rankOnly: true, takes: top, eval: recallAt,
+			about:   "share of all positives that are among the top rows (recall@1%)",
+			aliases: "r recall_score"},
+		{name: "lift", maximize: true, high: inf, rankOnly: true, takes: top, eval: liftAt,
+			about: "precision of the top rows divided by the base rate (lift@5%)"},
 
-		{"ndcg", true, Ranking, true, place, "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
-			"lambdarank rank_xendcg ndcg_score", ndcg},
+		{name: "ndcg", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: ndcg,
+			influence: byGroup,
+			about:     "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
+			aliases:   "lambdarank rank_xendcg ndcg_score"},
 
-		{"rmse", false, Regression, false, nothing, "root of the mean squared error",
-			"root_mean_squared_error l2_root", rmse},
-		{"l2", false, Regression, false, nothing, "mean squared error",
-			"mse mean_squared_error regression regression_l2 squared_error", l2},
-		{"mae", false, Regression, false, nothing, "mean absolute error",
-			"l1 mean_absolute_error regression_l1 absolute_error", mae},
-		{"r2", true, Regression, false, nothing, "share of the labels' variance that is explained",
-			"r2_score r_squared", r2},
+		{name: "rmse", kind: Regression, high: inf, eval: rmse, influence: byRow(rmseRow),
+			about:   "root of the mean squared error",
+			aliases: "root_mean_squared_error l2_root"},
+		{name: "l2", kind: Regression, high: inf, eval: l2, influence: byRow(squaredRow),
+			about:   "mean squared error",
+			aliases: "mse mean_squared_error regression regression_l2 squared_error"},
+		{name: "mae", kind: Regression, high: inf, eval: mae, influence: byRow(absoluteRow),
+			about:   "mean absolute error",
+			aliases: "l1 mean_absolute_error regression_l1 absolute_error"},
+		{name: "r2", kind: Regression, maximize: true, low: -inf, high: 1, eval: r2, influence: byRow(r2Row),
+			about:   "share of the labels' variance that is explained",
+			aliases: "r2_score r_squared"},
 	}
 }
 
@@ -105,12 +128,15 @@ func Names() []string {
 // and underscores.
 func Lookup(name string) (Metric, error) {
 	word := strings.ToLower(strings.TrimSpace(name))
-	word = fromIdentifier(word)
-	base, arg, has := strings.Cut(word, "@")
+	base, arg, has := strings.Cut(fromIdentifier(word), "@")
 	base = strings.ReplaceAll(base, "-", "_")
 
 	for _, d := range definitions() {
-		if base != d.name && !slices.Contains(strings.Fields(d.aliases), base) {
+		names := append(strings.Fields(d.aliases), d.name)
+		switch {
+		case slices.Contains(names, word): // as written: an _at_ in it is no argument
+			base, arg, has = word, "", false
+		case !slices.Contains(names, base):
 			continue
 		}
 
@@ -118,12 +144,8 @@ func Lookup(name string) (Metric, error) {
 		if err != nil {
 			return Metric{}, err
 		}
-		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Kind: d.kind, RankOnly: d.rankOnly, About: d.about,
-			base: d.name, k: k, eval: d.eval}
-		if d.name == "calibration_ratio" {
-			m.Aim = 1
-		}
-		return m, nil
+		return Metric{Name: d.name + suffix, Maximize: d.maximize, Aim: d.aim, Kind: d.kind, RankOnly: d.rankOnly,
+			About: d.about, k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence}, nil
 	}
 	return Metric{}, unknown(name)
 }

@@ -8,8 +8,15 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestRange: every metric has its best value in its range, and what lies outside is refused with the range.
+// TestRange: every metric has its best value and those of good and bad predictions in its range, and what lies outside
+// is refused with the range.
 func TestRange(t *testing.T) {
+	good := rows(seeded(t), 400, 0, true)
+	bad := good
+	bad.Pred = nil
+	for _, p := range good.Pred {
+		bad.Pred = append(bad.Pred, 1-p)
+	}
 	for _, name := range metric.Names() {
 		m, err := metric.Lookup(name)
 		if err != nil {
@@ -21,6 +28,11 @@ func TestRange(t *testing.T) {
 		}
 		if err := m.CheckValue(best); err != nil {
 			t.Errorf("%s: its best value, %v: got %v, want no error", name, best, err)
+		}
+		for _, in := range []metric.Input{good, bad} {
+			if err := m.CheckValue(eval(t, m, in)); err != nil {
+				t.Errorf("%v; if the value is right, mend low and high in the metric's row of definitions", err)
+			}
 		}
 		if m.CheckValue(math.NaN()) == nil {
 			t.Errorf("%s: NaN was accepted as a value, want an error", name)
