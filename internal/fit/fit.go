@@ -140,7 +140,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 
 	if q.OneIn > 1 {
 		train.Subset = oneIn(train, q.OneIn)
-		q.Params = forSample(q.Params, q.OneIn)
+		q.Params = q.Params.ForSample(q.OneIn)
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,

@@ -22,21 +22,3 @@ func oneIn(d *gbt.Data, of int) []uint32 {
 	}
 	return rows
 }
-
-// forSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is
-// counted or summed up over rows shrinks with them.
-func forSample(p gbt.Params, of int) gbt.Params {
-	n := float64(of)
-	fewest := 1
-	if p.PathSmooth > 0 {
-		fewest = 2 // the trainer asks for it
-	}
-	p.MinDataInLeaf = max(fewest, p.MinDataInLeaf/of)
-	p.MinDataPerGroup = max(1, p.MinDataPerGroup/of)
-
-	for _, v := range []*float64{&p.MinSumHessian, &p.LambdaL1, &p.LambdaL2, &p.MinGainToSplit, &p.CatSmooth, &p.CatL2,
-		&p.PathSmooth} {
-		*v /= n
-	}
-	return p
-}

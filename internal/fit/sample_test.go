@@ -71,12 +71,12 @@ func TestTrainingOnASample(t *testing.T) {
 		t.Errorf("both trainings have the identity %q; want two, or one would go on from the other's checkpoint", a)
 	}
 
-	if got := forSample(p, 4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 ||
+	if got := p.ForSample(4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 ||
 		got.LearningRate != p.LearningRate {
 		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, path_smooth %v; want 15, 2, 0.5",
 			got.MinDataInLeaf, got.LambdaL2, got.PathSmooth)
 	}
-	if got := forSample(p, 100); got.MinDataInLeaf != 2 {
+	if got := p.ForSample(100); got.MinDataInLeaf != 2 {
 		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
 			got.MinDataInLeaf)
 	}

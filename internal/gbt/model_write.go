@@ -150,10 +150,6 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// onlyWhereSet lists parameters that were added later. They are written only if set, so that other models keep their
-// bytes and their checkpoints stay valid.
-var onlyWhereSet = []string{posBagging, negBagging, "extra_trees", pathSmooth, refitDecay}
-
 // lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot
 // load a model with their names.
 func (p Params) lines(features []Feature) []string {
@@ -165,9 +161,10 @@ func (p Params) lines(features []Feature) []string {
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
 
-	for _, name := range ParamNames() {
+	for _, spec := range paramTable {
+		name := spec.name
 		v := m[name]
-		if v == "" || v == defaults[name] && slices.Contains(onlyWhereSet, name) { // empty: no column is named
+		if v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
 			continue
 		}
 		if b, ok := v.(bool); ok {

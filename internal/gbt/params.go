@@ -79,14 +79,26 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 // Kind says that the input is at fault.
 func (*ParamError) Kind() problem.Kind { return problem.Input }
 
-// paramSpec describes one parameter: its field and its valid values.
+// paramSpec describes one parameter: its field, its valid values and its traits.
 type paramSpec struct {
 	name      string
 	aliases   string
 	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList or *FeatureGroups
 	low, high float64           // inclusive bounds of a number
-	openLow   bool              // low itself is invalid
+	traits    trait
 }
+
+// trait is a property that some parameters have.
+type trait uint8
+
+const (
+	openLow trait = 1 << iota // low itself is invalid
+	// Added after models were written: a model's text has it only if it is not the default. So older models are still
+	// trained again to the same bytes, and checkpoints of an earlier build stay valid.
+	addedLater
+	leastRows // the fewest rows, or the least hessian, of something: scaled by forCopies and ForSample
+	penalty   // weighed against a sum over rows: scaled by ForSample
+)
 
 var inf = math.Inf(1)
 
@@ -100,53 +112,54 @@ const (
 	interactionConstraints = "interaction_constraints"
 )
 
-// paramTable lists every parameter, in the order of Map and of the model file.
+// paramTable lists every parameter, in the order of the model file. A new one is addedLater.
 var paramTable = []paramSpec{
-	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, false},
+	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, 0},
 	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round " +
-		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, false},
-	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, true},
+		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, 0},
+	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, openLow},
 	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2,
-		131072, false},
-	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, false},
+		131072, 0},
+	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, 0},
 	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf",
-		func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, false},
+		func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, leastRows},
 	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight",
-		func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, false},
-	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, false},
-	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, false},
-	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, false},
+		func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, leastRows},
+	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, penalty},
+	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, penalty},
+	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, penalty},
 	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300,
-		false},
-	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1, true},
+		0},
+	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1,
+		openLow},
 	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode",
-		func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, true},
-	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, true},
+		func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, openLow},
+	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, openLow},
 	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1,
-		true},
+		openLow | addedLater},
 	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1,
-		true},
-	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, false},
-	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, false},
-	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, false},
+		openLow | addedLater},
+	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, 0},
+	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, 0},
+	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, 0},
 	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change",
-		func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, false},
-	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, false},
-	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, false},
-	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, false},
-	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, true},
-	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, false},
-	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, false},
-	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, false},
-	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, false},
-	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, false},
-	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, false},
-	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, false},
-	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, false},
+		func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, 0},
+	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, 0},
+	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, 0},
+	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, addedLater},
+	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, openLow},
+	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, 0},
+	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, 0},
+	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, penalty},
+	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, penalty},
+	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, 0},
+	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, leastRows},
+	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, addedLater},
+	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, addedLater | penalty},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
-		-1, 1, false},
-	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, false},
-	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, false},
+		-1, 1, 0},
+	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
+	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0},
 }
 
 // ParamNames returns the canonical names in a fixed order.
@@ -157,6 +170,8 @@ func ParamNames() []string {
 	}
 	return names
 }
+
+func (s *paramSpec) is(t trait) bool { return s.traits&t != 0 }
 
 // paramWords returns all names and aliases.
 func paramWords() []string {
@@ -307,7 +322,7 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 		return fmt.Errorf("expected a number, found %s", quoted(value))
 	}
 
-	if !(x >= s.low && x <= s.high) || s.openLow && x == s.low {
+	if !(x >= s.low && x <= s.high) || s.is(openLow) && x == s.low {
 		return fmt.Errorf("%v is outside %s", x, s.bounds())
 	}
 	for _, check := range more {
@@ -333,7 +348,7 @@ func quoted(value any) string {
 
 func (s *paramSpec) bounds() string {
 	low := "["
-	if s.openLow {
+	if s.is(openLow) {
 		low = "("
 	}
 	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
@@ -430,8 +445,36 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 // categories apply to original rows. Penalties are unchanged.
 func (p Params) forCopies(copies int) Params {
 	n := max(copies, 1)
-	p.MinDataInLeaf *= n
-	p.MinDataPerGroup *= n
-	p.MinSumHessian *= float64(n)
+	for _, s := range paramTable {
+		if !s.is(leastRows) {
+			continue
+		}
+		switch field := s.field(&p).(type) {
+		case *int:
+			*field *= n
+		case *float64:
+			*field *= float64(n)
+		}
+	}
+	return p
+}
+
+// ForSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is
+// counted or summed up over rows shrinks with them.
+func (p Params) ForSample(of int) Params {
+	for _, s := range paramTable {
+		if !s.is(leastRows | penalty) {
+			continue
+		}
+		switch field := s.field(&p).(type) {
+		case *int:
+			*field = max(1, *field/of)
+		case *float64:
+			*field /= float64(of)
+		}
+	}
+	if p.PathSmooth > 0 {
+		p.MinDataInLeaf = max(2, p.MinDataInLeaf) // check asks for it
+	}
 	return p
 }

@@ -3,7 +3,10 @@ package gbt
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +26,39 @@ func TestParseParams(t *testing.T) {
 	want.Objective, want.Seed, want.BoostFromAverage, want.MaxDepth = "regression", 9, false, -5
 	if p != want {
 		t.Errorf("got  %+v\nwant %+v", p, want)
+	}
+}
+
+// TestRandomTrialsSetEveryParameter: what random trials never set, no test compares with the reference.
+func TestRandomTrialsSetEveryParameter(t *testing.T) {
+	usual, set := Defaults().Map(), map[string]bool{}
+	for seed := range uint64(200) {
+		for name, v := range randomTrial(seed, tableOfFew).p.Map() {
+			set[name] = set[name] || v != usual[name]
+		}
+	}
+	ends := []string{"early_stopping_round", "early_stopping_min_delta", refitDecay} // have tests of their own
+	for _, s := range paramTable {
+		if !set[s.name] && !slices.Contains(ends, s.name) {
+			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+
+				"(reference_test.go) use it", s.name)
+		}
+	}
+}
+
+// TestParametersAreDocumented: a person who looks for a parameter finds it in docs/sweep.md.
+func TestParametersAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "\n## Parameters\n")
+	part, _, _ = strings.Cut(part, "\n### ")
+	for _, s := range paramTable {
+		if !strings.Contains(part, "`"+s.name+"`") {
+			t.Errorf("the part Parameters of docs/sweep.md lacks `%s`: add it to the list, or to the table with what "+
+				"it does", s.name)
+		}
 	}
 }
 

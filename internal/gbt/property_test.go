@@ -170,8 +170,8 @@ func (t *trial) String() string {
 }
 
 // trials adds seeds of random trials to a fuzz test: of every dozen, one with many rows and three with some. "go test"
-// runs these seeds; "go test -run - -fuzz NAME ./gbt" looks for others. A failure prints its seed and size, and the
-// fuzzer keeps them under testdata/fuzz.
+// runs these seeds; "go test -run - -fuzz NAME ./internal/gbt" looks for others. A failure prints its seed and size,
+// and the fuzzer keeps them under testdata/fuzz.
 func trials(f *testing.F, n int) {
 	if raceEnabled {
 		n = 12

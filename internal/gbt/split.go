@@ -55,6 +55,9 @@ func newSplitScorer(p *Params, pack packing, directions []int8) splitScorer {
 func (s *splitScorer) gainUnit() float64   { return s.pack.g1 * s.pack.g1 / s.pack.h1 }
 func (s *splitScorer) outputUnit() float64 { return s.pack.g1 / s.pack.h1 }
 
+// leastGain is min_gain_to_split in units of gain.
+func (s *splitScorer) leastGain() float64 { return s.p.MinGainToSplit / s.gainUnit() }
+
 // soft is the soft threshold of L1 regularisation.
 func (s *splitScorer) soft(g float64) float64 {
 	return math.Copysign(max(math.Abs(g)-s.l1, 0), g)
@@ -97,7 +100,7 @@ type splitTarget struct {
 
 func (s *splitScorer) sumsTarget(total sums, rows int) splitTarget {
 	t := splitTarget{total: total, rows: rows}
-	t.minGain = s.gain(total, s.l2) + s.p.MinGainToSplit/s.gainUnit()
+	t.minGain = s.gain(total, s.l2) + s.leastGain()
 	t.catMinGain = t.minGain
 	t.perH = float64(rows) / total.h
 	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest;

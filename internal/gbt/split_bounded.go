@@ -65,10 +65,9 @@ func (s *splitScorer) target(l *leaf) splitTarget {
 
 	if s.smooth > 0 {
 		t.weight = t.perH / s.smooth
-		least := s.p.MinGainToSplit / s.gainUnit()
-		t.catMinGain = s.gainAt(l.sums, s.l2, l.out) + least
-		t.minGain = s.gainAt(l.sums, s.l2, smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)) +
-			least
+		t.catMinGain = s.gainAt(l.sums, s.l2, l.out) + s.leastGain()
+		own := smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)
+		t.minGain = s.gainAt(l.sums, s.l2, own) + s.leastGain()
 	}
 
 	return t

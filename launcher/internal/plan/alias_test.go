@@ -38,8 +38,9 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 			t.Errorf("%s: trials %v, expected %v", name, trials, want)
 		}
 		if got := string(p.Sweep); tc.id != "" && (got != tc.id || p.Fingerprint()[:16] != tc.fingerprint) {
-			t.Errorf("%s: sweep %s with fingerprint %.16s, expected %s and %s", name, got, p.Fingerprint(), tc.id,
-				tc.fingerprint)
+			t.Errorf("%s: sweep %s with fingerprint %.16s, expected %s and %s; a new training parameter changes the "+
+				"fingerprint, as a plan states all defaults: then write the new one here, but the id must stay",
+				name, got, p.Fingerprint(), tc.id, tc.fingerprint)
 		}
 	}
 }
