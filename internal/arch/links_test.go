@@ -60,8 +60,34 @@ func TestPagesAreMerged(t *testing.T) {
 	}
 }
 
-// pages are the project's Markdown files, without what is made by building or tests.
+// TestCommandsNameFolders: a go command in a page, a comment or a message of a test names folders that exist.
+func TestCommandsNameFolders(t *testing.T) {
+	command := regexp.MustCompile(`\bgo (test|run|build|vet) .*`)
+	folder := regexp.MustCompile(`[ '](\./[a-z][\w/-]*)`)
+	looked := 0
+	for file, text := range files(t, ".md", ".go", ".py", ".sh") {
+		for _, line := range command.FindAllString(text, -1) {
+			for _, m := range folder.FindAllStringSubmatch(line, -1) {
+				looked++
+				if _, err := os.Stat(m[1]); err != nil {
+					t.Errorf("%s says %q: there is no folder %s; name it from the root of the project", file, line, m[1])
+				}
+			}
+		}
+	}
+	if looked < 50 {
+		t.Errorf("only %d folders were looked for", looked)
+	}
+}
+
+// pages are the project's Markdown files.
 func pages(t *testing.T) map[string]string {
+	t.Helper()
+	return files(t, ".md")
+}
+
+// files are the project's files with one of these extensions, without what is made by building or tests.
+func files(t *testing.T, extensions ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -74,7 +100,7 @@ func pages(t *testing.T) map[string]string {
 			}
 			return nil
 		}
-		if filepath.Ext(path) != ".md" {
+		if !slices.Contains(extensions, filepath.Ext(path)) {
 			return nil
 		}
 		text, err := os.ReadFile(path)

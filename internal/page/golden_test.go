@@ -51,7 +51,7 @@ func isAsItWas(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is drawn differently in line %s; after looking at it, go test ./page -update", golden,
+		t.Errorf("%s is drawn differently in line %s; after looking at it, go test ./internal/page -update", golden,
 			firstDifference(got, want))
 	}
 }
@@ -61,7 +61,8 @@ func isAsItWas(t *testing.T, name string, got []byte) {
 func TestEveryDrawingIsKept(t *testing.T) {
 	for _, c := range sample(30).Charts() {
 		if !slices.Contains(charts, c.ID) && !strings.HasPrefix(c.ID, "slice-") {
-			t.Errorf("the drawing %s is compared with no file: add it to charts, and go test ./page -update", c.ID)
+			t.Errorf("the drawing %s is compared with no file: add it to charts, and go test ./internal/page -update",
+				c.ID)
 		}
 	}
 }

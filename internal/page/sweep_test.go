@@ -189,7 +189,7 @@ func write(t *testing.T, s writer) string {
 	return out.String()
 }
 
-// Every drawing is as it was: go test ./page -update, and look at testdata/*.svg in a browser.
+// Every drawing is as it was: go test ./internal/page -update, and look at testdata/*.svg in a browser.
 func TestDrawingsAreAsTheyWere(t *testing.T) {
 	drawn := map[string]*plot.Chart{}
 	for _, c := range sample(30).Charts() {

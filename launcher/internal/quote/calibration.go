@@ -41,8 +41,8 @@ func Measured() Speeds {
 		Bagging:  []Point{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
 		// make bench-calibrate, at 1,000,000 and 5,000,000 rows.
 		TwoThreads: []Point{{1e6, 1.88}, {5e6, 1.78}},
-		Route:      1.5, // go test -run '^$' -bench Replay ./gbt, 31 leaves
-		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./metric
+		Route:      1.5, // go test -run '^$' -bench Replay ./internal/gbt, 31 leaves
+		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./internal/metric
 		// docs/measured.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
 		Resume: 0.05,
 		// assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/benchmarks.md,

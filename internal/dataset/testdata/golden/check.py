@@ -1,6 +1,6 @@
 """Reads the golden dataset with pyarrow, polars and DuckDB, and compares the two layouts and the three readers.
 
-The files themselves come from `go test -run Golden -update ./dataset` (see golden_test.go). Run this with a Python that
+The files themselves come from `go test -run Golden -update ./internal/dataset` (see golden_test.go). Run this with a Python that
 has pyarrow, polars, duckdb and numpy: python check.py [folder]
 """
 
