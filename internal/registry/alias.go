@@ -3,7 +3,6 @@ package registry
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,20 +86,12 @@ func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error
 
 // alias reads an alias; one that does not exist, or was removed, has version 0.
 func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
-	object := aliasObject(model, alias)
-	data, generation, err := r.read(ctx, object, maxRecord)
+	a, generation, err := load(ctx, r, aliasObject(model, alias),
+		func(a *aliasRecord) error { return a.check(model, alias) })
 	if isAbsent(err) {
 		return Alias{Model: model, Name: alias}, blob.Absent, nil
 	}
-	if err != nil {
-		return Alias{}, 0, err
-	}
-
-	a, err := decodeAlias(data, model, alias)
-	if err != nil {
-		return Alias{}, 0, Damaged(object, err)
-	}
-	return a, generation, nil
+	return a.Alias, generation, err
 }
 
 // SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that
@@ -287,14 +278,11 @@ func (a Alias) moved(kind EventKind, to int, act Act) Alias {
 	return next
 }
 
-// maxRaces bounds the retries of a move that others' moves have overtaken.
-const maxRaces = 20
-
 // move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias
 // itself; it is copied into the history afterwards and, in case that was missed, before the next move.
 func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias,
 	error) {
-	var lost error
+	object := aliasObject(model, alias)
 	for range maxRaces {
 		now, generation, err := r.alias(ctx, model, alias)
 		if err != nil {
@@ -323,32 +311,24 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 			return Alias{}, err
 		}
 
-		object := aliasObject(model, alias)
-		if _, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data)); errors.Is(lost,
-			blob.ErrPrecondition) {
-			// Either another process was faster, or this write succeeded and only its answer was lost. In the latter
-			// case the alias may have been moved again since; then our move was copied into the history first.
-			there, _, err := r.read(ctx, object, maxRecord)
-			if err != nil && !isAbsent(err) {
-				return Alias{}, err
-			}
-			if !bytes.Equal(there, data) {
-				if mine, err := r.isRecorded(ctx, *next); err != nil {
-					return Alias{}, err
-				} else if !mine {
-					continue
-				}
-			}
-		} else if lost != nil {
-			return Alias{}, fmt.Errorf("registry: write %s: %w", object, lost)
+		done, err := r.replace(ctx, object, generation, data)
+		if err == nil && !done {
+			// If only the answer was lost, the alias may have been moved again since; then this move was copied into the
+			// history first.
+			done, err = r.isRecorded(ctx, *next)
+		}
+		if err != nil {
+			return Alias{}, err
+		}
+		if !done {
+			continue
 		}
 
 		// The alias has moved and carries its event: if copying fails, the next move copies it.
 		_ = r.record(ctx, *next)
 		return *next, nil
 	}
-	return Alias{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", aliasObject(model, alias),
-		maxRaces, lost)
+	return Alias{}, overtaken(object)
 }
 
 // isRecorded reports whether the history has the last event of an alias, and not a different one in its place.

@@ -97,28 +97,21 @@ func (r *Registry) unused(ctx context.Context, model string, number int) error {
 
 // notDeleted returns nil for a version that was not deleted, else a *DeletedError.
 func (r *Registry) notDeleted(ctx context.Context, model string, number int) error {
-	object := deletedObject(model, number)
-	data, _, err := r.read(ctx, object, maxRecord)
-	if isAbsent(err) {
+	var act Act
+	d, _, err := load(ctx, r, deletedObject(model, number), func(d *deletedRecord) error {
+		if d.Model != model || d.Version != number {
+			return fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model)
+		}
+		if act = (Act{By: d.By, Why: d.Why, At: d.At}); d.Withdrawn {
+			return nil
+		}
+		return act.check()
+	})
+	if isAbsent(err) || err == nil && d.Withdrawn {
 		return nil
 	}
 	if err != nil {
 		return err
-	}
-
-	var d deletedRecord
-	if err := decode(data, &d, &d.Format); err != nil {
-		return Damaged(object, err)
-	}
-	if d.Model != model || d.Version != number {
-		return Damaged(object, fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model))
-	}
-	if d.Withdrawn {
-		return nil
-	}
-	act := Act{By: d.By, Why: d.Why, At: d.At}
-	if err := act.check(); err != nil {
-		return Damaged(object, err)
 	}
 	return &DeletedError{Model: model, Version: number, Act: act}
 }

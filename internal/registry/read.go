@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"coppice/internal/strictyaml"
-
 	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/strictyaml"
 )
 
 // atOnce is how many objects are read at the same time.
@@ -73,16 +73,9 @@ func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
 
 // version reads a committed version; the error for any other wraps blob.ErrNotExist.
 func (r *Registry) version(ctx context.Context, model string, number int) (Version, error) {
-	object := versionDir(model, number) + versionFile
-	data, _, err := r.read(ctx, object, maxRecord)
-	if err != nil {
-		return Version{}, err
-	}
-	v, err := decodeVersion(data, model, number)
-	if err != nil {
-		return Version{}, Damaged(object, err)
-	}
-	return v, nil
+	v, _, err := load(ctx, r, versionDir(model, number)+versionFile,
+		func(v *versionRecord) error { return v.check(model, number) })
+	return v.Version, err
 }
 
 // Models returns the names of the models that have a version, ascending.

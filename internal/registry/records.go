@@ -1,17 +1,91 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coppice/internal/blob"
 	"coppice/internal/strictjson"
 )
+
+// Names of objects. FORMAT.md says the same in prose.
+const (
+	root        = "registry/"
+	modelsDir   = root + "_models/" // not a valid model name
+	claimFile   = "claim.json"
+	versionFile = "version.json"
+	deletedFile = "deleted.json"
+	jsonSuffix  = ".json"
+)
+
+func modelObject(model string) string    { return modelsDir + model + jsonSuffix }
+func versionsDir(model string) string    { return root + model + "/versions/" }
+func keyObject(model, key string) string { return root + model + "/keys/" + key + jsonSuffix }
+func aliasesDir(model string) string     { return root + model + "/aliases/" }
+func remarksDir(model string) string     { return root + model + "/remarks/" }
+func historyDir(model string) string     { return root + model + "/history/" }
+
+func versionDir(model string, number int) string {
+	return versionsDir(model) + strconv.Itoa(number) + "/"
+}
+
+func aliasObject(model, alias string) string { return aliasesDir(model) + alias + jsonSuffix }
+
+func remarksObject(model string, number int) string {
+	return remarksDir(model) + strconv.Itoa(number) + jsonSuffix
+}
+
+func deletedObject(model string, number int) string { return versionDir(model, number) + deletedFile }
+
+func eventObject(model, alias string, sequence int) string {
+	return fmt.Sprintf("%s%s/%08d%s", historyDir(model), alias, sequence, jsonSuffix)
+}
+
+// otherObject is the name of a file's object if its regular name is taken by other bytes, left behind by a failed
+// attempt.
+func otherObject(model string, number int, name, sha256 string) string {
+	return versionDir(model, number) + "other/" + sha256[:16] + "/" + name
+}
+
+// parseNumber reads a version number in its canonical spelling.
+func parseNumber(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 1 && n <= maxNumber && strconv.Itoa(n) == text
+}
+
+// parseVersionObject splits the name of an object under versionsDir.
+func parseVersionObject(model, object string) (number int, rest string, ok bool) {
+	text, found := strings.CutPrefix(object, versionsDir(model))
+	number0, rest, slash := strings.Cut(text, "/")
+	number, valid := parseNumber(number0)
+	return number, rest, found && slash && valid
+}
+
+// parseEventObject splits the name of an object under historyDir.
+func parseEventObject(model, object string) (alias string, sequence int, ok bool) {
+	text, found := strings.CutPrefix(object, historyDir(model))
+	alias, file, slash := strings.Cut(text, "/")
+	digits, suffix := strings.CutSuffix(file, jsonSuffix)
+	sequence, err := strconv.Atoi(digits)
+	if !found || !slash || !suffix || err != nil || sequence < 1 || checkAlias(alias) != nil {
+		return "", 0, false
+	}
+	return alias, sequence, eventObject(model, alias, sequence) == object
+}
+
+// parseAliasObject splits the name of an object under aliasesDir.
+func parseAliasObject(model, object string) (alias string, ok bool) {
+	text, found := strings.CutPrefix(object, aliasesDir(model))
+	alias, suffix := strings.CutSuffix(text, jsonSuffix)
+	return alias, found && suffix && checkAlias(alias) == nil
+}
 
 const format = 1
 
@@ -54,57 +128,82 @@ func encode(record any) ([]byte, error) {
 // Record returns the version as stored in its version.json.
 func (v Version) Record() ([]byte, error) { return encode(versionRecord{format, v}) }
 
-func decode(data []byte, record any, format0 *int) error {
-	if err := strictjson.DecodeKnown(data, record); err != nil {
-		return err
+// decode reads a record of this build's format, and checks it against its name.
+func decode[T any](object string, data []byte, check func(*T) error) (T, error) {
+	var head struct {
+		Format int `json:"format"`
 	}
-	if *format0 != format {
-		return fmt.Errorf("format %d; this build reads %d", *format0, format)
+	var v, none T
+	err := strictjson.DecodeKnown(data, &v)
+	if err == nil {
+		err = json.Unmarshal(data, &head)
 	}
-	return nil
-}
-
-func decodeClaim(data []byte, model string, number int) (claimRecord, error) {
-	var c claimRecord
-	if err := decode(data, &c, &c.Format); err != nil {
-		return c, err
+	if err == nil && head.Format != format {
+		err = fmt.Errorf("format %d; this build reads %d", head.Format, format)
 	}
-	if c.Model != model || c.Number != number {
-		return c, fmt.Errorf("it claims version %d of %.60q", c.Number, c.Model)
+	if err == nil {
+		err = check(&v)
 	}
-	return c, checkKey(c.Key)
-}
-
-func decodeVersion(data []byte, model string, number int) (Version, error) {
-	var r versionRecord
-	if err := decode(data, &r, &r.Format); err != nil {
-		return Version{}, err
-	}
-
-	v := r.Version
-	if v.Model != model || v.Number != number {
-		return Version{}, fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
-	}
-
-	if err := checkKey(v.Key); err != nil {
-		return Version{}, err
-	}
-	if err := v.Info.check(); err != nil {
-		return Version{}, err
-	}
-	if len(v.Files) == 0 || len(v.Files) > MaxFiles {
-		return Version{}, fmt.Errorf("it has %d files", len(v.Files))
-	}
-
-	for i, f := range v.Files {
-		if err := f.check(model, number); err != nil {
-			return Version{}, err
-		}
-		if i > 0 && v.Files[i-1].Name >= f.Name {
-			return Version{}, fmt.Errorf("file %.60q is out of order", f.Name)
-		}
+	if err != nil {
+		return none, Damaged(object, err)
 	}
 	return v, nil
+}
+
+// load reads an object that holds a record.
+func load[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
+	err error) {
+	data, at, err := r.read(ctx, object, maxRecord)
+	if err != nil {
+		return v, 0, err
+	}
+	v, err = decode(object, data, check)
+	return v, at, err
+}
+
+func (r *Registry) loadClaim(ctx context.Context, model string, number int) (claimRecord, error) {
+	c, _, err := load(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
+		if c.Model != model || c.Number != number {
+			return fmt.Errorf("it claims version %d of %.60q", c.Number, c.Model)
+		}
+		return checkKey(c.Key)
+	})
+	return c, err
+}
+
+// loadKey returns the number that is stored under a key.
+func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) {
+	c, _, err := load(ctx, r, keyObject(model, key), func(c *claimRecord) error {
+		if c.Model != model || c.Key != key || c.Number < 1 || c.Number > maxNumber {
+			return fmt.Errorf("it says version %d of %.60q for %.60q", c.Number, c.Model, c.Key)
+		}
+		return nil
+	})
+	return c.Number, err
+}
+
+func (v *versionRecord) check(model string, number int) error {
+	if v.Model != model || v.Number != number {
+		return fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
+	}
+	if err := checkKey(v.Key); err != nil {
+		return err
+	}
+	if err := v.Info.check(); err != nil {
+		return err
+	}
+	if len(v.Files) == 0 || len(v.Files) > MaxFiles {
+		return fmt.Errorf("it has %d files", len(v.Files))
+	}
+	for i, f := range v.Files {
+		if err := f.check(model, number); err != nil {
+			return err
+		}
+		if i > 0 && v.Files[i-1].Name >= f.Name {
+			return fmt.Errorf("file %.60q is out of order", f.Name)
+		}
+	}
+	return nil
 }
 
 func (f File) check(model string, number int) error {
@@ -143,41 +242,21 @@ func (e Event) check() error {
 	return Act{By: e.By, Why: e.Why, At: e.At}.check()
 }
 
-func decodeAlias(data []byte, model, alias string) (Alias, error) {
-	var r aliasRecord
-	if err := decode(data, &r, &r.Format); err != nil {
-		return Alias{}, err
-	}
-	a := r.Alias
+func (a *aliasRecord) check(model, alias string) error {
 	if a.Model != model || a.Name != alias || a.Last.Alias != alias || a.Last.To != a.Version {
-		return Alias{}, fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)
+		return fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)
 	}
 	if len(a.Past) > maxPast || slices.ContainsFunc(a.Past, func(n int) bool { return n < 1 || n > maxNumber }) {
-		return Alias{}, fmt.Errorf("its past is %d versions, one of which cannot be", len(a.Past))
+		return fmt.Errorf("its past is %d versions, one of which cannot be", len(a.Past))
 	}
-	return a, a.Last.check()
+	return a.Last.check()
 }
 
-func decodeEvent(data []byte, model, alias string, sequence int) (Event, error) {
-	var r eventRecord
-	if err := decode(data, &r, &r.Format); err != nil {
-		return Event{}, err
+func (e *eventRecord) check(model, alias string, sequence int) error {
+	if e.Model != model || e.Alias != alias || e.Sequence != sequence {
+		return fmt.Errorf("it is event %d of %.60q of %.60q", e.Sequence, e.Alias, e.Model)
 	}
-	if r.Model != model || r.Alias != alias || r.Sequence != sequence {
-		return Event{}, fmt.Errorf("it is event %d of %.60q of %.60q", r.Sequence, r.Alias, r.Model)
-	}
-	return r.Event, r.check()
-}
-
-func decodeKey(data []byte, model, key string) (int, error) {
-	var c claimRecord
-	if err := decode(data, &c, &c.Format); err != nil {
-		return 0, err
-	}
-	if c.Model != model || c.Key != key || c.Number < 1 || c.Number > maxNumber {
-		return 0, fmt.Errorf("it says version %d of %.60q for %.60q", c.Number, c.Model, c.Key)
-	}
-	return c.Number, nil
+	return e.Event.check()
 }
 
 // read returns the whole object, which is damaged if it is longer than limit.
@@ -209,6 +288,31 @@ func (r *Registry) create(ctx context.Context, object string, record any) (creat
 		return false, fmt.Errorf("registry: write %s: %w", object, err)
 	}
 	return created, nil
+}
+
+// maxRaces bounds the retries of a change that others' changes have overtaken.
+const maxRaces = 20
+
+// replace writes a record in place of the one of a generation. done is false if another process was faster. If only the
+// answer to the write was lost, the object has the record.
+func (r *Registry) replace(ctx context.Context, object string, at blob.Generation, data []byte) (done bool, err error) {
+	_, err = r.store.Put(ctx, object, at, bytes.NewReader(data))
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, blob.ErrPrecondition) {
+		return false, fmt.Errorf("registry: write %s: %w", object, err)
+	}
+	there, _, err := r.read(ctx, object, maxRecord)
+	if err != nil && !isAbsent(err) {
+		return false, err
+	}
+	return bytes.Equal(there, data), nil
+}
+
+// overtaken is the error after maxRaces.
+func overtaken(object string) error {
+	return fmt.Errorf("registry: write %s: others were faster %d times: %w", object, maxRaces, blob.ErrPrecondition)
 }
 
 // isAbsent reports whether an error means that the object does not exist.

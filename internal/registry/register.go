@@ -122,15 +122,11 @@ func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 
 // isMine reports whether a claim is the key's. An unreadable claim is not: its number is taken.
 func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
-	data, _, err := w.read(ctx, versionDir(w.model, number)+claimFile, maxRecord)
+	c, err := w.loadClaim(ctx, w.model, number)
 	if problem.Is(err, problem.Damaged) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	c, err := decodeClaim(data, w.model, number)
-	return err == nil && c.Key == w.key, nil
+	return err == nil && c.Key == w.key, err
 }
 
 // recordKey stores the number under the key, so that it can be found later without reading every claim.
@@ -142,18 +138,11 @@ func (w *registration) recordKey(ctx context.Context) error {
 	}
 
 	// Another caller was faster; it must have found the same number.
-	data, _, err := w.read(ctx, object, maxRecord)
-	if err != nil {
-		return err
-	}
-	number, err := decodeKey(data, w.model, w.key)
+	number, err := w.loadKey(ctx, w.model, w.key)
 	if err == nil && number != w.number {
-		err = fmt.Errorf("it says version %d, and %d is claimed for the key", number, w.number)
+		err = Damaged(object, fmt.Errorf("it says version %d, and %d is claimed for the key", number, w.number))
 	}
-	if err != nil {
-		return Damaged(object, err)
-	}
-	return nil
+	return err
 }
 
 // write writes the files under their names.
@@ -281,17 +270,9 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 // keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own
 // object is damaged, the versions and claims of s are searched: the key's claim was written before it.
 func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
-	object := keyObject(model, key)
-	data, _, err := r.read(ctx, object, maxRecord)
-	if err == nil {
-		var number int
-		if number, err = decodeKey(data, model, key); err == nil {
-			return number, nil
-		}
-		err = Damaged(object, err)
-	}
+	number, err := r.loadKey(ctx, model, key)
 	if !problem.Is(err, problem.Damaged) {
-		return 0, err
+		return number, err
 	}
 
 	w := registration{Registry: r, model: model, key: key}
@@ -304,4 +285,45 @@ func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int
 		}
 	}
 	return 0, err
+}
+
+// LabelCopied is the label of a version copied from another registry: its origin as MODEL@VERSION, and the SHA-256 of
+// its record there.
+const LabelCopied = "copied_from"
+
+// Copy registers a version of another registry in r, under the same model and key: every file is read and verified, and
+// has the same checksum here. The version gets r's next number; its label names the original. act says who copies, and
+// why. Repeating the call is harmless; a different version under the key is a conflict. Aliases, remarks and
+// history are not copied.
+func (r *Registry) Copy(ctx context.Context, from *Registry, v Version, act Act) (Version, error) {
+	if err := act.check(); err != nil {
+		return Version{}, err
+	}
+	record, err := from.recordSum(ctx, v.Model, v.Number)
+	if err != nil {
+		return Version{}, err
+	}
+
+	files := make(map[string][]byte, len(v.Files))
+	for _, f := range v.Files {
+		if files[f.Name], err = from.ReadFile(ctx, v, f.Name); err != nil {
+			return Version{}, err
+		}
+	}
+
+	info := Info{At: act.At, By: act.By, Why: v.Info.Why, Metrics: v.Info.Metrics, Labels: map[string]string{}}
+	maps.Copy(info.Labels, v.Info.Labels)
+	info.Labels[LabelCopied] = fmt.Sprintf("%s@%d, record %s", v.Model, v.Number, record)
+	out, err := r.Register(ctx, v.Model, v.Key, files, info)
+	if err != nil {
+		return Version{}, err
+	}
+
+	// Read back what was written: an unusable copy is found now, and not at night.
+	for _, f := range out.Files {
+		if _, err := r.ReadFile(ctx, out, f.Name); err != nil {
+			return Version{}, err
+		}
+	}
+	return out, nil
 }

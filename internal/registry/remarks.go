@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -102,43 +101,26 @@ func (r *Registry) Remarks(ctx context.Context, model string, number int) (Remar
 }
 
 func (r *Registry) remarks(ctx context.Context, model string, number int) (Remarks, blob.Generation, error) {
-	object := remarksObject(model, number)
-	data, generation, err := r.read(ctx, object, maxRecord)
+	m, generation, err := load(ctx, r, remarksObject(model, number), func(m *remarksRecord) error {
+		if m.Model != model || m.Version != number {
+			return fmt.Errorf("it is about version %d of %.60q", m.Version, m.Model)
+		}
+		for _, one := range m.All {
+			if err := one.check(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if isAbsent(err) {
 		return Remarks{Model: model, Version: number}, blob.Absent, nil
 	}
-	if err != nil {
-		return Remarks{}, 0, err
-	}
-
-	m, err := decodeRemarks(data, model, number)
-	if err != nil {
-		return Remarks{}, 0, Damaged(object, err)
-	}
-	return m, generation, nil
+	return m.Remarks, generation, err
 }
 
 type remarksRecord struct {
 	Format int `json:"format"`
 	Remarks
-}
-
-func decodeRemarks(data []byte, model string, number int) (Remarks, error) {
-	var m remarksRecord
-	if err := decode(data, &m, &m.Format); err != nil {
-		return Remarks{}, err
-	}
-	if m.Model != model || m.Version != number {
-		return Remarks{}, fmt.Errorf("it is about version %d of %.60q", m.Version, m.Model)
-	}
-
-	for _, one := range m.All {
-		if err := one.check(); err != nil {
-			return Remarks{}, err
-		}
-	}
-
-	return m.Remarks, nil
 }
 
 // Tag sets tags of a version, and removes those named in remove.
@@ -172,21 +154,20 @@ func (r *Registry) Note(ctx context.Context, model string, number int, act Act) 
 // MarkBad marks a version as not to be used: no alias can be moved to it, and Rollback skips it. An alias that points
 // at it stays.
 func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
-	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
-		if _, bad := now.Bad(); bad {
-			return nil, nil
-		}
-		return []Remark{{Kind: MarkedBad}}, nil
-	})
+	return r.setBad(ctx, model, number, MarkedBad, act)
 }
 
 // ClearBad removes the mark of MarkBad.
 func (r *Registry) ClearBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
+	return r.setBad(ctx, model, number, Cleared, act)
+}
+
+func (r *Registry) setBad(ctx context.Context, model string, number int, to EventKind, act Act) (Remarks, error) {
 	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
-		if _, bad := now.Bad(); !bad {
+		if _, bad := now.Bad(); bad == (to == MarkedBad) {
 			return nil, nil
 		}
-		return []Remark{{Kind: Cleared}}, nil
+		return []Remark{{Kind: to}}, nil
 	})
 }
 
@@ -202,7 +183,7 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 		return Remarks{}, err
 	}
 
-	var lost error
+	object := remarksObject(model, number)
 	for range maxRaces {
 		now, generation, err := r.remarks(ctx, model, number)
 		if err != nil {
@@ -231,22 +212,11 @@ func (r *Registry) remark(ctx context.Context, model string, number int, act Act
 			return Remarks{}, wrong("remarks", "version %d of %s has %d bytes of them, and may "+
 				"have no more", number, model, maxRecord)
 		}
-		object := remarksObject(model, number)
-		_, lost = r.store.Put(ctx, object, generation, bytes.NewReader(data))
-		if lost == nil {
-			return now, nil
-		}
-		if !errors.Is(lost, blob.ErrPrecondition) {
-			return Remarks{}, fmt.Errorf("registry: write %s: %w", object, lost)
-		}
-
-		// The write may have succeeded with only its answer lost.
-		if there, _, err := r.read(ctx, object, maxRecord); err == nil && bytes.Equal(there, data) {
-			return now, nil
+		if done, err := r.replace(ctx, object, generation, data); done || err != nil {
+			return now, err
 		}
 	}
-	return Remarks{}, fmt.Errorf("registry: write %s: others were faster %d times: %w", remarksObject(model, number),
-		maxRaces, lost)
+	return Remarks{}, overtaken(object)
 }
 
 // remarked returns the remarks on all versions, and the deletions, as events.
