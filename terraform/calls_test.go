@@ -59,11 +59,11 @@ var writes = []struct {
 	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Launcher, SweepsBucket, false,
-		"internal/sweepstore/create.go: plan, cancellation, records of jobs and marks of what was told"},
+		"internal/sweepstore/sweep.go: plan, cancellation, records of jobs and marks of what was told"},
 	{Launcher, RegistryBucket, true, "internal/registry/alias.go: promote and rollback"},
 	{Task, SweepsBucket, true,
-		"internal/sweepstore/trials.go: heartbeats; internal/sweepstore/checkpoints.go: checkpoints"},
-	{Aggregator, SweepsBucket, false, "internal/sweepstore/create.go: ending, conclusion and marks of what was told"},
+		"internal/sweepstore/trials.go: heartbeats and checkpoints"},
+	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
 	{Aggregator, RegistryBucket, true, "internal/registry/alias.go: the champion"},
 }
 

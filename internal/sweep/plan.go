@@ -247,16 +247,20 @@ func (e *DecodeError) Unwrap() error { return e.err }
 // Kind is problem.Damaged.
 func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 
-// decode reads an object of a kind from JSON, refuses another format than this build's, and checks what later code
-// relies on.
+// decode reads an object of a kind from JSON, refuses another format than this build's, and checks the sweep's id, where
+// it has one, and what later code relies on.
 func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	var head struct {
-		Format int `json:"format"`
+		Format int     `json:"format"`
+		Sweep  *string `json:"sweep"`
 	}
 	v := new(T)
 	err := json.Unmarshal(data, &head)
 	if err == nil && head.Format != FormatVersion {
 		err = fmt.Errorf("format %d; this build reads %d", head.Format, FormatVersion)
+	}
+	if err == nil && head.Sweep != nil {
+		err = CheckID(*head.Sweep)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, v)

@@ -3,10 +3,10 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
-	"slices"
+	"reflect"
+	"strings"
 )
 
 // Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and
@@ -29,11 +29,26 @@ type Deployment struct {
 
 // Check rejects empty settings, which envconfig accepts.
 func (d Deployment) Check() error {
-	return notEmpty(map[string]string{
-		"COPPICE_PROJECT": d.Project, "COPPICE_LOCATION": d.Location, "COPPICE_DATASETS_BUCKET": d.DatasetsBucket,
-		"COPPICE_SWEEPS_BUCKET": d.SweepsBucket, "COPPICE_REGISTRY_BUCKET": d.RegistryBucket,
-		"COPPICE_SCORES_TOPIC": d.ScoresTopic, "COPPICE_SUBSCRIPTION": d.Subscription,
-	})
+	_, err := texts(d)
+	return err
+}
+
+// texts returns the variables of a struct for envconfig that are texts and not empty. The error names one that is,
+// although it has to be set or has a default.
+func texts(env any) (set map[string]string, err error) {
+	set = map[string]string{}
+	v := reflect.ValueOf(env)
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("env"), ", ")
+		switch text := v.Field(i); {
+		case text.Kind() != reflect.String:
+		case text.String() != "":
+			set[name] = text.String()
+		case options != "" && err == nil:
+			err = fmt.Errorf("the environment variable %s is empty", name)
+		}
+	}
+	return set, err
 }
 
 // VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in
@@ -107,15 +122,6 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText returns a placeholder.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-func notEmpty(settings map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if settings[name] == "" {
-			return fmt.Errorf("the environment variable %s is empty", name)
-		}
-	}
-	return nil
-}
-
 // CallersEnv says which callers the aggregator's service accepts. Both are set or, if it only listens on this machine,
 // neither.
 type CallersEnv struct {
@@ -178,25 +184,13 @@ type TaskEnv struct {
 
 // Variables returns the settings that the launcher writes into the job; Batch adds those that begin with BATCH_.
 func (e TaskEnv) Variables() map[string]string {
-	v := map[string]string{
-		"COPPICE_PROJECT":         e.Project,
-		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
-		"COPPICE_SWEEPS_BUCKET":   e.SweepsBucket,
-		"COPPICE_SCORES_TOPIC":    e.ScoresTopic,
-		"COPPICE_SWEEP":           e.Sweep,
-		"COPPICE_JOB":             e.Job,
-		"COPPICE_SCRATCH":         e.Scratch,
-	}
-
-	if e.OTLPEndpoint != "" {
-		v["OTEL_EXPORTER_OTLP_ENDPOINT"] = e.OTLPEndpoint
-	}
-	return v
+	set, _ := texts(e)
+	return set
 }
 
 // Check rejects empty settings, which envconfig accepts, and invalid ones.
 func (e TaskEnv) Check() error {
-	if err := notEmpty(e.Variables()); err != nil {
+	if _, err := texts(e); err != nil {
 		return err
 	}
 	if e.Task < 0 || e.Attempt < 0 {
@@ -227,32 +221,74 @@ type LauncherTaskEnv struct {
 
 // Variables returns the settings that the launcher writes into the job.
 func (e LauncherTaskEnv) Variables() map[string]string {
-	v := map[string]string{
-		"COPPICE_PROJECT":         e.Project,
-		"COPPICE_DATASETS_BUCKET": e.DatasetsBucket,
-		"COPPICE_JOB":             e.Job,
-		"COPPICE_SCRATCH":         e.Scratch,
-	}
-	if e.Reproduce != "" {
-		v["COPPICE_REPRODUCE"], v["COPPICE_REPRODUCE_DATASET"], v["COPPICE_REGISTRY_BUCKET"] = e.Reproduce, e.Dataset,
-			e.RegistryBucket
-		return v
-	}
-
-	v["COPPICE_STAGE_FILE"], v["COPPICE_STAGE_SPEC"] = e.File, e.Spec
-	if e.Like != "" {
-		v["COPPICE_STAGE_LIKE"] = e.Like
-	}
-	if e.Backtest != "" {
-		v["COPPICE_BACKTEST_FILE"], v["COPPICE_BACKTEST_SPEC"] = e.BacktestFile, e.Backtest
-	}
-	return v
+	set, _ := texts(e)
+	return set
 }
 
 // Check rejects empty settings, which envconfig accepts.
 func (e LauncherTaskEnv) Check() error {
-	if err := notEmpty(e.Variables()); err != nil {
+	if _, err := texts(e); err != nil {
 		return err
 	}
+	if e.Reproduce == "" && (e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
+		return errors.New("the environment says neither which version to reproduce nor what to stage")
+	}
 	return CheckID(e.Job)
+}
+
+// Exit codes of launcher, task and aggregator. They are an interface, defined only here. The Batch lifecycle policy is
+// derived from them.
+const (
+	ExitOK        = 0
+	ExitError     = 1  // something unexpected
+	ExitUsage     = 2  // a wrong flag or argument
+	ExitInput     = 3  // a spec, a table or a dataset that cannot be used; the message names the place
+	ExitNotFound  = 4  // no such dataset, sweep, model or version
+	ExitConflict  = 5  // it exists with other contents, or was changed concurrently
+	ExitSetup     = 6  // the environment is incomplete: a variable, credentials, the emulator
+	ExitNoWinner  = 7  // the sweep ended without a winner, or was cancelled
+	ExitBlocked   = 8  // tonight's table deviates from earlier ones: nothing is trained on it
+	ExitTransient = 75 // EX_TEMPFAIL: retry; Batch retries such a task
+	ExitInterrupt = 130
+)
+
+// ExitNotPromoted is for a sweep whose winner did not become the champion; the message says why.
+const ExitNotPromoted = 9
+
+// Exit codes that Batch itself gives a task.
+// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
+const (
+	BatchPreempted        = 50001
+	BatchReportingTimeout = 50002
+	BatchRebooted         = 50003
+	BatchUnresponsive     = 50004
+	BatchOverTime         = 50005
+	BatchRecreated        = 50006
+)
+
+// Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a
+// task held is not retried forever (MaxClaims).
+const (
+	// the Go runtime's, after a panic or out of memory; indistinguishable from a wrong flag (ExitUsage)
+	ExitCrash   = 2
+	ExitAborted = 134 // SIGABRT
+	ExitKilled  = 137 // SIGKILL, by the kernel when out of memory
+	// ExitTerminated is SIGTERM before the program could handle it: its machine was taken away in the first moments, or
+	// while an earlier script was running.
+	ExitTerminated = 143
+)
+
+// MaxClaims is how many tasks may die on one trial before it counts as failed: otherwise a trial that kills its tasks
+// would use up the retries of each, and with them the Batch job. A claim released by a task that was told to stop does
+// not count, nor does one that left a checkpoint: machines vanish without notice, and the trial made progress.
+const MaxClaims = 5
+
+// MaxTasksPerVM is Batch's own limit.
+const MaxTasksPerVM = 20
+
+// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption in Batch means
+// that the machine is going away: a cancelled job gives no task another attempt, whatever the policy.
+func RetryableExitCodes() []int32 {
+	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted,
+		BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
 }

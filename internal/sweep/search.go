@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -130,10 +132,6 @@ const StatusRunning Status = "running"
 // DecodeDecision decodes the decision about an open trial.
 func DecodeDecision(data []byte) (*Decision, error) {
 	return decode("decision", data, func(d *Decision) error {
-		if err := CheckID(string(d.Sweep)); err != nil {
-			return err
-		}
-
 		switch {
 		case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
 			return fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)
@@ -255,4 +253,221 @@ func (s *Spec) Base() Params {
 		base[name] = value
 	}
 	return base
+}
+
+// Shown returns the parameters to show to a person: without those that the configuration does not have.
+func (t Trial) Shown() Params { return t.Params.Without(t.Absent) }
+
+// Shown returns the parameters to show to a person.
+func (c *Rated) Shown() Params { return c.Params.Without(c.Absent) }
+
+// Without returns params without some of them.
+func (p Params) Without(names []string) Params {
+	if len(names) == 0 || p == nil {
+		return p
+	}
+	out := maps.Clone(p)
+	for _, name := range names {
+		delete(out, name)
+	}
+	return out
+}
+
+// Absent returns the search's parameters that a configuration does not have, ascending.
+func (s *Search) Absent(own Params) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.Random)) {
+		if _, has := own[name]; !has && s.Random[name].When != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Absent returns the search's parameters that the decision's configuration does not have.
+func (d *Decision) Absent(p *Plan) []string { return p.Spec.Search.Absent(d.Own) }
+
+// checkWhen checks each parameter's condition, and replaces the names in it by canonical ones.
+func (s *Spec) checkWhen(doc *strictyaml.Document, v Vocabulary) error {
+	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
+		d := s.Search.Random[name]
+		path := "search.random." + name + ".when"
+
+		switch w := d.When.(type) {
+		case nil:
+			if doc.Has(path) {
+				return doc.Errorf(path, "the condition is empty; write one, or leave when out")
+			}
+			continue
+		case string:
+			canonical, err := v.Constraint(w)
+			if err != nil {
+				return doc.Errorf(path, "%v", err)
+			}
+			d.When = canonical
+		case map[string]any:
+			canonical, err := matched(doc, path, w, v)
+			if err != nil {
+				return err
+			}
+			d.When = canonical
+		default:
+			return doc.Errorf(path,
+				"a condition is an expression such as bagging_freq > 0, or a mapping such as {extra_trees: true}, "+
+					"not %v", w)
+		}
+		s.Search.Random[name] = d
+	}
+	return nil
+}
+
+// matched returns a condition's mapping with canonical names. A value that the parameter cannot have is an error.
+func matched(doc *strictyaml.Document, path string, wanted map[string]any, v Vocabulary) (map[string]any, error) {
+	if err := checkGivenIn(doc, path, wanted, v); err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		values, list := wanted[name].([]any)
+		if !list {
+			values = []any{wanted[name]}
+		}
+		for i, value := range values {
+			if err := v.Param(name, value); err != nil {
+				return nil, doc.Errorf(path+"."+name, "%v", err)
+			}
+			values[i] = normalNumber(value)
+		}
+		if out[v.ParamName(name)] = any(values); !list {
+			out[v.ParamName(name)] = values[0]
+		}
+	}
+	return out, nil
+}
+
+// checkConditional checks the conditions together: none may depend on itself, or hold for no configuration. It needs
+// canonical names.
+func (s *Spec) checkConditional(doc *strictyaml.Document, v Vocabulary) error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(s.Search.Random)),
+		func(d Distribution) bool { return d.When != nil }) {
+		return nil
+	}
+	err := v.Conditions(s)
+	if err == nil {
+		return nil
+	}
+
+	// The error names a part of the spec by canonical names; the file may use aliases.
+	var part interface{ Path() string }
+	if !errors.As(err, &part) {
+		return doc.Errorf("search.random", "%v", err)
+	}
+	path := part.Path()
+	for name, d := range s.Search.Random {
+		if d.DrawnAs != "" && path == fmt.Sprintf("search.random.%s.when", name) {
+			path = fmt.Sprintf("search.random.%s.when", d.DrawnAs)
+		}
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause // the position tells which part it is
+	}
+	return doc.Errorf(path, "%v", err)
+}
+
+// Defaults and limits of a population.
+const (
+	usualPopulation = 10
+	maxPopulation   = 200
+	maxGenerations  = 50 // a result lists the parameters of all that its model goes back to
+)
+
+// Origin is the trial whose model a trial of a population continues.
+type Origin struct {
+	Trial int    `json:"trial"`
+	Model Object `json:"model"`
+
+	// Lineage are the space's parameters of all trials that the model goes back to, oldest first, that trial last:
+	// training them one after the other makes the model again.
+	Lineage []Params `json:"lineage"`
+}
+
+// Generation returns which generation of a population a trial belongs to, from 0.
+func (p *Plan) Generation(trial int) int { return trial / max(1, p.Spec.Search.Population) }
+
+// breeds reports whether the trials of the search are generations of a population, each of which continues models of
+// the one before.
+func (s *Search) breeds() bool { return s.Method == MethodPBT }
+
+// checkPopulation checks the settings of population-based training, and fills in defaults.
+func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
+	q := &s.Search
+	if !q.breeds() {
+		if doc.Has("search.population") {
+			return doc.Errorf("search.population", "search.population is for method: %s", MethodPBT)
+		}
+		return nil
+	}
+	if !doc.Has("search.population") {
+		q.Population = usualPopulation
+	}
+
+	switch {
+	case q.Population < 2 || q.Population > maxPopulation:
+		return doc.Errorf("search.population", "population is %d: use 2 to %d", q.Population, maxPopulation)
+	case s.Trials%q.Population != 0 || s.Trials < 2*q.Population:
+		return doc.Errorf("trials",
+			"trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials,
+			q.Population)
+	case len(s.Goals) > 0:
+		return doc.Errorf("metric", "several objectives cannot go with search.method: %s, which follows one; name one",
+			MethodPBT)
+	case s.Trials > maxGenerations*q.Population:
+		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
+			q.Population, maxGenerations)
+	}
+	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate", "continue"} {
+		if doc.Has(with) {
+			return doc.Errorf(with,
+				"%s cannot go with search.method: %s, whose trials continue each other's models; take one of them out",
+				with, MethodPBT)
+		}
+	}
+	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {
+		if _, drawn := q.Random[name]; drawn {
+			return doc.Errorf("search.random",
+				"%s cannot change during a training, so it cannot be searched with method: %s; set it under params",
+				name, MethodPBT)
+		}
+	}
+	return nil
+}
+
+// checkPopulation checks what later code relies on in a plan that trains a population.
+func (p *Plan) checkPopulation() error {
+	q := &p.Spec.Search
+	if !q.breeds() {
+		return nil
+	}
+	if q.Population < 2 || len(p.Trials)%q.Population != 0 ||
+		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil ||
+		p.Extends != nil {
+		return fmt.Errorf("a population of %d in %d trials", q.Population, len(p.Trials))
+	}
+	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {
+		return fmt.Errorf("trial %d of a population stands in the plan", i)
+	}
+	return nil
+}
+
+// check checks an origin read from outside.
+func (o *Origin) check(trial int) error {
+	if o == nil {
+		return nil
+	}
+	if o.Trial < 0 || o.Trial >= trial || len(o.Lineage) < 1 || len(o.Lineage) > maxGenerations || o.Model.Bytes < 0 ||
+		o.Model.Bytes > MaxInput || len(o.Model.SHA256) != 64 {
+		return fmt.Errorf("trial %d continues the model of trial %d, the last of %d, of %d bytes", trial, o.Trial,
+			len(o.Lineage), o.Model.Bytes)
+	}
+	return nil
 }
