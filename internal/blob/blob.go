@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"coppice/internal/problem"
 )
 
 // Generation numbers the successive contents of an object: every write makes a new one. As a condition of Put it states
@@ -53,7 +55,9 @@ var (
 	// ErrPrecondition means that the object is at another generation than expected.
 	ErrPrecondition = errors.New("object is not at the expected generation")
 	// ErrTooLong means that an object is longer than its kind allows.
-	ErrTooLong = errors.New("object is too long")
+	ErrTooLong = problem.New(problem.Damaged, "object is too long")
+	// ErrChecksum means that the contents that arrived are not those that the object's checksum is of.
+	ErrChecksum = errors.New("the contents do not match the object's checksum")
 	// ErrName means that a name is not valid for an object; see ValidName.
 	ErrName = errors.New("invalid object name")
 )
@@ -102,16 +106,24 @@ const (
 )
 
 // ReadAll returns the whole object, which may have at most limit bytes. If data are damaged or lost in transit, as
-// detected by the store's checksum at the end, it reads again.
+// detected by the store's checksum at the end, it reads again. An object whose every read fails its checksum is of kind
+// problem.Damaged: the store has it so, and it will not heal.
 func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byte, attrs Attrs, err error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = readPause
 
+	mismatches := 0
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		data, attrs, err = readOnce(ctx, s, name, limit)
+		if errors.Is(err, ErrChecksum) {
+			mismatches++
+		}
 		return struct{}{}, err
 	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(reads), backoff.WithMaxElapsedTime(0))
-	if err != nil {
+	switch {
+	case mismatches == reads:
+		return nil, Attrs{}, problem.As(problem.Damaged, err)
+	case err != nil:
 		return nil, Attrs{}, err
 	}
 	return data, attrs, nil

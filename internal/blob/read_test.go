@@ -1,6 +1,7 @@
 package blob_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 )
 
 // damaging breaks the first reads of contents.
@@ -17,9 +19,10 @@ type damaging struct {
 	blob.Store
 	left  int
 	opens int
+	why   error
 }
 
-var errTransfer = errors.New("bad CRC on read")
+var errTransfer = errors.New("the connection broke")
 
 func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	body, attrs, err := d.Store.Open(ctx, name, r)
@@ -27,10 +30,11 @@ func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.Read
 		return body, attrs, err
 	}
 	d.left--
-	return io.NopCloser(io.MultiReader(strings.NewReader("dam"), iotest.ErrReader(errTransfer))), attrs, body.Close()
+	return io.NopCloser(io.MultiReader(strings.NewReader("dam"), iotest.ErrReader(d.why))), attrs, body.Close()
 }
 
-// TestWhatArrivesDamagedIsReadAgain: a few times; an object that is not there or too long is so at once.
+// TestWhatArrivesDamagedIsReadAgain: a few times; an object that is not there or too long is so at once. One whose
+// checksum is never right is damaged, one that is lost on the way each time is not.
 func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole := blob.Memory()
@@ -44,11 +48,15 @@ func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 			opens   int
 			want    error
 		}{
-			{"a", 5, 0, 1, nil}, {"a", 5, 4, 5, nil}, {"a", 5, 5, 5, errTransfer},
+			{"a", 5, 0, 1, nil}, {"a", 5, 4, 5, nil}, {"a", 5, 5, 5, errTransfer}, {"a", 5, 5, 5, blob.ErrChecksum},
 			{"a", 4, 0, 1, blob.ErrTooLong}, {"b", 5, 0, 1, blob.ErrNotExist},
 		} {
-			s := &damaging{Store: whole, left: tc.damaged}
+			s := &damaging{Store: whole, left: tc.damaged, why: cmp.Or(tc.want, errTransfer)}
 			data, _, err := blob.ReadAll(t.Context(), s, tc.name, tc.limit)
+			never := errors.Is(tc.want, blob.ErrChecksum) || errors.Is(tc.want, blob.ErrTooLong)
+			if problem.Is(err, problem.Damaged) != never {
+				t.Errorf("%s, %d times %v: %v; want it damaged: %t", tc.name, tc.damaged, tc.want, err, never)
+			}
 			if !errors.Is(err, tc.want) || err == nil && string(data) != "whole" || s.opens != tc.opens {
 				t.Errorf("%s of at most %d bytes, %d times damaged: %q, %v after %d reads; want %v after %d", tc.name,
 					tc.limit, tc.damaged, data, err, s.opens, tc.want, tc.opens)

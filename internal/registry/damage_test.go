@@ -43,7 +43,7 @@ func TestDamage(t *testing.T) {
 					return err
 				}
 				return third(r.ReadFile(context.Background(), v, "model.txt"))
-			}, "it is longer than 7 bytes"},
+			}, "object is too long: more than the 7 bytes"},
 		"version": {"registry/ctr/versions/1/version.json", "{",
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
 			"unexpected EOF"},
@@ -62,7 +62,7 @@ func TestDamage(t *testing.T) {
 			"it is \"champion\" of \"ctr\" at version 7"},
 		"huge record": {"registry/ctr/versions/1/version.json", strings.Repeat(" ", 1<<20+1),
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"it is longer than 1048576 bytes"},
+			"object is too long: more than the 1048576 bytes"},
 		"event": {"registry/ctr/history/champion/00000001.json", "[]", func(r *registry.Registry) error {
 			events, err := r.History(context.Background(), "ctr")
 			if len(events) != 3 { // two registrations and the second move

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/strictjson"
 )
 
@@ -259,20 +259,14 @@ func (e *eventRecord) check(model, alias string, sequence int) error {
 	return e.Event.check()
 }
 
-// read returns the whole object, which is damaged if it is longer than limit.
+// read returns the whole object, which is damaged if it is longer than limit or its checksum is never right.
 func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
-	rc, attrs, err := r.store.Open(ctx, object, blob.Range{})
-	if err != nil {
-		return nil, 0, fmt.Errorf("registry: read %s: %w", object, err)
-	}
-	defer rc.Close()
-
-	data, err := io.ReadAll(io.LimitReader(rc, limit+1))
-	if err != nil {
-		return nil, 0, fmt.Errorf("registry: read %s: %w", object, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, 0, Damaged(object, fmt.Errorf("it is longer than %d bytes", limit))
+	data, attrs, err := blob.ReadAll(ctx, r.store, object, limit)
+	switch {
+	case problem.Is(err, problem.Damaged):
+		return nil, 0, Damaged(object, err)
+	case err != nil:
+		return nil, 0, fmt.Errorf("registry: %w", err)
 	}
 	return data, attrs.Generation, nil
 }

@@ -113,15 +113,15 @@ func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, d
 	return o, nil
 }
 
-var errOtherContents = errors.New("it is not what the trial wrote: its SHA-256 differs")
+var errOtherContents = problem.New(problem.Damaged, "it is not what the trial wrote: its SHA-256 differs")
 
 // File reads a file that a result names. lost says that it permanently differs from what the result says: it is
-// missing, or has another length or other contents. err is the store's.
+// missing, or has another length or other contents, or every read of it fails its checksum. err is the store's.
 func (t *Trials) File(ctx context.Context, o sweep.Object) (data []byte, lost, err error) {
 	data, _, err = blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
 	sum := sha256.Sum256(data)
 	switch {
-	case errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong):
+	case errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged):
 		return nil, fmt.Errorf("%s: %w", o.Name, err), nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("read %s: %w", o.Name, err)

@@ -44,10 +44,11 @@ var (
 	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
 
-// damaged is an object whose contents do not match its name: too long, not JSON of its kind, of a format that this
-// build does not read, or about another sweep, trial or claim. It is of kind problem.Damaged.
+// damaged is an object whose contents match neither its name nor, perhaps, its checksum: too long, not JSON of its
+// kind, of a format that this build does not read, or about another sweep, trial or claim. It is of kind
+// problem.Damaged.
 func (k kind[T]) damaged(object string, why error) error {
-	if !problem.Is(why, problem.Damaged) {
+	if !errors.As(why, new(*sweep.DecodeError)) {
 		why = sweep.NotA(k.name, why)
 	}
 	return problem.Wrap(problem.Damaged, why, "%s", object)
@@ -66,7 +67,7 @@ func of(own bool, format string, args ...any) error {
 // compares the object with its name.
 func (k kind[T]) read(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
-	if errors.Is(err, blob.ErrTooLong) {
+	if problem.Is(err, problem.Damaged) {
 		return nil, nil, k.damaged(object, err)
 	}
 	if err != nil {
@@ -157,7 +158,7 @@ func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 // holds reports whether an object's contents are data. A missing object is blob.ErrNotExist.
 func holds(ctx context.Context, s blob.Store, object string, data []byte) (bool, error) {
 	there, _, err := blob.ReadAll(ctx, s, object, int64(len(data)))
-	if errors.Is(err, blob.ErrTooLong) {
+	if problem.Is(err, problem.Damaged) { // another's, for all that can be told
 		return false, nil
 	}
 	return bytes.Equal(there, data), err

@@ -173,12 +173,9 @@ func (c Checkpoints) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Read returns a checkpoint's bytes; none if it is too long to be one.
+// Read returns a checkpoint's bytes, unless it is too long to be one.
 func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, c.bucket, name, c.limit)
-	if errors.Is(err, blob.ErrTooLong) {
-		return nil, nil
-	}
 	return data, err
 }
 

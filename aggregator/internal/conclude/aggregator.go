@@ -80,6 +80,7 @@ type known struct {
 	ended    *sweep.Conclusion
 	wrote    bool                     // this process wrote the conclusion
 	dataset  string                   // the plan's dataset, once the sweep has ended
+	stuck    string                   // why the sweep cannot be concluded, as it was last logged
 	told     bool                     // this aggregator has no more notifications to send for the sweep
 	tellNext time.Time                // when to retry a failed notification
 	progress atomic.Pointer[progress] // nil before the plan is read and after the end
@@ -104,15 +105,21 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// dropPermanent logs and swallows an error that a retry would not fix: an object of the sweep that cannot be decoded.
+// dropPermanent swallows an error that a retry would not fix, an object of the sweep that is damaged, and logs it once.
 // Once the object is repaired, the next reconciliation concludes the sweep. Damage to the registry is no such error: it
 // concerns all sweeps of a model, so the reconciliation fails until it is repaired.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
-	if errors.As(err, new(*sweep.DecodeError)) {
-		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", err.Error())
-		return nil
+	if !errors.As(err, new(*sweep.DecodeError)) {
+		return err
 	}
-	return err
+	k := a.remember(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if text := err.Error(); k.stuck != text {
+		k.stuck = text
+		a.Log.Error("a sweep cannot be concluded", "sweep", id, "error", text)
+	}
+	return nil
 }
 
 // Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues

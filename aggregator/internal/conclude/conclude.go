@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/search"
@@ -58,7 +60,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return unusable(c, err)
 	}
 
-	w, selection, err := a.pick(ctx, k, b, m, require, h)
+	w, selection, err := a.pick(ctx, k, b, e, m, require, h)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,9 +130,13 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	return m, require, nil
 }
 
+// filePatience is how long after its ending a sweep waits for a winner's file that the store does not give, before the
+// next best trial wins. It is longer than an outage, and than the difference between two machines' clocks.
+const filePatience = 2 * time.Hour
+
 // pick returns the best trial that meets the requirements and whose scores an independent implementation reproduces.
-func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric.Metric, require []*search.Condition,
-	h *holdout) (*winner, search.Selection, error) {
+func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, m metric.Metric,
+	require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {
 		s := search.Pick(k.plan, b, m.RatedBy(), require, exclude)
@@ -147,6 +153,11 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, m metric
 		}
 
 		w, unfit, err := readWinner(ctx, k.trials, resultOf(b, trial), h)
+		// A missing permission concerns every trial, and a person can grant it.
+		if err != nil && ctx.Err() == nil && !problem.Is(err, problem.Environment) &&
+			a.Now().Sub(e.At) >= filePatience {
+			unfit, err = fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err), nil
+		}
 		if err != nil {
 			return nil, s, err
 		}

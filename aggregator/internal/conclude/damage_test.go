@@ -3,6 +3,7 @@ package conclude
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -164,8 +165,15 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want one of kind damaged, err.Error() with "it is of `+
 			`sweep night-1"`, err)
 	}
-	if err := w.aggregator().Reconcile(t.Context()); err != nil {
-		t.Errorf("reconciling: %v", err)
+	a, log := w.aggregator(), &bytes.Buffer{}
+	a.Log = slog.New(slog.NewTextHandler(log, nil))
+	for range 3 {
+		if err := a.Reconcile(t.Context()); err != nil {
+			t.Errorf("reconciling: %v", err)
+		}
+	}
+	if n := strings.Count(log.String(), "a sweep cannot be concluded"); n != 1 {
+		t.Errorf("three reconciliations said %d times that the sweep cannot be concluded; want it once:\n%s", n, log)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -174,10 +175,10 @@ func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Man
 		"Stage it again", name)}
 }
 
-// read reads an object of the datasets bucket. A missing one is a *dataError, not a storage error.
+// read reads an object of the datasets bucket. A missing or damaged one is a *dataError, not a storage error.
 func (a *Aggregator) read(ctx context.Context, name string, limit int64) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, a.Datasets, name, limit)
-	if errors.Is(err, blob.ErrNotExist) {
+	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
 		return nil, &dataError{fmt.Errorf("read the dataset: %w", err)}
 	}
 	return data, err

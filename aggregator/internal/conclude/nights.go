@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/nights"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -21,8 +22,8 @@ func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 	switch {
 	case errors.Is(err, blob.ErrNotExist):
 		return nil, nil
-	case errors.Is(err, blob.ErrTooLong):
-		return []string{fmt.Sprintf("the record of the night %s@%s is too long to be valid; stage it again", name,
+	case problem.Is(err, problem.Damaged):
+		return []string{fmt.Sprintf("the record of the night cannot be read: %v; stage %s@%s again", err, name,
 			version)}, nil
 	case err != nil:
 		return nil, err

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
@@ -118,6 +120,9 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	r.watch.pause()
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
+	}
+	if strings.Contains(err.Error(), "bad CRC on read") { // the library has no type for it
+		err = fmt.Errorf("%w: %w", blob.ErrChecksum, err)
 	}
 	return n, r.b.fail("read", r.name, because(r.ctx, err))
 }

@@ -23,6 +23,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/cloud"
+	"coppice/internal/problem"
 	"coppice/localemu/gcsemu"
 )
 
@@ -340,8 +341,8 @@ func TestAlteredOnTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	flip.Store(true)
-	if data, _, err := blob.ReadAll(t.Context(), b, "good", 1<<20); err == nil {
-		t.Errorf("an altered download was taken: %q", data)
+	if data, _, err := blob.ReadAll(t.Context(), b, "good", 1<<20); !problem.Is(err, problem.Damaged) {
+		t.Errorf("an object that is altered on every download: %q, error %v; want it to be damaged", data, err)
 	}
 	if _, err := b.Put(t.Context(), "bad", blob.Absent, strings.NewReader(text)); err == nil {
 		t.Error("an altered upload was taken")

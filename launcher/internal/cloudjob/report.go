@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
@@ -62,7 +63,7 @@ func put(ctx context.Context, store blob.Store, name string, v any) error {
 // readProgress returns nil if there is no valid progress: it is informational, and will soon be rewritten.
 func readProgress(ctx context.Context, store blob.Store, folder string) (*Progress, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+progressFile, maxReport)
-	if errors.Is(err, blob.ErrNotExist) || errors.Is(err, blob.ErrTooLong) {
+	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
 		return nil, nil
 	}
 	if err != nil {

@@ -125,7 +125,7 @@ func (d Destination) night(ctx context.Context, name, version string) (*nights.R
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, blob.Absent, nil
-	case errors.Is(err, blob.ErrTooLong):
+	case problem.Is(err, problem.Damaged):
 		return nil, 0, nights.Damaged(name, version, err)
 	case err != nil:
 		return nil, 0, err

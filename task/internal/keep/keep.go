@@ -76,8 +76,9 @@ const (
 	lastLimit = 4 * time.Second
 )
 
-// Newest returns the checkpoint with the most rounds; nil when there is none. A damaged one is logged and skipped, and
-// dropped once there is a better one. Errors are those of the place.
+// Newest returns the checkpoint with the most rounds; nil when there is none. One that is damaged, or cannot be read, is
+// logged and skipped, and dropped once there is a better one: losing it costs only time, while a trial that is given
+// back because of it would meet it again.
 func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	names, err := k.Place.List(ctx)
 	if err != nil {
@@ -89,15 +90,16 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 
 	for _, name := range names {
 		data, err := k.Place.Read(ctx, name)
-		if errors.Is(err, fs.ErrNotExist) {
+		var c *gbt.Checkpoint
+		if err == nil {
+			c, err = gbt.ReadCheckpoint(data)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue // dropped meanwhile by the task that ended the trial
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read checkpoint %s: %w", name, err)
-		}
-
-		c, err := gbt.ReadCheckpoint(data)
-		if err != nil {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("read checkpoint %s: %w", name, cmp.Or(err, ctx.Err()))
+		case err != nil:
 			k.Log.Warn("skipped a damaged checkpoint", "name", name, "error", err.Error())
 			k.kept = append(k.kept, kept{name, -1})
 			continue

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -171,10 +170,11 @@ func (w *Worker) tidy(ctx context.Context) {
 
 // mine reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an attempt only
 // when the one before is gone. The same task index in another job of the sweep is a different task, which may be alive.
-// A damaged claim has no known holder, so it is not ours.
+// A claim that cannot be read, for whatever reason, has no known holder, so it is not ours: it costs the takeover time,
+// and an attempt that ended because of it would be followed by others that end in the same way.
 func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
-	if problem.Is(err, problem.Damaged) {
+	if err != nil && ctx.Err() == nil {
 		w.Log.Warn("a claim cannot be read; its holder is watched like any other", "trial", trial, "error", err.Error())
 		return false, nil
 	}

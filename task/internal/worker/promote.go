@@ -126,6 +126,7 @@ func (l *looking) coming(step int) (n int) {
 		for at := range t.Rungs {
 			come = come || at >= step
 		}
+		come = come || t.PausedAt() >= step // though its score there is lost
 		if !come {
 			n++
 		}

@@ -1,0 +1,136 @@
+package blobtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"coppice/internal/blob"
+	"coppice/internal/problem"
+)
+
+// Fault is what is wrong with an object, for good.
+type Fault string
+
+// The faults.
+const (
+	Checksum  Fault = "checksum"  // the store has it, and what arrives never matches its checksum
+	Forbidden Fault = "403"       // nobody may read it
+	Refused   Fault = "5xx"       // the store answers every call about it with an error
+	Truncated Fault = "truncated" // it has lost its second half
+	Absent    Fault = "absent"    // it does not exist, until it is written again
+)
+
+// Faults are all of them.
+var Faults = []Fault{Checksum, Forbidden, Refused, Truncated, Absent}
+
+// ErrRefused is the error of a store that refuses an object.
+var ErrRefused = errors.New("503 Service Unavailable")
+
+// Faulty is a store in which something is wrong with some objects. Objects that are written anew are whole.
+type Faulty struct {
+	blob.Store
+	fault Fault
+	bad   map[string]blob.Generation // by name
+}
+
+// NewFaulty returns a copy of s with the fault in the objects that match.
+func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name string) bool) (*Faulty, error) {
+	var all []blob.Attrs
+	for attrs, err := range s.List(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, attrs)
+	}
+	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Compare(a.Generation, b.Generation) })
+
+	f := &Faulty{Store: blob.Memory(), fault: fault, bad: map[string]blob.Generation{}}
+	for _, attrs := range all {
+		hit := match(attrs.Name)
+		if hit && fault == Absent {
+			f.bad[attrs.Name] = blob.Absent
+			continue
+		}
+		data, _, err := blob.ReadAll(ctx, s, attrs.Name, attrs.Size)
+		if err != nil {
+			return nil, err
+		}
+		if hit && fault == Truncated {
+			data = data[:len(data)/2]
+		}
+		copied, err := f.Store.Put(ctx, attrs.Name, blob.Any, bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		if hit {
+			f.bad[attrs.Name] = copied.Generation
+		}
+	}
+	return f, nil
+}
+
+// Struck is the number of objects with the fault.
+func (f *Faulty) Struck() int { return len(f.bad) }
+
+// fails is the error of any call about an object.
+func (f *Faulty) fails(ctx context.Context, name string) error {
+	bad, ok := f.bad[name]
+	if !ok {
+		return nil
+	}
+	if attrs, err := f.Store.Stat(ctx, name); err != nil || attrs.Generation != bad {
+		return nil //nolint:nilerr // the caller meets it again
+	}
+	switch f.fault {
+	case Forbidden:
+		return problem.New(problem.Environment, "no permission to use %s", name)
+	case Refused:
+		return fmt.Errorf("%s: %w", name, ErrRefused)
+	case Checksum:
+		return fmt.Errorf("%s: %w", name, blob.ErrChecksum)
+	}
+	return nil
+}
+
+// Stat is blob.Store's.
+func (f *Faulty) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	if err := f.fails(ctx, name); err != nil && f.fault != Checksum {
+		return blob.Attrs{}, err
+	}
+	return f.Store.Stat(ctx, name)
+}
+
+// Open is blob.Store's.
+func (f *Faulty) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	wrong := f.fails(ctx, name)
+	if wrong != nil && f.fault != Checksum {
+		return nil, blob.Attrs{}, wrong
+	}
+	body, attrs, err := f.Store.Open(ctx, name, r)
+	if wrong == nil || err != nil {
+		return body, attrs, err
+	}
+	return flipped{body, wrong}, attrs, nil
+}
+
+// flipped reads other bytes than were written, and says so at the end, as a client that sums them up does.
+type flipped struct {
+	io.ReadCloser
+	wrong error
+}
+
+func (r flipped) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	for i := range p[:n] {
+		p[i] ^= 1
+	}
+	if errors.Is(err, io.EOF) {
+		err = r.wrong
+	}
+	return n, err
+}

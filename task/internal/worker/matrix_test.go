@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+)
+
+// interrupted is a store as seen from a machine that vanishes, without notice, as soon as it has written the nth object
+// of some kind.
+type interrupted struct {
+	blob.Store
+	part string
+	mu   sync.Mutex
+	left int
+	die  func()
+}
+
+func (s *interrupted) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left == 0 {
+		return blob.Attrs{}, errGone
+	}
+	attrs, err := s.Store.Put(ctx, name, cond, r)
+	if err == nil && strings.Contains(name, s.part) {
+		if s.left--; s.left == 0 {
+			s.die()
+		}
+	}
+	return attrs, err
+}
+
+// until runs task 0 until it has written the nth object whose name contains part.
+func (w *world) until(t *testing.T, part string, nth int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	worker := w.worker(0)
+	worker.Sweeps = &interrupted{Store: w.sweeps, part: part, left: nth, die: cancel}
+	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
+		t.Fatalf("interrupted after writing %s %d times: %v; want a transient error, or it was not interrupted", part,
+			nth, err)
+	}
+}
+
+// write makes an object by what the other programs use.
+func (w *world) write(t *testing.T, create func(context.Context, *sweepstore.Sweep) (bool, error)) {
+	t.Helper()
+	if ok, err := create(t.Context(), sweepstore.New(w.sweeps, w.plan.Sweep)); !ok || err != nil {
+		t.Fatalf("prepare: created %t, error %v", ok, err)
+	}
+}
+
+// comesTo says how an attempt of task 0 ends, and what has become of the trials.
+func (w *world) comesTo(t *testing.T, err error) string {
+	t.Helper()
+	switch problem.Of(err) { // as worker.permanent and the exit code have it
+	case problem.Transient:
+		return "again"
+	case problem.Environment:
+		return "setup"
+	case problem.Damaged, problem.NotFound, problem.Input:
+		return "ends"
+	}
+	if err != nil {
+		return err.Error()
+	}
+
+	states := map[string]int{}
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	for i := range w.plan.Trials {
+		r, damage, err := trials.Result(t.Context(), i)
+		switch {
+		case err != nil:
+			continue // it has none
+		case damage != nil:
+			states["unreadable"]++
+			continue
+		case r.Untrained():
+			states["untrained"]++
+			continue
+		}
+		states[string(r.Status)]++
+	}
+	var all []string
+	for _, s := range slices.Sorted(maps.Keys(states)) {
+		all = append(all, fmt.Sprint(states[s], " ", s))
+	}
+	return strings.Join(all, ", ")
+}
+
+// TestFaultsOfEveryObject is the matrix of what a task does about an object with which something is wrong for good, by
+// the table of internal/sweep/WIRE.md. A row is a kind of objects, with a machine that vanished as soon as one was
+// there; the columns are the faults. The next attempt of the task
+//
+//	ends    fails for good, since no retry would help: the job has failed
+//	setup   fails for good, since a permission is missing
+//	again   is to be tried again by Batch
+//
+// or returns well, with so many trials in each state.
+func TestFaultsOfEveryObject(t *testing.T) {
+	base := func(t *testing.T) *world { return newWorld(t, 2, quick) }
+	after := func(part string, nth int) func(t *testing.T) *world {
+		return func(t *testing.T) *world {
+			w := base(t)
+			w.until(t, part, nth)
+			return w
+		}
+	}
+	of := func(trials int, change func(*sweep.Plan), part string, nth int) func(t *testing.T) *world {
+		return func(t *testing.T) *world {
+			w := newWorld(t, trials, change)
+			w.until(t, part, nth)
+			return w
+		}
+	}
+	with := func(create func(context.Context, *sweepstore.Sweep) (bool, error)) func(t *testing.T) *world {
+		return func(t *testing.T) *world {
+			w := base(t)
+			w.write(t, create)
+			return w
+		}
+	}
+	learns := func(p *sweep.Plan) {
+		open(sweep.MethodGP, narrow)(p)
+		p.Trials = p.Trials[:3]
+	}
+	target := func(p *sweep.Plan) { p.Spec.Limits.Target = new(0.0) }
+	halves := stopping(sweep.StopHalving)
+	all := func(want string) [5]string { return [5]string{want, want, want, want, want} }
+
+	for _, row := range []struct {
+		kind  string
+		match string
+		begin func(t *testing.T) *world
+		want  [5]string // of blobtest.Faults
+	}{
+		{"plan", "plans/", base, [5]string{"ends", "setup", "again", "ends", "ends"}},
+		{"input", "/input/", func(t *testing.T) *world {
+			w, _ := continuing(t, sweep.GrowMode, nil)
+			return w
+		}, [5]string{"ends", "setup", "again", "ends", "ends"}},
+		{"cancellation", "cancel.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
+			return s.Cancel(ctx, time.Now())
+		}), [5]string{"", "setup", "again", "", "2 done"}},
+		{"halt", "halts/1", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
+			return s.CreateHalt(ctx, 1, time.Now())
+		}), [5]string{"", "setup", "again", "", "2 done"}},
+		{"ending", "ending.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
+			return s.CreateEnding(ctx, sweep.Ending{Format: 1, Sweep: "test-1", At: time.Now()})
+		}), [5]string{"", "setup", "again", "", "2 done"}},
+		{"claim", "claims/0", after("claims/0", 1), all("2 done")},
+		{"heartbeat", "heartbeats/0", after("heartbeats/0", 1), all("2 done")},
+		{"checkpoint", "checkpoints/", after("checkpoints/", 1), all("2 done")},
+		{"release", "releases/", func(t *testing.T) *world {
+			w := after("checkpoints/", 1)(t)
+			if err := sweepstore.NewTrials(w.sweeps, w.plan).Release(t.Context(), 0, 0); err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}, all("2 done")},
+		{"curve", "curves/", after("curves/", 1), all("2 done")},
+		{"result", "result.json", after("result.json", 1), [5]string{"1 done, 1 unreadable", "1 done", "1 done",
+			"1 done, 1 unreadable", "2 done"}},
+		{"model of a trial", "model.txt", after("result.json", 1), all("2 done")},
+		{"decision", "decision.json", of(3, learns, "decision.json", 1), [5]string{"2 done, 1 failed", "setup", "again",
+			"2 done, 1 failed", "3 done"}},
+		{"configuration", "configurations/", of(3, learns, "configurations/", 1),
+			[5]string{"3 done", "setup", "again", "3 done", "3 done"}},
+		{"model continued", "model.txt", of(10, population, "decision.json", 6),
+			[5]string{"5 done, 5 failed", "setup", "again", "5 done, 5 failed", "5 done, 5 failed"}},
+		{"enough", "enough.json", of(3, target, "enough.json", 1), [5]string{"1 done, 2 untrained", "setup", "again",
+			"1 done, 2 untrained", "1 done, 2 untrained"}},
+		{"rung", "rungs/", of(3, halves, "rungs/", 2), [5]string{"1 done, 2 stopped", "setup", "again",
+			"1 done, 2 stopped", "1 done, 2 stopped"}},
+		{"pause", "pauses/", of(3, halves, "pauses/", 1), all("1 done, 2 stopped")},
+		{"promotion", "promotions/", of(3, halves, "promotions/", 1), [5]string{"1 done, 2 stopped", "setup", "again",
+			"1 done, 2 stopped", "1 done, 2 stopped"}},
+		{"manifest", "manifest.json", base, [5]string{"ends", "setup", "again", "ends", "ends"}},
+		{"dataset", "train/", base, [5]string{"ends", "setup", "again", "ends", "ends"}},
+	} {
+		t.Run(row.kind, func(t *testing.T) {
+			t.Parallel()
+			begin := row.begin(t)
+			for i, fault := range blobtest.Faults {
+				synctest.Test(t, func(t *testing.T) {
+					w := &world{datasets: begin.datasets, sweeps: begin.sweeps, scratch: t.TempDir(), plan: begin.plan}
+					struck := 0
+					for _, s := range []*blob.Store{&w.datasets, &w.sweeps} {
+						bad, err := blobtest.NewFaulty(t.Context(), *s, fault, func(name string) bool {
+							return strings.Contains(name, row.match)
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+						*s, struck = bad, struck+bad.Struck()
+					}
+					if struck == 0 {
+						t.Fatalf("%s: there is no such object", row.kind)
+					}
+					worker := w.worker(0)
+					worker.Attempt = 1
+					err := worker.Run(t.Context())
+					if got := w.comesTo(t, err); got != row.want[i] {
+						t.Errorf("%s, %s: %q (error %v); want %q", row.kind, fault, got, err, row.want[i])
+					}
+				})
+			}
+		})
+	}
+}
+
+// quick makes trials that are saved after each tree.
+func quick(p *sweep.Plan) {
+	for i := range p.Trials {
+		p.Trials[i].Params["num_iterations"] = 4.0
+	}
+}
