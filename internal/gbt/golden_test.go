@@ -37,8 +37,9 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.String() != string(want) {
-		t.Errorf("training %d random trials gives other bytes: %s\nif a parameter is new, its row in paramTable needs "+
-			"addedLater; only if all models are meant to change: go test ./internal/gbt -run ModelBytes -update",
+		t.Errorf("training %d random trials gives other bytes: %s\na new parameter needs addedLater in its row of "+
+			"paramTable; if random trials draw it now, or models are meant to change: go test ./internal/gbt -run "+
+			"ModelBytes -update",
 			goldenTrials, firstDifference([]byte(got.String()), want))
 	}
 }

@@ -120,7 +120,8 @@ func (t *trial) makeTrainable() {
 }
 
 // randomParams changes each parameter from its default one time in two or three, so that most trials have several
-// changes and some have none.
+// changes and some have none. A new parameter draws from a generator of its own, such as rand.NewPCG(p.Seed, 1): then
+// trials without it stay as they are, and so do the bytes of their models.
 func randomParams(rng *rand.Rand, regression bool) Params {
 	p := Defaults()
 	p.Seed, p.NumIterations, p.NumLeaves = rng.Uint64N(1<<53), 1+rng.IntN(4), 2+rng.IntN(40)
