@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -48,7 +49,8 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 		return "", "", err
 	}
 	if pinned && !versionPattern.MatchString(version) {
-		return "", "", fmt.Errorf("dataset version %.60q: use the %d hexadecimal digits that `launcher stage` prints",
+		return "", "", problem.New(problem.Input, "dataset version %.60q: use the %d hexadecimal digits that "+
+			"`launcher stage` prints",
 			version, versionDigits)
 	}
 	return name, version, nil

@@ -254,9 +254,19 @@ func TestRefusedRequests(t *testing.T) {
 		{"DELETE", "/storage/v1/b/bucket", nil, 409},
 		{"GET", "/bucket/a", nil, 200},
 		{"GET", "/bucket/a", http.Header{"X-Goog-If-Generation-Match": {"7"}}, 412},
+		{"GET", "/storage/v1/b/" + strings.Repeat("b", 300) + "/o", nil, 400},
 	} {
 		if status, body := w.do(c.method, c.path, c.header, ""); status != c.want {
 			t.Errorf("%s %s: %d %s, want %d", c.method, c.path, status, body, c.want)
+		}
+	}
+
+	// A bucket has 1 to 63 characters between two dots, and no file system decides about that.
+	for name, want := range map[string]int{strings.Repeat("b", 63): 200, strings.Repeat("b", 64): 400,
+		strings.Repeat("b", 300): 400, strings.Repeat("b.", 150) + "b": 400, "": 400, "../x": 400} {
+		status, body := w.do("POST", "/storage/v1/b?project=p", nil, `{"name": "`+name+`"}`)
+		if status != want || want == 400 && !strings.Contains(body, "Invalid bucket name") {
+			t.Errorf("a bucket called %q: %d %s, want %d", name, status, body, want)
 		}
 	}
 }

@@ -145,9 +145,15 @@ func merged(now, patch map[string]any) map[string]any {
 
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$`)
 
+// bucketNamed reports whether a bucket may have the name: its parts between dots have at most 63 characters.
+func bucketNamed(name string) bool {
+	long := slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return len(part) > 63 })
+	return bucketPattern.MatchString(name) && !long && len(name) <= 222
+}
+
 // checkNames returns the service's error about names that it cannot have; an empty bucket is not checked.
 func checkNames(bucket string, objects ...string) error {
-	if bucket != "" && (!bucketPattern.MatchString(bucket) || len(bucket) > 222) {
+	if bucket != "" && !bucketNamed(bucket) {
 		return httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", bucket)
 	}
 	for _, name := range objects {

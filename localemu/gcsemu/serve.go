@@ -166,7 +166,7 @@ func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 	if b.settings, err = patched(settings{}, wanted); err != nil {
 		return nil, err
 	}
-	if !bucketPattern.MatchString(b.Name) {
+	if !bucketNamed(b.Name) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", b.Name)
 	}
 

@@ -169,6 +169,13 @@ func TestServeRefusesTheWorld(t *testing.T) {
 		":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
+	for _, flag := range []string{"--listen", "--metrics"} {
+		if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", flag, "127.0.0.1:99999")); code !=
+			sweep.ExitInput || !strings.Contains(out.String(), "there is no port 99999") {
+			t.Errorf("%s with a port that does not exist: exit code %d, expected %d: %s", flag, code, sweep.ExitInput,
+				out.String())
+		}
+	}
 }
 
 // refusal is the error of a request that is not let in.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"syscall"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 
+	"coppice/internal/program"
 	"coppice/internal/telemetry"
 )
 
@@ -43,14 +43,13 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 	if p == nil || p.address == "" {
 		return nil, nil
 	}
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", p.address)
+	l, err := program.Listen(ctx, p.address)
 	if errors.Is(err, syscall.EADDRINUSE) && !p.cmd.Flags().Changed(metricsFlag) {
-		l, err = config.Listen(ctx, "tcp", "127.0.0.1:0")
+		l, err = program.Listen(ctx, "127.0.0.1:0")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s for /metrics: %w; set another address with --%s, or an empty one for none",
-			p.address, err, metricsFlag)
+		return nil, fmt.Errorf("/metrics: %w; set another address with --%s, or an empty one for none", err,
+			metricsFlag)
 	}
 
 	// Names have underscores for dots, their unit and, for counters, _total at the end: coppice.sweep.best_score is

@@ -15,6 +15,7 @@ import (
 
 	"coppice/aggregator/internal/conclude"
 	"coppice/internal/cloud"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 )
@@ -63,10 +64,9 @@ const (
 
 // serve serves until ctx ends; flush is called at the end of every request that was acted on.
 func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address string, flush func(context.Context)) error {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", address)
+	l, err := program.Listen(ctx, address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", address, err)
+		return err
 	}
 
 	callers, err := w.callersAt(ctx, l.Addr())

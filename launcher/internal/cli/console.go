@@ -61,9 +61,10 @@ func runConsole(ctx context.Context, w *Setup, listen string, actions bool) erro
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}
-	if n := len(env.Token); n > 0 && n < shortestToken {
-		return program.Usagef("COPPICE_CONSOLE_TOKEN has %d characters: use at least %d, or leave it out for a "+
-			"random one", n, shortestToken)
+	unprinted := func(r rune) bool { return r <= ' ' || r > '~' }
+	if n := len(env.Token); n > 0 && n < shortestToken || strings.ContainsFunc(env.Token, unprinted) {
+		return program.Usagef("COPPICE_CONSOLE_TOKEN: use at least %d printable ASCII characters without blanks, or "+
+			"leave it out for a random one", shortestToken)
 	}
 	var callers console.Callers
 	if env.Audience != "" || len(env.Callers) > 0 {

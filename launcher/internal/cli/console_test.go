@@ -119,8 +119,12 @@ func (nobody) Verify(context.Context, string) (string, error) { return "", error
 func TestConsoleRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
-	w.env = map[string]string{"COPPICE_CONSOLE_TOKEN": "hunter2"}
-	w.refused(sweep.ExitUsage, "use at least 20", "console", "--actions")
+	w.refused(sweep.ExitInput, "there is no port 99999", "console", "--listen", "127.0.0.1:99999")
+	for _, token := range []string{"hunter2", strings.Repeat(" ", 30), strings.Repeat("a", 30) + "\n", "a b" +
+		strings.Repeat("a", 30), strings.Repeat("ü", 30)} {
+		w.env = map[string]string{"COPPICE_CONSOLE_TOKEN": token}
+		w.refused(sweep.ExitUsage, "use at least 20 printable", "console", "--actions", "--listen", "127.0.0.1:99999")
+	}
 	w.env = map[string]string{"COPPICE_AUDIENCE": "https://console.example"}
 	w.refused(sweep.ExitError, "nobody may call", "console", "--listen", "0.0.0.0:0")
 }

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
 
 	"coppice/internal/program"
+	"coppice/internal/strictjson"
 	"coppice/internal/sweep"
 )
 
@@ -116,9 +118,11 @@ func (c *Console) asked(r *http.Request) (a Action, status int, err error) {
 			errors.New("the token is wrong: it is the one that the console printed when it started")
 	}
 
-	from := json.NewDecoder(http.MaxBytesReader(nil, r.Body, mostAction))
-	from.DisallowUnknownFields()
-	if err := from.Decode(&a); err != nil {
+	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, mostAction))
+	if err == nil {
+		err = strictjson.Decode(text, &a)
+	}
+	if err != nil {
 		return a, http.StatusBadRequest, fmt.Errorf("the action cannot be read: %w", err)
 	}
 	a.By = callerOf(r.Context())

@@ -97,6 +97,19 @@ func TestActionsNeedTokenAndConfirmation(t *testing.T) {
 		}
 	}
 
+	// What two readers would understand differently is not read at all.
+	right := `"do":"cancel","name":"night-1","version":0,"champion":0,"why":"","confirm":"night-1"`
+	for what, text := range map[string]string{"with more after it": "{" + right + "} {}", "with a key twice": "{" +
+		right +
+		`,"name":"night-1"}`, "with a key in another case": "{" + strings.Replace(right, "name", "NAME", 1) + "}",
+		"with an unknown key": "{" + right + `,"by":"ana"}`, "with null": "null", "cut off": "{" + right} {
+		got := post(t, h, cancel, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(text)) })
+		if got.Code != http.StatusBadRequest || len(*done) > 0 {
+			t.Errorf("%s: %d %q, %d actions done; expected %d and none", what, got.Code, got.Body, len(*done),
+				http.StatusBadRequest)
+		}
+	}
+
 	if got := post(t, h, cancel); got.Code != http.StatusOK || got.Body.String() != "done\n" || len(*done) != 1 ||
 		(*done)[0] != cancel {
 		t.Errorf("with all of it: %d %q, done is %+v, expected %+v", got.Code, got.Body, *done, cancel)

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/problem"
+	"coppice/internal/program"
 )
 
 // Callers authenticates the callers of a console that other machines can reach.
@@ -79,9 +79,8 @@ func Listen(ctx context.Context, address, audience string) (l net.Listener, host
 		return nil, nil, tooOpen(address)
 	}
 
-	var config net.ListenConfig
-	if l, err = config.Listen(ctx, "tcp", address); err != nil {
-		return nil, nil, fmt.Errorf("listen on %s: %w", address, err)
+	if l, err = program.Listen(ctx, address); err != nil {
+		return nil, nil, err
 	}
 	at := l.Addr().String()
 	_, port, err := net.SplitHostPort(at)

@@ -148,6 +148,12 @@ func TestOthersAreRefused(t *testing.T) {
 		{"127.0.0.1", "/", http.StatusMisdirectedRequest},
 		{"localhost:8765", "/sweeps/night-2", http.StatusNotFound},
 		{"localhost:8765", "/sweeps/..%2f..%2fetc", http.StatusNotFound},
+		{"localhost:8765", "/sweeps/%2e%2e", http.StatusNotFound},
+		{"localhost:8765", "/sweeps/a%0ab", http.StatusNotFound},
+		{"localhost:8765", "/events/sweeps/a%00b", http.StatusNotFound},
+		{"localhost:8765", "/datasets/clicks@%00", http.StatusNotFound},
+		{"localhost:8765", "/datasets/..%2fclicks", http.StatusNotFound},
+		{"localhost:8765", "/models/a%1bb", http.StatusNotFound},
 		{"localhost:8765", "/models/none", http.StatusNotFound},
 		{"localhost:8765", "/models/%3Cscript%3E", http.StatusNotFound},
 		{"localhost:8765", "/elsewhere", http.StatusNotFound},
@@ -174,7 +180,8 @@ func TestOthersAreRefused(t *testing.T) {
 
 // Other machines reach a console only with identity tokens, under its own address or the host that the tokens are for.
 func TestListensOnThisMachineOnly(t *testing.T) {
-	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense"} {
+	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense",
+		"127.0.0.1:99999", "127.0.0.1:x", "localhost:-1"} {
 		l, _, err := Listen(t.Context(), address, "")
 		if !problem.Is(err, problem.Input) {
 			t.Errorf("listen on %s: %v, expected it to be refused", address, err)
