@@ -2,6 +2,7 @@ package arch_test
 
 import (
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -77,6 +78,20 @@ func TestCommandsNameFolders(t *testing.T) {
 	}
 	if looked < 50 {
 		t.Errorf("only %d folders were looked for", looked)
+	}
+}
+
+// TestTheWayNamesFiles: the pages that lead a newcomer through the code name files that exist.
+func TestTheWayNamesFiles(t *testing.T) {
+	file := regexp.MustCompile("`([\\w/*-]+\\.go)`")
+	sources := slices.Collect(maps.Keys(files(t, ".go")))
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "docs/design/021-house.md"} {
+		for _, m := range file.FindAllStringSubmatch(read(t, page), -1) {
+			pattern := regexp.MustCompile("(^|/)" + strings.ReplaceAll(regexp.QuoteMeta(m[1]), `\*`, "[^/]*") + "$")
+			if !slices.ContainsFunc(sources, pattern.MatchString) {
+				t.Errorf("%s names %s, and there is no such file: say where it has gone", page, m[1])
+			}
+		}
 	}
 }
 
