@@ -38,6 +38,8 @@ const (
 	lastUnread                       // a trial that is held counts as one that comes to no rung any more
 	haltUnread                       // a holder trains on in a sweep that was paused
 	haltIsOver                       // a sweep that was paused ends because its jobs have
+	endedOnly                        // the checkpoints of trials without a result stay in a sweep that is over
+	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own
 )
 

@@ -55,6 +55,13 @@ func (p Pulse) end(op Op, why Why) (Pulse, Action) {
 	return p, Action{Do: op, Trial: p.Trial, Claim: p.Claim, Why: why}
 }
 
+// Leaving is what a task that leaves knows of its sweep.
+type Leaving struct{ Over bool } // it was cancelled, or its ending was written
+
+// Drops reports whether the checkpoints of a trial are of no use any more: the trial has ended, or will not be trained
+// on. Tasks alone may empty them, so one that leaves does so for all trials, whoever wrote them.
+func (l Leaving) Drops(t Trial) bool { return t.Ended || l.Over }
+
 // Finish is the end of a training, however it came: files, result, message, and finally the cleanup, each only after
 // what it depends on.
 type Finish struct {

@@ -13,7 +13,7 @@ const every = 997
 // trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
 // keeps its trial, only trials on which tasks have died are given up, and all trials end. Where trials may be paused,
 // none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
-// come to its rung.
+// come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -26,9 +26,12 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, halts: true},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, halts: true},
+		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
+		{tasks: 2, trials: 2, alike: true, cancels: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.halts), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t, "+
+			"cancelled %t",
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.halts, m.cancels), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -69,6 +72,7 @@ func TestPlantedBugs(t *testing.T) {
 	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
 	halt := sharing{tasks: 2, trials: 1, faults: 1, halts: true}
+	cancel := sharing{tasks: 2, trials: 1, faults: 1, cancels: true}
 	overtake := sharing{tasks: 2, trials: 2, faults: 1, only: paused, alike: true, unsaved: true, rungs: 1}
 	for _, tc := range []struct {
 		flaw   flaw
@@ -114,6 +118,10 @@ func TestPlantedBugs(t *testing.T) {
 			"a task trains on in a sweep that is paused"},
 		{haltIsOver, "a pause of the sweep taken for its end", nil,
 			"a sweep that is paused ends because its jobs have"},
+		{endedOnly, "checkpoints of trials without a result stay", []sharing{cancel},
+			"a checkpoint of trial 0 is left, and the sweep has ended"},
+		{jobFirst, "the job cancelled before its tasks have left", []sharing{cancel},
+			"a checkpoint of trial 0 is left, and the sweep has ended"},
 		{doubleFold, "double fold", nil, "a sweep is said to have ended that waits for a trial"},
 		{endingUnread, "own ending instead of the written one", nil,
 			"two aggregators conclude a sweep from different results"},
@@ -132,7 +140,11 @@ func TestPlantedBugs(t *testing.T) {
 		}
 		for _, m := range tc.within {
 			m.flaw = tc.flaw
-			if f = explore(m, mostStates, every, nil); f.wrong != "" {
+			var toEnd func(shared) string // what is left shows at the end
+			if m.cancels {
+				toEnd = m.comesToEnd
+			}
+			if f = explore(m, mostStates, 7, toEnd); f.wrong != "" {
 				break
 			}
 		}

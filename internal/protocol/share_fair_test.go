@@ -19,13 +19,18 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 		}
 	}
 	for n, trial := range s.trials {
-		if !trial.result && wrong == "" {
+		if !trial.result && !s.cancelled && wrong == "" {
 			wrong = fmt.Sprintf("trial %d is lost: it has no result after %d rounds without faults", n, fairRounds)
 		}
 	}
 	for i, t := range s.tasks {
 		if t.doing != Stop && wrong == "" {
 			wrong = fmt.Sprintf("task %d has not stopped after %d rounds without faults", i, fairRounds)
+		}
+	}
+	for n, trial := range s.trials {
+		if trial.full && wrong == "" {
+			wrong = fmt.Sprintf("a checkpoint of trial %d is left, and the sweep has ended", n)
 		}
 	}
 	return wrong

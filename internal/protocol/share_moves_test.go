@@ -215,6 +215,9 @@ func (m sharing) restart(s *shared, i int) {
 		}
 	}
 	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true, second: s.tasks[i].second}
+	if m.flaw == jobFirst && s.cancelled {
+		s.tasks[i] = sharedTask{doing: Stop}
+	}
 }
 
 // hold is what the holder of a claim may do: send a heartbeat, save, and go through the end of its training.
@@ -243,13 +246,16 @@ func (v visitor) hold(s shared, i int) {
 	} else {
 		v.ends(s, i, "has trained", true, Unknown)
 	}
-	if claim := s.trials[t.trial].claims[t.claim]; !v.m.unsaved && !claim.saved && t.claim+1 == s.trials[t.trial].made {
+	of := s.trials[t.trial]
+	fresh := !of.claims[t.claim].saved || v.m.cancels && !of.full
+	if !v.m.unsaved && fresh && t.claim+1 == of.made {
 		then := s
-		then.trials[t.trial].claims[t.claim].saved = true
+		then.trials[t.trial].claims[t.claim].saved, then.trials[t.trial].full = true, true
 		v.go_(i, "saves", then, "")
 	}
 	if v.m.may(&s, notice) {
 		s.faults--
+		s.trials[t.trial].full = s.trials[t.trial].full || v.m.cancels
 		v.ends(s, i, "is told to go", false, ToldToGo)
 	}
 }
@@ -272,7 +278,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 			}
 			a.Failed, t.suspect, claim.lost = true, true, true
 		case LookForEnd:
-			a.Failed, a.Leave = !arrives, s.leaves(i)
+			a.Failed, a.Yes, a.Leave = !arrives, s.cancelled, s.leaves(i)
 		case LookForClaim:
 			a.Yes = do.Claim < int(trial.made)
 		case LookForResult:
@@ -369,6 +375,9 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 		} else if !ended {
 			wrong = "checkpoints are dropped before there is a result"
 		}
+		if do.Do == DropCheckpoints {
+			s.trials[t.trial].full = false
+		}
 		f, do = v.m.flaw.finish(f, Answer{})
 	}
 
@@ -376,6 +385,9 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 	case SearchAgain:
 		*t = sharedTask{doing: LookForEnd, retry: t.retry, second: t.second}
 	case Stop:
+		if f.why == ToldToGo {
+			v.m.tidy(&s)
+		}
 		v.m.restart(&s, i)
 	default:
 		t.finish, t.why = do.Do, f.why

@@ -25,6 +25,7 @@ type shared struct {
 	tasks           [tasksHere]sharedTask
 	faults          uint8 // still allowed
 	halted, resumed bool  // the sweep was paused, and then given another job
+	cancelled       bool
 
 	// the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 	taken [configsHere + 1]uint8
@@ -34,6 +35,7 @@ type sharedTrial struct {
 	made    uint8
 	claims  [claimsHere]sharedClaim
 	result  bool
+	full    bool  // a checkpoint of it holds something
 	accepts uint8 // tasks that were told that they wrote the result
 
 	decision uint8 // the configuration decided on; 0 before
@@ -141,6 +143,7 @@ type sharing struct {
 	rungs         uint8 // at which trials may be paused
 	inStep        bool  // all trials wait at a rung for all others
 	halts         bool  // the sweep may be paused, and go on
+	cancels       bool  // the sweep may be cancelled
 	flaw          flaw
 }
 
@@ -258,6 +261,9 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	held := *t
 	*t = sharedTask{doing: do.Do, retry: held.retry, second: held.second, pass: q.pass, index: uint8(q.index)}
 	if do.Final() {
+		if do.Do == Stop && do.Why != Broken {
+			m.tidy(s)
+		}
 		t.trial, t.claim = uint8(do.Trial), uint8(do.Claim)
 		t.suspect = held.suspect && do.Do == Train
 		return do
@@ -294,7 +300,7 @@ func (m sharing) settle(s *shared) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if t.doing == LookForEnd {
-			m.answer(s, i, Answer{Leave: s.leaves(i)})
+			m.answer(s, i, Answer{Yes: s.cancelled, Leave: s.leaves(i)})
 		}
 		if t.doing == Stop && s.resumed && !t.second {
 			*t = sharedTask{doing: LookForEnd, second: true}
@@ -305,6 +311,15 @@ func (m sharing) settle(s *shared) {
 		s.sort()
 	}
 	s.rename()
+}
+
+// tidy is what a task does that leaves.
+func (m sharing) tidy(s *shared) {
+	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly}
+	for n := range s.trials {
+		of := &s.trials[n]
+		of.full = of.full && !rules.Drops(Trial{Ended: of.result})
+	}
 }
 
 // leaves reports whether the sweep was paused after task i's job was started.
@@ -397,6 +412,11 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 	if s.mayTick() {
 		v.go_(-1, "a heartbeat passes", s.tick(m.flaw), "")
+	}
+	if m.cancels && !m.fair && !s.cancelled {
+		then := s
+		then.cancelled = true
+		v.go_(-1, "the sweep is cancelled", then, "")
 	}
 	if m.halts && !m.fair && !s.resumed {
 		what := "the sweep is paused"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +21,14 @@ func cancelCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP [TRIAL]",
 		Short: "Stop a sweep, or one of its trials",
-		Long: `Asks every task to stop, cancels the Batch job and returns when it has stopped. What has been trained
-stays readable; nothing is registered.
+		Long: fmt.Sprintf(`Asks every task to stop, and returns when the Batch job has ended. It ends when its tasks have
+cleared up after themselves; a job that has no machines yet is cancelled, and so is one whose tasks have not exited
+after %s. What has been trained stays readable; nothing is registered. A sweep that is paused has no tasks: what its
+trials have saved stays until the bucket deletes the sweep.
 
 With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next
 heartbeat and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the
-quorum is that of the other trials. A trial that has ended cannot be cancelled.`,
+quorum is that of the other trials. A trial that has ended cannot be cancelled.`, cancelPatience),
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
 		Args: cobra.RangeArgs(1, 2),
@@ -45,6 +48,9 @@ quorum is that of the other trials. A trial that has ended cannot be cancelled.`
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
+
+// cancelPatience is how long the tasks of a cancelled sweep may take to leave. They notice with their next heartbeat.
+const cancelPatience = time.Minute
 
 // trialNumber reads the argument TRIAL.
 func trialNumber(p *sweep.Plan, text string) (int, error) {
@@ -74,9 +80,15 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 				"shows how it ends", id, id)
 	}
 
-	// Tasks see the object and stop; Batch ends what is left. It may have been cancelled before.
+	// Tasks see the object, drop the checkpoints and stop; Batch ends what is left. It may have been cancelled before.
 	if _, err := sweepstore.New(w.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
+	}
+	if _, err := provisioner(w, p).Leave(ctx, sweep.MaxHalts+1, cancelPatience); ctx.Err() != nil {
+		return fmt.Errorf("%w; sweep %s is cancelled nevertheless, and its tasks exit on their own",
+			program.ErrInterrupted, id)
+	} else if err != nil {
+		w.say("sweep %s is marked as cancelled, but: %v\n", id, err) // what follows cancels its jobs
 	}
 	job, err := cancelJobs(ctx, w, p)
 	if err != nil {

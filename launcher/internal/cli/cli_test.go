@@ -39,6 +39,7 @@ type world struct {
 	dir     string
 	buckets map[string]blob.Store
 	jobs    *jobs
+	runner  SweepJobs // in place of jobs; nil is jobs
 	list    *priceList
 	now     time.Time
 	ctx     context.Context
@@ -131,7 +132,11 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
 		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs,
+			runner := w.runner
+			if runner == nil {
+				runner = w.jobs
+			}
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
 					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }},
 				nil
 		},

@@ -58,7 +58,8 @@ func resumeSweep(ctx context.Context, w *Setup, s *sweepview.View, noWait bool) 
 	}
 	number := course.Current()
 	if p.Turn(number) == 0 {
-		return problem.New(problem.Conflict, "sweep %s is not paused; `launcher watch %s` shows it", p.Sweep, p.Sweep)
+		return problem.New(problem.Conflict, "sweep %s is not paused; `launcher watch %s` shows it. If it is being "+
+			"paused just now, run the same command again", p.Sweep, p.Sweep)
 	}
 	existed, err := machines.Submit(ctx)
 	if halted := new(provision.HaltedError); errors.As(err, &halted) {

@@ -54,7 +54,8 @@ func (l *Provisioner) Halt(ctx context.Context) (number int, created bool, err e
 	return number, created, nil
 }
 
-// Leave waits until the jobs before the pause of that number have ended, and returns the state of the last. It cancels
+// Leave waits until the jobs before the pause of that number, or all of them if that cannot come, have ended, and
+// returns the state of the last. It cancels
 // them if they have no machines yet, or if their tasks have not left after patience: they lose what they have trained
 // since their last checkpoint. A sweep that goes on meanwhile is a *ResumedError; its new job is left alone.
 func (l *Provisioner) Leave(ctx context.Context, number int, patience time.Duration) (state string, err error) {

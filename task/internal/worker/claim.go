@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,9 +30,6 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 		w.Log.Info("the sweep was paused")
 	case protocol.LivingHands:
 		w.Log.Info("the remaining trials have live holders", "remaining", look.remaining())
-	}
-	if do.Why != protocol.Broken {
-		w.tidy(ctx)
 	}
 	return nil, err
 }
@@ -152,17 +151,21 @@ func (l *looking) remaining() int {
 	return n
 }
 
-// tidy drops leftover checkpoints of ended trials: their holder vanished after writing the result, or came back and
-// saved once more. Every task does so when it runs out of trials; the last task to finish leaves nothing behind.
+// tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back
+// and saved once more, and in a sweep that is over those of all trials. Every task does so when it leaves, even if it
+// was told to go: the last one leaves nothing behind. No other program may empty them.
 func (w *Worker) tidy(ctx context.Context) {
-	list, err := w.trials.List(ctx)
-	if err != nil {
+	over, err := w.over(ctx)
+	list, failed := w.trials.List(ctx)
+	if err := cmp.Or(err, failed); err != nil {
 		w.Log.Warn("look for checkpoints that were left", "error", err.Error())
 		return
 	}
+	rules := protocol.Leaving{Over: over != nil && !errors.Is(over, errHalted)}
 	for _, t := range list.Trials {
-		if t.Ended && slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept }) {
-			w.Log.Info("dropping checkpoints left by a trial that has ended", "trial", t.Number)
+		if rules.Drops(t.Trial) &&
+			slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept }) {
+			w.Log.Info("dropping checkpoints that were left", "trial", t.Number)
 			w.dropCheckpoints(ctx, t.Number)
 		}
 	}

@@ -91,17 +91,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.open(ctx); err != nil {
 		return w.classify(err)
 	}
-	if over, err := w.over(ctx); err != nil || over != nil {
-		if over != nil {
-			w.tidy(ctx) // the previous attempt may have vanished right after the sweep's last result
-		}
-		return w.classify(err)
+	over, err := w.over(ctx)
+	if over == nil && err == nil {
+		err = w.onCopies(ctx)
 	}
-	if err := w.onCopies(ctx); !errors.Is(err, errHalted) {
-		return w.classify(err)
+	if errors.Is(err, errHalted) {
+		w.Log.Info("the sweep was paused; its trial is saved and released")
+		err = nil
 	}
-	w.Log.Info("the sweep was paused; its trial is saved and released")
-	return nil
+	if err == nil || ctx.Err() != nil {
+		w.tidy(w.after.release)
+	}
+	return w.classify(err)
 }
 
 // open reads the sweep's plan.
