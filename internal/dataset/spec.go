@@ -12,10 +12,10 @@ import (
 // Spec is a dataset.yaml: which table becomes a dataset, and how. ParseSpec checks everything that can be checked
 // without knowing the table.
 type Spec struct {
-	Name   string    `yaml:"name" json:"name"`
-	Source string    `yaml:"source" json:"-"` // file, glob or folder, local or gs://
-	Label  LabelSpec `yaml:"label" json:"label"`
-	Weight string    `yaml:"weight" json:"weight,omitempty"` // column of row weights
+	Name   string     `yaml:"name" json:"name"`
+	Source SourceSpec `yaml:"source" json:"-"`
+	Label  LabelSpec  `yaml:"label" json:"label"`
+	Weight string     `yaml:"weight" json:"weight,omitempty"` // column of row weights
 	// column that says which rows belong together
 	Group string   `yaml:"group" json:"group,omitempty"`
 	Drop  []string `yaml:"drop" json:"drop,omitempty"` // columns that are not features
@@ -231,7 +231,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
-	for _, check := range []func() error{s.checkColumns, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings,
+	for _, check := range []func() error{s.checkColumns, s.checkSource, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings,
 		s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err

@@ -15,12 +15,8 @@ func (s *Spec) checkColumns() error {
 	if err := CheckName(s.Name); err != nil {
 		return s.Errorf("name", "%v", err)
 	}
-	if s.Source == "" {
+	if !s.doc.Has("source") {
 		return s.Errorf("source", "source is missing: give a file, a glob such as exports/*.parquet or a folder")
-	}
-
-	if strings.ContainsRune(s.Source, 0) {
-		return s.Errorf("source", "source %q holds a NUL, which no file's name does", s.Source)
 	}
 
 	for _, list := range []struct {

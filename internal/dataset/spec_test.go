@@ -41,7 +41,7 @@ derive: {ts: [hour, weekday]}
 	}
 	above, header := 15.0, false
 	want := &Spec{
-		Name: "clicks", Source: "gs://bucket/exports/*.parquet", Label: LabelSpec{Column: "arr_delay", Above: &above},
+		Name: "clicks", Source: SourceSpec{Files: []string{"gs://bucket/exports/*.parquet"}}, Label: LabelSpec{Column: "arr_delay", Above: &above},
 		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"},
 		Numeric: []string{"zip"},
 		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header, "none"}, MaxBin: 63,

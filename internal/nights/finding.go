@@ -22,6 +22,7 @@ type Code string
 
 // The codes, ordered from causes to consequences: a finding may be caused by one with an earlier code.
 const (
+	CodeMissingDays   Code = "missing_days"   // days of the source have no file, which the spec allows
 	CodeColumnMissing Code = "column_missing" // an earlier column is missing
 	CodeColumnRenamed Code = "column_renamed" // an earlier column has another name
 	CodeColumnNew     Code = "column_new"     // a column that earlier nights did not have
@@ -52,7 +53,7 @@ const (
 )
 
 // order lists the codes as above.
-var order = []Code{CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows,
+var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows,
 	CodeSharedRows,
 	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues,
 	CodeScaled, CodeLevel,

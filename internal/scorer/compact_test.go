@@ -132,7 +132,7 @@ func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources, err := table.Expand(spec.Source)
+	sources, err := table.Expand(spec.Source.Files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

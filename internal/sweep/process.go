@@ -210,6 +210,7 @@ type LauncherTaskEnv struct {
 	File           string `env:"COPPICE_STAGE_FILE"`    // name of the dataset.yaml's file, for errors
 	Spec           string `env:"COPPICE_STAGE_SPEC"`    // contents of the dataset.yaml
 	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
+	Day            string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
 	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"` // likewise for the backtest.yaml, if there is one
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	// the version to train again, MODEL@NUMBER, instead of a dataset.yaml

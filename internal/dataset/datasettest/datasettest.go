@@ -81,7 +81,7 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 		t.Fatal(err)
 	}
 
-	files, err := table.Expand(spec.Source)
+	files, err := table.Expand(spec.Source.Files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -280,7 +280,7 @@ func TestFingerprint(t *testing.T) {
 		t.Fatalf("Fingerprint(spec, []table.File{a}): got %v, %v; want no error, len(want) = 32", want, err)
 	}
 	moved := *spec
-	moved.Source = "gs://elsewhere/*.csv"
+	moved.Source = dataset.SourceSpec{Files: []string{"gs://elsewhere/*.csv"}}
 	for name, same := range map[string]func() (string, error){
 		"again":         func() (string, error) { return Fingerprint(ctx, spec, []table.File{a}) },
 		"another place": func() (string, error) { return Fingerprint(ctx, &moved, []table.File{b}) },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,4 +49,34 @@ func TestATableWithoutFeatures(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no column is left to be a feature") {
 		t.Errorf("staging a column of long texts: %v, expected an error that says that no feature is left", err)
 	}
+}
+
+// The index of a pandas.DataFrame is no feature, unless the spec says so; columns of folders are features.
+func TestColumnsThatAreNoMeasurements(t *testing.T) {
+	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
+	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "shop", Value: "ulm"}}}}
+	for spec, want := range map[string]string{"label: y\n": "a shop", "label: y\nnumeric: [row]\n": "row a shop"} {
+		r, err := Stage(t.Context(), parseSpec(t, spec), files, filepath.Join(t.TempDir(), "out"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, f := range r.Manifest.Features {
+			names = append(names, f.Name)
+		}
+		said := false
+		for _, w := range r.Manifest.About.Warnings {
+			said = said || w.Code == HintIndex && w.Column == "row"
+		}
+		if got := strings.Join(names, " "); !sameWords(got, want) || said != (spec == "label: y\n") {
+			t.Errorf("%q: features %s, said that the index is left out: %v; expected %s", spec, got, said, want)
+		}
+	}
+}
+
+func sameWords(a, b string) bool {
+	x, y := strings.Fields(a), strings.Fields(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
 }

@@ -40,6 +40,9 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (s
 		}
 		// A file's format depends on its suffix.
 		fmt.Fprintf(all, "%s %d %s\n", table.Suffix(f.URI), f.Bytes, sum)
+		if len(f.Partitions) > 0 {
+			fmt.Fprintln(all, f.Partitions)
+		}
 	}
 	return hex.EncodeToString(all.Sum(nil)[:16]), nil
 }

@@ -21,6 +21,7 @@ type roles struct {
 	mature   int // of the time that decides whether a label is final
 	derivers []deriver
 	features []feature // those of the table, then derived ones
+	index    []string  // columns of pandas' row labels, which are left out
 }
 
 // feature is a column that becomes a feature.
@@ -168,6 +169,10 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 
 	for _, c := range t.Columns() {
 		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
+			continue
+		}
+		if _, named := spec.Encodings.Columns[c.Name]; c.Index && !named && forced[c.Name] == "" {
+			r.index = append(r.index, c.Name)
 			continue
 		}
 		if _, err := t.Find(c.Name); err != nil {

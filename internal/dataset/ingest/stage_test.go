@@ -298,7 +298,7 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ spec, csv, want string }{
 		"no label column": {"label: yy\n", abc, `d.yaml:3:8: column "yy" is not in t.csv (did you mean "y"?)`},
-		"wrong delimiter": {"label: y\n", "a;b;y\n1;2;0\n",
+		"wrong delimiter": {"label: y\ncsv: {delimiter: \"|\"}\n", "a;b;y\n1;2;0\n",
 			`the table's only column is "a;b;y"; is csv.delimiter right?`},
 		"no dropped column": {"label: y\ndrop: [a, q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},
 		"no forced column":  {"label: y\nnumeric: [q]\n", abc, `d.yaml:4:11: column "q" is not in t.csv`},

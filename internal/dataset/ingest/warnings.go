@@ -26,6 +26,7 @@ const (
 	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
 	HintIDs         = "ids"          // whole numbers may be ids
 	HintKey         = "key"          // the key of a split is not a feature
+	HintIndex       = "index"        // the index of a pandas.DataFrame is not a feature
 )
 
 const (

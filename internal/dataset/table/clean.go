@@ -67,8 +67,8 @@ func (c *cleanReader) fill() {
 			n += m
 		}
 		c.began = true
-		if bytes.HasPrefix(p[:n], []byte("\xff\xfe")) || bytes.HasPrefix(p[:n], []byte("\xfe\xff")) {
-			_ = c.fail(1, "UTF-16 text; convert it to UTF-8")
+		if isUTF16(p[:n]) {
+			_ = c.fail(1, adviceUTF16)
 			return
 		}
 		if bytes.HasPrefix(p[:n], []byte("\xef\xbb\xbf")) {
@@ -90,6 +90,18 @@ func (c *cleanReader) fill() {
 		c.err = &InputError{File: c.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 }
+
+// isUTF16 reports whether the first bytes of a file are text in UTF-16: a mark of its byte order, or two characters of
+// ASCII.
+func isUTF16(head []byte) bool {
+	if len(head) < 4 {
+		return len(head) >= 2 && (string(head[:2]) == "\xff\xfe" || string(head[:2]) == "\xfe\xff")
+	}
+	a, b, c, d := head[0], head[1], head[2], head[3]
+	return isUTF16(head[:2]) || a != 0 && b == 0 && c != 0 && d == 0 || a == 0 && b != 0 && c == 0 && d != 0
+}
+
+const adviceUTF16 = "text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"
 
 func (c *cleanReader) fail(line int, msg string) error {
 	c.err = &InputError{File: c.uri, Line: line, Msg: msg}
@@ -116,11 +128,21 @@ func check(p []byte, end bool) (good int, bad string) {
 			if !end && !utf8.FullRune(p[good:]) {
 				return good, ""
 			}
-			return good, fmt.Sprintf("the byte %#02x is not UTF-8; convert the file to UTF-8", p[good])
+			return good, notUTF8(p[good])
 		}
 		good += size
 	}
 	return good, ""
+}
+
+// notUTF8 says what a byte may mean: nearly all text that is not in UTF-8 is in Latin-1, or in Windows' extension of it.
+func notUTF8(b byte) string {
+	meant := ""
+	if b >= 0xa0 {
+		meant = fmt.Sprintf(" (in Latin-1 it is %c)", b)
+	}
+	return fmt.Sprintf("the byte %#02x is not UTF-8%s; convert the file to UTF-8: iconv -f WINDOWS-1252 -t UTF-8 "+
+		"FILE > NEW", b, meant)
 }
 
 // TextCheck is written the bytes of a text file, from At on, that are hashed before anything reads their meaning: a
@@ -133,6 +155,9 @@ type TextCheck struct {
 
 // Write fails at a NUL byte.
 func (c *TextCheck) Write(p []byte) (int, error) {
+	if c.At == 0 && isUTF16(p) {
+		return 0, &InputError{File: c.File, Line: 1, Msg: adviceUTF16}
+	}
 	if i := bytes.IndexByte(p, 0); i >= 0 {
 		return 0, &InputError{File: c.File, Msg: fmt.Sprintf("byte %d is NUL; this is not a text file, or a damaged one",
 			c.At+int64(i)+1)}

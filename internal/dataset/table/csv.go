@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -18,7 +19,8 @@ import (
 )
 
 // csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a
-// line break or a doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped.
+// line break or a doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped. What
+// delimits the fields is seen in the first rows, unless the spec says it.
 type csvSource struct {
 	file      File
 	head      string // the first bytes, which tell the compression
@@ -29,14 +31,11 @@ type csvSource struct {
 }
 
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
-	s := &csvSource{file: f, head: head, delimiter: ',', header: spec.HasHeader(),
-		quoted: spec.Quote != dataset.QuoteNone}
-
-	if ext := Suffix(f.URI); ext == ".tsv" || ext == ".tab" {
-		s.delimiter = '\t'
-	}
+	s := &csvSource{file: f, head: head, header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
 	if spec.Delimiter != "" {
 		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
+	} else if err := s.findDelimiter(); err != nil {
+		return nil, err
 	}
 
 	r, err := s.open(0)
@@ -63,6 +62,59 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 }
 
 func (s *csvSource) columns() []Column { return s.cols }
+
+// How much of a file shows its delimiter.
+const (
+	sniffBytes = 64 << 10
+	sniffRows  = 20
+)
+
+// findDelimiter takes the delimiter that divides the first rows into equally many fields, as many as possible; if none
+// does, because a row is faulty, the one that divides the first row into the most.
+func (s *csvSource) findDelimiter() error {
+	t, err := openText(s.file, s.head)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	sample := make([]byte, sniffBytes)
+	n, err := io.ReadFull(t.clean, sample) // an error comes again when the row is read
+	sample = sample[:n]
+	if i := bytes.LastIndexByte(sample, '\n'); i >= 0 && err == nil {
+		sample = sample[:i+1]
+	}
+
+	candidates := []rune{',', '\t', ';', '|'}
+	if ext := Suffix(s.file.URI); ext == ".tsv" || ext == ".tab" {
+		candidates = []rune{'\t', ',', ';', '|'}
+	}
+	s.delimiter = candidates[0]
+	best := 0
+	for _, d := range candidates {
+		r := newRecords(bufio.NewReader(bytes.NewReader(sample)), d, s.quoted, 0)
+		first, same := 0, 1
+		for range sniffRows {
+			record, err := r.Read()
+			if errors.Is(err, csv.ErrFieldCount) || err != nil && first == 0 {
+				same = 0
+			}
+			if err != nil { // the sample may end within quotes
+				break
+			}
+			if first == 0 {
+				first = len(record)
+			}
+			if len(record) != first {
+				same = 0
+				break
+			}
+		}
+		if score := first + same*sniffBytes; first > 1 && score > best {
+			s.delimiter, best = d, score
+		}
+	}
+	return nil
+}
 
 func (s *csvSource) read(ctx context.Context, q request) error {
 	r, err := s.open(len(s.cols))
@@ -97,14 +149,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 
 // fill reads the next rows into b.
 func (r *csvReader) fill(b *Batch, q request) error {
-	if len(b.Columns) != len(q.places) {
-		b.Columns = make([]dataset.Values, len(q.places))
-	}
-	b.Rows, b.Lines, b.Numbers = 0, b.Lines[:0], nil
-	for i := range b.Columns {
-		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
-	}
-
+	b.clear(len(q.places))
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
 		record, err := r.next()
 		if errors.Is(err, io.EOF) {
@@ -128,34 +173,31 @@ func (r *csvReader) fill(b *Batch, q request) error {
 // maxRecord bounds one row of text. Otherwise an unclosed quote would swallow the file.
 const maxRecord = 16 << 20
 
-// csvReader reads records from a file that may be compressed.
-type csvReader struct {
+// textFile is text that may be compressed.
+type textFile struct {
 	uri    string
-	csv    records
-	comma  rune
-	fields int // in every record; 0 if the first one decides
 	clean  *cleanReader
 	raw    *countReader
 	closes []func() error
 }
 
-func (s *csvSource) open(fields int) (*csvReader, error) {
-	f, err := os.Open(s.file.Path)
+// openText opens a text file that begins with head.
+func openText(file File, head string) (*textFile, error) {
+	f, err := os.Open(file.Path)
 	if err != nil {
 		return nil, err
 	}
-	r := &csvReader{uri: s.file.URI, comma: s.delimiter, fields: fields, raw: &countReader{r: f},
-		closes: []func() error{f.Close}}
+	r := &textFile{uri: file.URI, raw: &countReader{r: f}, closes: []func() error{f.Close}}
 
 	var plain io.Reader = r.raw
 	switch {
-	case strings.HasPrefix(s.head, magicGzip):
+	case strings.HasPrefix(head, magicGzip):
 		z, err := newGzipReader(r.raw)
 		if err != nil {
 			return nil, errors.Join(&InputError{File: r.uri, Msg: "not a gzip file, or truncated", Err: err}, r.Close())
 		}
 		plain = z
-	case strings.HasPrefix(s.head, magicZstd):
+	case strings.HasPrefix(head, magicZstd):
 		z, err := zstd.NewReader(r.raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, errors.Join(&InputError{File: r.uri, Msg: "not a zstd file", Err: err}, r.Close())
@@ -165,19 +207,34 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	}
 
 	r.clean = &cleanReader{r: plain, uri: r.uri, line: 1, limit: maxRecord}
-	in := bufio.NewReaderSize(r.clean, cleanBytes)
-	if !s.quoted {
-		r.csv = &plainRecords{r: in, comma: string(s.delimiter), fields: fields}
-		return r, nil
-	}
-
-	c := csv.NewReader(in)
-	c.Comma, c.FieldsPerRecord, c.ReuseRecord = s.delimiter, fields, true
-	r.csv = c
 	return r, nil
 }
 
-func (r *csvReader) Close() error {
+// csvReader reads records.
+type csvReader struct {
+	*textFile
+	csv    records
+	fields int // in every record; 0 if the first one decides
+}
+
+func (s *csvSource) open(fields int) (*csvReader, error) {
+	t, err := openText(s.file, s.head)
+	if err != nil {
+		return nil, err
+	}
+	return &csvReader{t, newRecords(bufio.NewReaderSize(t.clean, cleanBytes), s.delimiter, s.quoted, fields), fields}, nil
+}
+
+func newRecords(in *bufio.Reader, delimiter rune, quoted bool, fields int) records {
+	if !quoted {
+		return &plainRecords{r: in, comma: string(delimiter), fields: fields}
+	}
+	c := csv.NewReader(in)
+	c.Comma, c.FieldsPerRecord, c.ReuseRecord = delimiter, fields, true
+	return c
+}
+
+func (r *textFile) Close() error {
 	var errs []error
 	for _, fn := range slices.Backward(r.closes) {
 		errs = append(errs, fn())
@@ -217,14 +274,8 @@ func (r *csvReader) next() ([]string, error) {
 		e.Line = parse.StartLine
 		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
-		ask := ""
-		if parse.Line == 1 { // in a header such as "a";"b" the quotes are right, and the delimiter is not
-			ask = fmt.Sprintf("is %q the delimiter? if it is, ", r.comma)
-		}
-		e.Msg = fmt.Sprintf("a misplaced quote at character %d: %squote whole fields, and double the quotes in them, "+
-			"or turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`)",
-			parse.Column,
-			ask)
+		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, or "+
+			"turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`)", parse.Column)
 		if parse.StartLine != parse.Line {
 			e.Msg += fmt.Sprintf("; the row begins in line %d", parse.StartLine)
 		}

@@ -158,17 +158,17 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or " +
 				"turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`); the " +
 				"row begins in line 2"},
-		"another delimiter": {"t.csv", "\"a\";\"b\"\n1;2\n",
-			"t.csv:1: a misplaced quote at character 3: is ',' the delimiter? if it is, quote whole fields"},
 		"open quote":    {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
 		"endless quote": {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
 		"NUL": {"t.csv", "a,b\n1,2\n1,\x00\n",
 			"t.csv:3: a NUL byte; this is not a text file, or a damaged one"},
 		"all NUL": {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
 		"not UTF-8": {"t.csv", many + "1,caf\xe9\n",
-			"t.csv:100002: the byte 0xe9 is not UTF-8; convert the file to UTF-8"},
-		"UTF-16":     {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: UTF-16 text; convert it to UTF-8"},
-		"name twice": {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
+			"t.csv:100002: the byte 0xe9 is not UTF-8 (in Latin-1 it is é); convert the file to UTF-8: iconv -f"},
+		"UTF-16":                {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: text in UTF-16; convert it to UTF-8: iconv -f UTF-16"},
+		"UTF-16 without a mark": {"t.csv", "a\x00,\x00b\x00\n\x00", "t.csv:1: text in UTF-16; convert"},
+		"UTF-16, big end first": {"t.csv", "\x00a\x00,\x00b\x00\n", "t.csv:1: text in UTF-16; convert"},
+		"name twice":            {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
 		"control in name": {"t.csv", "a,b\x01\n",
 			`t.csv: column 2: column name "b\x01" holds the control character '\x01'`},
 		"cut gzip": {"t.csv.gz", packed(t, "gzip", many)[:300],
@@ -279,7 +279,10 @@ func TestSeveralFiles(t *testing.T) {
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",
-		"x[1].csv"} {
+		"x[1].csv", "day/k=1/d.jsonl", "day/_temporary/e.csv", "day/f.txt", "day/.g/h.csv"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -288,11 +291,13 @@ func TestExpand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pattern, want := range map[string]string{
-		"":          "a.csv.gz b.csv c.parquet x[1].csv",
-		"*.csv":     "b.csv x[1].csv",
-		"?.csv*":    "a.csv.gz b.csv",
-		"x[1].csv":  "x[1].csv",
-		"README.md": "README.md",
+		"":                  "a.csv.gz b.csv c.parquet d.jsonl x[1].csv",
+		"d*":                "d.jsonl",
+		"day/_temp*/../k=1": "d.jsonl",
+		"*.csv":             "b.csv x[1].csv",
+		"?.csv*":            "a.csv.gz b.csv",
+		"x[1].csv":          "x[1].csv",
+		"README.md":         "README.md",
 	} {
 		files, err := Expand(filepath.Join(dir, pattern))
 		var got []string

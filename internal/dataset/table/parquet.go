@@ -88,8 +88,9 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 		}
 		s.mapSchema(r.MetaData().Schema)
 		were := dictionaries(r.MetaData().KeyValueMetadata())
+		index := pandasIndex(r.MetaData().KeyValueMetadata())
 		for i := range s.cols {
-			s.cols[i].Dictionary = were[s.cols[i].Name]
+			s.cols[i].Dictionary, s.cols[i].Index = were[s.cols[i].Name], index[s.cols[i].Name]
 		}
 		return nil
 	})

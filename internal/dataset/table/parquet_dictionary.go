@@ -39,6 +39,22 @@ func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 	return out
 }
 
+// pandasIndex returns the names of the columns in which pandas has written its row labels, by its own metadata.
+func pandasIndex(kv metadata.KeyValueMetadata) map[string]bool {
+	out := map[string]bool{}
+	var said struct {
+		Index []any `json:"index_columns"` // names, or descriptions of ranges, which have no column
+	}
+	if text := kv.FindValue(keyPandas); text != nil && json.Unmarshal([]byte(*text), &said) == nil {
+		for _, index := range said.Index {
+			if name, ok := index.(string); ok {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
 // pandasCategories reads pandas' own description of its columns.
 func pandasCategories(text string, out map[string]bool) error {
 	var said struct {

@@ -6,10 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"coppice/internal/dataset"
 	"coppice/internal/problem"
 )
 
@@ -19,37 +22,71 @@ type File struct {
 	URI        string // name for messages and the manifest
 	Path       string // where it can be read
 	Bytes      int64
-	Generation int64  // of an object in a bucket
-	Checksum   string // of the contents, if known; Fingerprint then need not read the file
+	Generation int64       // of an object in a bucket
+	Checksum   string      // of the contents, if known; Fingerprint then need not read the file
+	Partitions []Partition // columns that the file's folders give
 }
 
-// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those directly in a
-// folder whose names have a table's suffix. Names that begin with '.' or '_', such as Spark's _SUCCESS, are skipped in
-// globs and folders. If there is no file, the error is of the kind NotFound.
+// maxFiles bounds a source: a search of a whole disk ends there.
+const maxFiles = 100_000
+
+// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those in a folder whose
+// names have a table's suffix. Folders are searched, with those in them and those that a glob matches. Names that begin
+// with '.' or '_', such as Spark's _SUCCESS and _temporary, are skipped there. If there is no file, the error is of the
+// kind NotFound.
 func Expand(pattern string) ([]File, error) {
-	info, err := os.Stat(pattern)
+	source := dataset.SourceSpec{Files: []string{filepath.Clean(pattern)}}
+	return ExpandPlace(source.Places(time.Time{})[0])
+}
+
+// ExpandPlace is Expand for a place of a source.
+func ExpandPlace(place dataset.Place) ([]File, error) {
+	l := lister{fixed: place.Fixed}
+	info, err := os.Stat(place.Pattern)
 	switch {
-	case err == nil && info.IsDir():
-		return expandFolder(pattern)
-	// a pipe may block, and a device may never end; also, tables are read twice
-	case err == nil && !info.Mode().IsRegular():
-		return nil, &InputError{File: pattern, Msg: "neither a file nor a folder: a pipe or a device cannot be read " +
-			"twice; write the table to a file"}
 	case err == nil:
-		return []File{{URI: pattern, Path: pattern, Bytes: info.Size()}}, nil
-	case !strings.ContainsAny(pattern, "*?["):
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, problem.New(problem.NotFound, "%s: no such file or folder", pattern)
+		if err := l.add(place.Pattern, info); err != nil {
+			return nil, err
 		}
-		return nil, &InputError{File: pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
+		if len(l.files) == 0 {
+			return nil, problem.New(problem.NotFound, "%s: no file in the folder, or in those in it, ends in %s",
+				place.Pattern, strings.Join(tableSuffixes(), ", "))
+		}
+		return l.files, nil
+	case !strings.ContainsAny(place.Pattern, "*?["):
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, problem.New(problem.NotFound, "%s: no such file or folder", place.Pattern)
+		}
+		return nil, &InputError{File: place.Pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
 
-	paths, err := filepath.Glob(pattern)
+	paths, err := filepath.Glob(place.Pattern)
 	if err != nil {
-		return nil, problem.New(problem.NotFound, "%s: not a glob: %v", pattern, err)
+		return nil, problem.New(problem.NotFound, "%s: not a glob: %v", place.Pattern, err)
 	}
+	for _, path := range paths {
+		if hidden(filepath.Base(path)) {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err == nil {
+			err = l.add(path, info)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(l.files) == 0 {
+		return nil, problem.New(problem.NotFound, "%s: no file matches the glob", place.Pattern)
+	}
+	return Sorted(l.files), nil
+}
 
-	return listFiles(pattern, paths, "no file matches the glob")
+// Sorted puts files in the order in which a table has their rows, whatever the order in which its places were listed:
+// that of their names. A file that two places name is there once.
+func Sorted(files []File) []File {
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.URI, b.URI) })
+	return slices.CompactFunc(files, func(a, b File) bool { return a.URI == b.URI })
 }
 
 // underlying returns err without operation and path, which the surrounding message names.
@@ -61,46 +98,90 @@ func underlying(err error) error {
 	return err
 }
 
-func expandFolder(folder string) ([]File, error) {
-	entries, err := os.ReadDir(folder)
+// lister collects local files.
+type lister struct {
+	fixed string // the part of their names in front of folders that are columns
+	root  string // the folder that is searched
+	files []File
+}
+
+// add adds a file, or those of a folder.
+func (l *lister) add(path string, info fs.FileInfo) error {
+	if info.IsDir() {
+		l.root = path
+		return filepath.WalkDir(path, l.visit)
+	}
+
+	// A pipe may block, and a device may never end; also, tables are read twice.
+	if !info.Mode().IsRegular() {
+		return &InputError{File: path, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; " +
+			"write the table to a file"}
+	}
+	if len(l.files) == maxFiles {
+		return &InputError{File: path, Msg: fmt.Sprintf("a source has at most %d files", maxFiles)}
+	}
+	columns, err := Partitions(l.fixed, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var paths []string
-	for _, e := range entries {
-		if slices.Contains(tableSuffixes(), Suffix(e.Name())) {
-			paths = append(paths, filepath.Join(folder, e.Name()))
-		}
-	}
-	return listFiles(folder, paths,
-		fmt.Sprintf("the folder has no file that ends in %s (folders in it are not searched)",
-			strings.Join(tableSuffixes(), ", ")))
+	l.files = append(l.files, File{URI: path, Path: path, Bytes: info.Size(), Partitions: columns})
+	return nil
 }
 
-func listFiles(pattern string, paths []string, none string) ([]File, error) {
-	slices.Sort(paths)
-	var files []File
-	for _, path := range paths {
-		if base := filepath.Base(path); base[0] == '.' || base[0] == '_' {
-			continue
-		}
-
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		if info.Mode().IsRegular() {
-			files = append(files, File{URI: path, Path: path, Bytes: info.Size()})
-		}
+// visit adds what a search finds below a folder.
+func (l *lister) visit(path string, e fs.DirEntry, err error) error {
+	switch {
+	case err != nil:
+		return &InputError{File: path, Msg: "the folder cannot be searched", Err: underlying(err)}
+	case e.IsDir() && path != l.root && hidden(e.Name()):
+		return fs.SkipDir
+	case e.IsDir() || hidden(e.Name()) || !isTable(e.Name()):
+		return nil
 	}
 
-	if len(files) == 0 {
-		return nil, problem.New(problem.NotFound, "%s: %s", pattern, none)
+	info, err := os.Stat(path) // of what a link leads to
+	if err == nil && info.IsDir() {
+		return &InputError{File: path, Msg: "a link to a folder, which is not followed; list that folder under `source`"}
 	}
-	return files, nil
+	if err != nil {
+		return &InputError{File: path, Msg: "the file cannot be inspected", Err: underlying(err)}
+	}
+	return l.add(path, info)
 }
 
-func tableSuffixes() []string { return []string{".csv", ".tsv", ".tab", ".parquet", ".pq"} }
+// hidden reports whether a search ignores a name.
+func hidden(name string) bool { return name[0] == '_' || name[0] == '.' && name != "." && name != ".." }
+
+// isTable reports whether a file in a folder is taken for a table. A .json may be anything, so it has to be named.
+func isTable(name string) bool { return slices.Contains(tableSuffixes(), Suffix(name)) }
+
+func tableSuffixes() []string {
+	return []string{".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson"}
+}
+
+// Matches reports whether pattern, a name, a glob or a folder, stands for the object called name, as it would for a
+// file.
+func Matches(pattern, name string) bool {
+	depth := 0 // of what the pattern itself names
+	if pattern = strings.TrimSuffix(pattern, "/"); pattern != "" {
+		depth = strings.Count(pattern, "/") + 1
+	}
+	parts := strings.Split(name, "/")
+	if len(parts) < depth || slices.ContainsFunc(parts[depth:], func(part string) bool {
+		return part == "" || hidden(part)
+	}) {
+		return false
+	}
+
+	front, inside := strings.Join(parts[:depth], "/"), parts[depth:]
+	if ok, err := path.Match(pattern, front); (!ok || err != nil) && front != pattern {
+		return false
+	}
+	if len(inside) == 0 {
+		return !hidden(path.Base(name))
+	}
+	return isTable(inside[len(inside)-1])
+}
 
 // Suffix returns the lower-case suffix of a table's name, without that of a compression.
 func Suffix(name string) string {

@@ -23,6 +23,9 @@ type Column struct {
 	// Dictionary says that the column held categories, of any type, in the program that wrote the table.
 	Dictionary bool
 
+	// Index says that pandas wrote its row labels into the column.
+	Index bool
+
 	// Unreadable says why the column cannot be read, such as "a list"; empty if it can.
 	Unreadable string
 }
@@ -37,8 +40,9 @@ type Batch struct {
 	File    string  // URI of the rows' file
 	Done    int64   // bytes of the table read so far; see Table.Bytes
 
-	firstInFile int64 // number of the first row in the file, from 0
-	Lines       []int // of each row, in a text file
+	firstInFile int64  // number of the first row in the file, from 0
+	inner       *Batch // of the file, if its folders add columns
+	Lines       []int  // of each row, in a text file
 }
 
 // Column returns the values of the column called name, or nil.
@@ -49,6 +53,17 @@ func (b *Batch) Column(name string) *dataset.Values {
 		}
 	}
 	return nil
+}
+
+// clear makes b a batch of no rows of so many texts.
+func (b *Batch) clear(columns int) {
+	if len(b.Columns) != columns {
+		b.Columns = make([]dataset.Values, columns)
+	}
+	b.Rows, b.Lines, b.Numbers = 0, b.Lines[:0], nil
+	for i := range b.Columns {
+		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: b.Columns[i].Text[:0]}
+	}
 }
 
 // Row is the number of row i in the whole table.
@@ -124,8 +139,13 @@ func Open(files []File, o Options) (*Table, error) {
 		if err != nil {
 			return nil, err
 		}
-
 		t.sources = append(t.sources, s)
+	}
+	shareKeys(t.sources)
+
+	for i, f := range files {
+		s := withPartitions(t.sources[i], f)
+		t.sources[i] = s
 		if err := checkNames(f, s.columns()); err != nil {
 			return nil, err
 		}
@@ -141,6 +161,7 @@ func Open(files []File, o Options) (*Table, error) {
 		t.places = append(t.places, places)
 		for i, place := range places {
 			t.columns[i].Dictionary = t.columns[i].Dictionary || s.columns()[place].Dictionary
+			t.columns[i].Index = t.columns[i].Index || s.columns()[place].Index
 		}
 	}
 	return t, nil
@@ -168,6 +189,9 @@ func openSource(f File, o Options) (source, error) {
 	case packed != "":
 		return nil, &InputError{File: f.URI, Msg: fmt.Sprintf("compressed with %s, which is not supported; "+
 			"decompress it, or use gzip or zstd", packed)}
+	}
+	if slices.Contains([]string{".jsonl", ".ndjson", ".json"}, ext) {
+		return openJSONL(f, head)
 	}
 	return openCSV(f, head, o.CSV)
 }

@@ -42,7 +42,7 @@ type nightModel struct {
 // nightSpec returns the dataset.yaml of a night: that of the backtest, with a split by days.
 func (b *Runner) nightSpec(night int, source string) *dataset.Spec {
 	s := *b.Table
-	s.Source = source
+	s.Source = dataset.SourceSpec{Files: []string{source}}
 	s.CSV = dataset.CSVSpec{}
 	// the delay already ensures that no label is used before its time
 	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", ""

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
+	"coppice/launcher/internal/stager"
 )
 
 // Runner is a backtest to run, once.
@@ -96,7 +97,7 @@ func (b *Runner) Run(ctx context.Context) (r *Results, err error) {
 	first, _, _, _, _ := b.Spec.days(b.Spec.from)
 	files := b.Files
 	if files == nil {
-		if files, err = table.Expand(b.Table.Source); err != nil {
+		if files, err = (&stager.Stager{}).Files(ctx, b.Table); err != nil {
 			return nil, err
 		}
 	}

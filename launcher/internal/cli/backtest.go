@@ -15,7 +15,6 @@ import (
 	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/show"
-	"coppice/launcher/internal/stager"
 )
 
 type backtestFlags struct {
@@ -102,12 +101,10 @@ func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) er
 	}
 
 	t := b.table
-	if stager.Remote(t.Source) {
+	if t.Source.AnyInBucket() {
 		return t.Errorf("source", "%s is in a bucket: use --batch to run there, or copy it here first", t.Source)
 	}
-	if !filepath.IsAbs(t.Source) {
-		t.Source = filepath.Join(filepath.Dir(b.tableFile), t.Source)
-	}
+	t.Source.RelativeTo(filepath.Dir(b.tableFile))
 	run := &backtest.Runner{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
 		OnNight: func(n backtest.PlayedNight, took time.Duration) {
 			if !w.asJSON {

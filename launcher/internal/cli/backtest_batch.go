@@ -22,7 +22,7 @@ const dailyFactor = 4
 // backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of
 // an earlier identical run is shown at once.
 func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtestFlags) error {
-	if !stager.Remote(b.table.Source) {
+	if b.table.Source.AnyLocal() {
 		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a "+
 			"bucket first: gcloud storage cp", b.tableFile, b.table.Source)
 	}
@@ -35,7 +35,8 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtest
 	}
 
 	return w.with(ctx, func() error {
-		in, err := (&stager.Stager{Bucket: w.bucket}).Find(ctx, b.table)
+		day := w.Now().UTC().AddDate(0, 0, -1)
+		in, err := (&stager.Stager{Bucket: w.bucket, Day: day}).Find(ctx, b.table)
 		if err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtest
 		}
 
 		if r == nil {
-			r, key, err = runInBatch(ctx, w, b, in, machine, key, f)
+			r, key, err = runInBatch(ctx, w, b, in, machine, key, dayOf(b.table, day), f)
 		} else if !w.asJSON {
 			fmt.Fprintln(w.Err, "this backtest was run before; here is its report")
 		}
@@ -63,16 +64,16 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtest
 
 // runInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
 // the table or the image has changed.
-func runInBatch(ctx context.Context, w *Setup, b *backtestSpecs, in *stager.Located, machine machines.Type, key string,
-	f backtestFlags) (*backtest.Results, string, error) {
-	disks, err := f.batch.disks(machine, diskNeed(b.table, in.Bytes)+dailyFactor*in.Bytes,
-		(diskFactor+dailyFactor)*in.Bytes)
+func runInBatch(ctx context.Context, w *Setup, b *backtestSpecs, in *stager.Located, machine machines.Type,
+	key, day string, f backtestFlags) (*backtest.Results, string, error) {
+	disks, err := f.batch.disks(machine, in.DiskNeed(b.table)+dailyFactor*in.Bytes,
+		(stager.DiskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
 		return nil, "", err
 	}
 	q := f.batch.request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile,
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile, Day: day,
 		Spec: string(b.tableText), BacktestFile: b.file, Backtest: string(b.text)}
 	o, err := inBatch(ctx, w, q, sweep.DatasetBacktestRun)
 	if err != nil {

@@ -178,7 +178,13 @@ func runJobTask(ctx context.Context, w *Setup, doing string,
 
 	t := &cloudjob.Task{Env: env, Store: w.datasets, Build: w.Version, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	if err := work(ctx, t, &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket}); err != nil {
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket}
+	if env.Day != "" {
+		if s.Day, err = time.Parse(time.DateOnly, env.Day); err != nil {
+			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")
+		}
+	}
+	if err := work(ctx, t, s); err != nil {
 		log.Error(doing+" failed", "error", err.Error())
 		return retried(err, t.Code(err))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/program"
@@ -40,7 +41,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 			}
 			return use(ctx, dst, r)
 		}
-		if in != "" && !stager.Remote(in) {
+		if in != "" && !dataset.InBucket(in) {
 			return at(stager.Destination{Dir: in})
 		}
 		return w.with(ctx, func() error {

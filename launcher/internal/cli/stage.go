@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type stageFlags struct {
 	out, scratch string
 	threads      int
 	accept       string // reason for accepting a blocked night
+	day          string // the newest of a source of days
 	batch        batchFlags
 }
 
@@ -56,6 +58,8 @@ reason, by --accept or launcher datasets accept.`,
 	cmd.Flags().StringVar(&f.scratch, "scratch", "",
 		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
+	cmd.Flags().StringVar(&f.day, "day", "",
+		"the newest day of a source with {date:2006-01-02}, such as 2026-11-20 (default: yesterday, in UTC)")
 	cmd.Flags().StringVar(&f.accept, "accept", "", "accept the table even if it is blocked, for this reason")
 	w.jsonFlag(cmd, "print the manifest and the findings as JSON")
 	return cmd
@@ -81,19 +85,21 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.out != "" && !stager.Remote(f.out) {
+	if f.out != "" && !dataset.InBucket(f.out) {
 		if err := program.CheckOutFolder("--out", f.out); err != nil {
 			return err
 		}
 	}
+	day, err := f.newestDay(w, spec)
+	if err != nil {
+		return err
+	}
 	if f.batch.on {
-		return stageInBatch(ctx, w, file, text, spec, f)
+		return stageInBatch(ctx, w, file, text, spec, day, f)
 	}
-	if !stager.Remote(spec.Source) && !filepath.IsAbs(spec.Source) {
-		spec.Source = filepath.Join(filepath.Dir(file), spec.Source)
-	}
+	spec.Source.RelativeTo(filepath.Dir(file))
 
-	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now}
+	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Day: day}
 	stage := func(dst stager.Destination) error {
 		bar := &stageBar{w: w}
 		s.Progress = bar.report
@@ -104,7 +110,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		}
 		return printStaged(ctx, w, staged, dst, f)
 	}
-	if f.out != "" && !stager.Remote(f.out) && !stager.Remote(spec.Source) && spec.Encodings.Like == "" {
+	if f.out != "" && !dataset.InBucket(f.out) && !spec.Source.AnyInBucket() && spec.Encodings.Like == "" {
 		return stage(stager.Destination{Dir: f.out}) // no cloud is involved
 	}
 
@@ -121,12 +127,27 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	})
 }
 
+// newestDay is --day, or yesterday.
+func (f stageFlags) newestDay(w *Setup, spec *dataset.Spec) (time.Time, error) {
+	if f.day == "" {
+		return w.Now().UTC().AddDate(0, 0, -1), nil
+	}
+	day, err := time.Parse(time.DateOnly, f.day)
+	if err != nil {
+		return day, program.Usagef("--day is %.40q: use a day such as 2026-11-20", f.day)
+	}
+	if !spec.Source.Dated() {
+		return day, program.Usagef("--day has no effect: the source has no {date:2006-01-02}")
+	}
+	return day, nil
+}
+
 // destination returns the destination that --out names.
 func (c *cloud) destination(out string) (stager.Destination, error) {
 	switch {
 	case out == "":
 		return stager.Destination{Store: c.datasets, URL: "gs://" + c.env.DatasetsBucket}, nil
-	case !stager.Remote(out):
+	case !dataset.InBucket(out):
 		return stager.Destination{Dir: out}, nil
 	}
 

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,36 +13,11 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-const (
-	// diskFactor is how much disk the work may need per byte of the source: the source itself, the dataset, which may
-	// be larger than well compressed Parquet, and a reserve.
-	diskFactor = 8
-	// encodedFactor and copyFactor, multiplied by the number of orders of train's rows, are the same if statistics of
-	// ids may be made: the dataset then has more columns, and temporary files hold 8 bytes per row and part of a key,
-	// and the bins of statistics once more. This applies to a well compressed source with little but ids; uncompressed
-	// text is textShare times as large.
-	encodedFactor = 56
-	copyFactor    = 28
-	textShare     = 3
-)
-
-// diskNeed is how many bytes of disk staging a source of that size may need. Unless the spec says how often train
-// repeats its rows, only small tables repeat them.
-func diskNeed(spec *dataset.Spec, bytes int64) int64 {
-	if spec.Encodings.Off {
-		return diskFactor * bytes
-	}
-	factor := int64(encodedFactor + copyFactor*max(1, spec.Encodings.Order.Copies))
-	if ext := filepath.Ext(spec.Source); ext == ".csv" || ext == ".tsv" {
-		factor /= textShare
-	}
-	return factor * bytes
-}
-
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
-func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec *dataset.Spec, f stageFlags) error {
-	if !stager.Remote(spec.Source) {
-		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100q; copy it to a "+
+func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec *dataset.Spec, day time.Time,
+	f stageFlags) error {
+	if spec.Source.AnyLocal() {
+		return program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", file, spec.Source)
 	}
 
@@ -52,7 +27,7 @@ func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec 
 	}
 
 	return w.with(ctx, func() error {
-		s := &stager.Stager{Bucket: w.bucket}
+		s := &stager.Stager{Bucket: w.bucket, Day: day}
 		dst, err := w.destination("")
 		if err != nil {
 			return err
@@ -75,14 +50,14 @@ func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec 
 		}
 
 		// The disks hold the source and the dataset made from it.
-		disks, err := f.batch.disks(machine, diskNeed(spec, in.Bytes), diskFactor*in.Bytes)
+		disks, err := f.batch.disks(machine, in.DiskNeed(spec), stager.DiskFactor*in.Bytes)
 		if err != nil {
 			return err
 		}
 		q := f.batch.request(machine, disks)
 		q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, spec.Name, in.Fingerprint
 		q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: file,
-			Spec: string(text), Like: spec.Encodings.Like}
+			Spec: string(text), Like: spec.Encodings.Like, Day: dayOf(spec, day)}
 		o, err := inBatch(ctx, w, q, sweep.DatasetStaging)
 		if err != nil {
 			return err
@@ -99,6 +74,14 @@ func stageInBatch(ctx context.Context, w *Setup, file string, text []byte, spec 
 		return printStaged(ctx, w, &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night},
 			dst, f)
 	})
+}
+
+// dayOf is the newest day for a job's task, which may begin after midnight; empty if the source has no days.
+func dayOf(spec *dataset.Spec, day time.Time) string {
+	if !spec.Source.Dated() {
+		return ""
+	}
+	return day.Format(time.DateOnly)
 }
 
 // stageTaskCommand is the command that the job runs. It is not for people.

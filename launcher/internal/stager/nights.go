@@ -61,8 +61,8 @@ func CheckNight(r *nights.Record, now time.Time, in string) error {
 
 // judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has
 // a record keeps it.
-func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, dst Destination) (*nights.Record,
-	error) {
+func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, absent []string,
+	dst Destination) (*nights.Record, error) {
 	m := report.Manifest
 	r, err := dst.Night(ctx, m.Name, m.Version)
 	if err != nil && !problem.Is(err, problem.Damaged) || r != nil {
@@ -91,7 +91,20 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 		}
 	}
 	r.Findings = nights.Compare(q)
+	if len(absent) > 0 {
+		r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeMissingDays, Level: nights.Warning,
+			Text: fmt.Sprintf("no file matches %s", shortList(absent))})
+	}
 	return r, dst.putNight(ctx, r, blob.Any)
+}
+
+// shortList names the first few of a list.
+func shortList(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (s *Stager) now() time.Time {

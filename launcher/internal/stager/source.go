@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
@@ -20,20 +21,22 @@ import (
 	"coppice/internal/sweep"
 )
 
-// source is the files of a table and, if they are in a bucket, where to fetch them from.
+// source is the files of a table, and where to fetch those in buckets from.
 type source struct {
 	files   []table.File
-	bucket  blob.Store // nil for local files
-	objects []blob.Attrs
+	objects map[string]object // by URI; none of local files
+	absent  []string          // days without a file
 }
 
-// Remote reports whether a source or destination is in a bucket.
-func Remote(url string) bool { return strings.HasPrefix(url, "gs://") }
+type object struct {
+	bucket blob.Store
+	blob.Attrs
+}
 
 // SplitURL splits gs://BUCKET/REST.
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
-	if !Remote(url) || !bucketPattern.MatchString(bucket) {
+	if !dataset.InBucket(url) || !bucketPattern.MatchString(bucket) {
 		return "", "", problem.New(problem.Input, "%.200q is not a bucket's address; use gs://BUCKET/PATH", url)
 	}
 	return bucket, rest, nil
@@ -44,39 +47,82 @@ var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
 // find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that
 // was staged before.
-func (s *Stager) find(ctx context.Context, pattern string) (*source, error) {
-	if !Remote(pattern) {
-		files, err := table.Expand(pattern)
-		return &source{files: files}, err
+func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) {
+	src := &source{objects: map[string]object{}}
+	places := spec.Source.Places(s.newestDay())
+	for _, place := range places {
+		err := s.findIn(ctx, place, src)
+		if !problem.Is(err, problem.NotFound) || place.Day == "" {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+
+		// Several places may have files of one day. Without the newest, the table is that of the night before.
+		newest := place.Day == places[len(places)-1].Day
+		switch {
+		case spec.Source.Missing == dataset.MissingAllow && !newest:
+			src.absent = append(src.absent, place.Pattern)
+		case newest:
+			return nil, problem.Wrap(problem.NotFound, err, "the newest day, %s, is not there yet", place.Day)
+		default:
+			return nil, problem.Wrap(problem.NotFound, err, "the day %s is missing; if days may be, say `missing: %s` "+
+				"under `source`", place.Day, dataset.MissingAllow)
+		}
+	}
+	src.files = table.Sorted(src.files)
+	return src, nil
+}
+
+// findIn adds the files of a place.
+func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) error {
+	if !dataset.InBucket(place.Pattern) {
+		files, err := table.ExpandPlace(place)
+		src.files = append(src.files, files...)
+		return err
 	}
 
-	bucket, object, err := SplitURL(pattern)
+	bucket, pattern, err := SplitURL(place.Pattern)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	store, err := s.Bucket(ctx, bucket)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	src := &source{bucket: store}
-	for attrs, err := range store.List(ctx, literal(object)) {
+	found := false
+	for attrs, err := range store.List(ctx, literal(pattern)) {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", pattern, err)
+			return fmt.Errorf("list %s: %w", place.Pattern, err)
 		}
-		if !means(object, attrs.Name) {
+		if !table.Matches(pattern, attrs.Name) {
 			continue
 		}
-		src.objects = append(src.objects, attrs)
-		src.files = append(src.files, table.File{URI: "gs://" + bucket + "/" + attrs.Name, Bytes: attrs.Size,
-			Generation: int64(attrs.Generation), Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)})
+		uri := "gs://" + bucket + "/" + attrs.Name
+		columns, err := table.Partitions(place.Fixed, uri)
+		if err != nil {
+			return err
+		}
+		found = true
+		src.objects[uri] = object{store, attrs}
+		src.files = append(src.files, table.File{URI: uri, Bytes: attrs.Size, Generation: int64(attrs.Generation),
+			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size), Partitions: columns})
 	}
+	if !found {
+		return problem.New(problem.NotFound, "%s: no object matches; give an object, a pattern such as "+
+			"gs://BUCKET/day/*.parquet, or a folder", place.Pattern)
+	}
+	return nil
+}
 
-	if len(src.files) == 0 {
-		return nil, problem.New(problem.NotFound, "%s: no object matches; give an object, a pattern such as "+
-			"gs://BUCKET/day/*.parquet, or a folder", pattern)
+// newestDay is the newest day of a source of days: the one before that of the run, which is not over.
+func (s *Stager) newestDay() time.Time {
+	if !s.Day.IsZero() {
+		return s.Day
 	}
-	return src, nil
+	return s.now().AddDate(0, 0, -1)
 }
 
 // literal is the part of a pattern before its first special character: the prefix to list.
@@ -84,41 +130,29 @@ func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]
 	}
-	return pattern
-}
-
-// means reports whether an object belongs to a pattern: it matches, or the pattern is its folder.
-func means(pattern, name string) bool {
-	if base := path.Base(name); strings.HasPrefix(base, "_") || strings.HasPrefix(base, ".") {
-		return false // Spark's _SUCCESS and the like
-	}
-	if ok, err := path.Match(pattern, name); ok && err == nil {
-		return true
-	}
-	folder := strings.TrimSuffix(pattern, "/") + "/"
-	rest, inside := strings.CutPrefix(name, folder)
-	return inside && rest != "" && !strings.Contains(rest, "/")
+	return strings.TrimSuffix(pattern, "/")
 }
 
 // fetch copies the source's objects into dir.
 func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
-	if src.bucket == nil {
-		return nil
-	}
 	var total, done int64
 	for _, o := range src.objects {
 		total += o.Size
 	}
 
-	for i, o := range src.objects {
+	for i, f := range src.files {
+		o, ok := src.objects[f.URI]
+		if !ok {
+			continue
+		}
 		// The number keeps names apart; the rest keeps what the name says of the format.
 		to := filepath.Join(dir, fmt.Sprintf("%05d-%s", i, path.Base(o.Name)))
-		err := fetchOne(ctx, src.bucket, o, to, func(n int64) {
+		err := fetchOne(ctx, o.bucket, o.Attrs, to, func(n int64) {
 			done += n
 			s.report(StepFetch, done, total)
 		})
 		if err != nil {
-			return fmt.Errorf("fetch %s: %w", src.files[i].URI, err)
+			return fmt.Errorf("fetch %s: %w", f.URI, err)
 		}
 		src.files[i].Path = to
 	}

@@ -55,6 +55,7 @@ type Stager struct {
 	Scratch string           // for temporary files; empty for the system's folder
 	Threads int              // 0 for all CPUs
 	Now     func() time.Time // the time of staging; nil for time.Now
+	Day     time.Time        // the newest day of a source of days; zero for yesterday, in UTC
 	// Like is the dataset that the spec's encodings.like names; nil if it names none.
 	Like *dataset.Manifest
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
@@ -86,7 +87,7 @@ type Located struct {
 
 // Find locates the source's files.
 func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error) {
-	src, err := s.find(ctx, spec.Source)
+	src, err := s.find(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +99,15 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 
 	in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files)
 	return in, err
+}
+
+// Files lists the source's files.
+func (s *Stager) Files(ctx context.Context, spec *dataset.Spec) ([]table.File, error) {
+	src, err := s.find(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return src.files, nil
 }
 
 // Look locates the source's files and reports whether they were staged at dst before.
@@ -133,8 +143,8 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return in.Staged, nil
 	}
 	src, fingerprint := in.src, in.Fingerprint
-	if src.bucket == nil && dst.Store == nil {
-		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
+	if len(src.objects) == 0 && dst.Store == nil {
+		return s.intoFolder(ctx, spec, src, dst, fingerprint)
 	}
 
 	// Files from or for a bucket need local space.
@@ -148,9 +158,9 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return nil, err
 	}
 	if dst.Store == nil {
-		return s.intoFolder(ctx, spec, src.files, dst, fingerprint)
+		return s.intoFolder(ctx, spec, src, dst, fingerprint)
 	}
-	return s.intoBucket(ctx, spec, src.files, dst, fingerprint, work)
+	return s.intoBucket(ctx, spec, src, dst, fingerprint, work)
 }
 
 // WithTable calls use with local files of a table and a scratch folder, which exist for the duration of the call.
@@ -201,7 +211,7 @@ func (s *Stager) report(step Step, done, total int64) {
 }
 
 // intoFolder stages beside the final place and renames: a visible version is complete.
-func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []table.File, dst Destination,
+func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
 	work, err := newWorkspace(home, ".staging-")
@@ -210,7 +220,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []tab
 	}
 	defer work.remove()
 
-	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
+	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"))
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +231,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, files []tab
 		return nil, err
 	}
 
-	night, err := s.judge(ctx, spec, report, dst)
+	night, err := s.judge(ctx, spec, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -307,9 +317,9 @@ func (s *Stager) checksums() func(done, total int64) {
 }
 
 // intoBucket stages in the workspace and uploads.
-func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []table.File, dst Destination,
+func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
-	report, err := s.ingest(ctx, spec, files, work.path("dataset"))
+	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"))
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +329,7 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, files []tab
 	if err != nil {
 		return nil, err
 	}
-	night, err := s.judge(ctx, spec, report, dst)
+	night, err := s.judge(ctx, spec, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}

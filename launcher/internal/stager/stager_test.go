@@ -190,7 +190,7 @@ func TestSourceInABucket(t *testing.T) {
 	head := lines[0]
 	first, second := bytes.Join(lines[:499], nil), append(slices.Clone(head), lines[499]...)
 	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil,
-		"day/deeper/x.csv": head, "other.csv": head} {
+		"day/_temporary/x.csv": head, "day/readme.txt": head, "other.csv": head} {
 		if _, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)); err != nil {
 			t.Fatal(err)
 		}

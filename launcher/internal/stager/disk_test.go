@@ -1,4 +1,4 @@
-package cli
+package stager
 
 import (
 	"errors"
@@ -131,12 +131,12 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			if r.Manifest.Order != nil {
 				need += spooled(r.Manifest)
 			}
+			disk := (&Located{src: &source{files: []table.File{file}}}).DiskNeed(spec)
 			t.Logf("%d bytes of source need %d, %.1f times as many, %d are taken; %d features", file.Bytes, need,
-				float64(need)/float64(file.Bytes), diskNeed(spec, file.Bytes),
-				len(r.Manifest.Features))
-			if got := diskNeed(spec, file.Bytes); got < need {
+				float64(need)/float64(file.Bytes), disk, len(r.Manifest.Features))
+			if disk < need {
 				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, and needs %d", file.Bytes,
-					tc.encodings, got, need)
+					tc.encodings, disk, need)
 			}
 		})
 	}

@@ -1,0 +1,231 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/problem"
+)
+
+// What delimits fields is seen in the first rows; a faulty row further down does not hide it.
+func TestDelimitersAreSeen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file, text string
+		quote      string
+		want       string // of the last row
+	}{
+		"semicolons":             {"t.csv", "a;b;c\n1,5;x;\"p;q\"\n", "", "[1,5 x p;q]"},
+		"quoted header":          {"t.csv", "\"a\";\"b\"\n1;2\n", "", "[1 2]"},
+		"tabs":                   {"t.csv", "a\tb\n1\t2,3\n", "", "[1 2,3]"},
+		"pipes":                  {"t.txt", "a|b\n1|2\n", "", "[1 2]"},
+		"pipes, no quotes":       {"t.txt", "a|b\n1|\"2\n", dataset.QuoteNone, `[1 "2]`},
+		"commas in .tsv":         {"t.tsv", "a,b\n1,2\n", "", "[1 2]"},
+		"commas, lists in cells": {"t.csv", "a,b\n1,x;y;z\n", "", "[1 x;y;z]"},
+		"commas in a header":     {"t.csv", "a;b, in EUR;c\n1;2,5;3\n", "", "[1 2,5 3]"},
+		"one column":             {"t.csv", "a\n1\n", "", "[1]"},
+		"a mark in front":        {"t.csv", "\ufeffa;b\n1;2\n", "", "[1 2]"},
+		"long":                   {"t.csv", "a;b\n" + strings.Repeat("1;\"x\ny\"\n", sniffBytes/8) + "7;8\n", "", "[7 8]"},
+	} {
+		_, cells, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{Quote: tc.quote}, 1000)
+		if got := fmt.Sprint(cells[max(0, len(cells)-1):]); err != nil || got != "["+tc.want+"]" {
+			t.Errorf("%s: the last row is %s, %v, expected %s", name, got, err, tc.want)
+		}
+	}
+	_, _, err := readAll([]File{writeFile(t, "t.csv", "a;b;c\n1;2;3\n1;2\n")}, dataset.CSVSpec{}, 10)
+	if err == nil || !strings.Contains(err.Error(), "t.csv:3: 2 fields where the first line has 3") {
+		t.Errorf("a row of semicolons too short: %v, expected an error about line 3", err)
+	}
+}
+
+func TestJSONL(t *testing.T) {
+	first := writeFile(t, "1.jsonl", `{"a": 1, "b": "x\u00e9\n", "deep": {"k": [1, {"}": "]"}]}}`+"\n\n"+
+		`{"b":null,"a":-1.50e+3,"c":true}`+"\r\n")
+	second := writeFile(t, "2.ndjson.gz", packed(t, "gzip", `{"d": "007"}`))
+	names, cells, err := readAll([]File{first}, dataset.CSVSpec{}, 10)
+	if err == nil || !strings.Contains(err.Error(), `column "deep": is nested (an object in line 1), which cannot`) {
+		t.Errorf("reading a nested column: %v %v %v, expected an error", names, cells, err)
+	}
+
+	table, err := Open([]File{first, second}, Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err = table.Read(t.Context(), []string{"d", "c", "a", "b"}, 1, func(b *Batch) error {
+		for i := range b.Rows {
+			for j := range b.Columns {
+				cell := "-"
+				if !b.Columns[j].IsNull(i) {
+					cell = b.Columns[j].TextOf(i)
+				}
+				got = append(got, cell)
+			}
+		}
+		return nil
+	})
+	const want = `["-" "-" "1" "xé\n" "-" "true" "-1.50e+3" "-" "007" "-" "-" "-"]`
+	if s := fmt.Sprintf("%q", got); err != nil || s != want {
+		t.Errorf("two files: %s, %v, expected %s", s, err, want)
+	}
+}
+
+func TestJSONLErrorsNameThePlace(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"a":2}`:                         `t.jsonl:1: column "a": the object has this key twice`,
+		`{"a":1,"\u0061":2}`:                    `t.jsonl:1: column "a": the object has this key twice`,
+		"{\"a\":1}\n[1]":                        "t.jsonl:2: the line begins a list; write one object per line",
+		"{\n\"a\":1}":                           "t.jsonl:1: the line ends where a text in quotes belongs",
+		`{"a":1} {"a":2}`:                       `"{\"a\":2}" follows the object; write one object per line`,
+		`{"a":1,}`:                              "where a text in quotes belongs",
+		`{"a" 1}`:                               "where a colon belongs",
+		`{"a":01}`:                              `column "a": "01}" at character 6, where a value belongs`,
+		`{"a":NaN}`:                             "where a value belongs",
+		`{"a":'x'}`:                             "where a value belongs",
+		`{"a":"x`:                               "the line ends where the end of a text belongs",
+		`{"a":"\ud800"}`:                        "has half of a surrogate pair",
+		`{"a":"\u0000"}`:                        "has a NUL",
+		"{\"a\":\"\x01\"}":                      "the control character",
+		`{"a":[1,}}`:                            "a list that is not JSON",
+		`{"a":` + strings.Repeat("[", 65) + `}`: "nested more than 64 deep",
+		"a,b\n1,2\n":                            `t.jsonl:1: the line begins with "a,b", where each line is a JSON object`,
+		"{}\n":                                  "t.jsonl: the file has no objects with keys",
+		`{"a":"` + strings.Repeat("x", maxRecord+1<<20): "a row of more than 16777216 bytes",
+	} {
+		_, _, err := readAll([]File{writeFile(t, "t.jsonl", text)}, dataset.CSVSpec{}, 10)
+		if !errors.As(err, new(*InputError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %.200v, expected ... %s ...", text, err, want)
+		}
+	}
+}
+
+// Whatever the bytes, reading them ends with rows or a typed error.
+func FuzzJSONL(f *testing.F) {
+	f.Add([]byte(`{"a": 1, "b": "x\u00e9\n", "deep": {"k": [1, {"}": "]"}]}}` + "\n{}"))
+	f.Add([]byte(`{"a":"\ud83d\ude00","b":null}` + "\r\n\n{\"b\":-1e-7}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "t.jsonl")
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := readAll([]File{{URI: "t.jsonl", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
+		if err != nil && !errors.As(err, new(*InputError)) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+	})
+}
+
+// Folders NAME=VALUE below what is fixed of a source are columns; those above are not, nor those that the file has.
+func TestPartitions(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "team=ads")
+	for name, text := range map[string]string{
+		"day=2026-11-01/hour=07/b.csv":                         "y,hour\n1,5\n",
+		"day=2026-11-01/hour=__HIVE_DEFAULT_PARTITION__/c.csv": "y,hour\n0,6\n",
+		"day=2026-11-02/hour=a%2Fb/a.csv":                      "y,hour\n1,7\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pattern, want := range map[string]string{
+		".":                  "[y hour day] [[1 5 2026-11-01] [0 6 2026-11-01] [1 7 2026-11-02]]",
+		"day=*/*/*.csv":      "[y hour day] [[1 5 2026-11-01] [0 6 2026-11-01] [1 7 2026-11-02]]",
+		"day=2026-11-01":     "[y hour] [[1 5] [0 6]]",
+		"day=2026-11-0?":     "[y hour day] [[1 5 2026-11-01] [0 6 2026-11-01] [1 7 2026-11-02]]",
+		"day=2026-11-02/*/*": "[y hour] [[1 7]]",
+	} {
+		files, err := Expand(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, cells, err := readAll(files, dataset.CSVSpec{}, 2)
+		if got := fmt.Sprint(names, cells); err != nil || got != want {
+			t.Errorf("%s: %s, %v, expected %s", pattern, got, err, want)
+		}
+	}
+
+	parts, err := Partitions("gs://b/", "gs://b/hour=__HIVE_DEFAULT_PARTITION__/k=a%2Fb/=x/plain/k2=1=2/f.csv")
+	const want = `["hour"=null "k"="a/b" "k2"="1=2"]`
+	if got := fmt.Sprint(parts); err != nil || got != want {
+		t.Errorf("partitions: %s, %v, expected %s", got, err, want)
+	}
+	if _, err := Partitions("gs://b/", "gs://b/k=1/k=2/f.csv"); !problem.Is(err, problem.Input) {
+		t.Errorf("a column with two values: %v, expected an error of the kind input", err)
+	}
+}
+
+// Rows without a value for a folder's column are null, in every batch, and batches of other files are not disturbed.
+func TestPartitionsWithoutValue(t *testing.T) {
+	first, second := writeFile(t, "1.csv", "y\n1\n2\n3\n"), writeFile(t, "2.csv", "y\n4\n")
+	first.Partitions = []Partition{{Name: "k", Null: true, Value: hiveNull}}
+	second.Partitions = []Partition{{Name: "k", Value: "v"}}
+	third := writeFile(t, "3.csv", "k,y\nw,5\n")
+	names, cells, err := readAll([]File{first, second, third}, dataset.CSVSpec{}, 2)
+	const want = "[y k] [[1 <null>] [2 <null>] [3 <null>] [4 v] [5 w]]"
+	if got := fmt.Sprint(names, cells); err != nil || got != want {
+		t.Errorf("three files: %s, %v, expected %s", got, err, want)
+	}
+}
+
+// Objects match as files do.
+func TestMatches(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"", "a/b.csv", true}, {"a", "a/b.csv", true}, {"a/", "a/k=1/b.parquet", true}, {"a", "ab/b.csv", false},
+		{"a", "a/readme.md", false}, {"a/*", "a/readme.md", true}, {"a/*", "a/k=1/b.csv", true},
+		{"a/*.csv", "a/k=1/b.csv", false}, {"a/*/b.csv", "a/k=1/b.csv", true}, {"a", "a/_temporary/b.csv", false},
+		{"a/_b.csv", "a/_b.csv", false}, {"a/x[1].csv", "a/x[1].csv", true}, {"a", "a/", false}, {"[", "a.csv", false},
+	} {
+		if got := Matches(tc.pattern, tc.name); got != tc.want {
+			t.Errorf("pattern %q and object %q: %v, expected %v", tc.pattern, tc.name, got, tc.want)
+		}
+	}
+}
+
+// A pipe that a glob or a folder holds is refused, as one that is named is.
+func TestPipesInFolders(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600), os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))); err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]string{"p.csv": "a pipe or a device", "p*": "a pipe or a device",
+		"": "a pipe or a device"} {
+		if _, err := Expand(filepath.Join(dir, pattern)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, expected %q", pattern, err, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "p.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Expand(dir); err == nil || !strings.Contains(err.Error(), "a link to a folder, which is not followed") {
+		t.Errorf("a folder with a link to a folder: %v, expected an error", err)
+	}
+}
+
+// The column in which pandas writes its row labels is known by pandas' own metadata.
+func TestIndexOfPandas(t *testing.T) {
+	for name, want := range map[string]string{"unnamed": "[__index_level_0__]", "named": "[row]", "range": "[]"} {
+		path := filepath.Join("testdata", "pandas", name+".parquet")
+		table, err := Open([]File{{URI: path, Path: path}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := []string{}
+		for _, c := range table.Columns() {
+			if c.Index {
+				index = append(index, c.Name)
+			}
+		}
+		if got := fmt.Sprint(index); got != want {
+			t.Errorf("%s: the index is %s, expected %s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package stager_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/nights"
+	"coppice/internal/problem"
+	"coppice/launcher/internal/stager"
+)
+
+// days writes a table of each day, in a folder and in a bucket.
+func days(t *testing.T, names ...string) (folder string, bucket blob.Store) {
+	t.Helper()
+	folder, bucket = t.TempDir(), blob.Memory()
+	for i, name := range names {
+		data := datasettest.Table(datasettest.Options{Rows: 300, Seed: uint64(i)})
+		path := filepath.Join(folder, name)
+		_, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, data, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder, bucket
+}
+
+// However its places are listed, and wherever they are, a table has the same bytes.
+func TestSourcesInAnyOrder(t *testing.T) {
+	folder, bucket := days(t, "e/2026/11/01/a.csv", "e/2026/11/01/b.csv", "e/2026/11/02/a.csv", "e/2026/11/03/a.csv")
+	s := &stager.Stager{Scratch: t.TempDir(), Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC),
+		Bucket: func(context.Context, string) (blob.Store, error) { return bucket, nil }}
+	want := ""
+	for _, source := range []string{
+		"ROOT/e/",
+		"[ROOT/e/2026/11/02/, ROOT/e/2026/11/03/a.csv, ROOT/e/2026/11/01]",
+		"[ROOT/e/2026/11/*/a.csv, ROOT/e/*/*/*/b.csv, ROOT/e/2026/11/01/a.csv]",
+		"\n  files: ROOT/e/{date:2006/01/02}/*.csv\n  last: 3d",
+		"\n  files: [\"ROOT/e/{date:2006}/{date:01}/{date:02}/\"]\n  last: 3d",
+	} {
+		for _, root := range []string{folder, "gs://exports"} {
+			got, err := s.Stage(t.Context(), spec(t, strings.ReplaceAll(source, "ROOT", root)),
+				stager.Destination{Dir: t.TempDir()})
+			if err != nil {
+				t.Fatalf("%s in %s: %v", source, root, err)
+			}
+			if m := got.Manifest; want != "" && m.Version != want || len(m.About.Sources) != 4 {
+				t.Errorf("%s in %s: version %s of %d files, expected %s of 4", source, root, m.Version,
+					len(m.About.Sources), want)
+			}
+			want = got.Manifest.Version
+		}
+	}
+}
+
+// The newest day must be there. An older one may be missing if the spec says so, and the night's verdict tells.
+func TestDaysWithoutAFile(t *testing.T) {
+	folder, _ := days(t, "2026-11-01.csv", "2026-11-03.csv")
+	at := func(day int) *stager.Stager {
+		return &stager.Stager{Day: time.Date(2026, 11, day, 0, 0, 0, 0, time.UTC)}
+	}
+	const mapping = "\n  files: ROOT/{date:2006-01-02}.csv\n  last: 3d"
+	source := strings.ReplaceAll(mapping, "ROOT", folder)
+	for _, tc := range []struct {
+		day          int
+		source, want string
+	}{
+		{3, source, "the day 2026-11-02 is missing; if days may be, say `missing: allow` under `source`"},
+		{4, source + "\n  missing: allow", "the newest day, 2026-11-04, is not there yet"},
+	} {
+		_, err := at(tc.day).Stage(t.Context(), spec(t, tc.source), stager.Destination{Dir: t.TempDir()})
+		if !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("day %d: %v, expected %q", tc.day, err, tc.want)
+		}
+	}
+
+	got, err := at(3).Stage(t.Context(), spec(t, source+"\n  missing: allow"), stager.Destination{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []nights.Finding
+	for _, f := range got.Night.Findings {
+		if f.Code == nights.CodeMissingDays {
+			found = append(found, f)
+		}
+	}
+	if len(found) != 1 || found[0].Level != nights.Warning || !strings.Contains(found[0].Text, "2026-11-02.csv") {
+		t.Errorf("a night with a missing day has the findings %v, expected one about 2026-11-02.csv", got.Night.Findings)
+	}
+}
+
+// One day is yesterday, in UTC, unless the caller knows better.
+func TestTheNewestDayIsYesterday(t *testing.T) {
+	folder, _ := days(t, "2026-11-01.csv")
+	s := &stager.Stager{Now: func() time.Time { return time.Date(2026, 11, 2, 0, 0, 1, 0, time.UTC) }}
+	files, err := s.Files(t.Context(), spec(t, folder+"/{date:2006-01-02}.csv"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("on the second of November: %v, %v, expected the file of the first", files, err)
+	}
+}
+
+func TestSourceSpecs(t *testing.T) {
+	for source, want := range map[string]string{
+		"[]":                           "d.yaml:2:9: source has 0 places",
+		"[a, a]":                       "d.yaml:2:13: a is listed twice",
+		"{last: 3d}":                   "source has 0 places",
+		"\n  files: a.csv\n  last: 3d": "last needs {date:2006-01-02} in every place",
+		"\n  files: a/{date:2006-01}\n  last: 3d": "{date:...} needs the year as 2006, the month as 01 and the day",
+		"a/{date}/*.csv": "write a day as {date:2006-01-02}",
+		"\n  files: a/{date:20060102}\n  last: 3":                 "d.yaml:4:9",
+		"\n  files: a/{date:20060102}\n  last: 0d":                `"0d" is not a number of days from 1d to 1100d`,
+		"\n  files: a/{date:20060102}\n  last: 24h":               `"24h" is not a number of days from 1d to 1100d`,
+		"\n  files: a/{date:20060102}\n  missing: allow":          "the newest day is never optional",
+		"\n  files: a/{date:20060102}\n  last: 3d\n  missing: ok": `missing "ok": use allow`,
+		"\n  file: a.csv": `did you mean "files"?`,
+		`""`:              "d.yaml:2:9",
+	} {
+		_, err := dataset.ParseSpec("d.yaml", []byte("name: a\nsource: "+source+"\nlabel: y\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("source: %s: %v, expected %q", source, err, want)
+		}
+	}
+}
