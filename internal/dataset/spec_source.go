@@ -108,7 +108,8 @@ var dayForms = []string{"2006", "01", "02"}
 func (s *Spec) checkSource() error {
 	src := &s.Source
 	if len(src.Files) == 0 || len(src.Files) > maxPlaces {
-		return s.Errorf("source", "source has %d places: give 1 to %d: files, globs such as exports/*.parquet, or folders",
+		return s.Errorf("source",
+			"source has %d places: give 1 to %d: files, globs such as exports/*.parquet, or folders",
 			len(src.Files), maxPlaces)
 	}
 
@@ -136,13 +137,15 @@ func (s *Spec) checkSource() error {
 		case forms == "" && src.Last > 0:
 			return s.Errorf(path, "last needs {date:2006-01-02} in every place, as in gs://B/{date:2006-01-02}/*.csv")
 		case forms != "" && slices.ContainsFunc(dayForms, func(f string) bool { return !strings.Contains(forms, f) }):
-			return s.Errorf(path, "{date:...} needs the year as 2006, the month as 01 and the day as 02, in any order: "+
-				"days that differ need places that differ")
+			return s.Errorf(path,
+				"{date:...} needs the year as 2006, the month as 01 and the day as 02, in any order: "+
+					"days that differ need places that differ")
 		}
 	}
 
 	if m := src.Missing; m != "" && m != MissingAllow {
-		return s.Errorf("source.missing", "missing %q: use %s, or leave it out: then a day without a file is an error", m,
+		return s.Errorf("source.missing", "missing %q: use %s, or leave it out: then a day without a file is an error",
+			m,
 			MissingAllow)
 	}
 	if src.Missing != "" && src.Last < 2 {

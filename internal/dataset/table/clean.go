@@ -135,7 +135,8 @@ func check(p []byte, end bool) (good int, bad string) {
 	return good, ""
 }
 
-// notUTF8 says what a byte may mean: nearly all text that is not in UTF-8 is in Latin-1, or in Windows' extension of it.
+// notUTF8 says what a byte may mean: nearly all text that is not in UTF-8 is in Latin-1, or in Windows' extension of
+// it.
 func notUTF8(b byte) string {
 	meant := ""
 	if b >= 0xa0 {
@@ -159,7 +160,8 @@ func (c *TextCheck) Write(p []byte) (int, error) {
 		return 0, &InputError{File: c.File, Line: 1, Msg: adviceUTF16}
 	}
 	if i := bytes.IndexByte(p, 0); i >= 0 {
-		return 0, &InputError{File: c.File, Msg: fmt.Sprintf("byte %d is NUL; this is not a text file, or a damaged one",
+		return 0, &InputError{File: c.File, Msg: fmt.Sprintf("byte %d is NUL; this is not a text file, or a damaged "+
+			"one",
 			c.At+int64(i)+1)}
 	}
 	c.At += int64(len(p))

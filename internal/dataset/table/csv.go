@@ -222,7 +222,8 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &csvReader{t, newRecords(bufio.NewReaderSize(t.clean, cleanBytes), s.delimiter, s.quoted, fields), fields}, nil
+	return &csvReader{t, newRecords(bufio.NewReaderSize(t.clean, cleanBytes), s.delimiter, s.quoted, fields), fields},
+		nil
 }
 
 func newRecords(in *bufio.Reader, delimiter rune, quoted bool, fields int) records {

@@ -30,7 +30,8 @@ func TestDelimitersAreSeen(t *testing.T) {
 		"commas in a header":     {"t.csv", "a;b, in EUR;c\n1;2,5;3\n", "", "[1 2,5 3]"},
 		"one column":             {"t.csv", "a\n1\n", "", "[1]"},
 		"a mark in front":        {"t.csv", "\ufeffa;b\n1;2\n", "", "[1 2]"},
-		"long":                   {"t.csv", "a;b\n" + strings.Repeat("1;\"x\ny\"\n", sniffBytes/8) + "7;8\n", "", "[7 8]"},
+		"long": {"t.csv", "a;b\n" + strings.Repeat("1;\"x\ny\"\n", sniffBytes/8) + "7;8\n", "",
+			"[7 8]"},
 	} {
 		_, cells, err := readAll([]File{writeFile(t, tc.file, tc.text)}, dataset.CSVSpec{Quote: tc.quote}, 1000)
 		if got := fmt.Sprint(cells[max(0, len(cells)-1):]); err != nil || got != "["+tc.want+"]" {
@@ -129,7 +130,8 @@ func TestPartitions(t *testing.T) {
 		"day=2026-11-02/hour=a%2Fb/a.csv":                      "y,hour\n1,7\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+			os.WriteFile(path, []byte(text), 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -193,7 +195,8 @@ func TestMatches(t *testing.T) {
 // A pipe that a glob or a folder holds is refused, as one that is named is.
 func TestPipesInFolders(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600), os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))); err != nil {
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600),
+		os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))); err != nil {
 		t.Fatal(err)
 	}
 	for pattern, want := range map[string]string{"p.csv": "a pipe or a device", "p*": "a pipe or a device",
@@ -205,7 +208,8 @@ func TestPipesInFolders(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "p.csv")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Expand(dir); err == nil || !strings.Contains(err.Error(), "a link to a folder, which is not followed") {
+	if _, err := Expand(dir); err == nil ||
+		!strings.Contains(err.Error(), "a link to a folder, which is not followed") {
 		t.Errorf("a folder with a link to a folder: %v, expected an error", err)
 	}
 }

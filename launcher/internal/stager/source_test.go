@@ -26,7 +26,8 @@ func days(t *testing.T, names ...string) (folder string, bucket blob.Store) {
 		data := datasettest.Table(datasettest.Options{Rows: 300, Seed: uint64(i)})
 		path := filepath.Join(folder, name)
 		_, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, data, 0o666)); err != nil {
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o777),
+			os.WriteFile(path, data, 0o666)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,7 +94,8 @@ func TestDaysWithoutAFile(t *testing.T) {
 		}
 	}
 	if len(found) != 1 || found[0].Level != nights.Warning || !strings.Contains(found[0].Text, "2026-11-02.csv") {
-		t.Errorf("a night with a missing day has the findings %v, expected one about 2026-11-02.csv", got.Night.Findings)
+		t.Errorf("a night with a missing day has the findings %v, expected one about 2026-11-02.csv",
+			got.Night.Findings)
 	}
 }
 
