@@ -22,7 +22,7 @@ func (c *comparison) checkPrints() {
 		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's: it is the same table again",
 			percent(overlap))
 	case before.nights > 0 && beyond(overlap, before, 0.05):
-		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's, but on other nights at most %s were",
+		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (other nights: at most %s)",
 			percent(overlap), percent(before.hi))
 	}
 
@@ -30,12 +30,12 @@ func (c *comparison) checkPrints() {
 	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, true })
 	sharedToo := beyond(c.p.Shared, shared, 0.005)
 	if beyond(c.p.Repeated, repeated, 0.0007) && !(sharedToo && c.p.Shared > 2*c.p.Repeated) {
-		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once, but on other nights at most %s did",
+		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once (other nights: at most %s)",
 			percent(c.p.Repeated), percent(repeated.hi))
 	}
 	if sharedToo {
 		c.add(Blocking, CodeSharedRows, "",
-			"%s of the rows of test are also in train, but on other nights at most %s were", percent(c.p.Shared),
+			"%s of the test rows also occur in train (other nights: at most %s)", percent(c.p.Shared),
 			percent(shared.hi))
 	}
 }

@@ -18,14 +18,21 @@ const (
 	maxEvaluated = 3_000
 )
 
+// initialDesign is the reason for a point of the Halton sequence, before there is a model.
+func initialDesign(point, points int) string {
+	if point > points {
+		return "another point of the initial design (Halton): the model needs two results"
+	}
+	return fmt.Sprintf("initial design (Halton), point %d of %d; the model takes over after %[2]d results", point,
+		points)
+}
+
 // fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit
 // one.
 func (a *asker) fromGP() *Suggestion {
 	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() ||
 		len(a.history.finished)+len(a.history.earlier) < 2 {
-		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with "+
-			"%d results",
-			a.initial()))
+		return a.fromHalton(initialDesign(a.next+1, a.initial()))
 	}
 	if len(columnsOf(a.domain)) == 0 {
 		return nil

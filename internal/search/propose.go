@@ -233,12 +233,11 @@ func (p *proposer) random() error {
 	case found == 0, found < p.Trials && len(s.samplers) > 0 && !s.countable():
 		return p.tooFew()
 	case found < p.Trials && len(s.samplers) == 0:
-		note("there are only %d different configurations for %d trials; ranges under search.random would add more",
-			found,
-			p.Trials)
+		note("search: defines %s, but trials is %d; only %d will run. Add ranges under search.random.",
+			configurations(found), p.Trials, found)
 	case found < p.Trials:
-		note("there are only %d different configurations for %d trials: all %d of search.random have been tried", found,
-			p.Trials, s.size)
+		note("search: defines %s, but trials is %d; only %d will run. All %d of search.random are among them.",
+			configurations(found), p.Trials, found, s.size)
 	case len(s.samplers) > 0 && found == p.found.Fixed+p.found.Grid:
 		note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", p.Trials)
 	}
@@ -365,4 +364,12 @@ func describe(params map[string]any) string {
 		parts = append(parts, fmt.Sprintf("%s=%v", name, params[name]))
 	}
 	return strings.Join(parts, " ")
+}
+
+// configurations is a number of configurations in words.
+func configurations(n int) string {
+	if n == 1 {
+		return "1 configuration"
+	}
+	return fmt.Sprintf("%d configurations", n)
 }

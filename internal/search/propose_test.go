@@ -128,7 +128,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 		t.Errorf("a search of nothing: got %+v, want the params alone as one fixed trial", p)
 	}
 	p = propose(t, request(50, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 7.0}}}))
-	want := "there are only 2 different configurations for 50 trials; ranges under search.random would add more"
+	want := "search: defines 2 configurations, but trials is 50; only 2 will run. Add ranges under search.random."
 	if len(p.Trials) != 2 || !slices.Equal(p.Notes, []string{want}) {
 		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
 	}
@@ -315,12 +315,13 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	}}
 	for _, trials := range []int{300, 360} {
 		p := propose(t, request(trials, s))
-		if len(p.Trials) != trials || strings.Contains(strings.Join(p.Notes, ""), "there are only") {
+		if len(p.Trials) != trials || strings.Contains(strings.Join(p.Notes, ""), "only") {
 			t.Errorf("%d of %d trials, %q", len(p.Trials), trials, p.Notes)
 		}
 	}
 	p := propose(t, request(1000, s))
-	want := "there are only 360 different configurations for 1000 trials: all 360 of search.random have been tried"
+	want := "search: defines 360 configurations, but trials is 1000; only 360 will run. " +
+		"All 360 of search.random are among them."
 	if len(p.Trials) != 360 || !slices.Equal(p.Notes, []string{want}) {
 		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
 	}

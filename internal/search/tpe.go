@@ -2,7 +2,6 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -113,9 +112,7 @@ func (p *parzen) kernel(j int, at, u float64) float64 {
 func (a *asker) fromTPE() *Suggestion {
 	h := &a.history
 	if len(h.finished) < 2 || a.next < tpeInitial {
-		return a.fromHalton(fmt.Sprintf("a point of the sequence that fills the space evenly: the model begins with "+
-			"%d results",
-			tpeInitial))
+		return a.fromHalton(initialDesign(a.next+1, tpeInitial))
 	}
 
 	sorted := slices.SortedStableFunc(slices.Values(h.finished),

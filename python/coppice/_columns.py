@@ -166,12 +166,13 @@ def _columns_of(data: Any) -> tuple[list[Any], Callable[[str], Any]]:
         try:
             table = pa.table(data)
         except (pa.ArrowException, TypeError, ValueError) as e:
-            raise InputError(f"a {type(data).__name__} that Arrow cannot take over: {e}") from e
+            raise InputError(f"a {type(data).__name__} that cannot be converted to Arrow: {e}") from e
         return _columns_of(table)
     if isinstance(data, np.ndarray) and data.dtype.names:
         return list(data.dtype.names), lambda name: data[name]
     raise InputError(
-        f"a {type(data).__name__}; hand in a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a dict of arrays"
+        "expected a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a dict of arrays, "
+        f"got {type(data).__name__}"
     )
 
 

@@ -60,8 +60,11 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) ||
 		f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
-		warn(WarnIDLike, "%d of %d sampled rows have a value of their own, as ids do; drop the column if it is one",
-			f.different, f.present)
+		every := "every value is unique"
+		if f.different < f.present {
+			every = fmt.Sprintf("%d of %d sampled values are unique", f.different, f.present)
+		}
+		warn(WarnIDLike, "%s (looks like an id); consider drop: [%s]", every, f.Name)
 	} else if !constant {
 		f.hints(warn)
 	}

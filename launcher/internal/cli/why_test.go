@@ -57,7 +57,7 @@ func TestWhy(t *testing.T) {
 
 	for trial, wants := range map[string][]string{
 		"0": {"fixed", "it was planned before the first trial began"},
-		"1": {"halton", "fills the space evenly", "by task 3 under claim 0",
+		"1": {"halton", "initial design (Halton)", "by task 3 under claim 0",
 			"1 result; the best was trial 0 with 0.75", "repeating the decision gives the same result",
 			"stopped: at 11 trees: rank 4 of 4"},
 		"2": {"not yet chosen"},
@@ -156,7 +156,7 @@ func TestWhyOfFolds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	decided := []string{"of configuration 1", "fills the space evenly",
+	decided := []string{"of configuration 1", "initial design (Halton)",
 		"by task 2 under claim 1 of trial 4, for all folds of the configuration",
 		"results of 1 configuration; the best was configuration 0 with 0.75 over 3 folds",
 		"repeating the decision gives the same result"}

@@ -262,7 +262,7 @@ func (p *Planned) noteExtension(again, more int) {
 			w.Trial, w.Version, w.Model)
 	}
 	if own := len(p.Own()); own < more {
-		p.note("there are only %d more configurations; %d were requested", own, more)
+		p.note("only %d more configurations exist; %d were requested", own, more)
 	}
 	if p.Open() {
 		p.note("%d trials are decided when they are claimed (search.method: %s)", len(p.Own())-again,
