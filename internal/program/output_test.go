@@ -55,10 +55,13 @@ func TestEveryWayOut(t *testing.T) {
 			program.Logger(o, program.LogOrigin{Program: "x"}).Warn(hostile, hostile, hostile)
 		},
 		"a table": func(o program.Output) {
-			table := tables.New(o, "h "+hostile, "n")
-			table.AppendRow([]any{hostile, 3})
-			table.AppendRow([]any{errors.New(hostile), 3.5})
-			table.Render()
+			for _, screen := range []tables.Screen{{Output: o}, {Output: o, Width: 80}} {
+				table := screen.Table("h "+hostile, "n")
+				table.Row(hostile, 3)
+				table.Row(errors.New(hostile), 3.5)
+				table.Row(tables.Standing(hostile), tables.Standing("ok"))
+				table.Print()
+			}
 		},
 		"an error": func(o program.Output) { program.Execute(t.Context(), program.World{Out: o, Err: o}, failing) },
 		"an option": func(o program.Output) {
@@ -76,13 +79,13 @@ func TestEveryWayOut(t *testing.T) {
 // TestTablesStayStraight: the width of a cell is that of what is shown.
 func TestTablesStayStraight(t *testing.T) {
 	var out bytes.Buffer
-	table := tables.New(program.To(&out), "one", "two")
-	table.AppendRow([]any{"\x1b[31mred", "x"})
-	table.AppendRow([]any{strings.Repeat("long", 1000), "x"})
-	table.Render()
+	table := tables.Screen{Output: program.To(&out)}.Table("one", "two")
+	table.Row("\x1b[31mred", "x")
+	table.Row(strings.Repeat("long", 1000), "x")
+	table.Print()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n != utf8.RuneCountInString(lines[0]) || n > tables.MaxCell+20 {
+		if n := utf8.RuneCountInString(line); n != utf8.RuneCountInString(lines[0]) || n > 1020 {
 			t.Errorf("a line of %d characters, the first has %d: %q", n, utf8.RuneCountInString(lines[0]), line)
 		}
 	}

@@ -107,6 +107,9 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	err = missingFlags(cmd, err)
 
 	code := ExitCode(ctx, err)
+	if err.Error() == "" { // the program's child has said why
+		return code
+	}
 
 	// An interruption is not explained, unless the command's error does so.
 	if code == sweep.ExitInterrupt && !errors.Is(err, ErrInterrupted) {

@@ -1,9 +1,12 @@
-// Package tables formats the tables that the programs print, and is the only place that does: cells may contain text
-// from untrusted sources, and have to be made visible before they are measured.
+// Package tables prints the tables of the programs, and is the only place that does: cells may contain text from
+// untrusted sources, and have to be made visible before they are measured.
 package tables
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -11,52 +14,255 @@ import (
 	"coppice/internal/program"
 )
 
-// MaxCell is how many characters of a cell are shown; three dots replace the middle of a longer one.
-const MaxCell = 1000
+// Screen is where tables are printed.
+type Screen struct {
+	program.Output
+	Width  int // of the terminal in characters; 0 if it is none: then nothing is left out
+	Colour bool
+}
 
-// New returns a table that is rendered onto out.
-func New(out program.Output, header ...any) table.Writer {
-	t := shown{table.NewWriter()}
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header = text.FormatDefault
-	t.SetOutputMirror(out)
-	if len(header) > 0 {
-		t.AppendHeader(table.Row(header))
+// On is the screen of a program.
+func On(w program.World) Screen {
+	s := Screen{Output: w.Out}
+	if !w.Terminal {
+		return s
 	}
+	if s.Width = w.Width; s.Width <= 0 {
+		s.Width = 80 // the terminal does not tell
+	}
+	set := func(name string) string {
+		if w.Env == nil {
+			return ""
+		}
+		value, _ := w.Env.Lookup(name)
+		return value
+	}
+	s.Colour = set("NO_COLOR") == "" && set("TERM") != "dumb" // https://no-color.org
+	return s
+}
+
+// Standing is a cell that says how something stands, coloured on a terminal.
+type Standing string
+
+// colours are those of states: green, yellow and red.
+var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32",
+	"warning": "33", "paused": "33", "accepted": "33", "no winner": "33",
+	"problem": "31", "blocked": "31", "unreadable": "31", "failed": "31", "differs": "31"}
+
+// Table collects rows.
+type Table struct {
+	screen Screen
+	header []any
+	rows   [][]any
+	wrap   int
+	least  []string
+}
+
+// Table returns a table with a header, which may be empty.
+func (s Screen) Table(header ...any) *Table { return &Table{screen: s, header: header} }
+
+// Wrap wraps the text of a column, counted from 1, to the width that the others leave. Unless told, that is the last
+// one, on a terminal.
+func (t *Table) Wrap(column int) *Table {
+	t.wrap = column
 	return t
 }
 
-// shown is a table whose cells are made visible first, so that their widths are right and no escape sequence is taken
-// for the table's own.
-type shown struct{ table.Writer }
-
-func (s shown) AppendHeader(row table.Row, config ...table.RowConfig) {
-	s.Writer.AppendHeader(visible(row), config...)
+// Least names the columns that are left out first if a terminal is too narrow; all others follow from the right.
+func (t *Table) Least(names ...string) *Table {
+	t.least = names
+	return t
 }
 
-func (s shown) AppendFooter(row table.Row, config ...table.RowConfig) {
-	s.Writer.AppendFooter(visible(row), config...)
-}
+// Row adds a row.
+func (t *Table) Row(cells ...any) { t.rows = append(t.rows, visible(cells)) }
 
-func (s shown) AppendRow(row table.Row, config ...table.RowConfig) {
-	s.Writer.AppendRow(visible(row), config...)
-}
+const (
+	maxCell   = 1000 // characters of a cell that are shown; three dots replace the middle of a longer one
+	paper     = 120  // width to which text is wrapped where there is no terminal
+	narrowest = 20   // of a column that is wrapped
+)
 
-func (s shown) AppendRows(rows []table.Row, config ...table.RowConfig) {
-	for _, row := range rows {
-		s.AppendRow(row, config...)
-	}
-}
-
-func visible(row table.Row) table.Row {
-	out := make(table.Row, len(row))
+// visible makes cells safe to show, so that their widths are right and no escape sequence is taken for the table's own.
+func visible(row []any) []any {
+	out := make([]any, len(row))
 	for i, cell := range row {
-		switch cell.(type) {
+		switch cell := cell.(type) {
 		case nil, bool, int, int64, uint64, float64:
 			out[i] = cell // numbers stay numbers, for alignment
+		case Standing:
+			out[i] = Standing(program.Visible(string(cell)))
 		default:
-			out[i] = program.Middle(program.Visible(fmt.Sprint(cell)), MaxCell)
+			out[i] = program.Middle(program.Visible(fmt.Sprint(cell)), maxCell)
 		}
 	}
 	return out
+}
+
+// column is what the layout knows of a column.
+type column struct {
+	index       int // in the rows
+	name        string
+	width, word int // of the widest cell and the longest word, without the header
+}
+
+// Print writes the table. If it is wider than the terminal, names of columns are broken between their words, then the
+// longest text is, and then columns are left out, and named below.
+func (t *Table) Print() {
+	t.header = visible(t.header)
+	columns := t.columns()
+	wrapped, folded, hidden := t.wrap-1, false, []string(nil)
+	screen := t.screen.Width
+	if wrapped < 0 && screen > 0 {
+		wrapped = len(columns) - 1
+	}
+
+	// rest is what the other columns leave to the wrapped one.
+	rest := func() int {
+		left := cmp.Or(screen, paper) - 1
+		for _, c := range columns {
+			left -= 3
+			if c.index != wrapped {
+				left -= t.taken(c, folded)
+			}
+		}
+		return left
+	}
+	for screen > 0 {
+		i := slices.IndexFunc(columns, func(c column) bool { return c.index == wrapped })
+		least := max(columns[i].word, min(t.taken(columns[i], folded), narrowest))
+		if rest() >= least {
+			break
+		}
+		if !folded {
+			folded = true
+			continue
+		}
+		out := t.leftOut(columns, wrapped)
+		if out < 0 {
+			break
+		}
+		hidden = append(hidden, columns[out].name)
+		columns = slices.Delete(columns, out, out+1)
+	}
+
+	t.render(columns, folded, wrapped, max(rest(), narrowest))
+	if len(hidden) > 0 {
+		fmt.Fprintf(t.screen, "left out at %d columns: %s\n", screen, strings.Join(hidden, ", "))
+	}
+}
+
+// columns measures the table.
+func (t *Table) columns() []column {
+	n := len(t.header)
+	for _, row := range t.rows {
+		n = max(n, len(row))
+	}
+	columns := make([]column, n)
+	for i := range columns {
+		c := &columns[i]
+		c.index = i
+		if i < len(t.header) {
+			c.name = fmt.Sprint(t.header[i])
+		}
+		for _, row := range t.rows {
+			if i >= len(row) || row[i] == nil {
+				continue
+			}
+			cell := fmt.Sprint(row[i])
+			c.width = max(c.width, text.LongestLineLen(cell))
+			for _, word := range strings.Fields(cell) {
+				c.word = max(c.word, text.StringWidth(word))
+			}
+		}
+	}
+	return columns
+}
+
+// taken is the width of a column that is not wrapped. No column takes more than half of a terminal.
+func (t *Table) taken(c column, folded bool) int {
+	name := text.StringWidth(c.name)
+	if folded {
+		name = 0
+		for _, word := range strings.Fields(c.name) {
+			name = max(name, text.StringWidth(word))
+		}
+	}
+	if width := max(c.width, name); t.screen.Width == 0 || width <= t.screen.Width/2 {
+		return width
+	}
+	return t.screen.Width / 2
+}
+
+// leftOut is the next column to leave out, -1 if there is none: the first column and the wrapped one stay.
+func (t *Table) leftOut(columns []column, wrapped int) int {
+	for _, name := range t.least {
+		if i := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); i > 0 {
+			return i
+		}
+	}
+	for i := len(columns) - 1; i > 0; i-- {
+		if columns[i].index != wrapped {
+			return i
+		}
+	}
+	return -1
+}
+
+// render draws the columns.
+func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
+	drawn := table.NewWriter()
+	drawn.SetStyle(table.StyleLight)
+	drawn.Style().Format.Header = text.FormatDefault
+
+	pick := func(row []any, cell func(column, any) any) (out table.Row) {
+		for _, c := range columns {
+			var value any
+			if c.index < len(row) {
+				value = row[c.index]
+			}
+			out = append(out, cell(c, value))
+		}
+		return out
+	}
+	if len(t.header) > 0 {
+		drawn.AppendHeader(pick(t.header, func(c column, _ any) any {
+			if folded {
+				return text.WrapSoft(c.name, max(t.taken(c, true), 1))
+			}
+			return c.name
+		}))
+	}
+	for _, row := range t.rows {
+		drawn.AppendRow(pick(row, func(_ column, cell any) any {
+			state, ok := cell.(Standing)
+			if !ok {
+				return cell
+			}
+			if colour := colours[state]; colour != "" && t.screen.Colour {
+				return "\x1b[" + colour + "m" + string(state) + "\x1b[0m"
+			}
+			return string(state)
+		}))
+	}
+
+	var configs []table.ColumnConfig
+	for i, c := range columns {
+		width := rest
+		if c.index != wrapped {
+			width = t.taken(c, folded)
+		}
+		if c.index == wrapped || t.screen.Width > 0 {
+			configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width,
+				WidthMaxEnforcer: text.WrapSoft})
+		}
+	}
+	drawn.SetColumnConfigs(configs)
+
+	// All cells are visible: the only escape sequences are those of colours.
+	if out := drawn.Render() + "\n"; t.screen.Colour {
+		fmt.Fprint(t.screen.Raw(), out)
+	} else {
+		fmt.Fprint(t.screen, out)
+	}
 }

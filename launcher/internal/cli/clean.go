@@ -44,9 +44,6 @@ everything younger than --days stay, too. It deletes nothing, because none of th
 	return cmd
 }
 
-// cleanOverhead is the width of all columns but the last.
-const cleanOverhead = 70
-
 func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 	items, err := clean.Look(ctx, clean.Request{Datasets: w.datasets, Sweeps: w.sweeps, Registry: w.registry,
 		Now: w.Now(), Age: time.Duration(f.days) * 24 * time.Hour})
@@ -69,7 +66,7 @@ func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 
 	return w.print(items, func() {
 		var free int64
-		t := w.screen().Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6, cleanOverhead)
+		t := w.screen().Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6).Least("newest")
 		for _, i := range items {
 			removable, newest := "-", "-"
 			if i.MayGo() {

@@ -23,6 +23,7 @@ import (
 	"coppice/internal/machines"
 	"coppice/internal/notify"
 	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
@@ -192,13 +193,7 @@ func (w *Setup) log() *slog.Logger {
 }
 
 // screen writes tables for people, as wide as their terminal.
-func (w *Setup) screen() show.Printer {
-	width := 120
-	if w.Terminal {
-		width = w.Width
-	}
-	return show.Printer{Output: w.Out, Width: width}
-}
+func (w *Setup) screen() show.Printer { return show.Printer{Screen: tables.On(w.World)} }
 
 // jsonFlag adds --json to a command.
 func (w *Setup) jsonFlag(cmd *cobra.Command, usage string) {

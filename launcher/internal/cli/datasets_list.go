@@ -7,6 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -69,7 +70,7 @@ func listDatasets(ctx context.Context, w *Setup, name string) error {
 	}
 
 	return w.print(all, func() {
-		t := w.screen().Table("dataset", "version", "rows", "size", "staged", "night")
+		t := w.screen().Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
 		for _, l := range all {
 			staged, ref := "", l.Version
 			if !l.Staged.IsZero() {
@@ -78,7 +79,8 @@ func listDatasets(ctx context.Context, w *Setup, name string) error {
 			if l.Latest {
 				ref += " (latest)"
 			}
-			t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged, l.State)
+			t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged,
+				tables.Standing(l.State))
 		}
 		t.Print()
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/problem"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
@@ -61,7 +62,8 @@ func listSweeps(ctx context.Context, w *Setup) error {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Sweep, b.Sweep))
 	})
 	return w.print(all, func() {
-		t := w.screen().Table("sweep", "planned", "dataset", "trials", "outcome", "registered")
+		t := w.screen().Table("sweep", "planned", "dataset", "trials", "outcome", "registered").Least("dataset",
+			"planned")
 		for _, l := range all {
 			registered, planned := "", ""
 			if l.Version > 0 {
@@ -70,7 +72,7 @@ func listSweeps(ctx context.Context, w *Setup) error {
 			if !l.Created.IsZero() {
 				planned = l.Created.Format(time.DateTime)
 			}
-			t.Row(l.Sweep, planned, l.Dataset, l.Trials, l.Outcome, registered)
+			t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(l.Outcome.String()), registered)
 		}
 		t.Print()
 	})

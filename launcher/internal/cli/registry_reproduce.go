@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
+	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -183,15 +184,12 @@ func fetchDataset(ctx context.Context, w *Setup, m *dataset.Manifest, scratch st
 	return dir, nil
 }
 
-// reproducedOverhead is the width of the columns beside the differences.
-const reproducedOverhead = 45
-
 // printReproduced prints the outcome.
 func printReproduced(w *Setup, o origin, r *reproduce.Report) error {
 	if err := w.print(r, func() {
-		t := w.screen().Table("file", "registered", "", "").Wrap(4, reproducedOverhead)
+		t := w.screen().Table("file", "registered", "", "").Wrap(4)
 		for _, f := range r.Files {
-			size, verdict := "-", "same bytes"
+			size, verdict := "-", tables.Standing("same bytes")
 			if old, ok := o.File(f.Name); ok {
 				size = humanize.IBytes(uint64(old.Bytes))
 			}

@@ -91,7 +91,7 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
 
 	rows := [][2]string{{"version", name},
 		{"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
-		{"sweep", v.Info.Labels["sweep"] + ", trial " + v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
+		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
 		{"because", v.Info.Why}, {"parameters", chosen(result.Params)}, {"valid", show.Metrics(report.Valid)},
 		{"test", show.Metrics(v.Info.Metrics)}}
 	if k := report.Calibration; k != nil {
@@ -116,7 +116,8 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
 		remark("note", n)
 	}
 	for _, f := range v.Files {
-		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s  sha256 %s", humanize.IBytes(uint64(f.Bytes)), f.SHA256)})
+		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s, sha256 %.16s…", humanize.IBytes(uint64(f.Bytes)),
+			f.SHA256)})
 	}
 	w.screen().Pairs(rows...)
 	return nil

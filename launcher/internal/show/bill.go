@@ -16,7 +16,7 @@ import (
 // Bill writes the bill of a sweep that trained on that many rows.
 func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
-		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD")
+		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD").Least("host", "claim")
 		for _, a := range b.Attempts {
 			t.Row(a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End,
 				a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost))
@@ -24,7 +24,8 @@ func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 		t.Print()
 	}
 
-	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost")
+	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost").
+		Least("ns per value", "trees")
 	for _, r := range b.Trials {
 		t.Row(r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
 			fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),

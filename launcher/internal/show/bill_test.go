@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/ledger"
 	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 )
@@ -14,7 +15,7 @@ import (
 // TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
-	w := Printer{Output: program.To(&out), Width: 120}
+	w := Printer{tables.Screen{Output: program.To(&out)}}
 	b := &bill.Bill{Cost: 2.5, Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
 		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
 			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
@@ -53,7 +54,7 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false},
 		{4253, 0, false, false}} {
 		var out bytes.Buffer
-		w := Printer{Output: program.To(&out), Width: 120}
+		w := Printer{tables.Screen{Output: program.To(&out)}}
 		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
 		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
 			t.Errorf("got %+v; want strings.Contains(out.String(), speed) = tc.speed, "+

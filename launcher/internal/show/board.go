@@ -68,12 +68,6 @@ func varied(trials []sweep.Trial) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
 }
 
-const (
-	boardOverhead  = 62 // width of the columns beside the parameters
-	goalWidth      = 12 // about that of an objective's column
-	configOverhead = 84 // as boardOverhead, of a board of configurations
-)
-
 // Board writes a sweep's trials, best first, or its configurations if they are cross-validated. top is how many, or 0
 // for all.
 func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
@@ -96,12 +90,12 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 		header = append(header, "front")
 	}
 	header = append(header, "parameters")
-	column, others := len(header), boardOverhead+goalWidth*(len(header)-6)
+	column := len(header)
 	if sources {
 		header = append(header, "from")
 	}
 
-	t := w.Table(header...).Wrap(column, others)
+	t := w.Table(header...).Wrap(column)
 	for i, row := range b.Rows {
 		if top > 0 && i >= top {
 			break
@@ -145,7 +139,7 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
 	differ := Differing(p)
 	t := w.Table("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters").
-		Wrap(7, configOverhead)
+		Wrap(7)
 	for i := range b.Configurations {
 		if top > 0 && i >= top {
 			break

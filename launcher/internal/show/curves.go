@@ -27,12 +27,14 @@ func Spark(points []sweep.CurvePoint, maximize bool) string {
 // Curves writes the board's trials with their learning curves, given by trial.
 func (w Printer) Curves(p *sweep.Plan, b sweep.Board, curves map[int][]sweep.CurvePoint) {
 	low, high := span(curves)
+	scale := interval(low, high)
 	if low > high {
+		scale = "none"
 		w.printf("no trial of sweep %s has a learning curve yet: trees are scored only with early stopping "+
 			"(early_stopping_rounds), and a curve is written when its trial ends\n", p.Sweep)
 	}
 	t := w.Table("rank", "trial", p.Spec.Metric, "trees", "best",
-		fmt.Sprintf("%s on valid, %s", p.Spec.Metric, interval(low, high)))
+		fmt.Sprintf("%s on valid, %s", p.Spec.Metric, scale))
 	for i, row := range b.Rows {
 		rank, score, trees, best := any(""), "-", any(""), any("")
 		if r := row.Result; r != nil {

@@ -64,7 +64,8 @@ func (w Printer) features(m *dataset.Manifest) {
 		about[m.About.Encodings[i].Name] = &m.About.Encodings[i]
 	}
 
-	t := w.Table("feature", "kind", "because", "bins", "missing", "min / median / max, or most frequent")
+	t := w.Table("feature", "kind", "because", "bins", "missing", "min / median / max, or most frequent").
+		Least("because", "bins")
 	for i := range m.Features {
 		f := &m.Features[i]
 		if f.IsDerived() && f.From.Table >= 0 {
@@ -92,7 +93,8 @@ func (w Printer) encodings(m *dataset.Manifest) {
 		levels += m.Tables[i].Levels
 	}
 
-	t := w.Table("ids", "levels", "kept", "lumped", "made of them", "worth", "because")
+	t := w.Table("ids", "levels", "kept", "lumped", "made of them", "worth", "because").Least("because", "lumped",
+		"kept")
 	for _, e := range m.About.Encodings {
 		kept, lumped := "", ""
 		if e.Kept > 0 {

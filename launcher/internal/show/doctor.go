@@ -6,22 +6,20 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/program/tables"
 	"coppice/launcher/internal/doctor"
 )
 
-// checksOverhead is the width of the columns beside the findings, with the table's own lines.
-const checksOverhead = 34
-
 // Checks writes what the doctor found, and the commands that fix it.
 func (w Printer) Checks(r *doctor.Report) {
-	t := w.Table("", "check", "finding").Wrap(3, checksOverhead)
+	t := w.Table("", "check", "finding").Wrap(3)
 
 	for _, f := range r.Sorted() {
 		finding := f.Where + ": " + f.What
 		if strings.HasPrefix(f.What, f.Where+":") { // an error in a file, with line and column
 			finding = f.What
 		}
-		t.Row(f.Verdict, f.Check, finding)
+		t.Row(tables.Standing(f.Verdict), f.Check, finding)
 	}
 	t.Print()
 

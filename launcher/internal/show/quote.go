@@ -24,7 +24,8 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
 	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
-		"USD on demand", "hours on Spot", "USD on Spot")
+		"USD on demand", "hours on Spot", "USD on Spot").
+		Least("waves", "memory of each", "SSDs", "hours on demand", "USD on demand")
 	for _, o := range c.Offers {
 		t.Row(o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
 			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),

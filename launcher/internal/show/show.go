@@ -12,52 +12,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
-
-	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
 )
 
 // Printer writes for a person.
-type Printer struct {
-	program.Output
-	Width int // of the terminal, in characters
-}
+type Printer struct{ tables.Screen }
 
 func (w Printer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 
-// Table collects rows.
-type Table struct {
-	table table.Writer
-	width int
-}
-
-// Table returns a table with a header, which may be empty.
-func (w Printer) Table(header ...any) *Table { return &Table{tables.New(w.Output, header...), w.Width} }
-
-// Wrap wraps the text of a column, counted from 1, to the width that the other columns leave if they take that many
-// characters.
-func (t *Table) Wrap(column, others int) *Table {
-	t.table.SetColumnConfigs([]table.ColumnConfig{{Number: column, WidthMax: max(t.width-others, 40),
-		WidthMaxEnforcer: text.WrapSoft}})
-	return t
-}
-
-// Row adds a row.
-func (t *Table) Row(cells ...any) { t.table.AppendRow(cells) }
-
-// Print writes the table.
-func (t *Table) Print() { t.table.Render() }
-
-// pairsOverhead is the width of a pair's label and of the table's lines.
-const pairsOverhead = 34
-
 // Pairs writes labels and values, without those whose value is empty.
 func (w Printer) Pairs(rows ...[2]string) {
-	t := w.Table().Wrap(2, pairsOverhead)
+	t := w.Table().Wrap(2)
 	for _, r := range rows {
 		if r[1] != "" {
 			t.Row(r[0], r[1])

@@ -31,16 +31,12 @@ func (w Printer) Compared(c compare.Result, confidence float64, by string) {
 	t.Print()
 }
 
-// explainedOverhead is the width of the columns beside the names.
-const explainedOverhead = 85
-
 // Explained writes what a version's predictions are made of.
 func (w Printer) Explained(name string, r *explain.Report) {
 	w.printf("%s on %d test rows of its night: %s %s; base score (average prediction, raw): %s\n", name, r.Rows,
 		r.Metric, Number(r.Value), Number(r.Expected))
 
-	t := w.Table("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval").
-		Wrap(1, explainedOverhead)
+	t := w.Table("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval").Wrap(1)
 	unused := 0
 	for _, f := range r.Features {
 		if f.Splits == 0 {

@@ -15,9 +15,6 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// whyOverhead is the width of a rung's other columns.
-const whyOverhead = 60
-
 // Why writes why a trial was tried and how it ended.
 func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	rows := [][2]string{{"trial", fmt.Sprintf("%d of sweep %s", y.Trial.Number, p.Sweep)}, {"from", y.Trial.Source}}
@@ -85,7 +82,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 
 // rungs shows how the trial compared at each rung.
 func (w Printer) rungs(p *sweep.Plan, y sweepview.Reasons) {
-	t := w.Table("reached", p.Spec.Metric, "others", "", "because").Wrap(5, whyOverhead)
+	t := w.Table("reached", p.Spec.Metric, "others", "", "because").Wrap(5)
 
 	for _, r := range y.Rungs {
 		does, reached := search.GoOn, p.Spec.Search.Stop.Reached(r.Step)

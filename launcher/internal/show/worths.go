@@ -9,9 +9,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// worthsOverhead is the width of the columns beside the groups' columns.
-const worthsOverhead = 96
-
 // Worths writes what groups of columns are worth.
 func (w Printer) Worths(v *search.Worths) {
 	score := map[string]string{sweep.TryDropOne: "all but it", sweep.TryAddOne: "it alone",
@@ -23,7 +20,7 @@ func (w Printer) Worths(v *search.Worths) {
 	if v.Try == sweep.TryForward {
 		header = append(header, "selected")
 	}
-	t := w.Table(append(header, "columns")...).Wrap(len(header)+1, worthsOverhead)
+	t := w.Table(append(header, "columns")...).Wrap(len(header) + 1)
 	for _, g := range v.Groups {
 		row := []any{g.Group, signed(g.Worth), "-"}
 		if g.Low != nil {

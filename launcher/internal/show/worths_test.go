@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -30,7 +31,7 @@ func TestShowWorths(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	w := Printer{Output: program.To(&out), Width: 120}
+	w := Printer{tables.Screen{Output: program.To(&out)}}
 	w.Worths(search.NewWorths(p, sweep.Fold(p, results)))
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"│ site │ +0.02 │ - │ 0.73 │ site, site:rate │", "│ user │ - │ - │ - │ age │",

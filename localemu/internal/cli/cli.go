@@ -16,7 +16,6 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
-	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/internal/world"
 	"coppice/terraform"
@@ -64,9 +63,6 @@ func Run(ctx context.Context, s State) int {
 		Long: `localemu serves Google Cloud Storage, Pub/Sub and Batch on this machine, creates the buckets, topics and
 subscriptions that Coppice expects, and runs the aggregator. Batch tasks run as processes on pretend machines, each
 with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
-		Version:       s.Version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
 	}
 
 	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
@@ -76,20 +72,7 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 			"any number of parts.\n\n" + world.FaultsExample,
 	})
 
-	root.SetArgs(s.Args)
-	root.SetIn(s.Stdin)
-	root.SetOut(s.out())
-	root.SetErr(s.err())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return problem.As(problem.Usage, err) })
-
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return sweep.ExitOK
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintln(s.err(), "localemu:", program.Brief(text))
-	}
-	return program.ExitCode(ctx, err)
+	return program.Execute(ctx, program.World{Args: s.Args, Out: s.out(), Err: s.err(), Version: s.Version}, root)
 }
 
 // flags are those of the commands that bring the local cloud up.

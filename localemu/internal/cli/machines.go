@@ -10,8 +10,6 @@ import (
 	"runtime"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/problem"
@@ -98,24 +96,18 @@ func printReport(w program.Output, r *residency.Report) error {
 	}
 	fmt.Fprintf(w, "job %s (%s), at the moment with the most tasks\n", r.Job, state)
 
-	t := tables.New(w, "machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)",
+	t := tables.Screen{Output: w}.Table("machine", "tasks at once", "dataset mapped", "as private copies (sum RSS)",
 		"in memory (sum PSS)", "private, maximum per task")
-
-	var columns []table.ColumnConfig
-	for i := 2; i <= 6; i++ {
-		columns = append(columns, table.ColumnConfig{Number: i, Align: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
 
 	for _, m := range r.Machines {
 		var most int64
 		for _, p := range m.Private {
 			most = max(most, p)
 		}
-		t.AppendRow(table.Row{m.Machine, m.Processes, size(m.Dataset), size(m.RSS), size(m.PSS), size(most)})
+		t.Row(m.Machine, m.Processes, size(m.Dataset), size(m.RSS), size(m.PSS), size(most))
 	}
 
-	t.Render()
+	t.Print()
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
@@ -149,23 +148,23 @@ func whole(folds []uint8) []int {
 }
 
 func (w *Setup) reportCross(r crossValidated) {
-	t := tables.New(w.Out, "fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds")
+	t := tables.On(w.World).Table("fold", "rows trained on", "rows rated", "trees", r.Metric, "seconds")
 	for i, f := range r.Folds {
-		t.AppendRow(table.Row{i + 1, humanize.Comma(int64(f.TrainRows)), humanize.Comma(int64(f.RatedRows)), f.Trees,
-			fmt.Sprintf("%.6f", f.Metrics[r.Metric]), fmt.Sprintf("%.2f", f.Seconds)})
+		t.Row(i+1, humanize.Comma(int64(f.TrainRows)), humanize.Comma(int64(f.RatedRows)), f.Trees,
+			fmt.Sprintf("%.6f", f.Metrics[r.Metric]), fmt.Sprintf("%.2f", f.Seconds))
 	}
-	t.Render()
+	t.Print()
 
-	t = tables.New(w.Out, "metric", "mean", "standard deviation", "folds")
+	t = tables.On(w.World).Table("metric", "mean", "standard deviation", "folds")
 	for _, name := range slices.Sorted(maps.Keys(r.Summary)) {
 		s := r.Summary[name]
 		deviation := "-"
 		if s.SD != nil {
 			deviation = fmt.Sprintf("%.6f", *s.SD)
 		}
-		t.AppendRow(table.Row{name, fmt.Sprintf("%.6f", s.Mean), deviation, s.Folds})
+		t.Row(name, fmt.Sprintf("%.6f", s.Mean), deviation, s.Folds)
 	}
-	t.Render()
+	t.Print()
 
 	if r.Memory.PSS > 0 {
 		fmt.Fprintf(w.Out, "memory: %s private, %s shared\n", humanize.IBytes(uint64(r.Memory.Private)),

@@ -16,7 +16,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/google/renameio/v2"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
@@ -370,27 +369,27 @@ func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 }
 
 func (w *Setup) report(r trained) {
-	t := tables.New(w.Out)
+	t := tables.On(w.World).Table()
 
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
 	if r.Resumed > 0 {
 		trees += fmt.Sprintf(", %d of them before a checkpoint; their time is included", r.Resumed)
 	}
 
-	t.AppendRow(table.Row{"trees", trees})
-	t.AppendRow(table.Row{"time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds,
-		r.MsPerTree, r.NsPerValue)})
+	t.Row("trees", trees)
+	t.Row("time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds,
+		r.MsPerTree, r.NsPerValue))
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		t.AppendRow(table.Row{"valid " + name, fmt.Sprintf("%.6f", r.Metrics[name])})
+		t.Row("valid "+name, fmt.Sprintf("%.6f", r.Metrics[name]))
 	}
 	if r.Memory.PSS > 0 {
-		t.AppendRow(table.Row{"memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
-			humanize.IBytes(uint64(r.Memory.Shared)))})
+		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
+			humanize.IBytes(uint64(r.Memory.Shared))))
 	}
 	if r.Model != "" {
-		t.AppendRow(table.Row{"model", r.Model})
+		t.Row("model", r.Model)
 	}
-	t.Render()
+	t.Print()
 }
 
 // writeModel replaces path atomically, once the whole model is on disk.

@@ -1,0 +1,71 @@
+package tables_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+)
+
+// printed is a table with a long sentence and columns of several kinds, on a terminal of a width.
+func printed(width int, colour bool) string {
+	var out bytes.Buffer
+	t := tables.Screen{Output: program.To(&out), Width: width, Colour: colour}.Table("sweep", "planned",
+		"hours of machines",
+		"state", "because").Least("planned")
+	t.Row("nightly-ctr-1a2b3c4d", "2026-11-21 03:00:00", 1.5, tables.Standing("ok"),
+		"trial 3 has the highest auc on valid")
+	t.Row("nightly-ctr-5e6f7a8b", "2026-11-22 03:00:00", 2.5, tables.Standing("problem"),
+		strings.Repeat("and more ", 9))
+	t.Print()
+	return out.String()
+}
+
+// TestTablesFitTheTerminal: names are folded, text is wrapped, and then columns are left out and named; nothing is
+// broken within a word.
+func TestTablesFitTheTerminal(t *testing.T) {
+	for width, out := range map[int]string{120: "", 80: "planned", 60: "planned, state",
+		50: "planned, state, hours of machines"} {
+		text := printed(width, false)
+		for _, line := range strings.Split(text, "\n") {
+			if n := utf8.RuneCountInString(line); n > width && !strings.HasPrefix(line, "left out") {
+				t.Errorf("width %d: a line of %d characters: %s", width, n, line)
+			}
+		}
+		_, left, _ := strings.Cut(strings.TrimSpace(text), "left out at ")
+		if _, names, _ := strings.Cut(left, ": "); names != out {
+			t.Errorf("width %d: left out are %q, expected %q\n%s", width, names, out, text)
+		}
+		if !strings.Contains(text, "nightly-ctr-5e6f7a8b") {
+			t.Errorf("width %d: a name is broken:\n%s", width, text)
+		}
+	}
+	if text := printed(0, false); !strings.Contains(text, strings.TrimSpace(strings.Repeat("and more ", 9))) ||
+		strings.Contains(text, "left out") {
+		t.Errorf("where there is no terminal, a line is one row:\n%s", text)
+	}
+}
+
+// TestColour: of states alone, on a terminal, unless the reader wants none.
+func TestColour(t *testing.T) {
+	if text := printed(120, true); !strings.Contains(text, "│ \x1b[32mok\x1b[0m      │") ||
+		!strings.Contains(text, "\x1b[31mproblem\x1b[0m") || strings.Count(text, "\x1b[") != 4 {
+		t.Errorf("got %q", text)
+	}
+	for _, tc := range []struct {
+		terminal bool
+		env      map[string]string
+		want     bool
+	}{{true, nil, true}, {false, nil, false}, {true, map[string]string{"NO_COLOR": "1"}, false},
+		{true, map[string]string{"NO_COLOR": ""}, true}, {true, map[string]string{"TERM": "dumb"}, false}} {
+		s := tables.On(program.World{Terminal: tc.terminal, Env: envconfig.MapLookuper(tc.env)})
+		if s.Colour != tc.want || (s.Width == 80) != tc.terminal {
+			t.Errorf("terminal %t, %v: colour is %t, width %d", tc.terminal, tc.env, s.Colour, s.Width)
+		}
+	}
+}
