@@ -9,6 +9,7 @@ require (
 	cloud.google.com/go/storage v1.70.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/andybalholm/brotli v1.1.0
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/apache/arrow/go/v17 v17.0.0
 	github.com/apache/thrift v0.20.0
 	github.com/cenkalti/backoff/v5 v5.0.3

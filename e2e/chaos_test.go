@@ -33,7 +33,8 @@ import (
 //     what it has seen;
 //   - with COPPICE_CHAOS_LIMITS: see chaos_limits_test.go;
 //   - nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
-//     none of a sweep's, no machine.
+//     none of a sweep's, no machine. Only a sweep that was cancelled while it was paused keeps checkpoints;
+//   - of people who pause, resume and cancel at once, one wins, and a sweep that was cancelled has no version.
 //
 // What strikes is chosen by the run's seed alone. When, mostly, too: at the nth write of a kind, not after a time.
 
@@ -50,7 +51,7 @@ type chaosScript struct {
 	entries map[string][]string
 	plain   []string
 	args    []string
-	pauses  []string // seconds after which a person pauses the sweep, each from when it last went on
+	people  []string // what people do, each after so many seconds: see follow
 }
 
 func (s *chaosScript) say(format string, args ...any) {
@@ -233,15 +234,44 @@ func humanClasses() []chaosClass {
 	return []chaosClass{
 		{sweepPaused, most, func(r *rand.Rand, s *chaosScript) {
 			for range 1 + r.IntN(3) {
-				s.pauses = append(s.pauses, fmt.Sprintf("%.1f", 6*r.Float64()))
+				s.people = append(s.people, fmt.Sprintf("%.1f", 6*r.Float64()))
 			}
+		}},
+	}
+}
+
+// What several people do at once, and a cancellation, are counted by follow.
+const (
+	peopleAtOnce   = "paused and resumed at once"
+	sweepCancelled = "sweep cancelled"
+)
+
+// racingClasses came after those, and are drawn apart for the same reason.
+func racingClasses() []chaosClass {
+	return []chaosClass{
+		{peopleAtOnce, most, func(r *rand.Rand, s *chaosScript) {
+			for range 1 + r.IntN(2) {
+				s.people = append(s.people, fmt.Sprintf("%.1f:race", 5*r.Float64()))
+			}
+		}},
+		{"object damaged", most, func(r *rand.Rand, s *chaosScript) {
+			for range 2 {
+				s.add("at_write", `match: "sweeps/*/trials/*/checkpoints/**", nth: %d, does: damage_object, `+
+					`target: "sweeps/*/trials/*/checkpoints/**", how: cut`, 1+r.IntN(12))
+			}
+		}},
+		{"read: flip", most, func(r *rand.Rand, s *chaosScript) { // always: the checksum is never right
+			s.add("read_fault", `match: "sweeps/*/trials/%04d/checkpoints/**", does: flip`, r.IntN(chaosTrials))
+		}},
+		{sweepCancelled, 0.25, func(r *rand.Rand, s *chaosScript) {
+			s.people = append(s.people, fmt.Sprintf("%.1f:cancel", 4*r.Float64()))
 		}},
 	}
 }
 
 // allClasses are those of the table.
 func allClasses() []chaosClass {
-	return slices.Concat(chaosClasses(), laterClasses(), latestClasses(), humanClasses())
+	return slices.Concat(chaosClasses(), laterClasses(), latestClasses(), humanClasses(), racingClasses()[:1])
 }
 
 // newScript is the script of a seed.
@@ -256,32 +286,21 @@ func newScript(seed uint64) *chaosScript {
 	}
 	s.args = []string{"--aggregators", strconv.Itoa(1 + r.IntN(3))}
 
-	r = rand.New(rand.NewPCG(seed, 0x1a7e))
-	for _, c := range laterClasses() {
-		if r.Float64() < c.share {
-			c.add(r, s)
-		}
-	}
-
-	r = rand.New(rand.NewPCG(seed, 0x1a7e57))
-	for _, c := range latestClasses() {
-		if r.Float64() < c.share {
-			c.add(r, s)
-		}
-	}
-
-	r = rand.New(rand.NewPCG(seed, 0x9a05e))
-	for _, c := range humanClasses() {
-		if r.Float64() < c.share {
-			c.add(r, s)
+	for stream, classes := range [][]chaosClass{laterClasses(), latestClasses(), humanClasses(), racingClasses()} {
+		r = rand.New(rand.NewPCG(seed, []uint64{0x1a7e, 0x1a7e57, 0x9a05e, 0x2ace}[stream]))
+		for _, c := range classes {
+			if r.Float64() < c.share {
+				c.add(r, s)
+			}
 		}
 	}
 	return s
 }
 
-// follow runs the sweep, pauses it after each of so many seconds and lets it go on, and returns when no task of it runs
-// any more: what they leave is looked at. A sweep that has ended cannot be paused, which is no error (5). Under faults
-// a command may fail, and is given again.
+// follow runs the sweep, and lets people do what its arguments say, each after so many seconds: pause it and let it go
+// on; with :race, both at the same moment, after which it goes on; with :cancel, these and a cancellation. A sweep that
+// has ended cannot be paused, which is no error (5). It returns when no task of the sweep runs any more: what they leave
+// is looked at. Under faults a command may fail, and is given again.
 const follow = `launcher=$1; shift
 again() {
   for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -291,11 +310,28 @@ again() {
   done
   return 1
 }
+both() {
+  "$launcher" pause chaos >&2 & paused=$!
+  "$launcher" resume chaos --no-wait >&2 & resumed=$!
+}
+waited() { # one of the two may have lost, or have met a fault
+  wait $paused; a=$?; wait $resumed; b=$?
+  echo "at once: pause $a, resume $b" >&2
+}
 if [ $# -gt 0 ]; then again "$launcher" sweep sweep.yaml --id chaos --no-wait --json || exit $?; fi
-for after; do
-  sleep "$after"
-  again "$launcher" pause chaos || { [ $? = 5 ] && break; exit 1; }
-  again "$launcher" resume chaos --no-wait || { [ $? = 5 ] && break; exit 1; }
+for what; do
+  sleep "${what%%:*}"
+  case $what in
+  *:race)
+    both; waited
+    again "$launcher" resume chaos --no-wait; [ $? = 1 ] && exit 1 ;;
+  *:cancel)
+    both; again "$launcher" cancel chaos; cancelled=$?; waited
+    [ $cancelled = 1 ] && exit 1 ;;
+  *)
+    again "$launcher" pause chaos || { [ $? = 5 ] && break; exit 1; }
+    again "$launcher" resume chaos --no-wait || { [ $? = 5 ] && break; exit 1; } ;;
+  esac
 done
 "$launcher" sweep sweep.yaml --id chaos --json || { code=$?; [ $code = 7 ] || exit $code; } # 7: without a winner
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40; do
@@ -408,6 +444,7 @@ type chaosRun struct {
 	wrong  []string
 
 	untrained int // trials, because the sweep had enough
+	cancelled bool
 }
 
 // disturbed is a run under the script of a seed. Its folder stays where something is wrong.
@@ -420,8 +457,8 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	}
 	own.args = append(s.args, "--faults", own.file("faults.yaml", s.text()))
 
-	run := own.chaos(fmt.Sprint("seed ", seed), s.pauses...)
-	run.seed, run.script = seed, s.text()+"pauses after "+strings.Join(s.pauses, ", ")+" seconds\n"
+	run := own.chaos(fmt.Sprint("seed ", seed), s.people...)
+	run.seed, run.script = seed, s.text()+"people: "+strings.Join(s.people, ", ")+"\n"
 	anyOrder := !byRule && chaosMethod() == "" && (chaosStop() == "" || chaosStop() == sweep.StopHalving)
 	if got := run.outcome; len(run.wrong) == 0 && anyOrder && got != want.outcome {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
@@ -486,15 +523,19 @@ func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 			wrong("%v", err)
 		}
 	}
+	run.struck[peopleAtOnce] = strings.Count(r.errOut, "at once: pause ")
 	_, byRule := chaosLimits(l.t)
-	if r.code != 0 && !(byRule && r.code == 7) {
+	mayBe := slices.ContainsFunc(pauses, func(what string) bool { return strings.HasSuffix(what, ":cancel") })
+	if r.code != 0 && !((byRule || mayBe) && r.code == 7) {
 		wrong("%s ended with %d: %.2000s", name, r.code, r.errOut)
 		return run
 	}
 
 	c := conclusion(l.t, r.out)
 	run.trial, run.version = c.Trial, c.Version
-	if !concludedAs(c, byRule) {
+	if run.cancelled = mayBe && c.Outcome == sweep.OutcomeCancelled; run.cancelled {
+		run.struck[sweepCancelled]++
+	} else if !concludedAs(c, byRule) {
 		wrong("%s: %s, %d done, %d failed: %s", name, c.Outcome, c.Done, c.Failed, c.Reason)
 	}
 	objects := l.leftovers(&run, wrong)
@@ -509,7 +550,9 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 	versions := 0
 	names := sweep.Names("chaos")
 	objects := l.objects()
-	promises(objects, wrong)
+	if !run.cancelled {
+		promises(objects, wrong)
+	}
 	if chaosMethod() != "" {
 		learntFrom(objects, "chaos", wrong)
 	}
@@ -526,6 +569,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case bucket == "coppice-registry" && strings.Contains(name, "/other/"):
 			wrong("%s: a version's files were written twice, and differ", name)
 		case bucket != "coppice-sweeps":
+		case ours && part == sweep.PartCheckpoint && data != "" && run.cancelled && l.pausedAtEnd(objects):
+			// nobody was left who may empty it: WIRE.md
 		case ours && part == sweep.PartCheckpoint && data != "":
 			wrong("%s holds %d bytes after the end", name, len(data))
 		case ours && part == sweep.PartClaim:
@@ -537,6 +582,7 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case strings.HasPrefix(name, names.Jobs()): // the job that follows a pause
 		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
 		case name == names.Enough(): // of a sweep with limits
+		case name == names.Cancel() && run.cancelled:
 		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(), names.Told(sweep.OccasionConcluded, "topic")}, name):
 			wrong("%s is nobody's", name)
 		}
@@ -548,6 +594,21 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		wrong("machines are left: %q", left)
 	}
 	return objects
+}
+
+// pausedAtEnd reports whether the sweep was paused when it was cancelled, by the names of its pauses and jobs.
+func (l *local) pausedAtEnd(objects map[string]string) bool {
+	halts, jobs := 0, 0
+	for object := range objects {
+		_, name, _ := strings.Cut(object, "/")
+		if strings.HasPrefix(name, sweep.Names("chaos").Halts()) {
+			halts++
+		}
+		if strings.HasPrefix(name, sweep.Names("chaos").Jobs()) {
+			jobs++
+		}
+	}
+	return halts > jobs // chaos has no fallbacks
 }
 
 // promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one

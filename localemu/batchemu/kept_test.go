@@ -55,6 +55,10 @@ func TestJobsThatWereEnding(t *testing.T) {
 	last := w.create("last", "hang", 1, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.MaxRetryCount = 0 })
 	w.waitCount(cancelled.Name, "RUNNING", 1)
 	w.waitCount(last.Name, "RUNNING", 1)
+	eventually(t, "the task ignores SIGTERM, so that its job does not end before the server", func() bool {
+		log, _ := os.ReadFile(filepath.Join(w.server.opts.LogDir, "cancelled", "task-0.attempt-0.log"))
+		return strings.Contains(string(log), "ignoring SIGTERM")
+	})
 	if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: cancelled.Name}); err != nil {
 		t.Fatal(err)
 	}

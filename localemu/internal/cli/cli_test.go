@@ -254,6 +254,49 @@ func TestKilledAggregatorsComeBack(t *testing.T) {
 	}
 }
 
+// TestAnAggregatorThatIsKilledComesBack: a person, or the kernel for want of memory, ends it.
+func TestAnAggregatorThatIsKilledComesBack(t *testing.T) {
+	t.Parallel()
+	logs := t.TempDir()
+	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--log", logs, "--", "/bin/sh", "-c",
+		`appears() { while ! grep -q aggregator "$1"; do sleep 0.01; done; }
+appears $LOGS/aggregator-0.0.log
+kill -9 $(cut -d" " -f2 $LOGS/aggregator-0.0.log)
+appears $LOGS/aggregator-0.1.log`)
+	if code := p.run(); code != 0 || !strings.Contains(p.stderr.String(), "an aggregator was killed") {
+		t.Errorf("killed the aggregator: code %d, %s; want it to be said, and the command to go on", code,
+			p.stderr.String())
+	}
+}
+
+// TestAKilledLocalemuIsClearedUp: the next one removes its temporary folder, and no other folder.
+func TestAKilledLocalemuIsClearedUp(t *testing.T) {
+	t.Parallel()
+	killed := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", "sleep 600")...)
+	killed.start()
+	folders := func() []string {
+		found, err := filepath.Glob(filepath.Join(killed.tmp, "localemu-*", "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	eventually(t, "the killed one has a folder", func() bool { return len(folders()) == 1 })
+	own := filepath.Join(killed.tmp, "localemu-mine")
+	next := localemu(t, nil, execArgs([]string{"--data", own}, "/bin/true")...)
+	if next.run(); len(folders()) != 2 {
+		t.Fatalf("folders %q; want that of the one that runs, and one of a person", folders())
+	}
+	if err := killed.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.cmd.Wait()
+	next = localemu(t, []string{"TMPDIR=" + killed.tmp}, execArgs(nil, "/bin/true")...)
+	if code := next.run(); code != 0 || len(folders()) != 1 || !strings.HasPrefix(folders()[0], own) {
+		t.Errorf("code %d, folders %q: %s; want only that of a person to be left", code, folders(), next.stderr.String())
+	}
+}
+
 func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "cloud")

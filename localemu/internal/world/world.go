@@ -151,11 +151,42 @@ func (w *World) start(ctx context.Context) error {
 	return w.resumeJobs()
 }
 
+// A temporary data folder has a mark: no other folder is ever removed.
+const (
+	temporaryPrefix = "localemu-"
+	temporaryMark   = "temporary"
+	lockFile        = "lock"
+)
+
+// removeForgotten removes the temporary data folders of local clouds that were killed: no process holds their locks.
+// One that has no lock yet has only just been made.
+func (w *World) removeForgotten() {
+	marks, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*", temporaryMark))
+	for _, mark := range marks {
+		dir := filepath.Dir(mark)
+		if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
+			continue
+		}
+		lock := flock.New(filepath.Join(dir, lockFile))
+		locked, err := lock.TryLock()
+		if locked {
+			err = errors.Join(os.RemoveAll(dir), lock.Close())
+		}
+		if err != nil {
+			w.log.Warn("remove the temporary folder of a localemu that was killed", "folder", dir, "error", err)
+		}
+	}
+}
+
 // openData creates and locks the data folder.
 func (w *World) openData() error {
 	w.data = w.opts.Data
 	if w.data == "" {
-		dir, err := os.MkdirTemp("", "localemu-")
+		w.removeForgotten()
+		dir, err := os.MkdirTemp("", temporaryPrefix)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, temporaryMark), nil, 0o644)
+		}
 		if err != nil {
 			return fmt.Errorf("make a data folder: %w", err)
 		}
@@ -179,7 +210,7 @@ func (w *World) openData() error {
 	}
 
 	// One local cloud at a time may use the folder.
-	lock := flock.New(filepath.Join(data, "lock"))
+	lock := flock.New(filepath.Join(data, lockFile))
 	locked, err := lock.TryLock()
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", data, err)
@@ -385,9 +416,16 @@ type aggregator struct {
 	killed bool
 	revive bool // after having been killed
 	gone   bool
+	shot   int // how often a signal from outside has killed it
 	proc   *proc.Process
 	log    string
 }
+
+// An aggregator that a signal ends is started again so many times; more often, something is wrong with this machine.
+const (
+	maxShot   = 5
+	byASignal = 128 // exit codes above it
+)
 
 // aggregatorGrace is how long an aggregator may take to end when the local cloud ends.
 const aggregatorGrace = 10 * time.Second
@@ -465,6 +503,13 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 			return true
 		}
 	case a.killed:
+	case process.ExitCode() > byASignal && a.shot < maxShot: // by a person, or for want of memory
+		as.w.log.Warn("an aggregator was killed; it is started again, as in the cloud", "aggregator", a.index, "code",
+			process.ExitCode())
+		a.shot++
+		if err = as.launch(a); err == nil {
+			return true
+		}
 	default:
 		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log "+
 			"(%s):\n%s",

@@ -1,0 +1,217 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+)
+
+// aliasCall is a call about the champion: "read", "promote" or "rollback".
+type aliasCall struct {
+	do         string
+	to, expect int
+}
+
+// aliasAnswer is what the caller was told: a version, or why not. An unknown answer means that it cannot tell.
+type aliasAnswer struct {
+	version int
+	refused string // "conflict", "nowhere"
+	unknown bool
+}
+
+// aliasState is the champion as one caller after the other would find it.
+type aliasState struct {
+	version    int
+	past       string // the versions before, as text, so that states can be compared
+	rolledFrom int    // the last move was a rollback from there; 0 if it was none
+}
+
+// apply is the registry's promise about one call.
+func (s aliasState) apply(c aliasCall) (aliasState, aliasAnswer) {
+	past := strings.Fields(s.past)
+	switch c.do {
+	case "read":
+	case "promote":
+		switch {
+		case s.version == c.to:
+		case s.version != c.expect:
+			return s, aliasAnswer{refused: "conflict"}
+		default:
+			past = append(past, fmt.Sprint(s.version))
+			if s.version == 0 {
+				past = nil
+			}
+			s = aliasState{c.to, strings.Join(past, " "), 0}
+		}
+	case "rollback":
+		switch {
+		case s.version == 0:
+			return s, aliasAnswer{refused: "nowhere"}
+		case s.version != c.expect && s.rolledFrom == c.expect && c.expect > 0:
+		case s.version != c.expect:
+			return s, aliasAnswer{refused: "conflict"}
+		default:
+			last := len(past) - 1
+			for last >= 0 && past[last] == fmt.Sprint(s.version) {
+				last--
+			}
+			if last < 0 {
+				return s, aliasAnswer{refused: "nowhere"}
+			}
+			from := s.version
+			if _, err := fmt.Sscan(past[last], &s.version); err != nil {
+				panic(err)
+			}
+			s.past, s.rolledFrom = strings.Join(past[:last], " "), from
+		}
+	}
+	if s.version == 0 {
+		return s, aliasAnswer{refused: "nowhere"}
+	}
+	return s, aliasAnswer{version: s.version}
+}
+
+// aliasModel judges histories: is there an order of the calls, each between its beginning and its end, in which every
+// caller was told the truth? A call whose answer is unknown may have had its effect or not.
+var aliasModel = (&porcupine.NondeterministicModel{
+	Init: func() []any { return []any{aliasState{}} },
+	Step: func(state, input, output any) []any {
+		before := state.(aliasState)
+		after, answer := before.apply(input.(aliasCall))
+		if output.(aliasAnswer).unknown {
+			return []any{before, after}
+		}
+		if answer != output.(aliasAnswer) {
+			return nil
+		}
+		return []any{after}
+	},
+}).ToModel()
+
+// blind is a store that replaces an alias whatever it is by now.
+type blind struct{ blob.Store }
+
+func (b blind) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.Contains(name, "/aliases/") {
+		cond = blob.Any
+	}
+	return b.Store.Put(ctx, name, cond, r)
+}
+
+// aliasHistory lets callers promote, roll back and read at once over a store that stands still and loses answers.
+func aliasHistory(t *testing.T, seed uint64, under func(blob.Store) blob.Store) (history []porcupine.Operation) {
+	t.Helper()
+	const callers, calls, versions = 4, 8, 4
+	store := blob.Memory()
+	for n := range versions {
+		register(t, registry.New(store), "ctr", fmt.Sprint("sweep-", n))
+	}
+	lossy := blobtest.NewLossy(under(store), seed, 0.2)
+	lossy.Repeats = seed%2 == 0
+
+	var clock atomic.Int64
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			draw := rand.New(rand.NewPCG(seed, uint64(caller)))
+			r := registry.New(blobtest.NewStalling(lossy, seed+uint64(caller), 0.4, time.Second))
+			known := 0
+			for range calls {
+				c := aliasCall{do: []string{"read", "promote", "promote", "rollback"}[draw.IntN(4)],
+					to: 1 + draw.IntN(versions), expect: known}
+				op := porcupine.Operation{ClientId: caller, Input: c, Call: clock.Add(1)}
+				answer := callAlias(t, r, c)
+				if op.Output, op.Return = answer, clock.Add(1); answer.unknown {
+					op.Return = 1 << 62 // it may have its effect at any later time
+				}
+				if answer.version > 0 {
+					known = answer.version
+				}
+				mu.Lock()
+				history = append(history, op)
+				mu.Unlock()
+				if answer.unknown { // a caller without an answer makes no other call at the same time
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return history
+}
+
+// callAlias makes one call.
+func callAlias(t *testing.T, r *registry.Registry, c aliasCall) aliasAnswer {
+	act := registry.Act{By: "test", Why: "because", At: time.Now()}
+	var a registry.Alias
+	var err error
+	switch c.do {
+	case "promote":
+		a, err = r.Promote(t.Context(), "ctr", c.to, registry.Expect{Version: c.expect}, act)
+	case "rollback":
+		a, err = r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: c.expect}, act)
+	default:
+		a, err = r.Alias(t.Context(), "ctr", registry.Champion)
+	}
+	switch {
+	case errors.Is(err, blobtest.ErrLost):
+		return aliasAnswer{unknown: true}
+	case problem.Is(err, problem.Conflict):
+		return aliasAnswer{refused: "conflict"}
+	case problem.Is(err, problem.NotFound):
+		return aliasAnswer{refused: "nowhere"}
+	case err != nil:
+		t.Errorf("%+v: %v; want an answer, a conflict or nothing there", c, err)
+	}
+	return aliasAnswer{version: a.Version}
+}
+
+// TestAliasesAreLinearizable: whatever promotes, rolls back and reads the champion at the same time, over a store that
+// stands still and loses answers, is told what one caller after the other would be. On a store that replaces blindly
+// the same check has to find what is wrong.
+func TestAliasesAreLinearizable(t *testing.T) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 40
+	}
+	for name, under := range map[string]func(blob.Store) blob.Store{
+		"sound": func(s blob.Store) blob.Store { return s },
+		"blind": func(s blob.Store) blob.Store { return blind{s} },
+	} {
+		wrong, moves := 0, 0
+		for seed := range seeds {
+			var history []porcupine.Operation
+			synctest.Test(t, func(t *testing.T) { history = aliasHistory(t, seed, under) })
+			moves += len(slices.DeleteFunc(slices.Clone(history), func(o porcupine.Operation) bool {
+				return o.Output.(aliasAnswer).version == 0 || o.Input.(aliasCall).do == "read"
+			}))
+			if porcupine.CheckOperations(aliasModel, history) {
+				continue
+			}
+			if wrong++; name == "sound" {
+				t.Errorf("seed %d: no order of these calls explains what the callers were told: %+v", seed, history)
+			}
+		}
+		if t.Logf("%s: %d histories, %d moves, %d not linearizable", name, seeds, moves, wrong); name == "blind" &&
+			wrong == 0 {
+			t.Error("a store that replaces an alias blindly passes the check, so the check proves nothing")
+		}
+	}
+}
