@@ -49,7 +49,7 @@ func listSweeps(ctx context.Context, w *Setup) error {
 	all := []listedSweep{}
 	for _, id := range ids {
 		l, err := listSweep(ctx, w, id)
-		if problem.Is(err, problem.Damaged) { // one unreadable sweep must not hide the others
+		if err != nil && ctx.Err() == nil { // one unreadable sweep must not hide the others
 			l.Sweep, l.Outcome = id, sweep.Outcome("unreadable: "+err.Error())
 		} else if err != nil {
 			return err
