@@ -433,8 +433,11 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 	}{
 		"two aggregators":               {"", []string{"--aggregators", "2"}, []string{"aggregator-1.0.log"}},
 		"every message twice, shuffled": {"duplicate_messages: true\nshuffle_messages: true\n", nil, nil},
-		"aggregators killed": {"kill_aggregator: [{after_messages: 2, restart: true}, {after_messages: 6, restart: " +
-			"true}, {after_messages: 12, restart: true}]\n", []string{"--aggregators", "2"},
+		"aggregators killed": {`at_write:
+  - {match: "sweeps/*/trials/*/result.json", nth: 2, does: kill_aggregators}
+  - {match: "sweeps/*/trials/*/result.json", nth: 6, does: kill_aggregators}
+  - {match: "sweeps/*/trials/*/result.json", nth: 12, does: kill_aggregators}
+`, []string{"--aggregators", "2"},
 			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
 		"no message at all": {"drop_messages: 1\n", nil, nil},
 		"a task preempted": {"preempt: [{task: 1, attempt: 0, after_messages: 2}]\n", nil,

@@ -233,27 +233,6 @@ func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	}
 }
 
-func TestKilledAggregatorsComeBack(t *testing.T) {
-	t.Parallel()
-	logs := t.TempDir()
-	faults := filepath.Join(logs, "faults.yaml")
-	if err := os.WriteFile(faults, []byte("kill_aggregator: [{after_messages: 2}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--aggregators", "2", "--log", logs,
-		"--faults", faults,
-		"--", os.Args[0], "command:publish")
-	if code := p.run(); code != 0 {
-		t.Fatalf("code %d: %s", code, p.stderr.String())
-	}
-	for _, name := range []string{"aggregator-0.0.log", "aggregator-1.0.log"} {
-		if log, err := os.ReadFile(filepath.Join(logs, name)); err != nil ||
-			strings.Contains(string(log), "ended as asked") {
-			t.Errorf("%s: %q, %v: it should have been killed", name, log, err)
-		}
-	}
-}
-
 // TestAnAggregatorThatIsKilledComesBack: a person, or the kernel for want of memory, ends it.
 func TestAnAggregatorThatIsKilledComesBack(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,6 @@ import (
 
 	"coppice/internal/cloud/batch"
 	"coppice/internal/cloud/gcs"
-	"coppice/internal/cloud/pubsub"
 
 	"coppice/internal/blob"
 )
@@ -93,8 +92,6 @@ func commandProgram(what string) error {
 	switch what {
 	case "submit":
 		return submitTask(ctx)
-	case "publish":
-		return publish(ctx)
 	case "keep":
 		return keep(ctx)
 	case "read":
@@ -131,24 +128,6 @@ func readKept(ctx context.Context) error {
 	data, _, err := blob.ReadAll(ctx, b, "sweeps/x/plan.json", 100)
 	fmt.Printf("%s\n", data)
 	return err
-}
-
-func publish(ctx context.Context) error {
-	c, err := pubsub.New(ctx, os.Getenv("COPPICE_PROJECT"))
-	if err != nil {
-		return err
-	}
-	p := c.Publisher(os.Getenv("COPPICE_SCORES_TOPIC"))
-	defer p.Close()
-	for i := range 3 {
-		if err := p.Publish(ctx, []byte(strconv.Itoa(i)), nil); err != nil {
-			return err
-		}
-	}
-	return poll(ctx, func() (bool, error) { // until both aggregators have been restarted
-		lives, err := filepath.Glob(filepath.Join(os.Getenv("LOGS"), "aggregator-*.1.log"))
-		return len(lives) == 2, err
-	})
 }
 
 // poll repeats the question until the answer is yes.

@@ -4,7 +4,6 @@ package world
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,8 +51,6 @@ read_fault:                             # reads of objects' contents; default: a
   - {match: "datasets/**", does: slow, delay: 1s, client: task-1}    # only of launcher (the command), aggregator, task, or the task of an index
 clock_offset:                           # objects' times, as this client sees them, are moved the other way
   - {client: task-1, ahead: 400s}          # or -400s; launcher, aggregator, task or the task of an index
-kill_aggregator:
-  - {after_messages: 10, restart: true}   # all aggregators, with SIGKILL
 at_write:              # when the nth such object has been written, before the writer gets the response (nth: 1)
   - {match: "sweeps/*/trials/*/claims/*", nth: 3, does: lose_machine, vm: 1, code: 50004}   # 50001, 50002, 50003, 50004 or 50006
   - {match: "sweeps/*/trials/*/checkpoints/**", does: lose_machine, vm: 0, notice: 5s}
@@ -62,7 +59,7 @@ at_write:              # when the nth such object has been written, before the w
   - {match: "sweeps/*/trials/*/claims/*", nth: 5, does: pause_task, task: 3, for: 20s}
   - {match: "sweeps/*/trials/*/claims/*", nth: 6, does: slow_machine, vm: 0, for: 20s}      # its tasks stand still four fifths of the time
   - {match: "sweeps/*/trials/*/claims/*", nth: 7, does: restart_batch}                      # as --keep-jobs: all machines are lost, jobs go on
-  - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # and starts them again
+  - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # all, with SIGKILL, and starts them again
   - {match: "sweeps/*/ending.json", does: pause_aggregators, for: 3s}
   - {match: "sweeps/*/trials/*/result.json", does: damage_object, target: "sweeps/*/trials/*/heartbeats/*", how: flip}   # or zero, cut, empty
   - {match: "sweeps/*/trials/*/result.json", does: damage_disk, vm: 0, target: "**/train/targets.arrow", how: zero}
@@ -89,25 +86,8 @@ type FaultSpec struct {
 	Read      []gcsemu.ReadFault `yaml:"read_fault"`
 	Clocks    []gcsemu.Clock     `yaml:"clock_offset"`
 
-	Kill    []kill    `yaml:"kill_aggregator"`
 	AtWrite []atWrite `yaml:"at_write"`
 }
-
-// kill ends all aggregators with SIGKILL when AfterMessages messages have been published.
-type kill struct {
-	AfterMessages int   `yaml:"after_messages"`
-	Restart       *bool `yaml:"restart"` // default true
-}
-
-// Check returns what is wrong with a kill.
-func (k kill) Check() error {
-	if k.AfterMessages < 1 || k.AfterMessages > math.MaxInt32 {
-		return fmt.Errorf("after_messages is %d: use 1 or more", k.AfterMessages)
-	}
-	return nil
-}
-
-func (k kill) restarts() bool { return k.Restart == nil || *k.Restart }
 
 // maxForeign bounds the number of messages that none of our programs sends.
 const maxForeign = 10_000
@@ -133,7 +113,7 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 		check(doc, "preempt", f.Preempt), check(doc, "lose_machine", f.Lose), check(doc, "no_capacity", f.Shortage),
 		check(doc, "full_disk", f.FullDisk), check(doc, "memory_limit", f.Memory),
 		check(doc, "refuse_write", f.Refuse), check(doc, "lose_answer", f.LoseReply), check(doc, "read_fault", f.Read),
-		check(doc, "clock_offset", f.Clocks), check(doc, "kill_aggregator", f.Kill), check(doc, "at_write", f.AtWrite),
+		check(doc, "clock_offset", f.Clocks), check(doc, "at_write", f.AtWrite),
 	} {
 		if err != nil {
 			return nil, err

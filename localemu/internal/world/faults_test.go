@@ -29,7 +29,6 @@ no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
 read_fault: [{match: "datasets/**", does: slow, times: 2, rate: 0.5, delay: 1s}, {match: "*", does: refuse, status: 429}]
-kill_aggregator: [{after_messages: 10}, {after_messages: 20, restart: false}]
 lose_acks: 0.25
 retry_pause: 2s
 full_disk: [{vm: 1, for: 3s}]
@@ -53,7 +52,6 @@ func TestParse(t *testing.T) {
 		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5,
 			Delay: sweep.Duration(time.Second)},
 			{Match: "*", Does: "refuse", Status: 429}},
-		Kill: []kill{{AfterMessages: 10}, {AfterMessages: 20, Restart: new(false)}},
 	}, s); d != "" {
 		t.Errorf("parsed with differences (-expected +parsed):\n%s", d)
 	}
@@ -113,8 +111,6 @@ func TestRefuses(t *testing.T) {
 		"memory_limit: [{mib: 5}]":                              "either task or vm",
 		"memory_limit: [{task: -1, mib: 5}]":                    "count from 0",
 		"lose_answer: [{times: 1}]":                             "match",
-		"kill_aggregator: [{}]":                                 "after_messages is 0",
-		"kill_aggregator: {after_messages: 1}":                  "f:1:",
 	} {
 		_, err := ParseFaults("f", []byte(text))
 		var at *strictyaml.Error

@@ -90,7 +90,7 @@ func (s *script) strike(a atWrite) error {
 			}
 		}()
 	case killAggregators:
-		w.aggregators.kill(true)
+		w.aggregators.kill()
 	case pauseAggregators:
 		w.aggregators.pause(time.Duration(a.For))
 	case damageObject:

@@ -16,7 +16,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,13 +267,8 @@ func (w *World) startPubSub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	published := func(total int) {
-		w.aggregators.published(total)
-		w.batch.Published(total)
-	}
-
 	w.guard.open(l.Addr(), w.opts.self())
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.messages(), OnPublish: published,
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.messages(), OnPublish: w.batch.Published,
 		Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -405,16 +399,14 @@ type aggregators struct {
 	mu       sync.Mutex
 	stopping bool
 	running  []*aggregator
-	kills    []kill // that have not struck yet
 	watching sync.WaitGroup
 }
 
 // aggregator is one aggregator, over all its restarts.
 type aggregator struct {
 	index  int
-	life   int // number of starts
-	killed bool
-	revive bool // after having been killed
+	life   int  // number of starts
+	killed bool // by a fault
 	gone   bool
 	shot   int // how often a signal from outside has killed it
 	proc   *proc.Process
@@ -431,7 +423,7 @@ const (
 const aggregatorGrace = 10 * time.Second
 
 func newAggregators(w *World) *aggregators {
-	return &aggregators{w: w, failed: make(chan error, 1), kills: slices.Clone(w.opts.Faults.Kill)}
+	return &aggregators{w: w, failed: make(chan error, 1)}
 }
 
 // start starts all of them.
@@ -498,63 +490,35 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 
 	var err error
 	switch {
-	case a.killed && a.revive:
-		if err = as.launch(a); err == nil {
-			return true
-		}
-	case a.killed:
-	case process.ExitCode() > byASignal && a.shot < maxShot: // by a person, or for want of memory
+	case !a.killed && (process.ExitCode() <= byASignal || a.shot == maxShot):
+		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log "+
+			"(%s):\n%s", a.index, process.ExitCode(), a.log, tail(a.log))
+	case !a.killed: // by a person, or for want of memory
+		a.shot++
 		as.w.log.Warn("an aggregator was killed; it is started again, as in the cloud", "aggregator", a.index, "code",
 			process.ExitCode())
-		a.shot++
+		fallthrough
+	default:
 		if err = as.launch(a); err == nil {
 			return true
 		}
-	default:
-		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log "+
-			"(%s):\n%s",
-			a.index, process.ExitCode(), a.log, tail(a.log))
 	}
 
 	a.gone = true
-	if err != nil {
-		select {
-		case as.failed <- err:
-		default: // one is enough
-		}
+	select {
+	case as.failed <- err:
+	default: // one is enough
 	}
 	return false
 }
 
-// published gets the number of messages so far, and kills when a fault is due.
-func (as *aggregators) published(total int) {
+// kill ends all of them with SIGKILL; they are started again.
+func (as *aggregators) kill() {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	for i := 0; i < len(as.kills); {
-		k := as.kills[i]
-		if total < k.AfterMessages {
-			i++
-			continue
-		}
-
-		as.kills = append(as.kills[:i], as.kills[i+1:]...)
-		as.killAll(k.restarts())
-	}
-}
-
-// kill ends all of them with SIGKILL.
-func (as *aggregators) kill(restart bool) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	as.killAll(restart)
-}
-
-// killAll is kill with the lock held.
-func (as *aggregators) killAll(restart bool) {
 	for _, a := range as.running {
 		if !a.gone {
 			a.killed = true
-			a.revive = restart
 			a.proc.Kill()
 			as.w.script.struck("aggregator killed")
 		}
