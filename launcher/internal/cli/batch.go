@@ -117,12 +117,12 @@ func inBatch(ctx context.Context, w *Setup, q cloudjob.Work,
 		say("job %s is already doing this; attached to it\n", j.ID)
 	}
 
-	bar := &stageBar{w: w}
-	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.report,
-		State: func(state string) { bar.finish(); say("job %s: %s\n", j.ID, state) },
-		Line:  func(line string) { bar.finish(); say("%s\n", line) }}
+	bar := w.stageBar()
+	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.Report,
+		State: func(state string) { bar.Finish(); say("job %s: %s\n", j.ID, state) },
+		Line:  func(line string) { bar.Finish(); say("%s\n", line) }}
 	o, err := follower.Wait(ctx, folder(q.Dataset, j.ID), j)
-	bar.finish()
+	bar.Finish()
 	if ctx.Err() == nil {
 		return o, err
 	}

@@ -116,8 +116,9 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w),
 			whyCommand(w),
 			featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
-		{"decide", "Decide what happens to a sweep, or what the next one tries:", []*cobra.Command{pauseCommand(w),
-			resumeCommand(w), cancelCommand(w), extendCommand(w), backtestCommand(w), askCommand(w)}},
+		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
+			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w),
+			askCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{registryCommand(w),
 			datasetsCommand(w), pricesCommand(w), doctorCommand(w), cleanCommand(w)}},
 	} {
@@ -194,6 +195,11 @@ func (w *Setup) log() *slog.Logger {
 
 // screen writes tables for people, as wide as their terminal.
 func (w *Setup) screen() show.Printer { return show.Printer{Screen: tables.On(w.World)} }
+
+// stageBar shows the progress of staging, unless the output is JSON.
+func (w *Setup) stageBar() *show.StageBar {
+	return &show.StageBar{Output: w.Err, Terminal: w.Terminal, Quiet: w.asJSON}
+}
 
 // jsonFlag adds --json to a command.
 func (w *Setup) jsonFlag(cmd *cobra.Command, usage string) {

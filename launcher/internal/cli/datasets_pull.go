@@ -25,9 +25,9 @@ the right checksums, or not at all.`,
 				if err != nil {
 					return err
 				}
-				bar := &stageBar{w: w}
-				place, err := (&stager.Stager{Progress: bar.report}).Pull(cmd.Context(), w.datasets, m, out)
-				bar.finish()
+				bar := w.stageBar()
+				place, err := (&stager.Stager{Progress: bar.Report}).Pull(cmd.Context(), w.datasets, m, out)
+				bar.Finish()
 				if err != nil {
 					return err
 				}

@@ -12,6 +12,7 @@ import (
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
+	"coppice/launcher/internal/plan"
 	"coppice/terraform"
 
 	setup "coppice/internal/cloud"
@@ -120,6 +121,6 @@ func readSweep(file string) *doctor.Sweep {
 		return &doctor.Sweep{File: file, Err: err}
 	}
 
-	spec, err := sweep.ParseSpec(file, text, vocabulary())
+	spec, err := sweep.ParseSpec(file, text, plan.Vocabulary())
 	return &doctor.Sweep{File: file, Spec: spec, Err: err}
 }

@@ -8,7 +8,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/fit"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
@@ -42,7 +41,7 @@ func (o origin) name() string { return fmt.Sprintf("%s@%d", o.Model, o.Number) }
 // readOrigin reads a version's dataset and plan.
 func readOrigin(ctx context.Context, r *registry.Registry, v registry.Version) (o origin, err error) {
 	o.Version = v
-	if o.manifest, _, err = trainedOn(ctx, r, v); err != nil {
+	if o.manifest, _, err = plan.TrainedOn(ctx, r, v); err != nil {
 		return o, err
 	}
 	if _, ok := v.File(scorer.FilePlan); !ok {
@@ -54,62 +53,6 @@ func readOrigin(ctx context.Context, r *registry.Registry, v registry.Version) (
 	}
 	o.plan, err = sweep.DecodePlan(text)
 	return o, err
-}
-
-// trainedOn reads the manifest of a version's dataset.
-func trainedOn(ctx context.Context, r *registry.Registry, v registry.Version) (*dataset.Manifest, []byte, error) {
-	text, err := r.ReadFile(ctx, v, scorer.FileDataset)
-	if err != nil {
-		return nil, nil, err
-	}
-	m, err := dataset.DecodeManifest(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, v.Number, v.Model, err)
-	}
-	return m, text, nil
-}
-
-// noChampion says that a model has no champion yet, as on its first night.
-func noChampion(ref string, err error) bool {
-	return ref == sweep.Champion && problem.Of(err) == problem.NotFound
-}
-
-// readInput returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep
-// is rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and
-// there is none yet.
-func readInput(ctx context.Context, w *Setup, s *sweep.Spec, m *dataset.Manifest) (*plan.Continued, error) {
-	if s.Continue == nil {
-		return nil, nil
-	}
-
-	v, err := w.registry.Get(ctx, s.Model, s.Continue.From)
-	if err != nil && noChampion(s.Continue.From, err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	text, err := w.registry.ReadFile(ctx, v, scorer.FileModel)
-	if err != nil {
-		return nil, err
-	}
-	old, manifest, err := trainedOn(ctx, w.registry, v)
-	if err != nil {
-		return nil, err
-	}
-
-	moved, err := fit.Input(m, old, text)
-	if err != nil {
-		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
-	}
-	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
-		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s",
-			v.Number,
-			v.Model, was, s.Objective)
-	}
-	return &plan.Continued{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts,
-		Moved: moved.Moved,
-		Text:  text, Dataset: manifest, Trained: old}, nil
 }
 
 // resolveLike resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec,
@@ -125,7 +68,7 @@ func resolveLike(ctx context.Context, w *Setup, spec *dataset.Spec) (*dataset.Ma
 		return nil, spec.Errorf("encodings.like", "%v", err)
 	}
 	v, err := w.registry.Get(ctx, model, ref)
-	if err != nil && noChampion(ref, err) {
+	if err != nil && plan.NoChampion(ref, err) {
 		if !w.asJSON {
 			fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n",
 				model)
@@ -135,7 +78,7 @@ func resolveLike(ctx context.Context, w *Setup, spec *dataset.Spec) (*dataset.Ma
 	}
 	var old *dataset.Manifest
 	if err == nil {
-		old, _, err = trainedOn(ctx, w.registry, v)
+		old, _, err = plan.TrainedOn(ctx, w.registry, v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encodings.like: %w", err)

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/show"
 )
 
 type predictFlags struct {
@@ -101,7 +102,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 			CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 		var bar *progressbar.ProgressBar
 		if w.Terminal && !w.asJSON {
-			bar = newBar(w, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
+			bar = show.NewBar(w.Err, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
 				progressbar.OptionShowIts())
 			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 		}

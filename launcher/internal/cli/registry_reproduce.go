@@ -22,6 +22,7 @@ import (
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/reproduce"
+	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/stager"
 )
 
@@ -127,7 +128,7 @@ func trainAgain(ctx context.Context, w *Setup, o origin, f reproduceFlags) (*rep
 	}
 
 	if w.Terminal && !w.asJSON {
-		bar := newBar(w, -1, progressbar.OptionSetDescription("trees"), progressbar.OptionShowCount())
+		bar := show.NewBar(w.Err, -1, progressbar.OptionSetDescription("trees"), progressbar.OptionShowCount())
 		defer func() { _ = bar.Finish() }()
 		q.OnTree = func(gbt.Progress) error { return bar.Add(1) }
 	}

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
@@ -77,11 +75,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
-	text, err := strictyaml.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	spec, err := dataset.ParseSpec(file, text)
+	t, err := readTable(file)
 	if err != nil {
 		return err
 	}
@@ -90,41 +84,78 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 			return err
 		}
 	}
-	day, err := f.newestDay(w, spec)
-	if err != nil {
+	if t.day, err = f.newestDay(w, t.spec); err != nil {
 		return err
 	}
-	if f.batch.on {
-		return stageInBatch(ctx, w, file, text, spec, day, f)
-	}
-	spec.Source.RelativeTo(filepath.Dir(file))
 
-	s := &stager.Stager{Scratch: f.scratch, Threads: f.threads, Now: w.Now, Day: day}
-	stage := func(dst stager.Destination) error {
-		bar := &stageBar{w: w}
-		s.Progress = bar.report
-		staged, err := s.Stage(ctx, spec, dst)
-		bar.finish()
+	if f.out != "" && !dataset.InBucket(f.out) && !t.spec.Source.AnyInBucket() && t.spec.Encodings.Like == "" {
+		dst := stager.Destination{Dir: f.out} // no cloud is involved
+		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Scratch: f.scratch, Threads: f.threads})
 		if err != nil {
 			return err
 		}
 		return printStaged(ctx, w, staged, dst, f)
 	}
-	if f.out != "" && !dataset.InBucket(f.out) && !spec.Source.AnyInBucket() && spec.Encodings.Like == "" {
-		return stage(stager.Destination{Dir: f.out}) // no cloud is involved
-	}
-
 	return w.with(ctx, func() error {
-		s.Bucket = w.bucket
 		dst, err := w.destination(f.out)
 		if err != nil {
 			return err
 		}
-		if s.Like, err = resolveLike(ctx, w, spec); err != nil {
+		staged, err := stageTable(ctx, w, t, dst, f)
+		if err != nil {
 			return err
 		}
-		return stage(dst)
+		return printStaged(ctx, w, staged, dst, f)
 	})
+}
+
+// tableSpec is a dataset.yaml to stage.
+type tableSpec struct {
+	file string
+	text []byte
+	spec *dataset.Spec
+	day  time.Time // the newest of a source of days
+}
+
+func readTable(file string) (*tableSpec, error) {
+	text, err := strictyaml.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := dataset.ParseSpec(file, text)
+	if err != nil {
+		return nil, err
+	}
+	spec.Source.RelativeTo(filepath.Dir(file))
+	return &tableSpec{file: file, text: text, spec: spec}, nil
+}
+
+// stageTable stages a table while the cloud is open: here, or as a job.
+func stageTable(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destination, f stageFlags) (*stager.Staged,
+	error) {
+	if f.batch.on && t.spec.Source.AnyLocal() {
+		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
+			"bucket first: gcloud storage cp", t.file, t.spec.Source)
+	}
+	like, err := resolveLike(ctx, w, t.spec)
+	if err != nil {
+		return nil, err
+	}
+	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like}
+	if f.batch.on {
+		return stageInBatch(ctx, w, s, t, dst, f.batch)
+	}
+	return stageHere(ctx, w, t, dst, s)
+}
+
+// stageHere stages a table in this process.
+func stageHere(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destination, s stager.Stager) (*stager.Staged,
+	error) {
+	bar := w.stageBar()
+	s.Now, s.Day, s.Progress = w.Now, t.day, bar.Report
+	staged, err := s.Stage(ctx, t.spec, dst)
+	bar.Finish()
+	return staged, err
 }
 
 // newestDay is --day, or yesterday.
@@ -197,39 +228,4 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 		tellStaged(ctx, w, night)
 	}
 	return stager.CheckNight(night, w.Now(), f.out)
-}
-
-// stageBar is a progress bar on a terminal, one line per step elsewhere, and silent if the output is JSON.
-type stageBar struct {
-	w    *Setup
-	step stager.Step
-	bar  *progressbar.ProgressBar
-}
-
-func (b *stageBar) report(step stager.Step, done, total int64) {
-	if b.w.asJSON {
-		return
-	}
-
-	if step != b.step {
-		b.finish()
-		b.step = step
-		if !b.w.Terminal {
-			fmt.Fprintf(b.w.Err, "%s ...\n", step)
-			return
-		}
-		b.bar = newBar(b.w, total, progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
-			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth())
-	}
-	if b.bar != nil {
-		b.bar.ChangeMax64(total)
-		_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
-	}
-}
-
-func (b *stageBar) finish() {
-	if b.bar != nil {
-		_ = b.bar.Finish()
-		b.bar = nil
-	}
 }

@@ -126,14 +126,7 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 }
 
 func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
-	spec, err := readSpec(file)
-	if err != nil {
-		return err
-	}
-	if f.budget != 0 {
-		spec.Budget = f.budget
-	}
-	prices, err := w.prices(f.prices)
+	spec, prices, err := f.read(w, file)
 	if err != nil {
 		return err
 	}
@@ -145,48 +138,68 @@ func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 	case scheduled && id != "":
 		return program.Usagef("give either --id or --schedule: both determine the sweep's id")
 	case scheduled:
-		if id, err = slot.Of(spec.Name, f.schedule, f.zone, w.Now()); err != nil {
-			return problem.As(problem.Usage, err)
+		at, err := slot.Of(f.schedule, f.zone, w.Now())
+		if err != nil {
+			return err
 		}
+		id = slot.ID(spec.Name, at)
+	}
+	return w.with(ctx, func() error {
+		return sweepOn(ctx, w, spec, spec.Dataset, id, scheduled, prices, f.startFlags)
+	})
+}
+
+// read reads the spec and the prices.
+func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, *machines.Prices, error) {
+	spec, err := readSpec(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.budget != 0 {
+		spec.Budget = f.budget
+	}
+	prices, err := w.prices(f.prices)
+	return spec, prices, err
+}
+
+// sweepOn starts a sweep on a dataset, or attaches to it, while the cloud is open. An empty id is made from the plan.
+func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id sweep.ID, scheduled bool,
+	prices *machines.Prices, f startFlags) error {
+	m, err := resolveAllowed(ctx, w, ref)
+	if err != nil {
+		if scheduled && !f.dryRun {
+			tellRefused(ctx, w, id, spec.Model, err)
+		}
+		return err
+	}
+	in, err := plan.ReadInput(ctx, w.registry, spec, m)
+	if err != nil {
+		return err
+	}
+	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
+		Version: w.Version, Input: in,
+		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
+	if err != nil {
+		return err
+	}
+	if spec.Continue != nil && in == nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
+			spec.Model, sweep.Champion))
+	}
+	if err := addQuote(ctx, w, p, m, prices, f.Assumptions); err != nil {
+		return err
 	}
 
-	return w.with(ctx, func() error {
-		m, err := resolveAllowed(ctx, w, spec.Dataset)
-		if err != nil {
-			if scheduled && !f.dryRun {
-				tellRefused(ctx, w, id, spec.Model, err)
-			}
-			return err
-		}
-		in, err := readInput(ctx, w, spec, m)
+	if scheduled && !f.dryRun {
+		before, err := slot.Unchanged(ctx, w.sweeps, p.Plan)
 		if err != nil {
 			return err
 		}
-		p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
-			Version: w.Version, Input: in,
-			Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
-		if err != nil {
-			return err
+		if before != "" {
+			return nothingNew(w, p.Plan, before)
 		}
-		if spec.Continue != nil && in == nil {
-			p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
-				spec.Model, sweep.Champion))
-		}
-		if err := addQuote(ctx, w, p, m, prices, f.Assumptions); err != nil {
-			return err
-		}
-
-		if scheduled && !f.dryRun {
-			before, err := slot.Unchanged(ctx, w.sweeps, p.Plan)
-			if err != nil {
-				return err
-			}
-			if before != "" {
-				return nothingNew(w, p.Plan, before)
-			}
-		}
-		return startSweep(ctx, w, p, in, scheduled, f.startFlags)
-	})
+	}
+	return startSweep(ctx, w, p, in, scheduled, f)
 }
 
 // resolveAllowed finds a dataset version, and rejects one whose night must not be trained on.
@@ -207,7 +220,7 @@ func readSpec(file string) (*sweep.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sweep.ParseSpec(file, text, vocabulary())
+	return sweep.ParseSpec(file, text, plan.Vocabulary())
 }
 
 // addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/nights"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
@@ -24,17 +20,20 @@ import (
 func tellStaged(ctx context.Context, w *Setup, r *nights.Record) {
 	ref := r.Dataset + "@" + r.Version
 	w.tell(ctx, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
-		datasetMarks{w.datasets, r.Dataset, r.Version})
+		stager.Told{Store: w.datasets, Name: r.Dataset, Version: r.Version})
 }
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
 func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err error) {
 	var blocked *stager.BlockedError
-	if !errors.As(err, &blocked) {
-		return
+	if errors.As(err, &blocked) {
+		tellNotStarted(ctx, w, id, model, blocked.Record.Dataset+"@"+blocked.Record.Version, blocked.Reason)
 	}
-	ref := blocked.Record.Dataset + "@" + blocked.Record.Version
-	w.tell(ctx, sweep.RefusedMessage(id, model, ref, blocked.Reason, w.Now()),
+}
+
+// tellNotStarted sends the notification that a scheduled sweep was not started on a dataset, and why.
+func tellNotStarted(ctx context.Context, w *Setup, id sweep.ID, model, ref, why string) {
+	w.tell(ctx, sweep.RefusedMessage(id, model, ref, why, w.Now()),
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
@@ -51,32 +50,4 @@ func (w *Setup) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.M
 	if !n.Tell(ctx, m, marks) && !w.Structured() {
 		fmt.Fprintf(w.Err, "note: a notification could not be sent: %s\n", m.Title())
 	}
-}
-
-// datasetMarks are the marks of notifications about a blocked version of a dataset.
-type datasetMarks struct {
-	store         blob.Store
-	name, version string
-}
-
-// Has reports whether the notification was sent on the channel.
-func (m datasetMarks) Has(ctx context.Context, channel string) (bool, error) {
-	_, err := m.store.Stat(ctx, sweep.DatasetTold(m.name, m.version, channel))
-	if errors.Is(err, blob.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// Put records that it was sent. Recording it again is harmless.
-func (m datasetMarks) Put(ctx context.Context, id, channel string, at time.Time) error {
-	text, err := json.Marshal(sweep.Mark{Format: sweep.FormatVersion, ID: id, Channel: channel, At: at.UTC()})
-	if err != nil {
-		return fmt.Errorf("write a mark: %w", err)
-	}
-	_, err = m.store.Put(ctx, sweep.DatasetTold(m.name, m.version, channel), blob.Absent, bytes.NewReader(text))
-	if errors.Is(err, blob.ErrPrecondition) {
-		return nil
-	}
-	return err
 }

@@ -177,17 +177,10 @@ func newView(w *Setup, p *sweep.Plan) *view {
 		v.seen[n] = true
 	}
 	if w.Terminal && !w.asJSON {
-		v.bar = newBar(w, int64(len(p.Own())), progressbar.OptionSetElapsedTime(true),
+		v.bar = show.NewBar(w.Err, int64(len(p.Own())), progressbar.OptionSetElapsedTime(true),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
 	}
 	return v
-}
-
-// newBar returns a bar on the terminal's error output; one of unknown length has -1.
-func newBar(w *Setup, length int64, options ...progressbar.Option) *progressbar.ProgressBar {
-	const throttle = 100 * time.Millisecond // it need not be drawn more often than is visible
-	return progressbar.NewOptions64(length, append(options, progressbar.OptionSetWriter(w.Err.Raw()),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(throttle))...)
 }
 
 func (v *view) show(ctx context.Context, s *sweepview.View, st sweepview.State, snap sweepview.Snapshot) {

@@ -1,11 +1,17 @@
 package plan
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -20,6 +26,62 @@ type Continued struct {
 	Dataset     []byte // manifest of its training dataset
 
 	Trained *dataset.Manifest // the same, decoded
+}
+
+// TrainedOn reads the manifest of a version's dataset.
+func TrainedOn(ctx context.Context, r *registry.Registry, v registry.Version) (*dataset.Manifest, []byte, error) {
+	text, err := r.ReadFile(ctx, v, scorer.FileDataset)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := dataset.DecodeManifest(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, v.Number, v.Model, err)
+	}
+	return m, text, nil
+}
+
+// NoChampion says that a model has no champion yet, as on its first night.
+func NoChampion(ref string, err error) bool {
+	return ref == sweep.Champion && problem.Of(err) == problem.NotFound
+}
+
+// ReadInput returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep
+// is rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and
+// there is none yet.
+func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *dataset.Manifest) (*Continued, error) {
+	if s.Continue == nil {
+		return nil, nil
+	}
+
+	v, err := r.Get(ctx, s.Model, s.Continue.From)
+	if err != nil && NoChampion(s.Continue.From, err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.ReadFile(ctx, v, scorer.FileModel)
+	if err != nil {
+		return nil, err
+	}
+	old, manifest, err := TrainedOn(ctx, r, v)
+	if err != nil {
+		return nil, err
+	}
+
+	moved, err := fit.Input(m, old, text)
+	if err != nil {
+		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
+	}
+	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
+		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s",
+			v.Number,
+			v.Model, was, s.Objective)
+	}
+	return &Continued{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts,
+		Moved: moved.Moved,
+		Text:  text, Dataset: manifest, Trained: old}, nil
 }
 
 // inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.

@@ -179,20 +179,18 @@ func first(w time.Time, zone *time.Location) time.Time {
 	return t
 }
 
-// Of is the id of the sweep of that name for the latest time of a schedule in a time zone.
-func Of(name, schedule, zone string, now time.Time) (sweep.ID, error) {
+// Of is the latest time of a schedule in a time zone, in which it is expressed.
+func Of(schedule, zone string, now time.Time) (time.Time, error) {
 	s, err := parse(schedule, zone)
 	if err != nil {
-		return "", err
+		return time.Time{}, err
 	}
 	at, err := s.last(now)
-	if err != nil {
-		return "", err
-	}
-	return id(name, at), nil
+	return at.In(s.zone), err
 }
 
-func id(name string, at time.Time) sweep.ID {
+// ID is the id of the sweep of that name for a time of its schedule.
+func ID(name string, at time.Time) sweep.ID {
 	return sweep.ID(name + "-" + at.UTC().Format("20060102-1504"))
 }
 

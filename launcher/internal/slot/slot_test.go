@@ -64,7 +64,7 @@ func TestLast(t *testing.T) {
 }
 
 func TestID(t *testing.T) {
-	got := id(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
+	got := ID(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
 	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(got) != want || sweep.CheckID(string(got)) != nil {
 		t.Errorf("%s, want %s", got, want)
 	}

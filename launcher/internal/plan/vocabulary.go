@@ -1,4 +1,4 @@
-package cli
+package plan
 
 import (
 	"maps"
@@ -8,14 +8,13 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/plan"
 )
 
-// vocabulary provides the engines' names to the spec's parser.
-func vocabulary() sweep.Vocabulary {
+// Vocabulary provides the engines' names to the spec's parser.
+func Vocabulary() sweep.Vocabulary {
 	return sweep.Vocabulary{
 		Metric:    func(name string) error { _, err := metric.Lookup(name); return err },
-		Goal:      plan.Goal,
+		Goal:      Goal,
 		ParamName: gbt.CanonicalName,
 		Param:     gbt.CheckParam,
 		Constraint: func(text string) (string, error) {

@@ -1,4 +1,4 @@
-package cli
+package plan
 
 import (
 	"strings"
@@ -26,7 +26,7 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 			"1}}}": "sweep.yaml:7:54: the condition learning_rate > 0.1 depends on the parameter itself",
 		"search: {constraints: [\"eta <= \\\"eta\\\"\"]}": "mismatched types float64 and string",
 	} {
-		_, err := sweep.ParseSpec("sweep.yaml", []byte(spec+text), vocabulary())
+		_, err := sweep.ParseSpec("sweep.yaml", []byte(spec+text), Vocabulary())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, expected %s", text, err, want)
 		}
@@ -34,7 +34,7 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 
 	s, err := sweep.ParseSpec("sweep.yaml",
 		[]byte(spec+`search: {constraints: ["log(min_child_samples) < max_leaf && max_leaf <= 2 ^ max_depth"], `+
-			`grid: {eta: [0.1]}}`), vocabulary())
+			`grid: {eta: [0.1]}}`), Vocabulary())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +51,20 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 // that shows one.
 func TestParseSpecOfFewWords(t *testing.T) {
 	const spec = "name: n\ndataset: d\nmetric: rmse\ntrials: 1\n"
-	s, err := sweep.ParseSpec("sweep.yaml", []byte(spec), vocabulary())
+	s, err := sweep.ParseSpec("sweep.yaml", []byte(spec), Vocabulary())
 	if err != nil || s.Objective != "regression" {
 		t.Errorf("metric: rmse alone: got %+v and %v, expected the objective regression", s, err)
 	}
-	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), vocabulary()); err == nil {
+	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), Vocabulary()); err == nil {
 		t.Error("metric: rmse with objective: binary was accepted")
 	}
-	_, err = sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)), vocabulary())
+	_, err = sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)), Vocabulary())
 	if err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:4:9: trials is 50, but search says nothing") {
 		t.Fatalf("50 trials without a space: got %v", err)
 	}
 	_, example, _ := strings.Cut(err.Error(), "\n")
 	if s, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)+example+"\n"),
-		vocabulary()); err != nil || len(s.Search.Random) != 2 {
+		Vocabulary()); err != nil || len(s.Search.Random) != 2 {
 		t.Errorf("the example %q: got %v", example, err)
 	}
 }

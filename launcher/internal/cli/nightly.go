@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/machines"
+	"coppice/internal/problem"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/slot"
+	"coppice/launcher/internal/stager"
+)
+
+type nightlyFlags struct {
+	startFlags
+	schedule, zone, at string
+	table              string
+	stage              stageFlags
+}
+
+func nightlyCommand(w *Setup) *cobra.Command {
+	var f nightlyFlags
+	cmd := &cobra.Command{
+		Use:   "nightly SWEEP.yaml",
+		Short: "Stage the night's table and train on it, once per slot of a schedule",
+		Long: `Stages the table of the sweep's dataset, then starts the sweep on that version and watches it: stage and
+sweep --schedule in one command, for one entry of a scheduler. The dataset.yaml is the file NAME.yaml beside SWEEP.yaml,
+where NAME is its dataset, or that of --table.
+
+A command started twice in a slot makes one sweep, and so one version: the second neither stages nor trains, but
+watches. The newest day of a source with {date:2006-01-02} is the day before the slot, in the schedule's time zone. If
+that day has no file yet, or the table is blocked, nothing is trained, people are notified, and the same command can be
+started again: the slot is still free. If the table is that of the slot before, nothing is trained either.`,
+		Example: `  launcher nightly nightly.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --batch --no-wait
+  launcher nightly nightly.yaml                                # the slot is today, in UTC
+  launcher nightly nightly.yaml --at 2026-11-20T03:10:00Z      # makes up for a night`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if err := f.stage.batch.check(cmd); err != nil {
+				return err
+			}
+			return runNightly(cmd.Context(), w, args[0], f)
+		},
+	}
+
+	f.assumptionFlags.add(cmd)
+	f.stage.batch.add(cmd, "stage")
+	f.addWatching(w, cmd)
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.table, "table", "", "the dataset.yaml (default: NAME.yaml beside SWEEP.yaml)")
+	cmd.Flags().StringVar(&f.schedule, "schedule", "0 0 * * *",
+		"the cron schedule that starts this command: its latest time is the slot")
+	cmd.Flags().StringVar(&f.zone, "time-zone", "", "time zone of --schedule, such as Europe/Berlin (default: UTC)")
+	cmd.Flags().StringVar(&f.at, "at", "", "find the slot as of this time, such as 2026-11-20T03:10:00Z (default: now)")
+	return cmd
+}
+
+func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) error {
+	spec, prices, err := f.read(w, file)
+	if err != nil {
+		return err
+	}
+	t, err := readTable(cmp.Or(f.table, filepath.Join(filepath.Dir(file), spec.Dataset+".yaml")))
+	if problem.Is(err, problem.NotFound) {
+		return fmt.Errorf("%w; give the dataset.yaml as --table", err)
+	}
+	if err != nil {
+		return err
+	}
+	if t.spec.Name != spec.Dataset {
+		return problem.New(problem.Input, "%s: the sweep trains on dataset %q, but %s describes %q", file, spec.Dataset,
+			t.file, t.spec.Name)
+	}
+
+	now := w.Now()
+	if f.at != "" {
+		if now, err = time.Parse(time.RFC3339, f.at); err != nil {
+			return program.Usagef("--at is %.40q: use a time with a zone, such as 2026-11-20T03:10:00Z", f.at)
+		}
+	}
+	at, err := slot.Of(f.schedule, f.zone, now)
+	if err != nil {
+		return err
+	}
+	t.day = at.AddDate(0, 0, -1)
+	return w.with(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
+}
+
+// nightlyOf stages and sweeps for a slot, whose id is the sweep's.
+func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *tableSpec, id sweep.ID, prices *machines.Prices,
+	f nightlyFlags) error {
+	// A slot whose sweep exists is staged already.
+	store := sweepstore.New(w.sweeps, id)
+	planned, err := store.HasPlan(ctx)
+	if err != nil {
+		return err
+	}
+	if planned {
+		p, _, err := store.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		return sweepOn(ctx, w, spec, p.Dataset.Name+"@"+p.Dataset.Version, id, true, prices, f.startFlags)
+	}
+
+	dst, err := w.destination("")
+	if err != nil {
+		return err
+	}
+	staged, err := stageTable(ctx, w, t, dst, f.stage)
+	if err != nil {
+		if ctx.Err() == nil {
+			tellNotStarted(ctx, w, id, spec.Model, t.spec.Name, err.Error())
+		}
+		return err
+	}
+	m := staged.Manifest
+	w.log().Info("dataset staged", "dataset", m.Name+"@"+m.Version, "existed", staged.Existed, "sweep", id)
+	if !w.asJSON {
+		w.screen().Dataset(staged)
+		w.screen().Findings(staged.Night)
+	}
+	if err := stager.CheckNight(staged.Night, w.Now(), ""); err != nil {
+		tellRefused(ctx, w, id, spec.Model, err)
+		return err
+	}
+	return sweepOn(ctx, w, spec, m.Name+"@"+m.Version, id, true, prices, f.startFlags)
+}
