@@ -82,9 +82,13 @@ type asker struct {
 	next    int                     // number of the next trial
 	total   int                     // trials after this Ask
 	history history
+	fixed   int // how many of the fixed configurations have been tried, at the list's beginning
 	grid    *gridWalk
+	rest    []uint64 // of a countable space, what has not been looked at; nil before
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
+	good    *parzen      // of the best finished trials; nil before
+	others  []point      // the finished trials that good does not have
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
@@ -204,9 +208,9 @@ func (a *asker) byMethod() *Suggestion {
 }
 
 func (a *asker) fromFixed() *Suggestion {
-	for i, params := range a.Search.Fixed {
-		if params = normalized(params); !a.isTried(params) {
-			return suggest(SourceFixed, params, "fixed[%d]", i)
+	for ; a.fixed < len(a.Search.Fixed); a.fixed++ {
+		if params := normalized(a.Search.Fixed[a.fixed]); !a.isTried(params) {
+			return suggest(SourceFixed, params, "fixed[%d]", a.fixed)
 		}
 	}
 	return nil
@@ -251,8 +255,11 @@ func (a *asker) fromRest() *Suggestion {
 		return nil
 	}
 
-	order := space{size: a.size}.order(a.Seed)
-	for _, i := range order {
+	if a.rest == nil {
+		a.rest = space{size: a.size}.order(a.Seed)
+	}
+	for ; len(a.rest) > 0; a.rest = a.rest[1:] {
+		i := a.rest[0]
 		params := make(sweep.Params, len(a.axes))
 		for j := range a.axes {
 			n := a.axes[j].size

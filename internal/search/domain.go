@@ -19,6 +19,7 @@ type domain struct {
 	constraints []*Constraint
 	size        uint64 // number of configurations without conditions and constraints; 0 if uncountable
 	conditional bool
+	order       []int // the axes, each after those that its condition refers to
 }
 
 // axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not.
@@ -26,8 +27,10 @@ type axis struct {
 	sampler
 
 	ordered bool
-	levels  []any // of a choice, in the order of the axis
-	real    bool  // every number between the bounds, instead of a list
+	levels  []any       // of a choice, in the order of the axis
+	level   map[any]int // the number of a level, by its key
+	spelled map[any]int // likewise by its spelling
+	real    bool        // every number between the bounds, instead of a list
 
 	low, span   float64 // the bounds, as logarithms if log is set
 	log         bool
@@ -90,6 +93,10 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 		a.minimum, a.step = dist.Step[0], dist.Step[2]
 	default:
 		a.levels, a.ordered = levels(dist.Choice)
+		a.level, a.spelled = map[any]int{}, map[any]int{}
+		for i, v := range slices.Backward(a.levels) { // of two that are spelled alike the first counts
+			a.level[key(v)], a.spelled[spelling(v)] = i, i
+		}
 	}
 	return a
 }
@@ -97,9 +104,11 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 // levels returns the distinct values of a choice, ascending if all are numbers.
 func levels(choice []any) (values []any, ordered bool) {
 	ordered = true
+	had := map[any]bool{}
 	for _, v := range choice {
 		v = normal(v)
-		if !slices.ContainsFunc(values, func(other any) bool { return same(v, other) }) {
+		if !had[key(v)] {
+			had[key(v)] = true
 			values = append(values, v)
 		}
 		_, number := v.(float64)
@@ -113,14 +122,30 @@ func levels(choice []any) (values []any, ordered bool) {
 }
 
 // same compares two values from JSON or YAML.
-func same(a, b any) bool {
-	switch a.(type) {
+func same(a, b any) bool { return key(a) == key(b) }
+
+// written is the JSON of a list or an object.
+type written string
+
+// key is equal for equal values from JSON or YAML.
+func key(v any) any {
+	switch v.(type) {
 	case float64, string, bool, nil:
-		return a == b
+		return v
 	}
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
+	text, err := json.Marshal(v)
+	if err != nil {
+		return &err // equal to no other
+	}
+	return written(text)
+}
+
+// spelling is equal for values of which one is a number or boolean and the other its text.
+func spelling(v any) any {
+	if x, ok := number(v); ok {
+		return x
+	}
+	return fmt.Sprint(v)
 }
 
 const (
@@ -152,8 +177,8 @@ func (a *axis) value(u float64) any {
 func (a *axis) place(v any) (u float64, ok bool) {
 	v = normal(v)
 	if a.levels != nil {
-		i := slices.IndexFunc(a.levels, func(l any) bool { return same(l, v) })
-		return (float64(i) + 0.5) / float64(len(a.levels)), i >= 0
+		i, known := a.level[key(v)]
+		return (float64(i) + 0.5) / float64(len(a.levels)), known
 	}
 
 	x, number := v.(float64)
@@ -183,20 +208,11 @@ func (d *domain) spelled(params sweep.Params) sweep.Params {
 			}
 			continue
 		}
-		if i := slices.IndexFunc(a.levels, func(l any) bool { return alike(l, v) }); i >= 0 {
+		if i, known := a.spelled[spelling(v)]; known {
 			params[a.name] = a.levels[i]
 		}
 	}
 	return params
-}
-
-// alike reports whether one of two values is a number or boolean, and the other its text.
-func alike(a, b any) bool {
-	if x, ok := number(a); ok {
-		y, ok := number(b)
-		return ok && x == y
-	}
-	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
 // number returns a value that is a number or the text of one.
@@ -287,12 +303,13 @@ func (d *domain) fits(params sweep.Params) bool {
 	}
 
 	known := 0
+	active := d.active(params)
 	for j := range d.axes {
 		v, given := params[d.axes[j].name]
 		if given {
 			known++
 		}
-		if given && !d.axes[j].within(v) || !given && d.active(j, params) {
+		if given && !d.axes[j].within(v) || !given && active[j] {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // searches, the correlation of successive searches (as a logit).
 type fitting struct {
 	prior
-	axisOf  []int // axis of each length scale
+	columns []column // with a length scale each
 	axes    int
 	n       int
 	z       []float64
@@ -41,17 +41,12 @@ const (
 	scaleSigma = 0.8  // of its logarithm
 )
 
-func newFitting(columns []int, known known, axes int) *fitting {
+func newFitting(columns []column, known known, axes int) *fitting {
 	rows, ages := known.rows, known.ages
-	f := &fitting{axes: axes, n: len(rows), z: known.z, doubt: known.doubt}
-	for c, j := range columns {
-		if c == 0 || columns[c-1] != j {
-			f.axisOf = append(f.axisOf, j)
-		}
-	}
+	f := &fitting{columns: columns, axes: axes, n: len(rows), z: known.z, doubt: known.doubt}
 
 	// Distances do not change during the optimization.
-	f.squares = make([][]float64, len(f.axisOf))
+	f.squares = make([][]float64, len(columns))
 	old := false
 	for i := range rows {
 		for k := range i {
@@ -59,20 +54,14 @@ func newFitting(columns []int, known known, axes int) *fitting {
 			f.between = append(f.between, apart)
 			old = old || apart > 0
 
-			g := -1
-			for c, j := range columns {
-				d := rows[i][c] - rows[k][c]
-				if c == 0 || columns[c-1] != j {
-					g++
-					f.squares[g] = append(f.squares[g], 0)
-				}
-				f.squares[g][len(f.squares[g])-1] += float64(d * d)
+			for g, c := range columns {
+				f.squares[g] = append(f.squares[g], c.squared(rows[i][g], rows[k][g], 1))
 			}
 		}
 	}
 
-	mu := math.Log(scalePrior * math.Sqrt(float64(len(f.axisOf))))
-	for range f.axisOf {
+	mu := math.Log(scalePrior * math.Sqrt(float64(len(f.columns))))
+	for range f.columns {
 		f.prior = append(f.prior, distuv.Normal{Mu: mu, Sigma: scaleSigma})
 	}
 	f.prior = append(f.prior, distuv.Normal{Mu: 0, Sigma: 1}, distuv.Normal{Mu: math.Log(1e-3), Sigma: 2})
@@ -88,10 +77,10 @@ func (f *fitting) unpack(x []float64) (scales []float64, v, noise, rho float64) 
 	for j := range scales {
 		scales[j] = 1
 	}
-	for g, j := range f.axisOf {
-		scales[j] = math.Exp(x[g])
+	for g, c := range f.columns {
+		scales[c.axis] = math.Exp(x[g])
 	}
-	m := len(f.axisOf)
+	m := len(f.columns)
 	if len(x) > m+2 {
 		rho = 1 / (1 + math.Exp(-x[m+2]))
 	}
@@ -118,10 +107,9 @@ func (f *fitting) compute(x []float64) {
 	f.f = math.Inf(1)
 
 	scales, v, noise, rho := f.unpack(x)
-	m := len(f.axisOf)
-	inverse := make([]float64, m)
-	for g, j := range f.axisOf {
-		inverse[g] = 1 / (scales[j] * scales[j])
+	inverse := make([]float64, len(f.columns))
+	for g, c := range f.columns {
+		inverse[g] = 1 / (scales[c.axis] * scales[c.axis])
 	}
 
 	// The kernel and what its gradient needs, pair by pair.

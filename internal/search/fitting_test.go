@@ -13,17 +13,17 @@ import (
 // TestFittingGradient compares the gradient with differences, on rows of two searches.
 func TestFittingGradient(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	columns := []int{0, 1, 1, 3}
+	columns := []column{{0, true}, {1, false}, {3, true}}
 	var k known
 	for i := range 12 {
-		k.rows = append(k.rows, []float64{rng.Float64(), float64(i % 2), float64(1 - i%2), rng.Float64()})
+		k.rows = append(k.rows, []float64{rng.Float64(), float64(i%3 - 1), rng.Float64()})
 		k.ages = append(k.ages, i%3)
 		k.z = append(k.z, rng.NormFloat64())
 		k.doubt = append(k.doubt, float64(i%2))
 	}
 	f := newFitting(columns, k, 4)
-	if len(f.axisOf) != 3 || len(f.prior) != 6 {
-		t.Fatalf("%d length scales and %d parameters, expected 3 and 6", len(f.axisOf), len(f.prior))
+	if len(f.squares) != 3 || len(f.prior) != 6 {
+		t.Fatalf("%d length scales and %d parameters, expected 3 and 6", len(f.squares), len(f.prior))
 	}
 
 	for range 5 {

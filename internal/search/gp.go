@@ -10,11 +10,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Limits on the work for one proposal.
+// Limits on the work for one proposal, which does not grow with the number of trials.
 const (
-	maxFitted    = 72  // trials used to fit length scales
-	maxModelled  = 200 // trials in the process
+	maxFitted    = 72  // results used to fit length scales
+	maxModelled  = 200 // results in the process
 	maxFromPast  = 90  // of these, from earlier searches, while there are others
+	maxRunning   = 100 // running trials in the process
 	maxEvaluated = 3_000
 )
 
@@ -34,12 +35,11 @@ func (a *asker) fromGP() *Suggestion {
 		len(a.history.finished)+len(a.history.earlier) < 2 {
 		return a.fromHalton(initialDesign(a.next+1, a.initial()))
 	}
-	if len(columnsOf(a.domain)) == 0 {
+	m := a.fitted()
+	if len(m.columns) == 0 {
 		return nil
 	}
-
-	m := a.fitted()
-	m.condition(m.known, rowsOf(a.domain, a.history.pending))
+	m.await(m.runs(a))
 
 	best := m.improve(a)
 	if best == nil {
@@ -47,7 +47,7 @@ func (a *asker) fromGP() *Suggestion {
 	}
 	return suggest(sweep.MethodGP, best.params, "expected improvement %.3g, from a process over %d results and %d "+
 		"running: expects %+.2f +- %.2f standard deviations of the results, the best is %+.2f",
-		math.Exp(best.gain), len(m.known.rows), len(a.history.pending), best.mean, best.std, m.top)
+		math.Exp(best.gain), len(m.known.rows), len(m.running), best.mean, best.std, m.top)
 }
 
 // initial is how many trials of this search precede the model.
@@ -61,20 +61,43 @@ func (a *asker) initial() int {
 // initialTrials is the number of initial trials without earlier searches: a model of fewer is meaningless.
 const initialTrials = 8
 
-func rowsOf(d *domain, points []point) [][]float64 {
-	rows := make([][]float64, len(points))
-	for i, p := range points {
-		rows[i] = rowOf(d, p.at, p.absent)
-	}
-	return rows
-}
-
 // fittedModel is a process with the data it was fitted to.
 type fittedModel struct {
 	surrogate
-	known  known
-	points []point // of the known rows
-	top    float64 // the best expectation among known and running points
+	points []point   // of the known rows
+	means  []float64 // at the known rows
+	ran    []run     // by pending trial; without a row if it has not been looked at
+	top    float64   // the best expectation among known and running points
+}
+
+// runs returns the running trials that the process sees.
+func (m *fittedModel) runs(a *asker) []run {
+	pending := a.history.pending
+	m.ran = append(m.ran, make([]run, len(pending)-len(m.ran))...)
+	var out []run
+	for _, i := range latest(len(pending), maxRunning) {
+		if m.ran[i].row == nil {
+			m.ran[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at, pending[i].absent))
+		}
+		out = append(out, m.ran[i])
+	}
+	return out
+}
+
+// latest returns at most most of the numbers below n, ascending: the last ones, and as many evenly from those before.
+func latest(n, most int) (out []int) {
+	before := n - most/2
+	for i := range min(n, most) {
+		switch {
+		case n <= most:
+			out = append(out, i)
+		case i < most-most/2:
+			out = append(out, i*before/(most-most/2))
+		default:
+			out = append(out, n-most+i)
+		}
+	}
+	return out
 }
 
 // fitted returns the process over what is known; it is shared by the batch.
@@ -85,6 +108,9 @@ func (a *asker) fitted() *fittedModel {
 	m := &fittedModel{}
 	m.columns = columnsOf(a.domain)
 	a.model = m
+	if len(m.columns) == 0 {
+		return m
+	}
 
 	observed := a.history.observed()
 	scores := make([]float64, len(observed))
@@ -118,7 +144,10 @@ func (a *asker) fitted() *fittedModel {
 
 	some, _ := take(telling(observed, z, maxFitted))
 	m.fit(some, len(a.axes))
-	m.known, m.points = take(telling(observed, z, maxModelled))
+	var k known
+	k, m.points = take(telling(observed, z, maxModelled))
+	m.condition(k)
+	_, m.means = m.explained(k.rows)
 	return m
 }
 
@@ -187,19 +216,17 @@ type candidate struct {
 // and then ever closer around the best found.
 func (m *fittedModel) improve(a *asker) *candidate {
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
-	n := len(m.rows)
-	m.top = math.Inf(-1)
-	means, _ := m.at(m.rows[:n])
-	order := make([]int, n)
-	for i, v := range means {
-		order[i] = i
-		m.top = max(m.top, v)
+	points, means := slices.Clone(m.points), slices.Clone(m.means)
+	for _, r := range m.running {
+		points, means = append(points, r.point), append(means, r.mean)
 	}
+	n := len(points)
+	m.top = slices.Max(means)
+	order := upTo(n)
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(means[j], means[i]) })
 
 	budget := min(maxEvaluated, max(300, 12_000_000/((n+40)*(n+40))))
 	var from [][]float64
-	points := append(slices.Clone(m.points), a.history.pending...)
 	for _, i := range order[:min(8, n)] {
 		from = append(from, points[i].at)
 	}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
@@ -141,10 +142,8 @@ func warped(scores []float64) []float64 {
 	out := make([]float64, n)
 	for i, s := range scores {
 		first, _ := slices.BinarySearch(sorted, s)
-		last := first
-		for last+1 < n && sorted[last+1] == s {
-			last++
-		}
+		last, _ := slices.BinarySearch(sorted, math.Nextafter(s, math.Inf(1)))
+		last--
 		rank := distuv.UnitNormal.Quantile((float64(first+last)/2 + 0.5) / float64(n))
 		if std > 0 {
 			out[i] = warpShare*rank + (1-warpShare)*(clipped[i]-mean)/std
@@ -156,6 +155,7 @@ func warped(scores []float64) []float64 {
 // winner is a good configuration of an earlier search.
 type winner struct {
 	params sweep.Params
+	key    string
 	from   string
 	score  float64
 	rank   int
@@ -169,16 +169,21 @@ const maxWarm = 5
 func (a *asker) winners() []winner {
 	var ranked [][]winner
 	for _, s := range a.Earlier {
-		var of []winner
+		var all, of []winner
 		for _, k := range s.Trials {
-			params := a.spelled(normalized(k.Params))
-			if score, known := scoreOf(k, a.Maximize); known && k.Status == sweep.StatusDone && a.fits(params) {
-				of = append(of, winner{params: params, from: string(s.Sweep), score: score})
+			if score, known := scoreOf(k, a.Maximize); known && k.Status == sweep.StatusDone {
+				params := a.spelled(normalized(k.Params))
+				all = append(all, winner{params: params, key: keyOf(params), from: string(s.Sweep), score: score})
 			}
 		}
-		slices.SortStableFunc(of, func(x, y winner) int {
-			return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(keyOf(x.params), keyOf(y.params)))
+		slices.SortStableFunc(all, func(x, y winner) int {
+			return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.key, y.key))
 		})
+		for i := 0; i < len(all) && len(of) < maxWarm; i++ {
+			if a.fits(all[i].params) {
+				of = append(of, all[i])
+			}
+		}
 		ranked = append(ranked, of)
 	}
 
@@ -186,12 +191,12 @@ func (a *asker) winners() []winner {
 	seen := map[string]bool{}
 	for rank := range maxWarm {
 		for _, of := range ranked {
-			if rank >= len(of) || len(out) == maxWarm || seen[keyOf(of[rank].params)] {
+			if rank >= len(of) || len(out) == maxWarm || seen[of[rank].key] {
 				continue
 			}
 			w := of[rank]
 			w.rank = rank + 1
-			seen[keyOf(w.params)] = true
+			seen[w.key] = true
 			out = append(out, w)
 		}
 	}

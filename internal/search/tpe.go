@@ -16,6 +16,7 @@ import (
 const (
 	goodShare     = 0.15 // of the results count as good
 	maxGood       = 25
+	maxOthers     = 1000 // of the other results in the density
 	tpeCandidates = 64
 )
 
@@ -115,19 +116,14 @@ func (a *asker) fromTPE() *Suggestion {
 		return a.fromHalton(initialDesign(a.next+1, tpeInitial))
 	}
 
-	sorted := slices.SortedStableFunc(slices.Values(h.finished),
-		func(x, y observation) int { return cmp.Compare(y.score, x.score) })
-	n := min(maxGood, int(math.Ceil(goodShare*float64(len(sorted)))))
-	var good, rest []point
-	for i, o := range sorted {
-		if i < n {
-			good = append(good, o.point)
-		} else {
-			rest = append(rest, o.point)
-		}
+	if a.good == nil {
+		a.rank()
 	}
-	rest = append(append(rest, h.failed...), h.pending...)
-	likely, unlikely := newParzen(a.domain, good), newParzen(a.domain, rest)
+	rest := slices.Clone(a.others)
+	for _, i := range latest(len(h.pending), maxRunning) {
+		rest = append(rest, h.pending[i])
+	}
+	likely, unlikely := a.good, newParzen(a.domain, rest)
 
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
 	var best *candidate
@@ -147,7 +143,28 @@ func (a *asker) fromTPE() *Suggestion {
 	}
 	return suggest(sweep.MethodTPE, best.params,
 		"%.3g times as likely among the best %d of %d results as among the others and %d running", math.Exp(best.gain),
-		n, len(sorted), len(h.pending))
+		len(a.good.places), len(h.finished), len(h.pending))
+}
+
+// rank tells the good results from the others.
+func (a *asker) rank() {
+	h := &a.history
+	sorted := slices.SortedStableFunc(slices.Values(h.finished),
+		func(x, y observation) int { return cmp.Compare(y.score, x.score) })
+	n := min(maxGood, int(math.Ceil(goodShare*float64(len(sorted)))))
+	good, rest := make([]point, n), sorted[n:]
+	for i := range good {
+		good[i] = sorted[i].point
+	}
+	a.good = newParzen(a.domain, good)
+
+	others := min(len(rest), maxOthers)
+	for i := range others {
+		a.others = append(a.others, rest[i*len(rest)/others].point)
+	}
+	for _, i := range latest(len(h.failed), maxOthers/2) {
+		a.others = append(a.others, h.failed[i])
+	}
 }
 
 const tpeInitial = 10

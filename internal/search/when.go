@@ -85,8 +85,9 @@ func (d *domain) condition(s sweep.Search, example map[string]any) error {
 		}
 	}
 
+	visited := make([]visit, len(d.axes))
 	for j := range d.axes {
-		if d.circular(j, make([]bool, len(d.axes))) {
+		if d.circular(j, visited) {
 			return specErrorf(d.axes[j].part(), "the condition %s depends on the parameter itself",
 				d.axes[j].when.text)
 		}
@@ -97,23 +98,43 @@ func (d *domain) condition(s sweep.Search, example map[string]any) error {
 // part is how a *SpecError names the axis's condition.
 func (a *axis) part() string { return "random " + a.name + ": when" }
 
-func (d *domain) circular(j int, above []bool) bool {
-	if above[j] {
+// visit is how far circular has come with an axis.
+type visit int
+
+const (
+	unvisited visit = iota
+	above           // its condition is being followed
+	ordered         // it is in the domain's order
+)
+
+// circular reports whether the condition of axis j leads back to an axis on the way, and puts the axes that it leads to
+// in order before it. Each axis is visited once: many conditions may refer to the same ones.
+func (d *domain) circular(j int, visited []visit) bool {
+	if visited[j] != unvisited {
+		return visited[j] == above
+	}
+	visited[j] = above
+	if slices.ContainsFunc(d.axes[j].requiresFor, func(i int) bool { return d.circular(i, visited) }) {
 		return true
 	}
-	above[j] = true
-	defer func() { above[j] = false }()
-	return slices.ContainsFunc(d.axes[j].requiresFor, func(i int) bool { return d.circular(i, above) })
+	visited[j] = ordered
+	d.order = append(d.order, j)
+	return false
 }
 
-// active reports whether parameter j is in a configuration: its condition holds, on parameters that are in it
+// active reports of each parameter whether it is in a configuration: its condition holds, on parameters that are in it
 // themselves. Parameters that are not searched have the base's value.
-func (d *domain) active(j int, params sweep.Params) bool {
-	a := &d.axes[j]
-	if a.when == nil {
-		return true
+func (d *domain) active(params sweep.Params) []bool {
+	active := make([]bool, len(d.axes))
+	for _, j := range d.order {
+		active[j] = d.axes[j].when == nil || d.holds(&d.axes[j], params, active)
 	}
-	if slices.ContainsFunc(a.requiresFor, func(i int) bool { return !d.active(i, params) }) {
+	return active
+}
+
+// holds reports whether the condition of an axis holds, from which of those that it refers to are active.
+func (d *domain) holds(a *axis, params sweep.Params, active []bool) bool {
+	if slices.ContainsFunc(a.requiresFor, func(i int) bool { return !active[i] }) {
 		return false
 	}
 
@@ -154,8 +175,8 @@ func (d *domain) inactive(params sweep.Params) []string {
 		return nil
 	}
 	var out []string
-	for j := range d.axes {
-		if !d.active(j, params) {
+	for j, active := range d.active(params) {
+		if !active {
 			out = append(out, d.axes[j].name)
 		}
 	}

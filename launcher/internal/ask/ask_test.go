@@ -47,6 +47,12 @@ func TestSpecNamesThePlace(t *testing.T) {
 		{"search:\n", "search:\n  fixed: [{depth: .nan}]\n"}: `s.yaml:5:19: expected a number in ` +
 			`decimal digits, found ".nan"`,
 		{"int: [2, 14]", "choice: []"}: `s.yaml:7:13: depth: choice is empty`,
+		{"int: [2, 14]", "choice: [[1, 2]]"}: `s.yaml:7:22: it is "[1 2]", which is neither a number, text, true, ` +
+			`false nor null`,
+		{"depth:", strings.Repeat("x", 300) + ":"}: `s.yaml:5:3: the name "` + strings.Repeat("x", 40) +
+			`"... has 300 bytes; use 200 at most`,
+		{"int: [2, 14]", "choice: [" + strings.Repeat("x", 2000) + "]"}: `s.yaml:7:22: it is a text of 2000 bytes; ` +
+			`use 1000 at most`,
 	} {
 		text := strings.Replace(space, change[0], change[1], 1)
 		_, err := parseSpec("s.yaml", []byte(text))
@@ -70,7 +76,8 @@ func TestSpecTakesOneValue(t *testing.T) {
 }
 
 func read(text string) ([]sweep.Seen, error) {
-	return readResults(strings.NewReader(text), "r.jsonl", Metric{"auc", true}, []string{"eta", "depth"})
+	r := &reader{metric: Metric{"auc", true}}
+	return r.read(strings.NewReader(text), "r.jsonl", []string{"eta", "depth"})
 }
 
 // TestResults reads what programs write: values that are not finite, a metric under its own name, a trial that ran and
@@ -81,7 +88,7 @@ func TestResults(t *testing.T) {
 {"trial": 1, "params": {"eta": 0.2, "depth": 3}, "value": NaN, "status": "done", "curve": [0.5, NaN, -Infinity, [30, 0.6]]}
 {"trial": 2, "params": {}, "status": "running", "source": "gp", "reason": "a \"NaN\" here"}
 {"trial": 2, "params": {}, "status": "stopped", "value": null}
-{"trial": 3, "params": {}, "auc": "Infinity"}
+{"trial": 3, "params": {}, "auc": "Infinity", "value": null}
 {"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "value": 0.81, "status": "done"}
 {"trial": 0, "params": {"depth": 6.0, "eta": 1e-1}, "status": "running"}
 {"trial": 4, "params": {}, "status": "stopped", "curve": [0.5, NaN, -Infinity, [30, 0.6], 0.4]}
@@ -99,13 +106,32 @@ func TestResultsNameThePlace(t *testing.T) {
 	const good = `{"trial": 0, "params": {"eta": 0.1}, "value": 1, "status": "done"}` + "\n"
 	for line, want := range map[string]string{
 		`{"trial": 1,`: `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
-		`[1]`: `r.jsonl:2: expected an object such as {"trial": 3, "params": ` +
-			`{...}, "value": 0.81, "status": "done"}: json: cannot unmarshal array`,
+		`{"trial": 1, "params": {"eta": NaN}, "value": 1} 2`: `r.jsonl:2: byte 50: not JSON: invalid character '2' ` +
+			`after top-level value`,
+		"{\"trial\": 1, \"params\": {}, \"value\": 1, \"source\": \"\xff\"}": `r.jsonl:2: not UTF-8`,
+		`[1]`: `r.jsonl:2: it is [1]: expected an object such as {"trial": 3, "params": ` +
+			`{...}, "value": 0.81, "status": "done"}`,
+		`{"Trial": 1, "params": {}, "value": 1}`:                   `r.jsonl:2: unknown key "Trial" (did you mean "trial"?)`,
+		`{"trial": 1, "params": {}, "AUC": 1}`:                     `r.jsonl:2: unknown key "AUC" (did you mean "auc"?)`,
+		`{"trial": 1, "params": {}, "value": 1, "value": 2}`:       `r.jsonl:2: the key "value" is there twice`,
+		`{"trial": 1, "params": {}, "value": 1, "tr\u0069al": 2}`:  `r.jsonl:2: the key "trial" is there twice`,
+		`{"trial": 1, "params": {"eta": 1, "eta": 1}, "value": 1}`: `r.jsonl:2: "params": the key "eta" is there twice`,
+		`{"trial": 1, "params": {}, "value": 1, "auc": 0.5}`: `r.jsonl:2: "value" is 1 and "auc" is 0.5, which are the ` +
+			`same; leave one of them out`,
+		`{"trial": 1, "params": {}, "value": 1, "auc": NaN}`: `r.jsonl:2: "value" is 1 and "auc" is `,
+		`{"trial": 1, "params": {}, "value": 1e999}`:         `r.jsonl:2: "value" is 1e999: it is beyond the largest number`,
+		`{"trial": 1, "params": {"eta": 1e999}, "value": 1}`: `r.jsonl:2: parameter "eta" is 1e999, which is beyond the ` +
+			`largest number`,
+		`{"trial": 1, "params": {"eta": -Infinity}, "value": 1}`: `r.jsonl:2: parameter "eta" is not a finite number`,
+		`{"trial": null, "params": {}, "value": 1}`:              `r.jsonl:2: "trial" is null: use the number of the proposal`,
+		`{"trial": 1e999, "params": {}, "value": 1}`:             `r.jsonl:2: "trial" is 1e999: use the number of the proposal`,
+		`{"trial": 1, "params": {"eta": "` + strings.Repeat("x", 2000) + `"}, "value": 1}`: `r.jsonl:2: parameter "eta" ` +
+			`is a text of 2000 bytes; use 1000 at most`,
 		`{"trial": 1, "params": {}, "vale": 1}`: `r.jsonl:2: unknown key "vale" (did you mean "value"?)`,
 		`{"trial": 1, "params": {"et": 1}, "value": 1}`: `r.jsonl:2: the space has no ` +
 			`parameter "et" (did you mean "eta"?)`,
 		`{"trial": 1, "params": {"eta": [1]}, "value": 1}`: `r.jsonl:2: parameter "eta" is ` +
-			`neither a number, text, true nor false`,
+			`"[1]", which is neither a number, text, true, false nor null`,
 		`{"trial": 1, "params": 3, "value": 1}`: `r.jsonl:2: "params" is 3: expected ` +
 			`an object such as {"eta": 0.1}`,
 		`{"trial": 1, "value": 1}`: `r.jsonl:2: it has no "params"`,
@@ -133,6 +159,27 @@ func TestResultsNameThePlace(t *testing.T) {
 		_, err := read(good + line + "\n")
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.80s:\ngot  %v\nwant %s", line, err, want)
+		}
+	}
+}
+
+// TestResultsAreBounded: what all files of a search have is counted together.
+func TestResultsAreBounded(t *testing.T) {
+	const first, second = `{"trial": 0, "params": {"a": 1}, "value": 1}`, `{"trial": 1, "params": {"a": 1}, "value": 1}`
+	for want, r := range map[string]reader{
+		"f.jsonl:2: more than the 128 MB of results that a search may know; leave out curves, or old trials": {
+			bytes: maxBytes - 2*len(first) - 1},
+		"f.jsonl:2: more than the 100000 results, or the 2000000 values of parameters, that a search may know; leave " +
+			"out old trials": {results: maxResults - 1},
+		"f.jsonl:2: more than the 100000 results, or": {values: maxValues - 1},
+	} {
+		before := r
+		_, err := r.read(strings.NewReader(first+"\n"+second+"\n"), "f.jsonl", nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("two results after %+v: %v; expected %s", before, err, want)
+		}
+		if _, err := before.read(strings.NewReader(first+"\n"), "f.jsonl", nil); err != nil {
+			t.Errorf("the last result that fits: %v", err)
 		}
 	}
 }

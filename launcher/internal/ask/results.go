@@ -12,73 +12,109 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
 
-// lineError is the error about an invalid line of results.
-func lineError(file string, line int, format string, args ...any) error {
-	return problem.New(problem.Input, "%s:%d: %s", file, line, fmt.Sprintf(format, args...))
-}
-
-// Limits on a file of results.
+// Limits on the results of a search and of earlier ones together, which bound time and memory. docs/search.md states
+// them.
 const (
 	maxLine    = 1 << 20 // bytes
-	maxResults = 100_000 // lines
 	maxTrial   = 1 << 40
-	maxCurve   = 100_000 // values
+	maxResults = 100_000     // lines
+	maxValues  = 2_000_000   // of parameters
+	maxBytes   = 128_000_000 // of all lines
 )
 
-// ReadResults reads JSON Lines, one trial per line. The metric's name is an alternative for "value"; names are the
-// parameters of the space, or nil for an earlier search, whose space may differ.
-func ReadResults(file string, metric Metric, names []string) ([]sweep.Seen, error) {
+// reader reads results, and counts what all files have.
+type reader struct {
+	metric                 Metric
+	results, values, bytes int
+}
+
+// ReadResults reads what is known: the results of the space's search so far, from a file or, if that is "", none, and
+// those of earlier searches, of which the newest is last in files and first in what is returned. The files are JSON
+// Lines, one trial per line. The metric's name is an alternative for "value". An earlier search may have other
+// parameters.
+func ReadResults(s *Space, file string, files []string) (known []sweep.Seen, earlier []sweep.Earlier, err error) {
+	r := &reader{metric: s.Metric}
+	if file != "" {
+		if known, err = r.open(file, s.Names()); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, file := range slices.Backward(files) {
+		trials, err := r.open(file, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		earlier = append(earlier, sweep.Earlier{Sweep: sweep.ID(filepath.Base(file)), Trials: trials})
+	}
+	return known, earlier, nil
+}
+
+func (r *reader) open(file string, names []string) ([]sweep.Seen, error) {
 	in, err := strictyaml.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	return readResults(in, file, metric, names)
+	return r.read(in, file, names)
 }
 
-func readResults(in io.Reader, file string, metric Metric, names []string) ([]sweep.Seen, error) {
+// read reads one file; names are the parameters that it may have, or nil for any.
+func (r *reader) read(in io.Reader, file string, names []string) ([]sweep.Seen, error) {
 	var known []sweep.Seen
 	at, line := map[int]int{}, map[int]int{} // by trial: its index, and its line
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
 
 	number := 0
+	wrong := func(format string, args ...any) error {
+		return problem.New(problem.Input, "%s:%d: %s", file, number, fmt.Sprintf(format, args...))
+	}
 	for lines.Scan() {
 		number++
 		text := bytes.TrimSpace(lines.Bytes())
 		if number == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff"))
 		}
+		if r.bytes += len(lines.Bytes()) + 1; r.bytes > maxBytes {
+			return nil, wrong("more than the %d MB of results that a search may know; leave out curves, or old trials",
+				maxBytes/1_000_000)
+		}
 		if len(text) == 0 {
 			continue
 		}
-		if len(known) >= maxResults {
-			return nil, lineError(file, number, "more than the %d results that a search may have", maxResults)
-		}
 
-		k, err := parse(text, metric, names)
+		k, err := r.parse(text, names)
 		if err != nil {
-			return nil, lineError(file, number, "%v", err)
+			return nil, wrong("%v", err)
 		}
-		i, again := at[k.Trial]
-		if !again {
-			at[k.Trial], line[k.Trial] = len(known), number
-			known = append(known, k)
+		if i, again := at[k.Trial]; again {
+			if known[i], err = joined(known[i], k); err != nil {
+				return nil, wrong("trial %d: %v line %d says", k.Trial, err, line[k.Trial])
+			}
 			continue
 		}
-		if known[i], err = joined(known[i], k); err != nil {
-			return nil, lineError(file, number, "trial %d: %v line %d says", k.Trial, err, line[k.Trial])
+		at[k.Trial], line[k.Trial] = len(known), number
+		known = append(known, k)
+		r.results++
+		r.values += len(k.Params)
+		if r.results > maxResults || r.values > maxValues {
+			return nil, wrong("more than the %d results, or the %d values of parameters, that a search may know; "+
+				"leave out old trials", maxResults, maxValues)
 		}
 	}
 
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, lineError(file, number+1, "a line of more than %d bytes", maxLine)
+		number++
+		return nil, wrong("a line of more than %d bytes", maxLine)
 	}
 	return known, lines.Err()
 }
@@ -104,14 +140,15 @@ var statuses = []sweep.Status{sweep.StatusDone, sweep.StatusRunning, sweep.Statu
 // keys that a line may have. Source and reason may be copied from the proposal.
 var keys = []string{"trial", "params", "value", "status", "curve", "source", "reason"}
 
-func parse(text []byte, metric Metric, names []string) (k sweep.Seen, err error) {
-	fields := map[string]json.RawMessage{}
-	if err := unmarshal(text, &fields); err != nil {
+func (r *reader) parse(text []byte, names []string) (k sweep.Seen, err error) {
+	fields, err := fieldsOf(text)
+	if err != nil {
 		return k, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(keys, key) && key != metric.Name {
-			return k, fmt.Errorf("unknown key %.60q%s", key, strictyaml.Suggest(key, keys))
+		if !slices.Contains(keys, key) && key != r.metric.Name {
+			return k, fmt.Errorf("unknown key %.60q%s", key,
+				strictyaml.Suggest(key, append([]string{r.metric.Name}, keys...)))
 		}
 	}
 
@@ -121,14 +158,18 @@ func parse(text []byte, metric Metric, names []string) (k sweep.Seen, err error)
 	if k.Params, err = paramsOf(fields["params"], names); err != nil {
 		return k, err
 	}
-	if k.Score, err = valueOf(fields, metric.Name); err != nil {
-		return k, err
-	}
-	best, err := bestOf(fields["curve"], metric.Maximize)
+	value, err := valueOf(fields, r.metric.Name)
 	if err != nil {
 		return k, err
 	}
-	if k.Status, err = statusOf(fields, metric.Name); k.Status == sweep.StatusStopped && k.Score == nil {
+	if value != nil && sweep.Finite(*value) {
+		k.Score = value
+	}
+	best, err := bestOf(fields["curve"], r.metric.Maximize)
+	if err != nil {
+		return k, err
+	}
+	if k.Status, err = statusOf(fields["status"], value != nil); k.Status == sweep.StatusStopped && k.Score == nil {
 		k.Score = best
 	}
 	return k, err
@@ -138,8 +179,8 @@ func trialOf(raw json.RawMessage) (int, error) {
 	if raw == nil {
 		return 0, errors.New(`it has no "trial", the number of the proposal`)
 	}
-	var n float64
-	if err := json.Unmarshal(raw, &n); err != nil || n != math.Trunc(n) || n < 0 || n > maxTrial {
+	n, err := number(raw)
+	if err != nil || n != math.Trunc(n) || n < 0 || n > maxTrial {
 		return 0, fmt.Errorf(`"trial" is %.40s: use the number of the proposal`, raw)
 	}
 	return int(n), nil
@@ -149,53 +190,66 @@ func paramsOf(raw json.RawMessage, names []string) (sweep.Params, error) {
 	if raw == nil {
 		return nil, errors.New(`it has no "params"`)
 	}
-	var params sweep.Params
-	if err := json.Unmarshal(raw, &params); err != nil || params == nil {
+	if raw[0] != '{' {
 		return nil, fmt.Errorf(`"params" is %.40s: expected an object such as {"eta": 0.1}`, raw)
 	}
-	if len(params) > maxParameters {
-		return nil, fmt.Errorf("%d parameters; use %d at most", len(params), maxParameters)
+	fields, err := split(raw)
+	if err != nil {
+		return nil, fmt.Errorf(`"params": %w`, err)
+	}
+	if len(fields) > maxParameters {
+		return nil, fmt.Errorf("%d parameters; use %d at most", len(fields), maxParameters)
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(params)) {
+	params := make(sweep.Params, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if names != nil && !slices.Contains(names, name) {
 			return nil, fmt.Errorf("the space has no parameter %.60q%s", name, strictyaml.Suggest(name, names))
 		}
-		switch params[name].(type) {
-		case float64, string, bool, nil:
-		default:
-			return nil, fmt.Errorf("parameter %.60q is neither a number, text, true nor false", name)
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		if params[name], err = paramOf(fields[name]); err != nil {
+			return nil, fmt.Errorf("parameter %.60q is %w", name, err)
 		}
 	}
-
 	return params, nil
 }
 
-// valueOf reads the value, possibly under the metric's name; nil if it is not a finite number.
-func valueOf(fields map[string]json.RawMessage, metric string) (*float64, error) {
-	raw := fields["value"]
-	if raw == nil && !slices.Contains(keys, metric) {
-		raw = fields[metric]
+// paramOf reads a parameter's value.
+func paramOf(raw json.RawMessage) (any, error) {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fmt.Errorf("%.40s, which is beyond the largest number", raw)
 	}
-	if raw == nil {
-		return nil, nil
+	if text, ok := v.(string); ok && strings.HasPrefix(text, notFinite) {
+		return nil, errors.New("not a finite number")
 	}
-	v, err := number(raw)
-	if err != nil {
-		return nil, fmt.Errorf(`"value" is %.40s: expected a number`, raw)
-	}
-	if !sweep.Finite(v) {
-		return nil, nil
-	}
-	return &v, nil
+	return v, checkValue(v)
 }
 
-func statusOf(fields map[string]json.RawMessage, metric string) (sweep.Status, error) {
-	_, named := fields[metric]
-	_, plain := fields["value"]
-	valued := plain || named && !slices.Contains(keys, metric)
+// valueOf reads the value, possibly under the metric's name; nil if there is none.
+func valueOf(fields map[string]json.RawMessage, metric string) (*float64, error) {
+	var value *float64
+	for _, name := range []string{"value", metric} {
+		raw := fields[name]
+		if raw == nil || name != "value" && slices.Contains(keys, name) {
+			continue
+		}
+		v, err := number(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%.60q is %.40s: %w", name, raw, err)
+		}
+		if value != nil && *value != v && (sweep.Finite(*value) || sweep.Finite(v)) {
+			return nil, fmt.Errorf(`"value" is %.40s and %.60q is %.40s, which are the same; leave one of them out`,
+				fields["value"], name, raw)
+		}
+		value = &v
+	}
+	return value, nil
+}
 
-	raw := fields["status"]
+func statusOf(raw json.RawMessage, valued bool) (sweep.Status, error) {
 	if raw == nil {
 		if !valued {
 			return "", fmt.Errorf(`it has neither "status" nor "value"; a status is one of %v`, statuses)
@@ -222,18 +276,15 @@ func bestOf(raw json.RawMessage, maximize bool) (best *float64, err error) {
 	if err := json.Unmarshal(raw, &steps); err != nil {
 		return nil, fmt.Errorf(`"curve" is %.40s: expected a list of numbers`, raw)
 	}
-	if len(steps) > maxCurve {
-		return nil, fmt.Errorf(`"curve" has %d values; use %d at most`, len(steps), maxCurve)
-	}
 
 	for i, step := range steps {
 		var pair []json.RawMessage
-		if json.Unmarshal(step, &pair) == nil && len(pair) == 2 {
+		if step[0] == '[' && json.Unmarshal(step, &pair) == nil && len(pair) == 2 {
 			step = pair[1]
 		}
 		v, err := number(step)
 		if err != nil {
-			return nil, fmt.Errorf(`"curve"[%d] is %.40s: expected a number`, i, step)
+			return nil, fmt.Errorf(`"curve"[%d] is %.40s: %w`, i, step, err)
 		}
 		if sweep.Finite(v) && (best == nil || v != *best && maximize == (v > *best)) {
 			best = &v
@@ -242,89 +293,102 @@ func bestOf(raw json.RawMessage, maximize bool) (best *float64, err error) {
 	return best, nil
 }
 
-// number reads a number; JSON writers turn non-finite ones into null or a text.
+// number reads a number; NaN is none that is finite, which JSON writers turn into null or a text.
 func number(raw json.RawMessage) (float64, error) {
-	var v *float64
-	if err := json.Unmarshal(raw, &v); err == nil {
-		if v == nil {
+	switch raw[0] {
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		v, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil {
+			return 0, errors.New("it is beyond the largest number, about 1.8e308; write null for what is not finite")
+		}
+		return v, nil
+	case 'n':
+		return math.NaN(), nil
+	case '"':
+		var text string
+		if err := json.Unmarshal(raw, &text); err != nil {
+			return 0, err
+		}
+		switch strings.TrimSpace(text) {
+		case notFinite, "NaN", "nan", "Infinity", "inf", "+Infinity", "-Infinity", "-inf":
 			return math.NaN(), nil
 		}
-		return *v, nil
 	}
-
-	var text string
-	if err := json.Unmarshal(raw, &text); err == nil {
-		switch text {
-		case "NaN", "nan":
-			return math.NaN(), nil
-		case "Infinity", "inf", "+Infinity":
-			return math.Inf(1), nil
-		case "-Infinity", "-inf":
-			return math.Inf(-1), nil
-		}
-	}
-
-	return 0, errors.New("no number")
+	return 0, errors.New("expected a number")
 }
 
-// unmarshal reads one JSON value, accepting the NaN and Infinity that Python writes but JSON does not allow.
-func unmarshal(text []byte, v any) error {
-	err := json.Unmarshal(text, v)
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		if err = json.Unmarshal(quoted(text), v); errors.As(err, &syntax) {
-			return fmt.Errorf("byte %d: not JSON: %w", syntax.Offset, err)
-		}
+// fieldsOf splits a line of JSON, accepting the NaN and Infinity that Python writes but JSON does not allow.
+func fieldsOf(text []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("not UTF-8")
 	}
+	var whole json.RawMessage
+	err := json.Unmarshal(text, &whole)
 	if err != nil {
-		return fmt.Errorf("expected an object such as {\"trial\": 3, \"params\": {...}, \"value\": 0.81, "+
-			"\"status\": \"done\"}: %w", err)
+		err = json.Unmarshal(quoted(text), &whole)
 	}
-	return nil
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return nil, fmt.Errorf("byte %d: not JSON: %w", syntax.Offset, err)
+	case err != nil:
+		return nil, err
+	case whole[0] != '{':
+		return nil, fmt.Errorf("it is %.40s: expected an object such as {\"trial\": 3, \"params\": {...}, "+
+			"\"value\": 0.81, \"status\": \"done\"}", whole)
+	}
+	return split(whole)
 }
 
-// quoted puts quotes around NaN and Infinity outside of texts.
-func quoted(text []byte) []byte {
-	var out []byte
-	inside := false
-	for i := 0; i < len(text); i++ {
-		if inside && text[i] == '\\' && i+1 < len(text) {
-			out = append(out, text[i], text[i+1])
-			i++
-			continue
-		}
-		if text[i] == '"' {
-			inside = !inside
-		}
-		if word := notFinite(text[i:]); !inside && word != "" {
-			out = append(append(append(out, '"'), word...), '"')
-			i += len(word) - 1
-			continue
-		}
-		out = append(out, text[i])
+// split returns the fields of a JSON object, in which no key may be there twice: which of the two is meant?
+func split(object json.RawMessage) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil { // the brace
+		return nil, err
 	}
-
-	return out
-}
-
-func notFinite(text []byte) string {
-	for _, word := range []string{"NaN", "-Infinity", "Infinity"} {
-		if bytes.HasPrefix(text, []byte(word)) {
-			return word
-		}
-	}
-	return ""
-}
-
-// ReadEarlier reads the files of earlier searches, newest last, and returns the newest first.
-func ReadEarlier(files []string, metric Metric) ([]sweep.Earlier, error) {
-	var out []sweep.Earlier
-	for _, file := range slices.Backward(files) {
-		known, err := ReadResults(file, metric, nil)
+	fields := map[string]json.RawMessage{}
+	for d.More() {
+		key, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, sweep.Earlier{Sweep: sweep.ID(filepath.Base(file)), Trials: known})
+		name, _ := key.(string)
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("the key %.60q is there twice", name)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		fields[name] = value
 	}
-	return out, nil
+	return fields, nil
+}
+
+// notFinite begins the text that quoted puts in place of NaN and Infinity.
+const notFinite = "\x7f"
+
+// quoted replaces NaN and Infinity outside of texts by a text, as long as they are, so that an error's place stays.
+func quoted(text []byte) []byte {
+	out := bytes.Clone(text)
+	inside := false
+	for i := 0; i < len(out); i++ {
+		switch {
+		case inside && out[i] == '\\':
+			i++
+		case out[i] == '"':
+			inside = !inside
+		case !inside:
+			for _, word := range []string{"NaN", "-Infinity", "Infinity"} {
+				if bytes.HasPrefix(out[i:], []byte(word)) {
+					last := i + len(word) - 1
+					copy(out[i:last], `"`+notFinite+strings.Repeat(" ", len(word)))
+					out[last] = '"'
+					i = last
+					break
+				}
+			}
+		}
+	}
+	return out
 }

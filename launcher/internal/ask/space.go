@@ -3,7 +3,6 @@
 package ask
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,6 +40,8 @@ const (
 	maxParameters = 200
 	maxChoices    = 10_000
 	maxTexts      = 1_000 // fixed configurations, constraints
+	maxName       = 200   // bytes
+	maxText       = 1_000 // bytes of a value
 )
 
 // ReadSpec reads a SPACE.yaml. An error in it has line and column.
@@ -122,6 +123,11 @@ func (s *Space) check(doc *strictyaml.Document) error {
 		return doc.Errorf("search.constraints", "%d constraints; use %d at most", len(s.Search.Constraints), maxTexts)
 	}
 
+	for _, name := range append(s.Names(), s.Metric.Name) {
+		if err := checkName(name); err != nil {
+			return doc.Errorf("search", "%v", err)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Search.Random)) {
 		if err := s.checkRandom(doc, name); err != nil {
 			return err
@@ -139,7 +145,7 @@ func (s *Space) check(doc *strictyaml.Document) error {
 		for _, name := range slices.Sorted(maps.Keys(fixed)) {
 			path := fmt.Sprintf("search.fixed[%d].%s", i, name)
 			if err := checkValue(fixed[name]); err != nil {
-				return doc.Errorf(path, "%v", err)
+				return doc.Errorf(path, "%s is %v", name, err)
 			}
 		}
 	}
@@ -181,16 +187,29 @@ func checkValues(doc *strictyaml.Document, path string, values []any) error {
 	}
 	for i, v := range values {
 		if err := checkValue(v); err != nil {
-			return doc.Errorf(fmt.Sprintf("%s[%d]", path, i), "%v", err)
+			return doc.Errorf(fmt.Sprintf("%s[%d]", path, i), "it is %v", err)
 		}
 	}
 	return nil
 }
 
-// checkValue reports whether JSON can represent a value.
+// checkName rejects names that nobody has written.
+func checkName(name string) error {
+	if len(name) > maxName {
+		return fmt.Errorf("the name %.40q... has %d bytes; use %d at most", name, len(name), maxName)
+	}
+	return nil
+}
+
+// checkValue rejects what is no value of a parameter.
 func checkValue(v any) error {
-	if _, err := json.Marshal(v); err != nil {
-		return fmt.Errorf("%v cannot be a parameter's value", v)
+	switch v := v.(type) {
+	case map[string]any, []any:
+		return fmt.Errorf("%.40q, which is neither a number, text, true, false nor null", fmt.Sprint(v))
+	case string:
+		if len(v) > maxText {
+			return fmt.Errorf("a text of %d bytes; use %d at most", len(v), maxText)
+		}
 	}
 	return nil
 }

@@ -73,14 +73,7 @@ func runAsk(w *Setup, file string, f askFlags) error {
 	request := spec.Ask()
 	request.Number = f.n
 
-	if f.results != "" {
-		known, err := ask.ReadResults(f.results, spec.Metric, spec.Names())
-		if err != nil {
-			return err
-		}
-		request.Known = known
-	}
-	if request.Earlier, err = ask.ReadEarlier(f.earlier, spec.Metric); err != nil {
+	if request.Known, request.Earlier, err = ask.ReadResults(spec, f.results, f.earlier); err != nil {
 		return err
 	}
 

@@ -1,0 +1,125 @@
+package search_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// surveyed is a search with so many random results.
+func surveyed(t *testing.T, s sweep.Search, results int) search.Ask {
+	t.Helper()
+	r := search.Ask{Search: s, Method: sweep.MethodRandom, Maximize: true}
+	for len(r.Known) < results {
+		r.Number = min(search.MaxAsk, results-len(r.Known))
+		for _, one := range next(t, r) {
+			r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
+		}
+	}
+	return r
+}
+
+// processor returns the processor time of asking. One that is over a limit is measured again.
+func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Duration) {
+	t.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	for range 3 {
+		runtime.GC() // what was there before is not this search's
+		start := used()
+		next(t, r)
+		if took = used() - start; took <= limit {
+			break
+		}
+	}
+	return took
+}
+
+// TestAskTakesTimeInProportion: twice the proposals take twice the time, and four times the results hardly more, since
+// what a model sees is bounded. With a process that grew by every running trial twice the proposals took four times as
+// long, and with a density of all results four times the results, too.
+func TestAskTakesTimeInProportion(t *testing.T) {
+	few, many := surveyed(t, spaces()["mixed"], 2_000), surveyed(t, spaces()["mixed"], 8_000)
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
+		few.Method, few.Number = method, 100
+		many.Method, many.Number = method, 100
+		once := processor(t, few, math.MaxInt64)
+		if all := processor(t, many, 2*once); all > 2*once {
+			t.Errorf("%s: 100 proposals took %v after 2,000 results and %v after 8,000; expected at most twice as much",
+				method, once, all)
+		}
+		few.Number = 200
+		if twice := processor(t, few, 3*once); twice > 3*once {
+			t.Errorf("%s: after 2,000 results 100 proposals took %v and 200 took %v; expected at most 3 times as much",
+				method, once, twice)
+		}
+	}
+}
+
+// TestAskWithManyRunning: the process sees a part of the running trials, and the same whether they were asked for at
+// once or one after the other.
+func TestAskWithManyRunning(t *testing.T) {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
+		r := surveyed(t, spaces()["numbers"], 260)
+		for i := range r.Known[20:] {
+			r.Known[20+i].Status, r.Known[20+i].Score = sweep.StatusRunning, nil
+		}
+		r.Method, r.Number = method, 4
+		got := next(t, r)
+		checkSame(t, r, got)
+		if want := "20 results and 100 running"; method == sweep.MethodAuto && !strings.Contains(got[0].Reason, want) {
+			t.Errorf("after 20 results and with 240 running the reason is %q; expected %q in it", got[0].Reason, want)
+		}
+	}
+}
+
+// TestAskOfManyLevels: a choice takes no more memory in the process than a number, however many levels it has.
+func TestAskOfManyLevels(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{}}
+	for j := range 10 {
+		var levels []any
+		for i := range 5_000 {
+			levels = append(levels, fmt.Sprint("level ", i))
+		}
+		s.Random[fmt.Sprint("choice", j)] = sweep.Distribution{Choice: levels}
+	}
+	r := surveyed(t, s, 200)
+	r.Method, r.Number = sweep.MethodGP, 1
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	next(t, r)
+	runtime.ReadMemStats(&after)
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 150 {
+		t.Errorf("one proposal in a space of ten choices with 5,000 levels each took %d MB; expected at most 150", mb)
+	}
+}
+
+// TestAskUnderManyConditions: each condition is evaluated once, although sixty of them lead back to the first parameter
+// in more ways than could be followed.
+func TestAskUnderManyConditions(t *testing.T) {
+	s := sweep.Search{Random: map[string]sweep.Distribution{}}
+	for i := range 60 {
+		d := sweep.Distribution{Int: []int64{0, 9}}
+		if i >= 2 {
+			d.When = fmt.Sprintf("x%02d >= 0 and x%02d >= 0", i-1, i-2)
+		}
+		s.Random[fmt.Sprintf("x%02d", i)] = d
+	}
+	for _, one := range next(t, search.Ask{Search: s, Number: 3}) {
+		if len(one.Params) != len(s.Random) {
+			t.Errorf("every condition holds, and the proposal has %d of %d parameters", len(one.Params), len(s.Random))
+		}
+	}
+}
