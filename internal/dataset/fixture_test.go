@@ -109,7 +109,7 @@ func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest
 			}
 		}
 	}
-	if err := w.WriteSample(&f.sample); err != nil {
+	if err := w.WriteSample(context.Background(), &f.sample); err != nil {
 		tb.Fatal(err)
 	}
 	if err := w.Finish(context.Background(), threads, nil); err != nil {

@@ -115,7 +115,7 @@ func TestOpenCostsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.WriteSample(&f.sample); err != nil {
+	if err := w.WriteSample(t.Context(), &f.sample); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -45,8 +46,10 @@ func (s *Sample) Select(rows []int) *Sample {
 	return out
 }
 
-// Encode writes the format of ReadSample, an Arrow file. It rejects text beyond the range of int32 offsets.
-func (s *Sample) Encode() ([]byte, error) {
+// Encode writes the sample as an Arrow file, which ReadSample reads. It rejects text beyond the range of int32 offsets.
+func (s *Sample) Encode() ([]byte, error) { return s.encode(context.Background()) }
+
+func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
 	cols := []column{{}}
 	for i, name := range s.Names {
@@ -70,6 +73,9 @@ func (s *Sample) Encode() ([]byte, error) {
 	}
 
 	for i := range s.Columns {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		v, c := &s.Columns[i], l.columns[i+1]
 		if validity := at(c.validity); len(validity) > 0 {
 			for j := range v.Len() {

@@ -23,15 +23,21 @@ func (s *Spec) checkColumns() error {
 		key     string
 		columns []string
 	}{{"drop", s.Drop}, {"categorical", s.Categorical}, {"numeric", s.Numeric}} {
+		listed := map[string]bool{}
 		for i, name := range list.columns {
-			if slices.Index(list.columns, name) != i {
+			if listed[name] {
 				return s.Errorf(fmt.Sprintf("%s[%d]", list.key, i), "column %q is listed twice", name)
 			}
+			listed[name] = true
 		}
 	}
 
+	categorical := map[string]bool{}
+	for _, name := range s.Categorical {
+		categorical[name] = true
+	}
 	for i, name := range s.Numeric {
-		if slices.Contains(s.Categorical, name) {
+		if categorical[name] {
 			return s.Errorf(fmt.Sprintf("numeric[%d]", i), "column %q cannot be both numeric and categorical", name)
 		}
 	}

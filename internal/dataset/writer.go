@@ -186,8 +186,8 @@ func encodeWords(values []uint64) []byte {
 }
 
 // WriteSample writes sample.arrow. Call it once, after everything else and before Finish.
-func (w *Writer) WriteSample(s *Sample) error {
-	data, err := s.Encode()
+func (w *Writer) WriteSample(ctx context.Context, s *Sample) error {
+	data, err := s.encode(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package nights
 
 import (
 	"math"
+	"slices"
 
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 )
 
@@ -59,25 +61,43 @@ func newCard(p *Profile) *card {
 
 // score ranks a night's rows: the higher the score, the more likely a positive label. Columns that the night lacks, or
 // that changed kind, are ignored.
-func (c *card) score(n *ingest.Night) []float64 {
+//
+// Several columns are read at a time, and added up in their order: the sum does not depend on threads.
+func (c *card) score(w *worker, n *ingest.Night) []float64 {
+	values := make(map[string]*dataset.Values, len(n.Sample.Names))
+	for i, name := range n.Sample.Names {
+		values[name] = &n.Sample.Columns[i]
+	}
+
 	out := make([]float64, len(n.Label))
-	for _, column := range c.columns {
-		v := n.Sample.Column(column.name)
-		if v == nil {
-			continue
+	codes := make([][]int, scoredTogether)
+	for some := range slices.Chunk(c.columns, scoredTogether) {
+		w.each(len(some), func(i int) {
+			codes[i] = nil
+			if v := values[some[i].name]; v != nil {
+				codes[i] = some[i].encoder.codesOf(n, v)
+			}
+		})
+		if w.ctx.Err() != nil {
+			return out
 		}
-		for i, code := range column.encoder.codesOf(n, v) {
-			out[i] += column.odds[code]
+		for i := range some {
+			for row, code := range codes[i] {
+				out[row] += some[i].odds[code]
+			}
 		}
 	}
 	return out
 }
 
+// scoredTogether is how many columns' codes are in memory at once.
+const scoredTogether = 16
+
 // judge ranks tonight's labels with the card of an earlier night. It returns the AUC of all rows and that of each of
 // parts equal parts of the table, in row order.
-func judge(p *Profile, before *Profile, n *ingest.Night, parts int) (all float64, each []float64) {
+func judge(w *worker, p *Profile, before *Profile, n *ingest.Night, parts int) (all float64, each []float64) {
 	y := positives(n, Label{Kind: p.Label.Kind, Middle: before.Label.Middle})
-	score := newCard(before).score(n)
+	score := newCard(before).score(w, n)
 	for k := range parts {
 		from, to := k*len(y)/parts, (k+1)*len(y)/parts
 		each = append(each, aucOf(y[from:to], score[from:to]))

@@ -85,12 +85,14 @@ const (
 	maxLevelText = 120 // bytes; of longer texts the beginning and a hash are kept
 	valuePrints  = 256 // of a column
 	peakShare    = 0.02
+	maxPeaks     = 1 / peakShare
+	leastLevels  = 5 // of a column of a wide table; of peaks, too
+	leastPrints  = 32
 	numeric      = 0.98 // share of the values that must be numbers (or times) for the column to be of that kind
 )
 
-// measureColumn summarises the values of one column. y is the label as 0 and 1.
-func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32) Column {
-	c := Column{Name: name, Kind: None}
+// measure summarises the column's values. y is the label as 0 and 1; share is how much to keep of levels and prints.
+func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share float64) {
 	there := 0
 	for i := range v.Len() {
 		if !n.Missing(v, i) {
@@ -100,7 +102,7 @@ func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32)
 	c.Missing = 1 - float64(there)/float64(max(v.Len(), 1))
 	if there == 0 {
 		c.AUC = 0.5
-		return c
+		return
 	}
 
 	x, isNumber := n.Numbers(v)
@@ -110,20 +112,19 @@ func measureColumn(n *ingest.Night, name string, v *dataset.Values, y []float32)
 		c.Kind = Time
 	case isNumber >= numeric:
 		c.Kind = Number
-		c.measureNumbers(x, y)
+		c.measureNumbers(x, y, share)
 	default:
 		c.Kind = Text
 	}
 
 	if c.Kind == Text || c.Whole {
-		c.measureLevels(n, v, y)
+		c.measureLevels(n, v, y, share)
 	}
 	c.AUC = c.alone(n, v, y)
-	return c
 }
 
 // measureNumbers computes quantiles, and the mean label between them.
-func (c *Column) measureNumbers(x []float64, y []float32) {
+func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
 	all := slices.DeleteFunc(slices.Clone(x), math.IsNaN)
 	slices.Sort(all)
 	c.Whole = true
@@ -134,7 +135,7 @@ func (c *Column) measureNumbers(x []float64, y []float32) {
 			c.Distinct++
 		}
 	}
-	c.measurePeaks(all, float64(len(x)))
+	c.measurePeaks(all, float64(len(x)), max(leastLevels, int(share*maxPeaks)))
 	for s := range steps + 1 {
 		c.Quantiles = append(c.Quantiles, all[s*(len(all)-1)/steps])
 	}
@@ -152,10 +153,15 @@ func (c *Column) measureNumbers(x []float64, y []float32) {
 		rates[r] = rates[r] / max(counts[r], 1)
 	}
 	c.Rates = rates
+	if share < 1 {
+		for r := range rates {
+			c.Rates[r], c.Shares[r] = round5(rates[r]), round5(c.Shares[r])
+		}
+	}
 }
 
-// measurePeaks finds, among sorted numbers, those that many of the rows have.
-func (c *Column) measurePeaks(sorted []float64, rows float64) {
+// measurePeaks finds, among sorted numbers, those that many of the rows have; of more than most, the most frequent.
+func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 	for from := 0; from < len(sorted); {
 		to := from + 1
 		for to < len(sorted) && sorted[to] == sorted[from] {
@@ -165,6 +171,11 @@ func (c *Column) measurePeaks(sorted []float64, rows float64) {
 			c.Peaks = append(c.Peaks, Peak{sorted[from], share})
 		}
 		from = to
+	}
+	if len(c.Peaks) > most {
+		slices.SortStableFunc(c.Peaks, func(a, b Peak) int { return cmp.Compare(b.Share, a.Share) })
+		c.Peaks = c.Peaks[:most]
+		slices.SortFunc(c.Peaks, func(a, b Peak) int { return cmp.Compare(a.Number, b.Number) })
 	}
 }
 
@@ -177,7 +188,9 @@ func (c *Column) rangeOf(x float64) int {
 }
 
 // measureLevels finds the most frequent levels, and the mean label of each.
-func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) {
+func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32, share float64) {
+	levels := max(leastLevels, int(share*keptLevels))
+	prints := max(leastPrints, int(share*valuePrints))
 	type count struct {
 		text string
 		rows int
@@ -213,13 +226,13 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32) 
 	slices.Sort(hashes)
 
 	c.Distinct = len(all)
-	for _, h := range hashes[:min(len(hashes), valuePrints)] {
+	for _, h := range hashes[:min(len(hashes), prints)] {
 		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
 	}
 
 	rest, restSum := 0, 0.0
 	for i, one := range all {
-		if i >= keptLevels {
+		if i >= levels {
 			rest += one.rows
 			restSum += one.sum
 			continue
@@ -248,24 +261,19 @@ func levelText(v *dataset.Values, i int) string {
 // middleRows is how many rows a level needs for its median.
 const middleRows = 20
 
-// middles returns the medians of numbers by level of another column, for the levels kept of that column.
-func middles(n *ingest.Night, numbers *dataset.Values, other *Column) []Middle {
-	v := n.Sample.Column(other.Name)
-	if v == nil {
-		return nil
-	}
-
+// middles returns the medians of numbers by level of another column, for some of its levels.
+func middles(n *ingest.Night, numbers, other *dataset.Values, levels []ColumnLevel) []Middle {
 	x, _ := n.Numbers(numbers)
 	byLevel := map[string][]float64{}
 	for i := range x {
-		if x[i] == x[i] && !n.Missing(v, i) {
-			text := levelText(v, i)
+		if x[i] == x[i] && !n.Missing(other, i) {
+			text := levelText(other, i)
 			byLevel[text] = append(byLevel[text], x[i])
 		}
 	}
 
 	var out []Middle
-	for _, l := range other.Levels {
+	for _, l := range levels {
 		if all := byLevel[l.Text]; len(all) >= middleRows {
 			slices.Sort(all)
 			out = append(out, Middle{l.Text, all[len(all)/2]})

@@ -1,6 +1,7 @@
 package nights
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -25,32 +26,33 @@ type Request struct {
 	Respecified bool
 	Spec        *dataset.Spec
 	At          time.Time
+	Threads     int
 }
 
 // Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
 // spec's own rules can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
-func Compare(q Request) []Finding {
+// The only error is ctx's.
+func Compare(ctx context.Context, q Request) ([]Finding, error) {
 	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
 	if rules.Off {
-		return nil
+		return nil, ctx.Err()
 	}
 	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):],
-		rules: rules}
+		rules: rules, work: &worker{ctx: ctx, threads: q.Threads, did: func() {}}}
 	c.checkRules(q.At)
 	c.checkLeaks()
 
 	if len(before) > 0 {
 		c.last = before[len(before)-1]
 		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
-		c.checkColumns()
-		c.checkPrints()
-		c.checkVolume()
-		c.checkTimes()
-		c.checkValues()
-		c.checkTies()
-		c.checkLabels()
+		for _, check := range []func(){c.checkColumns, c.checkPrints, c.checkVolume, c.checkTimes, c.checkValues,
+			c.checkTies, c.checkLabels} {
+			if ctx.Err() == nil {
+				check()
+			}
+		}
 	}
-	return sorted(allow(c.findings, rules.Allow))
+	return sorted(allow(c.findings, rules.Allow)), ctx.Err()
 }
 
 // comparison compares tonight's profile with those of the nights before.
@@ -63,6 +65,7 @@ type comparison struct {
 	rules    dataset.ContractSpec
 	noise    float64 // how much a share of the sampled rows may differ by chance
 	findings []Finding
+	work     *worker
 }
 
 func (c *comparison) add(level Level, code Code, column, format string, args ...any) {

@@ -72,7 +72,7 @@ func (c *comparison) checkTies() {
 	for i := range c.p.Columns {
 		name := c.p.Columns[i].Name
 		switch {
-		case c.found(name) || lost[name] == 0 || float64(lost[name]) < tieCount*float64(strong[name]):
+		case lost[name] == 0 || c.found(name) || float64(lost[name]) < tieCount*float64(strong[name]):
 		case c.otherLost(name, lost, strong):
 			// Its only tie was to a column that has lost others as well.
 		default:
@@ -100,12 +100,12 @@ func (c *comparison) found(name string) bool {
 
 // tieOf returns the tie of two columns by name.
 func (p *Profile) tieOf(a, b string) (float64, bool) {
-	i := slices.IndexFunc(p.Columns, func(k Column) bool { return k.Name == a })
-	j := slices.IndexFunc(p.Columns, func(k Column) bool { return k.Name == b })
+	i, known := p.place(a)
+	j, too := p.place(b)
 	if i < j {
 		i, j = j, i
 	}
-	if j < 0 || i == j || i >= len(p.Ties) || j >= len(p.Ties[i]) {
+	if !known || !too || i == j || i >= len(p.Ties) || j >= len(p.Ties[i]) {
 		return 0, false
 	}
 	return p.Ties[i][j], true
@@ -324,7 +324,7 @@ func cardLimit(u usual, deviation float64) float64 {
 
 // checkCard ranks tonight's labels by last night's label rates.
 func (c *comparison) checkCard() {
-	all, parts := judge(c.p, c.last, c.night, cardParts)
+	all, parts := judge(c.work, c.p, c.last, c.night, cardParts)
 	worst := slices.Index(parts, slices.Min(parts))
 	c.p.Card, c.p.Worst = round5(all), round5(parts[worst])
 

@@ -125,15 +125,19 @@ func (c *comparison) levelFactors(k, old *Column) []float64 {
 		return nil
 	}
 
+	numbers, other := c.night.Sample.Column(k.Name), c.night.Sample.Column(old.Beside)
+	if numbers == nil || other == nil {
+		return nil
+	}
 	was := map[string]float64{}
-	other := &Column{Name: old.Beside}
+	var levels []ColumnLevel
 	for _, m := range old.Middles {
 		was[m.Text] = m.Median
-		other.Levels = append(other.Levels, ColumnLevel{Text: m.Text})
+		levels = append(levels, ColumnLevel{Text: m.Text})
 	}
 
 	var factors []float64
-	for _, m := range middles(c.night, c.night.Sample.Column(k.Name), other) {
+	for _, m := range middles(c.night, numbers, other, levels) {
 		if f := m.Median / was[m.Text]; f > 0 && !math.IsInf(f, 0) {
 			factors = append(factors, f)
 		}

@@ -42,13 +42,27 @@ func stage(t *testing.T, rows nightstest.Table) (night, error) {
 	if err != nil {
 		return night{}, err
 	}
-	return night{r.Night, nights.Measure(r.Night, r.Manifest)}, nil
+	p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return night{r.Night, p}, nil
 }
 
 // compare is what is found out about a night after others.
-func compare(n night, before []*nights.Profile) []nights.Finding {
-	return nights.Compare(nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{},
+func compare(t *testing.T, n night, before []*nights.Profile) []nights.Finding {
+	t.Helper()
+	return find(t, nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{},
 		At: nightstest.First})
+}
+
+func find(t *testing.T, q nights.Request) []nights.Finding {
+	t.Helper()
+	found, err := nights.Compare(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // pastNights are good nights, and how many of them.
@@ -68,7 +82,7 @@ func TestKindsOfNights(t *testing.T) {
 		if err != nil {
 			t.Fatalf("day %d cannot be staged: %v", day, err)
 		}
-		if found := compare(n, before); nights.Blocked(found) {
+		if found := compare(t, n, before); nights.Blocked(found) {
 			t.Errorf("day %d, a good one, is held back: %v", day, found)
 		}
 		before = append(before, n.profile)
@@ -86,7 +100,7 @@ func TestKindsOfNights(t *testing.T) {
 				n, err := stage(t, k.Break(rand.New(rand.NewPCG(1, uint64(i))), today, yesterday))
 				ok := err != nil && len(k.Want) == 0
 				if err == nil {
-					found := compare(n, before)
+					found := compare(t, n, before)
 					if !nights.Blocked(found) {
 						t.Errorf("%s: nothing blocks it; found: %v", k.Name, found)
 					}
@@ -130,11 +144,11 @@ func TestDoubtedNight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compare(n, before)
+		compare(t, n, before)
 		before = append(before, n.profile)
 	}
 	first := broken(5)
-	compare(first, before)
+	compare(t, first, before)
 	before = append(before, first.profile)
 
 	good, err := stage(t, stream.Night(6))
@@ -150,7 +164,7 @@ func TestDoubtedNight(t *testing.T) {
 		"as low again, after two that were let pass": {broken(6), false, false},
 		"as ever, after one that was let pass":       {good, true, false},
 	} {
-		found := nights.Compare(nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before,
+		found := find(t, nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before,
 			Doubted: c.doubted, Spec: &dataset.Spec{}, At: nightstest.First})
 		if got := slices.ContainsFunc(found, func(f nights.Finding) bool {
 			return f.Code == nights.CodeLabelRate &&
@@ -167,7 +181,7 @@ func TestFirstNight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found := compare(n, nil); len(found) > 0 {
+	if found := compare(t, n, nil); len(found) > 0 {
 		t.Errorf("the first night has findings: %v", found)
 	}
 
@@ -182,17 +196,17 @@ func TestFirstNight(t *testing.T) {
 	} {
 		q := nights.Request{Night: n.rows, Tonight: n.profile, Spec: &dataset.Spec{Contract: c.rules},
 			At: nightstest.First.Add(48 * time.Hour)}
-		found := nights.Compare(q)
+		found := find(t, q)
 		if len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Blocking {
 			t.Errorf("contract %+v: found %v, want one %s that blocks", c.rules, found, c.want)
 		}
 
 		q.Spec.Contract.Allow = []string{string(c.want)}
-		if found := nights.Compare(q); nights.Blocked(found) || len(found) != 1 {
+		if found := find(t, q); nights.Blocked(found) || len(found) != 1 {
 			t.Errorf("contract %+v with allow: found %v, want one warning", c.rules, found)
 		}
 		q.Spec.Contract = dataset.ContractSpec{Off: true}
-		if found := nights.Compare(q); len(found) > 0 {
+		if found := find(t, q); len(found) > 0 {
 			t.Errorf("contract none: found %v, want nothing", found)
 		}
 	}
@@ -215,7 +229,7 @@ func TestRecordIsReadBack(t *testing.T) {
 	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
 		t.Fatalf("read back: %v, blocked %v, reason %q", err, back.Blocked(), nights.Reason(back.Findings))
 	}
-	if found := compare(n, []*nights.Profile{back.Profile}); len(found) != 1 || found[0].Code != nights.CodeSameRows {
+	if found := compare(t, n, []*nights.Profile{back.Profile}); len(found) != 1 || found[0].Code != nights.CodeSameRows {
 		t.Errorf("the night after itself: found %v, want same_rows alone", found)
 	}
 
@@ -247,13 +261,13 @@ func TestRecordIsReadBack(t *testing.T) {
 // FuzzRecord: whatever an object holds, it is refused or can be compared with.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef","profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
-	f.Fuzz(func(_ *testing.T, text []byte) {
+	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
 		if err != nil {
 			return
 		}
 		empty := &ingest.Night{Sample: &dataset.Sample{}}
-		nights.Compare(nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile},
+		find(t, nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile},
 			Spec: &dataset.Spec{}, At: nightstest.First})
 	})
 }

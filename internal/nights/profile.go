@@ -1,9 +1,11 @@
 package nights
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"coppice/internal/dataset"
@@ -37,6 +39,8 @@ type Profile struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	// Worst is the lowest such AUC over cardParts parts of the table, in row order.
 	Worst float64 `json:"worst,omitempty"`
+
+	places map[string]int // by name, the index in Columns; nil before the first look-up
 }
 
 // Label summarises the labels.
@@ -60,18 +64,52 @@ const (
 	maxBuckets = 400
 	untimed    = 24   // buckets of a table without times
 	keptPrints = 2048 // of ingest.Prints
-	tied       = 40   // columns whose ties are measured
+	// The ties of pairs are measured among the first columns only: 780 pairs, however wide the table is.
+	tied = 40
+	// With more columns than this, less is kept of each, so that the record of the widest table stays below MaxRecord:
+	// fewer levels, peaks and prints, down to leastLevels and leastPrints, and five decimals of rates and shares.
+	wideColumns = 500.0
 )
 
-// Measure makes the profile of a night. m is the manifest of the dataset staged from it.
-func Measure(n *ingest.Night, m *dataset.Manifest) *Profile {
-	p := measure(n, m)
-	half, other := measure(n.Half(0), m), n.Half(1)
-	p.Self = round5(aucOf(positives(other, p.Label), newCard(half).score(other)))
-	return p
+// Measure makes the profile of a night, on up to threads goroutines. m is the manifest of the dataset staged from it;
+// progress, which may be nil, counts columns. Its cost is proportional to the number of columns. The only error is
+// ctx's.
+func Measure(ctx context.Context, n *ingest.Night, m *dataset.Manifest, threads int,
+	progress func(done, total int64)) (*Profile, error) {
+	total := int64(3 * len(n.Sample.Names))
+	var done atomic.Int64
+	w := &worker{ctx: ctx, threads: threads, did: func() {
+		if now := done.Add(1); progress != nil {
+			progress(now, total)
+		}
+	}}
+
+	p := w.measure(n, m)
+	half, other := w.measure(n.Half(0), m), n.Half(1)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	p.Self = round5(aucOf(positives(other, p.Label), newCard(half).score(w, other)))
+	return p, ctx.Err()
 }
 
-func measure(n *ingest.Night, m *dataset.Manifest) *Profile {
+// worker does something with each of many columns, until its context ends.
+type worker struct {
+	ctx     context.Context
+	threads int
+	did     func() // called after each column, from any goroutine
+}
+
+func (w *worker) each(columns int, fn func(i int)) {
+	dataset.Parallel(w.threads, columns, func(i int) {
+		if w.ctx.Err() == nil {
+			fn(i)
+			w.did()
+		}
+	})
+}
+
+func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind}}
 	p.measureLabel(n)
 	p.measurePrints(n)
@@ -80,21 +118,26 @@ func measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
 	}
 
-	y := positives(n, p.Label)
-	codes := make([][]uint8, 0, tied)
+	var values []*dataset.Values // by column of the profile
 	for i, name := range n.Sample.Names {
-		if name == m.Label.Column || name == m.Weight {
-			continue
-		}
-		c := measureColumn(n, name, &n.Sample.Columns[i], y)
-		p.Columns = append(p.Columns, c)
-		if len(codes) < tied {
-			codes = append(codes, c.codes(n, &n.Sample.Columns[i]))
+		if name != m.Label.Column && name != m.Weight {
+			p.Columns = append(p.Columns, Column{Name: name, Kind: None})
+			values = append(values, &n.Sample.Columns[i])
 		}
 	}
 
-	p.Ties = ties(codes)
-	p.measureMiddles(n)
+	y, share := positives(n, p.Label), min(1, wideColumns/float64(max(len(values), 1)))
+	codes := make([][]uint8, min(len(values), tied))
+	w.each(len(values), func(i int) {
+		p.Columns[i].measure(n, values[i], y, share)
+		if i < tied {
+			codes[i] = p.Columns[i].codes(n, values[i])
+		}
+	})
+	if w.ctx.Err() == nil {
+		p.Ties = ties(codes)
+		p.measureMiddles(n, values)
+	}
 	return p
 }
 
@@ -167,23 +210,25 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 
 // measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by
 // that column's levels.
-func (p *Profile) measureMiddles(n *ingest.Night) {
-	for i := range p.Columns {
+func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
+	for i := range p.Ties {
 		k := &p.Columns[i]
 		if k.Kind != Number {
 			continue
 		}
 
-		strongest := 0.0
-		for j := range p.Columns {
-			other := &p.Columns[j]
-			tie, ok := p.tieOf(k.Name, other.Name)
-			if ok && tie > strongest && len(other.Levels) > 1 {
-				strongest, k.Beside = tie, other.Name
+		strongest, beside := 0.0, -1
+		for j := range p.Ties {
+			if j == i || len(p.Columns[j].Levels) < 2 {
+				continue
+			}
+			if tie := p.Ties[max(i, j)][min(i, j)]; tie > strongest {
+				strongest, beside = tie, j
 			}
 		}
-		if k.Beside != "" {
-			k.Middles = middles(n, n.Sample.Column(k.Name), p.column(k.Beside))
+		if beside >= 0 {
+			k.Beside = p.Columns[beside].Name
+			k.Middles = middles(n, values[i], values[beside], p.Columns[beside].Levels)
 		}
 	}
 }
@@ -252,9 +297,20 @@ func round5(x float64) float64 { return math.Round(1e5*x) / 1e5 }
 
 // column returns the column of that name; nil if there is none.
 func (p *Profile) column(name string) *Column {
-	i := slices.IndexFunc(p.Columns, func(c Column) bool { return c.Name == name })
-	if i < 0 {
-		return nil
+	if i, ok := p.place(name); ok {
+		return &p.Columns[i]
 	}
-	return &p.Columns[i]
+	return nil
+}
+
+// place returns the index of the column of that name. It is not safe for concurrent use.
+func (p *Profile) place(name string) (int, bool) {
+	if p.places == nil {
+		p.places = make(map[string]int, len(p.Columns))
+		for i := range slices.Backward(p.Columns) { // of two with one name, the first
+			p.places[p.Columns[i].Name] = i
+		}
+	}
+	i, ok := p.places[name]
+	return i, ok
 }

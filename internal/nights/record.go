@@ -13,8 +13,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// MaxRecord bounds a record's bytes, for writers and readers.
-const MaxRecord = 32 << 20
+// MaxRecord bounds a record's bytes, for writers and readers: 32,768 columns need about 50 MB.
+const MaxRecord = 64 << 20
 
 // Record is what is stored about a night: its profile, the findings, and whether a person has accepted it nevertheless.
 type Record struct {
@@ -85,9 +85,13 @@ func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 	return spec, meaning, err
 }
 
-// Encode writes the record, indented for people.
+// Encode writes the record, indented for people unless the table is so wide that nobody reads it.
 func (r *Record) Encode() ([]byte, error) {
-	text, err := json.MarshalIndent(r, "", " ")
+	indent := " "
+	if r.Profile != nil && len(r.Profile.Columns) > wideColumns {
+		indent = ""
+	}
+	text, err := json.MarshalIndent(r, "", indent)
 	if err == nil && len(text) > MaxRecord {
 		err = fmt.Errorf("it has %d bytes, more than %d", len(text), MaxRecord)
 	}

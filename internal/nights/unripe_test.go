@@ -14,21 +14,15 @@ import (
 	"coppice/internal/nights"
 )
 
-// TestFreshnessOfLabelsThatComeLate: a table is as fresh as its newest row, and has as many rows as have final labels.
-func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
+// stageCSV stages a table by a spec of all but its name and source.
+func stageCSV(t *testing.T, text, rest string) *ingest.Report {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "t.csv")
-	var b strings.Builder
-	b.WriteString("y,x,ts\n")
-	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 1000 {
-		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i%17, begin.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
-	}
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := dataset.ParseSpec("d.yaml",
-		[]byte("name: t\nsource: "+file+"\nlabel: {column: y, matures: 48h, at: ts}\n"))
+	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+file+"\n"+rest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +34,22 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
 
-	p := nights.Measure(r.Night, r.Manifest)
+// TestFreshnessOfLabelsThatComeLate: a table is as fresh as its newest row, and has as many rows as have final labels.
+func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,ts\n")
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 1000 {
+		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i%17, begin.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
+	}
+	r := stageCSV(t, b.String(), "label: {column: y, matures: 48h, at: ts}\n")
+	p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if newest := begin.Add(999 * time.Hour); p.Rows != 952 || p.TimeColumn != "ts" || !p.Newest.Equal(newest) ||
 		!p.Oldest.Equal(begin) {
 		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest,

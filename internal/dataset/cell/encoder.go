@@ -18,8 +18,8 @@ type Encoder struct {
 	levels   *dataset.Levels
 	markers  *Markers
 	inputs   []string
-	parts    []dataset.Part // of all tables, without duplicates
-	partsOf  [][]int        // by table, indices of its parts
+	parts    Parts   // of all tables
+	partsOf  [][]int // by table, indices of its parts
 
 	witnesses []witness        // by input
 	encoders  []*ColumnEncoder // by feature that is a column, or the further categories of one; nil for others
@@ -52,18 +52,12 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	for i := range e.Tables {
 		var of []int
 		for _, part := range e.Tables[i].Of {
-			number := slices.IndexFunc(enc.parts, part.Same)
-			if number < 0 {
-				number = len(enc.parts)
-				enc.parts = append(enc.parts, part)
-			}
+			number, _ := enc.parts.Add(part)
 			of = append(of, number)
 		}
 		enc.partsOf = append(enc.partsOf, of)
 	}
-	for _, name := range enc.inputs {
-		enc.witnesses = append(enc.witnesses, newWitness(e, name))
-	}
+	enc.witnesses = newWitnesses(e, enc.inputs)
 	return enc, nil
 }
 
@@ -76,7 +70,7 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
 // *table.InputError. If in is not nil, the values seen are added to it.
 func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs) ([]float64, error) {
-	return e.encode(b.Rows, b.File, b.Column, func(row int, column, msg string) error {
+	return e.encode(b.Rows, b.File, byName(b.Names, b.Columns), func(row int, column, msg string) error {
 		return b.ErrorAt(row, column, "%s", msg)
 	}, out, in)
 }
@@ -119,7 +113,7 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 // EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset
 // than the encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
-	return e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, nil)
+	return e.encode(len(s.Row), dataset.SampleFile, byName(s.Names, s.Columns), placeInSample, nil, nil)
 }
 
 func placeInSample(row int, column, msg string) error {
@@ -127,10 +121,10 @@ func placeInSample(row int, column, msg string) error {
 }
 
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
-func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Values,
+func (e *Encoder) encode(rows int, file string, columns map[string]*dataset.Values,
 	place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
 	for _, name := range e.inputs {
-		v := column(name)
+		v := columns[name]
 		if v == nil {
 			return nil, &table.InputError{File: file, Column: name,
 				Msg: "the column is missing, but the model needs it"}
@@ -147,7 +141,7 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	}
 
 	tables := len(e.encoding.Tables)
-	look := lookup{e: e, rows: rows, column: column, parts: make([][]uint64, len(e.parts)),
+	look := lookup{e: e, rows: rows, columns: columns, parts: make([][]uint64, len(e.parts.All)),
 		slots: make([][]int32, tables),
 		rates: make([][]float64, tables)}
 	for i := range e.encoders {
@@ -167,14 +161,23 @@ func (e *Encoder) encode(rows int, file string, column func(string) *dataset.Val
 	return out, nil
 }
 
+// byName returns columns by their names; of two with one name, the first.
+func byName(names []string, columns []dataset.Values) map[string]*dataset.Values {
+	out := make(map[string]*dataset.Values, len(names))
+	for i, name := range slices.Backward(names) {
+		out[name] = &columns[i]
+	}
+	return out
+}
+
 // lookup is the encoding of some rows; levels needed by several features are looked up once.
 type lookup struct {
-	e      *Encoder
-	rows   int
-	column func(string) *dataset.Values
-	parts  [][]uint64  // by part, the rows' hashes
-	slots  [][]int32   // by table, the positions of the rows' levels; -1 if unknown
-	rates  [][]float64 // by table
+	e       *Encoder
+	rows    int
+	columns map[string]*dataset.Values
+	parts   [][]uint64  // by part, the rows' hashes
+	slots   [][]int32   // by table, the positions of the rows' levels; -1 if unknown
+	rates   [][]float64 // by table
 }
 
 // feature writes the values of feature i to out[0], out[stride] ... An error about a value also names the column.
@@ -185,7 +188,7 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 		if f.From != nil {
 			column = f.From.Of[0].Column
 		}
-		return column, c.values(l.column(column), out, stride)
+		return column, c.values(l.columns[column], out, stride)
 	}
 
 	switch what := f.From.What; what {
@@ -215,7 +218,7 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 // times returns a column of times as seconds since 1970, and one of numbers as it is.
 func (l *lookup) times(p dataset.Part) ([]float64, error) {
 	c := NewNumbers(p.Column, p.Kind, l.e.markers)
-	numbers, _, err := c.Numbers(l.column(p.Column), nil)
+	numbers, _, err := c.Numbers(l.columns[p.Column], nil)
 	return numbers, err
 }
 
@@ -300,9 +303,9 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	for _, number := range l.e.partsOf[table] {
 		part := l.parts[number]
 		if part == nil { // several tables may share it
-			p := l.e.parts[number]
+			p := l.e.parts.All[number]
 			part = make([]uint64, l.rows)
-			if err := NewPartReader(p, l.e.markers).Hashes(l.column(p.Column), part); err != nil {
+			if err := NewPartReader(p, l.e.markers).Hashes(l.columns[p.Column], part); err != nil {
 				return nil, p.Column, err
 			}
 			l.parts[number] = part

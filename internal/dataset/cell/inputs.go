@@ -35,35 +35,45 @@ type witness struct {
 	number     int   // the feature that is the column itself, as numbers; -1 if there is none
 }
 
-// newWitness chooses how to count a column.
-func newWitness(e *dataset.Encoding, column string) witness {
-	w := witness{table: -1, number: -1}
+// newWitnesses chooses how to count each column: by the first table of its values or, without one, by features.
+func newWitnesses(e *dataset.Encoding, columns []string) []witness {
+	byName := make(map[string]*witness, len(columns))
+	out := make([]witness, len(columns))
+	for i, column := range columns {
+		out[i] = witness{table: -1, number: -1}
+		byName[column] = &out[i]
+	}
+
 	for i := range e.Tables {
 		t := &e.Tables[i]
 		of := t.Of[0]
-		if len(t.Of) == 1 && of.Column == column && of.Take == "" && len(of.Bounds) == 0 && t.Levels > 0 {
+		if w := byName[of.Column]; w != nil && w.table < 0 && len(t.Of) == 1 && of.Take == "" && len(of.Bounds) == 0 &&
+			t.Levels > 0 {
 			w.table = i
-			return w
 		}
 	}
 
 	for i := range e.Features {
 		f := &e.Features[i]
-		switch {
-		case f.Kind == dataset.Categorical && f.From == nil && f.Name == column,
-			f.Kind == dataset.Categorical && f.From != nil && f.From.Of[0].Column == column:
+		column := f.Name
+		if f.Kind == dataset.Categorical && f.From != nil {
+			column = f.From.Of[0].Column
+		}
+		switch w := byName[column]; {
+		case w == nil || w.table >= 0:
+		case f.Kind == dataset.Categorical:
 			w.categories = append(w.categories, i)
-		case f.Kind != dataset.Categorical && f.From == nil && f.Name == column:
+		case f.From == nil:
 			w.number = i
 		}
 	}
-	return w
+	return out
 }
 
 // CountSample counts the inputs of a dataset's sample.
 func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	in := &Inputs{}
-	_, err := e.encode(len(s.Row), dataset.SampleFile, s.Column, placeInSample, nil, in)
+	_, err := e.encode(len(s.Row), dataset.SampleFile, byName(s.Names, s.Columns), placeInSample, nil, in)
 	return in, err
 }
 
@@ -118,7 +128,7 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 // them.
 func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 	width := len(l.e.encoders)
-	v := l.column(c.Column)
+	v := l.columns[c.Column]
 	first := l.e.encoders[features[0]]
 	for r := range l.rows {
 		other := !slices.ContainsFunc(features,
@@ -136,7 +146,7 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 // countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a
 // number that stands for a missing value are not recognised.
 func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
-	width, v := len(l.e.encoders), l.column(c.Column)
+	width, v := len(l.e.encoders), l.columns[c.Column]
 	for r := range l.rows {
 		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && Missing(v, r, l.e.markers) {
 			c.Missing++

@@ -19,6 +19,28 @@ type PartReader struct {
 	x       []float64
 }
 
+// Parts are parts without duplicates, in the order in which they were added.
+type Parts struct {
+	All      []dataset.Part
+	byColumn map[string][]int
+}
+
+// Add returns a part's index, and whether it is new.
+func (p *Parts) Add(part dataset.Part) (number int, added bool) {
+	for _, i := range p.byColumn[part.Column] {
+		if p.All[i].Same(part) {
+			return i, false
+		}
+	}
+	if p.byColumn == nil {
+		p.byColumn = map[string][]int{}
+	}
+	number = len(p.All)
+	p.byColumn[part.Column] = append(p.byColumn[part.Column], number)
+	p.All = append(p.All, part)
+	return number, true
+}
+
 // NewPartReader returns a reader of one part of a key; t are the texts that stand for a missing value.
 func NewPartReader(p dataset.Part, t *Markers) *PartReader {
 	r := &PartReader{Part: p, markers: t}

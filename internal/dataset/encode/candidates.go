@@ -2,6 +2,7 @@ package encode
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative
 // atoms.
-func (r *run) first() []candidate {
+func (r *run) first(ctx context.Context) []candidate {
 	atoms := make([]int, len(r.s.Atoms))
 	for i := range atoms {
 		atoms[i] = i
@@ -20,8 +21,10 @@ func (r *run) first() []candidate {
 	if len(atoms) > maxAtoms {
 		alone := make([]candidate, len(atoms))
 		dataset.Parallel(r.s.Threads, len(atoms), func(i int) {
-			gain, _ := r.gain([]int{i})
-			alone[i] = candidate{atoms: []int{i}, gain: gain}
+			alone[i] = candidate{atoms: []int{i}}
+			if ctx.Err() == nil {
+				alone[i].gain, _ = r.gain(alone[i].atoms)
+			}
 		})
 		slices.SortStableFunc(alone, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 		for i := range atoms {
@@ -88,13 +91,17 @@ const retainedGain = 0.5
 // best returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide the
 // rows alike, as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the same
 // information. rest are the candidates that may still be useful.
-func (r *run) best(candidates []candidate, count int) (out, rest []candidate) {
+func (r *run) best(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
-		c := &candidates[i]
-		gain, deviates := r.gain(c.atoms)
-		c.gain, c.chance = gain, deviates < leastDeviates
+		if c := &candidates[i]; ctx.Err() == nil {
+			gain, deviates := r.gain(c.atoms)
+			c.gain, c.chance = gain, deviates < leastDeviates
+		}
 	})
+	if ctx.Err() != nil {
+		return nil, nil
+	}
 	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < retainedGain*least })
 
 	ranked := slices.Clone(candidates)

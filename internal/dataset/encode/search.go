@@ -86,15 +86,15 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if err := r.learn(ctx, nil); err != nil {
 		return nil, err
 	}
-	candidates := r.first()
+	candidates := r.first(ctx)
 	var found []Found
 	for size := batchKeys; size > 0 && len(found) < s.Budget; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		batch, rest := r.best(candidates, min(size, s.Budget-len(found)))
+		batch, rest := r.best(ctx, candidates, min(size, s.Budget-len(found)))
 		if len(batch) == 0 {
-			break
+			return found, ctx.Err()
 		}
 
 		known := r.known()
@@ -365,7 +365,7 @@ func (r *run) meanLoss() float64 {
 
 // Worth measures the statistics of each key by itself: the share by which they reduce the loss of a constant model, on
 // rows that they were not made from. nil if there are too few rows.
-func (s *Search) Worth(keys [][]int) []float64 {
+func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	if len(s.Label) < 2*minHold {
 		return nil
 	}
@@ -396,8 +396,10 @@ func (s *Search) Worth(keys [][]int) []float64 {
 
 	out := make([]float64, len(keys))
 	dataset.Parallel(s.Threads, len(out), func(i int) {
-		gain, _ := r.gain(keys[i])
-		out[i] = max(0, gain/r.meanLoss())
+		if ctx.Err() == nil {
+			gain, _ := r.gain(keys[i])
+			out[i] = max(0, gain/r.meanLoss())
+		}
 	})
 	return out
 }

@@ -46,7 +46,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 		if err != nil || len(found) != 0 {
 			t.Errorf("s.Run(): got %s: %v, %v; want no error, len(found) = 0", name, found, err)
 		}
-		for a, worth := range s.Worth([][]int{{0}}) {
+		for a, worth := range s.Worth(t.Context(), [][]int{{0}}) {
 			if worth != 0 {
 				t.Errorf("%s: atom %d is worth %v", name, a, worth)
 			}
@@ -159,7 +159,7 @@ func TestSearchHoldsGroupsTogether(t *testing.T) {
 	}{{"rows apart", nil, true}, {"groups together", group, false}} {
 		s.Group = c.group
 		found, err := s.Run(context.Background())
-		if worth := s.Worth([][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth || (worth > 0.01) != c.worth {
+		if worth := s.Worth(t.Context(), [][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth || (worth > 0.01) != c.worth {
 			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err,
 				c.worth)
 		}

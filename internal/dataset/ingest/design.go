@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -61,17 +62,22 @@ type designer struct {
 	spec    *dataset.EncodingsSpec
 	columns []sampledColumn
 	train   *trainSample
-	rows    int // of the sample in use
+	byName  map[string]int // by name, the index in columns: of the table's column, if a derived one has the same name
+	rows    int            // of the sample in use
 	atoms   []atom
-	parents map[int]int // for an atom, the atom whose rate is its prior
+	exact   map[int]int    // by column, its atom in which every value is a level
+	parents map[int]int    // for an atom, the atom whose rate is its prior
+	tables  map[string]int // by atoms, the index in design.tables
+	parts   cell.Parts     // of design.readers
 	d       *design
 }
 
 // design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they
 // are.
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
-	p := &designer{s: s, spec: &s.spec.Encodings, columns: columns, train: train, d: &design{copies: 1},
-		parents: map[int]int{}}
+	p := &designer{s: s, spec: &s.spec.Encodings, train: train, d: &design{copies: 1},
+		exact: map[int]int{}, parents: map[int]int{}, tables: map[string]int{}}
+	p.use(columns)
 	p.rows = min(p.spec.Rows, len(train.labels))
 	if o.Like != nil {
 		return p.d, p.follow(o.Like)
@@ -98,7 +104,10 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	if err != nil {
 		return nil, err
 	}
-	worth := p.worth(asked, o)
+	worth, err := p.worth(ctx, asked, o)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.encodeColumns(worth[:len(p.atoms)]); err != nil {
 		return nil, err
 	}
@@ -113,6 +122,14 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		p.d.copies = p.copies()
 	}
 	return p.d, nil
+}
+
+// use sets the columns.
+func (p *designer) use(columns []sampledColumn) {
+	p.columns, p.byName = columns, make(map[string]int, len(columns))
+	for i, c := range slices.Backward(columns) { // derived ones are last
+		p.byName[c.Name] = i
+	}
 }
 
 // keepColumns makes every column a feature as it is.
@@ -146,7 +163,7 @@ const minDays = 14
 // days, weekdays in a table of a few days. With a split by time it also removes columns of numbers that keep growing
 // with time.
 func (p *designer) dropUseless() {
-	p.columns = slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
+	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
 		if !c.from.auto {
 			return p.goesOn(&c)
 		}
@@ -154,7 +171,7 @@ func (p *designer) dropUseless() {
 			return true
 		}
 		return c.from.from.What == dataset.DeriveWeekday && p.train.days() < minDays
-	})
+	}))
 }
 
 // eras is the number of periods into which persists divides the sampled rows.
@@ -194,7 +211,7 @@ func (t *trainSample) persists(order []int) bool {
 // to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
 // column stays.
 func (p *designer) goesOn(c *sampledColumn) bool {
-	asked := p.s.named(c.Name) || slices.Contains(p.s.spec.Numeric, c.Name)
+	asked := c.from.forced == dataset.Numeric || p.s.named(c.Name)
 	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
 		return false
 	}
@@ -236,12 +253,12 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 
 // checkNames rejects settings of the spec for columns that are not features.
 func (p *designer) checkNames() error {
-	var names []string
-	for _, c := range p.columns {
-		names = append(names, c.Name)
-	}
 	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
-		if !slices.Contains(names, column) {
+		if _, ok := p.byName[column]; !ok {
+			var names []string
+			for _, c := range p.columns {
+				names = append(names, c.Name)
+			}
 			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column,
 				table.Suggest(column, names))
 		}
@@ -356,9 +373,10 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 		key.Parts = append(key.Parts, p.partOf(a))
 	}
 
-	number := slices.IndexFunc(p.d.tables, func(t dataset.LevelTable) bool { return t.SameLevels(&table) })
-	if number < 0 {
+	number, known := p.tables[fmt.Sprint(atoms)]
+	if !known {
 		number = len(p.d.tables)
+		p.tables[fmt.Sprint(atoms)] = number
 		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
 	}
 	k := &p.d.keys[number]
@@ -399,9 +417,8 @@ func (p *designer) partOf(a int) int {
 
 // reader returns the index of a part among the design's, adding it if needed; few is the most values it can have.
 func (p *designer) reader(part dataset.Part, place, few int) int {
-	number := slices.IndexFunc(p.d.readers, func(r *cell.PartReader) bool { return r.Part.Same(part) })
-	if number < 0 {
-		number = len(p.d.readers)
+	number, added := p.parts.Add(part)
+	if added {
 		p.d.readers = append(p.d.readers, cell.NewPartReader(part, p.s.markers))
 		p.d.places, p.d.few = append(p.d.places, place), append(p.d.few, few)
 	}

@@ -83,6 +83,7 @@ func (p *designer) findAtoms() {
 
 		// Numbers that may be ids become two parts: exact, and as ranges.
 		if c.hashes != nil {
+			p.exact[i] = len(p.atoms)
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
 		}
 
@@ -136,12 +137,18 @@ func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) 
 
 // exactAtom returns the atom of a column in which every value is a level; -1 if there is none.
 func (p *designer) exactAtom(column int) int {
-	return slices.IndexFunc(p.atoms, func(a atom) bool { return a.exact && a.column == column })
+	if a, ok := p.exact[column]; ok {
+		return a
+	}
+	return -1
 }
 
 // exactAtomOf is exactAtom by the name of a column, or of a value derived from a time.
 func (p *designer) exactAtomOf(name string) int {
-	return p.exactAtom(slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == name }))
+	if column, ok := p.byName[name]; ok {
+		return p.exactAtom(column)
+	}
+	return -1
 }
 
 // atomOf returns the atom that a word of the spec's key number i stands for.
@@ -187,7 +194,7 @@ func (p *designer) search(o Options) *encode.Search {
 }
 
 // worth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
-func (p *designer) worth(keys [][]int, o Options) []*float64 {
+func (p *designer) worth(ctx context.Context, keys [][]int, o Options) ([]*float64, error) {
 	var all [][]int
 	for a := range p.atoms {
 		all = append(all, []int{a})
@@ -195,10 +202,10 @@ func (p *designer) worth(keys [][]int, o Options) []*float64 {
 	all = append(all, keys...)
 
 	out := make([]*float64, len(all))
-	for i, gain := range p.search(o).Worth(all) {
+	for i, gain := range p.search(o).Worth(ctx, all) {
 		out[i] = &gain
 	}
-	return out
+	return out, ctx.Err()
 }
 
 // askedKeys returns the atoms of the keys that the spec lists.
@@ -274,8 +281,12 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 // searchBeside prepares a search with a model that has all features so far.
 func (p *designer) searchBeside(o Options) *encode.Search {
 	s := p.search(o)
+	features := map[int]bool{}
+	for _, number := range p.d.features {
+		features[number] = true
+	}
 	for i := range p.columns {
-		if c := &p.columns[i]; slices.Contains(p.d.features, c.number) {
+		if c := &p.columns[i]; features[c.number] {
 			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical,
 				Data: c.bins[:p.rows]})
 		}
@@ -354,6 +365,10 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 	return p.findNested(ctx, threads)
 }
 
+// mostParents is how many columns another one may be nested in: in a wide table, the first ones. All pairs of columns
+// would take longer than everything else.
+const mostParents = 256
+
 // findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
 func (p *designer) findNested(ctx context.Context, threads int) error {
 	atoms := make([]numbered, len(p.atoms))
@@ -364,16 +379,18 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	})
 
 	// The first that an atom is nested in is the one to fall back to.
-	ranked := make([]int, len(atoms))
-	for i := range ranked {
-		ranked[i] = i
+	var ranked []int
+	for i := range atoms {
+		if atoms[i].levels >= 3 && len(ranked) < mostParents {
+			ranked = append(ranked, i)
+		}
 	}
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(atoms[b].levels, atoms[a].levels) })
 
 	best := make([]int, len(atoms))
 	dataset.Parallel(threads, len(atoms), func(a int) {
 		best[a] = slices.IndexFunc(ranked, func(b int) bool {
-			if atoms[b].levels < 3 || 2*atoms[b].levels > atoms[a].levels || ctx.Err() != nil {
+			if 2*atoms[b].levels > atoms[a].levels || ctx.Err() != nil {
 				return false
 			}
 			is, _ := atoms[a].nestedIn(&atoms[b])

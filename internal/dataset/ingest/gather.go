@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,24 +141,26 @@ func (s *store) finish(n int) dataset.Values {
 const repackRows = 2048
 
 // repackTexts gathers the sampled texts of all text columns; other columns give nil.
-func (s *survey) repackTexts(train *trainSample) []*dataset.Values {
+func (s *survey) repackTexts(ctx context.Context, train *trainSample) []*dataset.Values {
 	samples := make([]*dataset.Values, len(s.columns))
 	var texts []*dataset.Values
 	for i, c := range s.columns {
-		if c.sample.values.Type == dataset.Text {
+		if c.sample.values.Type == dataset.Text && ctx.Err() == nil {
 			raw := c.sample.finish(s.sampler.used())
 			sample := raw.Pick(train.places)
 			samples[i] = &sample
 			texts = append(texts, &sample)
 		}
 	}
-	repack(s.threads, texts)
+	if ctx.Err() == nil {
+		repack(ctx, s.threads, texts)
+	}
 	return samples
 }
 
 // repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later
 // pass over a column would miss the cache at each value.
-func repack(threads int, columns []*dataset.Values) {
+func repack(ctx context.Context, threads int, columns []*dataset.Values) {
 	dataset.Parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
 		packed := make([]strings.Builder, len(mine))
@@ -167,7 +170,7 @@ func repack(threads int, columns []*dataset.Values) {
 			rows = max(rows, len(v.Text))
 		}
 
-		for from := 0; from < rows; from += repackRows {
+		for from := 0; from < rows && ctx.Err() == nil; from += repackRows {
 			for j, v := range mine {
 				for _, text := range v.Text[min(from, len(v.Text)):min(from+repackRows, len(v.Text))] {
 					packed[j].WriteString(text)
@@ -175,6 +178,9 @@ func repack(threads int, columns []*dataset.Values) {
 			}
 		}
 
+		if ctx.Err() != nil {
+			return
+		}
 		for j, v := range mine {
 			all := packed[j].String()
 			for i, text := range v.Text {

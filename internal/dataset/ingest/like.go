@@ -24,9 +24,12 @@ func like(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *dataset.Sp
 
 	// A column's kind depends on tonight's values, unless it is set.
 	kinds := kindsOf(old)
+	stated := map[string]bool{}
+	for _, name := range slices.Concat(roles, s.Drop, s.Categorical, s.Numeric) {
+		stated[name] = true
+	}
 	for _, c := range t.Columns() {
-		if slices.Contains(roles, c.Name) || slices.Contains(s.Drop, c.Name) ||
-			slices.Contains(s.Categorical, c.Name) || slices.Contains(s.Numeric, c.Name) {
+		if stated[c.Name] {
 			continue
 		}
 		switch kinds[c.Name] {
@@ -111,8 +114,8 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	was := &old.Tables[number]
 	key := encode.Key{BackOff: was.BackOff, Strength: was.Strength, Bounds: map[dataset.Derivation][]float64{}}
 	for _, part := range was.Of {
-		place := slices.Index(p.s.roles.read, part.Column)
-		if place < 0 {
+		place, ok := p.s.roles.places[part.Column]
+		if !ok {
 			return p.s.spec.Errorf("encodings.like",
 				"column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
 				part.Column, old.Name, old.Version)
@@ -157,8 +160,8 @@ func (p *designer) few(part *dataset.Part) int {
 	if len(part.Bounds) > 0 {
 		return len(part.Bounds) + 2 // ranges, and missing values
 	}
-	at := slices.IndexFunc(p.columns, func(c sampledColumn) bool { return c.Name == part.Column && c.from.from == nil })
-	if at < 0 || part.Kind != dataset.Categorical {
+	at, ok := p.byName[part.Column]
+	if !ok || part.Kind != dataset.Categorical || p.columns[at].from.from != nil {
 		return 0
 	}
 	return p.columns[at].few

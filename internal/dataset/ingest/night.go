@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// NightRows is the most rows that a Night holds.
+// NightRows is the most rows that a Night holds; of a table with more than 500 columns, it holds fewer.
 const NightRows = 50_000
 
 // Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with
@@ -147,8 +148,9 @@ type nightSlot struct {
 }
 
 func newNightTaker(s *survey) *nightTaker {
-	t := &nightTaker{night: &Night{markers: s.markers}, take: newSampler(NightRows), spec: s.spec, read: s.roles.read,
+	t := &nightTaker{night: &Night{markers: s.markers}, spec: s.spec, read: s.roles.read,
 		prints: newPrinter(), bares: newPrinter()}
+	t.take = newSampler(rowsOf(NightRows, NightRows, len(t.read), nightCells))
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
@@ -257,8 +259,8 @@ func rawHash(v *dataset.Values, i int) uint64 {
 	return uint64(v.Int[i])
 }
 
-// finish returns the night, its rows in table order.
-func (t *nightTaker) finish() *Night {
+// finish returns the night, its rows in table order. The only error is ctx's.
+func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	n := t.night
 	kept := t.take.sorted()
 	slices.SortFunc(kept, func(a, b slot) int { return cmp.Compare(t.slots[a.place].row, t.slots[b.place].row) })
@@ -281,13 +283,16 @@ func (t *nightTaker) finish() *Night {
 	}
 
 	for i := range t.stores {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		raw := t.stores[i].finish(t.take.used())
 		n.Sample.Columns = append(n.Sample.Columns, raw.Pick(places))
 	}
 
 	n.Prints, n.Bare = t.prints.finish(), t.bares.finish()
-	n.findTimes(t.spec)
-	return n
+	n.findTimes(ctx, t.spec)
+	return n, ctx.Err()
 }
 
 // timeShare is the least share of readable times for a column to serve as the table's clock without being named.
@@ -295,12 +300,19 @@ const timeShare = 0.99
 
 // findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds
 // times.
-func (n *Night) findTimes(spec *dataset.Spec) {
+func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
 	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
+	columns := make(map[string]*dataset.Values, len(n.Sample.Names))
+	for i, name := range n.Sample.Names {
+		columns[name] = &n.Sample.Columns[i]
+	}
 	for _, name := range append(named, n.Sample.Names...) {
-		v := n.Sample.Column(name)
+		v := columns[name]
 		if v == nil {
 			continue
+		}
+		if ctx.Err() != nil {
+			return
 		}
 
 		x, readable := n.Times(v)

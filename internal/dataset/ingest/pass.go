@@ -92,7 +92,7 @@ func (p *pass) run(ctx context.Context, o Options) error {
 		}
 	}
 
-	return p.w.WriteSample(p.sample.finish())
+	return p.w.WriteSample(ctx, p.sample.finish())
 }
 
 func (p *pass) part(name string) *splitPart {

@@ -12,8 +12,9 @@ import (
 
 // roles say which columns of a table are read, and for what.
 type roles struct {
-	read     []string // names of all columns read, without duplicates
-	label    int      // index in read; -1 for none
+	read     []string       // names of all columns read, without duplicates
+	places   map[string]int // by name, the index in read
+	label    int            // index in read; -1 for none
 	weight   int
 	group    int
 	split    int
@@ -37,7 +38,7 @@ type feature struct {
 
 // assignRoles looks up the spec's columns in the table. Its errors point into the spec.
 func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles, error) {
-	r := &roles{weight: -1, group: -1, split: -1, order: -1}
+	r := &roles{places: map[string]int{}, weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]table.Column{}
 	var names []string
 	for _, c := range t.Columns() {
@@ -66,11 +67,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		if u := byName[name].Unreadable; u != "" {
 			return -1, spec.Errorf(path, "column %q is %s and cannot be used", name, u)
 		}
-		if i := slices.Index(r.read, name); i >= 0 {
-			return i, nil
-		}
-		r.read = append(r.read, name)
-		return len(r.read) - 1, nil
+		return r.place(name), nil
 	}
 
 	splitPath := "split.column"
@@ -148,6 +145,10 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 	}
 
+	left := map[string]bool{}
+	for _, name := range slices.Concat(taken, spec.Drop) {
+		left[name] = true
+	}
 	forced := map[string]dataset.Kind{}
 	for _, list := range []struct {
 		key   string
@@ -159,7 +160,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			if err := need(path, name); err != nil {
 				return err
 			}
-			if slices.Contains(taken, name) || slices.Contains(spec.Drop, name) {
+			if left[name] {
 				return spec.Errorf(path,
 					"column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
 			}
@@ -168,7 +169,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	}
 
 	for _, c := range t.Columns() {
-		if slices.Contains(taken, c.Name) || slices.Contains(spec.Drop, c.Name) {
+		if left[c.Name] {
 			continue
 		}
 		if _, named := spec.Encodings.Columns[c.Name]; c.Index && !named && forced[c.Name] == "" {
@@ -179,17 +180,12 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			return err
 		}
 
-		place := slices.Index(r.read, c.Name)
-		if place < 0 {
-			place = len(r.read)
-			r.read = append(r.read, c.Name)
-		}
 		texts := asksForCategories(spec, c.Name)
 		if texts && forced[c.Name] == dataset.Numeric {
 			return spec.Errorf("encodings.columns."+c.Name,
 				"column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
 		}
-		r.features = append(r.features, feature{place: place, column: c, forced: forced[c.Name], texts: texts})
+		r.features = append(r.features, feature{place: r.place(c.Name), column: c, forced: forced[c.Name], texts: texts})
 	}
 
 	if len(r.features) == 0 {
@@ -206,7 +202,18 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 func (r *roles) placesOf(names []string) []int {
 	places := make([]int, len(names))
 	for i, name := range names {
-		places[i] = slices.Index(r.read, name)
+		places[i] = r.places[name]
 	}
 	return places
+}
+
+// place returns the index of a column in read, adding it if needed.
+func (r *roles) place(name string) int {
+	i, ok := r.places[name]
+	if !ok {
+		i = len(r.read)
+		r.places[name] = i
+		r.read = append(r.read, name)
+	}
+	return i
 }

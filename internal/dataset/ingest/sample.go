@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"slices"
-
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
@@ -28,14 +26,18 @@ func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
 	rows := m.TableRows(last.Name)
 	names := m.Encoding().Inputs()
 
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+	}
 	for _, c := range s.columns { // a model of another night may need columns that are left out tonight
-		if c.feature.from == nil && !slices.Contains(names, c.feature.column.Name) {
+		if c.feature.from == nil && !known[c.feature.column.Name] {
 			names = append(names, c.feature.column.Name)
 		}
 	}
 
-	t := &sampleTaker{split: last.Name, rows: rows, want: min(s.spec.Sample.Rows, rows),
-		places: s.roles.placesOf(names)}
+	want := rowsOf(s.spec.Sample.Rows, dataset.DefaultSample, len(names), sampleCells)
+	t := &sampleTaker{split: last.Name, rows: rows, want: min(want, rows), places: s.roles.placesOf(names)}
 	t.stores = make([]store, len(t.places))
 	t.sample = &dataset.Sample{Split: last.Name}
 

@@ -140,7 +140,8 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	if err := w.Finish(ctx, o.Threads, o.progress(PhaseChecksum)); err != nil {
 		return nil, err
 	}
-	return &Report{Manifest: m, Night: p.night.finish()}, nil
+	night, err := p.night.finish(ctx)
+	return &Report{Manifest: m, Night: night}, err
 }
 
 // describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.
@@ -212,7 +213,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	n := len(s.columns)
 	m.BinRows = len(train.places)
 	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
-	texts := s.repackTexts(train)
+	texts := s.repackTexts(ctx, train)
 
 	scratch := make(chan *builder, s.threads)
 	for range s.threads {

@@ -33,8 +33,9 @@ type survey struct {
 	ripe      *ripener // nil if every label is final
 	source    *cleanRows
 
-	rows   int64    // rows with a label
-	counts [4]int64 // by split
+	binRows int      // most rows of train to make bins from
+	rows    int64    // rows with a label
+	counts  [4]int64 // by split
 }
 
 // oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
@@ -54,9 +55,10 @@ func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Marke
 		s.order = newClock(spec.TimeColumn(), markers)
 	}
 
-	size := spec.BinRows
+	s.binRows = rowsOf(spec.BinRows, dataset.DefaultBinRows, len(s.columns), binCells)
+	size := s.binRows
 	if spec.Split.By == dataset.SplitByTime {
-		size = int(float64(spec.BinRows) * min(oversample, 1/spec.Split.Train.Share))
+		size = int(float64(size) * min(oversample, 1/spec.Split.Train.Share))
 	}
 
 	s.sampler = newSampler(size)
@@ -64,6 +66,22 @@ func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Marke
 		c.sample.room = s.sampler.slots()
 	}
 	return s
+}
+
+// The default numbers of sampled rows are for tables of up to 500 columns. Of wider ones fewer rows are sampled, so that
+// memory does not grow with the columns: about as many values as these, of 20 to 30 bytes each while they are texts.
+const (
+	binCells    = 500 * dataset.DefaultBinRows
+	nightCells  = 500 * NightRows
+	sampleCells = 500 * dataset.DefaultSample
+)
+
+// rowsOf is how many rows are sampled where the spec says rows: with a number of its own, that many.
+func rowsOf(rows, byDefault, columns, cells int) int {
+	if rows != byDefault {
+		return rows
+	}
+	return min(rows, cells/max(columns, 1))
 }
 
 // tokensOf returns the markers that apply to a feature's values; from is nil for a column of the table.
@@ -212,7 +230,7 @@ func (s *survey) train() (*trainSample, error) {
 				continue
 			}
 		}
-		if len(out.places) == s.spec.BinRows {
+		if len(out.places) == s.binRows {
 			break
 		}
 		y, err := s.labels.decode(b, &label, i)

@@ -118,7 +118,8 @@ type Table struct {
 	files   []File
 	sources []source
 	columns []Column
-	places  [][]int // by file, the index of each of columns
+	byName  map[string]int // index in columns
+	places  [][]int        // by file, the index of each of columns
 	threads int
 }
 
@@ -152,6 +153,10 @@ func Open(files []File, o Options) (*Table, error) {
 
 		if t.columns == nil {
 			t.columns = slices.Clone(s.columns())
+			t.byName = make(map[string]int, len(t.columns))
+			for i, c := range t.columns {
+				t.byName[c.Name] = i
+			}
 		}
 
 		places, err := matchColumns(files[0], t.columns, f, s.columns())
@@ -283,17 +288,18 @@ func Suggest(name string, names []string) string {
 
 // Find returns the place of a column that can be read.
 func (t *Table) Find(name string) (int, error) {
-	names := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		names[i] = c.Name
-		if c.Name != name {
-			continue
+	i, ok := t.byName[name]
+	switch {
+	case !ok:
+		names := make([]string, len(t.columns))
+		for i, c := range t.columns {
+			names[i] = c.Name
 		}
-		if c.Unreadable != "" {
-			return 0, &InputError{File: t.files[0].URI, Column: name,
-				Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it", c.Unreadable)}
-		}
-		return i, nil
+		return 0, &InputError{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
+	case t.columns[i].Unreadable != "":
+		return 0, &InputError{File: t.files[0].URI, Column: name,
+			Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it",
+				t.columns[i].Unreadable)}
 	}
-	return 0, &InputError{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
+	return i, nil
 }

@@ -79,9 +79,12 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 	}
 
 	r = &nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning,
-		MaxAge:  spec.Contract.MaxAge,
-		Profile: nights.Measure(report.Night, m)}
-	q := nights.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At}
+		MaxAge: spec.Contract.MaxAge}
+	r.Profile, err = nights.Measure(ctx, report.Night, m, s.threads(), s.progress(StepCompare))
+	if err != nil {
+		return nil, err
+	}
+	q := nights.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At, Threads: s.threads()}
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
@@ -90,7 +93,9 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 			r.Against = append(r.Against, n.Version)
 		}
 	}
-	r.Findings = nights.Compare(q)
+	if r.Findings, err = nights.Compare(ctx, q); err != nil {
+		return nil, err
+	}
 	if len(absent) > 0 {
 		r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeMissingDays, Level: nights.Warning,
 			Text: fmt.Sprintf("no file matches %s", shortList(absent))})
@@ -168,20 +173,25 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 	return nil
 }
 
-// nightsRead is how many of the newest records are read: some of them may be blocked.
-const nightsRead = 2 * nights.MaxNights
+// nightsRead is how many of the newest records are read: some of them may be blocked. nightBytes is how many bytes of
+// them, so that those of a wide table do not fill the memory.
+const (
+	nightsRead = 2 * nights.MaxNights
+	nightBytes = 256 << 20
+)
 
 // Nights returns the newest records of a dataset, oldest first. Damaged ones are left out.
 func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record, error) {
 	type found struct {
 		version string
 		at      time.Time
+		bytes   int64
 	}
 	var all []found
-	add := func(file string, at time.Time) {
+	add := func(file string, at time.Time, bytes int64) {
 		if version, ok := strings.CutSuffix(file, ".json"); ok {
 			if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err == nil {
-				all = append(all, found{version, at})
+				all = append(all, found{version, at, bytes})
 			}
 		}
 	}
@@ -191,7 +201,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 			if err != nil {
 				return nil, fmt.Errorf("list the nights of dataset %s: %w", name, err)
 			}
-			add(path.Base(attrs.Name), attrs.Updated)
+			add(path.Base(attrs.Name), attrs.Updated, attrs.Size)
 		}
 	} else {
 		entries, err := os.ReadDir(filepath.Dir(d.nightFile(name, "")))
@@ -200,14 +210,18 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		}
 		for _, e := range entries {
 			if info, err := e.Info(); err == nil {
-				add(e.Name(), info.ModTime())
+				add(e.Name(), info.ModTime(), info.Size())
 			}
 		}
 	}
 
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.version, b.version)) })
 	var out []*nights.Record
+	read := int64(0)
 	for _, f := range all[:min(len(all), nightsRead)] {
+		if read += f.bytes; read > nightBytes {
+			break
+		}
 		r, err := d.Night(ctx, name, f.version)
 		if problem.Is(err, problem.Damaged) {
 			continue

@@ -194,7 +194,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upload copies a staged folder into the datasets bucket, the manifest last, and returns the files' checksums. Objects
+// upload copies the files of a staged folder, but not its manifest, into the bucket, and returns their checksums. Objects
 // with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32,
 	error) {
@@ -212,10 +212,6 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 			return nil, fmt.Errorf("upload %s: %w", f.Name, err)
 		}
 		sums[f.Name] = sum
-	}
-
-	if err := uploadManifest(ctx, filepath.Join(dir, dataset.ManifestFile), store, m); err != nil {
-		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
 	return sums, nil
 }

@@ -4,8 +4,9 @@
 //	dataset.yaml, files    Find: where they are, and the fingerprint of spec and files
 //	inputs/FINGERPRINT     Look: staged before, and still complete? then that version
 //	workspace              fetch from the bucket, ingest
-//	NAME/VERSION/          putIntoPlace (a folder, renamed) or upload (a bucket, the manifest last)
+//	NAME/VERSION/          upload, if it is in a bucket: all but the manifest
 //	nights/VERSION         judge: compared with earlier nights, which may block it
+//	NAME/VERSION/          putIntoPlace (a folder, renamed) or uploadManifest: the version exists
 //	inputs/, latest        remembered, so that the next call finds it
 package stager
 
@@ -45,6 +46,7 @@ const (
 	StepWrite    Step = "bin"
 	StepEncode   Step = "encode" // ids; counts rows
 	StepChecksum Step = "checksum"
+	StepCompare  Step = "compare" // with earlier nights; counts columns
 	StepUpload   Step = "upload"
 )
 
@@ -225,14 +227,14 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 		return nil, err
 	}
 
+	// The verdict is there before the version is: whoever finds the version finds it, even if this process is killed.
 	m := report.Manifest
-	place := dst.Place(m)
-	if err := s.putIntoPlace(ctx, work, place, m.Version); err != nil {
-		return nil, err
-	}
-
 	night, err := s.judge(ctx, spec, report, src.absent, dst)
 	if err != nil {
+		return nil, err
+	}
+	place := dst.Place(m)
+	if err := s.putIntoPlace(ctx, work, place, m.Version); err != nil {
 		return nil, err
 	}
 
@@ -288,7 +290,7 @@ const (
 // whole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a file
 // is not readable, it returns an error.
 func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
-	m, err := dataset.Check(ctx, dir, s.checksums())
+	m, err := dataset.Check(ctx, dir, s.progress(StepChecksum))
 	if err == nil {
 		return m.Version == version, nil
 	}
@@ -299,8 +301,8 @@ func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
 	return false, err
 }
 
-// checksums reports the progress of a verification, which runs in several goroutines.
-func (s *Stager) checksums() func(done, total int64) {
+// progress reports a step that runs in several goroutines.
+func (s *Stager) progress(step Step) func(done, total int64) {
 	if s.Progress == nil {
 		return nil
 	}
@@ -311,7 +313,7 @@ func (s *Stager) checksums() func(done, total int64) {
 		defer mu.Unlock()
 		if done > last {
 			last = done
-			s.Progress(StepChecksum, done, total)
+			s.Progress(step, done, total)
 		}
 	}
 }
@@ -332,6 +334,9 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	night, err := s.judge(ctx, spec, report, src.absent, dst)
 	if err != nil {
 		return nil, err
+	}
+	if err := uploadManifest(ctx, work.path("dataset/"+dataset.ManifestFile), dst.Store, m); err != nil {
+		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
 	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)

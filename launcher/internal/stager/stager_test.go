@@ -90,7 +90,7 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 		}
 	}
 	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite,
-		stager.StepEncode}
+		stager.StepEncode, stager.StepCompare}
 	if !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("steps %v", steps)
 	}

@@ -1,0 +1,88 @@
+package nights_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+)
+
+// wide is a night with many columns, whose numbers take as many digits as numbers can, and its dataset.
+func wide(t *testing.T, columns int) (*ingest.Night, *dataset.Manifest) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("y")
+	for c := range columns {
+		fmt.Fprintf(&b, ",column_%d", c)
+	}
+	for i := range 60 {
+		fmt.Fprintf(&b, "\n%d", i%2)
+		for c := range columns {
+			if c%2 == 0 {
+				fmt.Fprintf(&b, ",%d", (i+c)/2*1001)
+			} else {
+				fmt.Fprintf(&b, ",%g", float64(i/2+1)/float64(c+3))
+			}
+		}
+	}
+	r := stageCSV(t, b.String(), "label: y\nmax_bin: 8\nencodings: none\n")
+	return r.Night, r.Manifest
+}
+
+// TestMeasureStops: measuring a night ends soon after it is cancelled, at each column.
+func TestMeasureStops(t *testing.T) {
+	const columns, threads = 50, 2
+	n, m := wide(t, columns)
+	calls := int64(0)
+	if _, err := nights.Measure(t.Context(), n, m, 1, func(int64, int64) { calls++ }); err != nil {
+		t.Fatal(err)
+	}
+	for at := int64(1); at < calls; at++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		after := make(chan struct{}, calls)
+		_, err := nights.Measure(ctx, n, m, threads, func(done, _ int64) {
+			if done >= at {
+				cancel()
+				after <- struct{}{}
+			}
+		})
+		if !errors.Is(err, context.Canceled) || len(after) > threads {
+			t.Errorf("cancelled after %d of %d columns: got error %v after %d more, expected that it is cancelled "+
+				"after at most %d", at, calls, err, len(after)-1, threads-1)
+		}
+	}
+}
+
+// TestRecordOfTheWidestTable: a night with as many columns as a dataset may have can be written, read back and compared
+// with itself.
+func TestRecordOfTheWidestTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it has 32,768 columns")
+	}
+	n, m := wide(t, dataset.MaxFeatures)
+	p, err := nights.Measure(t.Context(), n, m, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := strings.Repeat("0", 16)
+	text, err := (&nights.Record{Format: 1, Dataset: "t", Version: version, Profile: p}).Encode()
+	if err != nil {
+		t.Fatalf("write the record of %d columns: %v", len(p.Columns), err)
+	}
+	t.Logf("%d bytes", len(text))
+	r, err := nights.DecodeRecord(text, "t", version)
+	if err != nil {
+		t.Fatalf("read the record of %d columns: %v", len(p.Columns), err)
+	}
+	found := find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{r.Profile}, Respecified: true,
+		Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2})
+	if nights.Blocked(found) {
+		t.Errorf("the same night again: found %v, expected nothing that blocks", found)
+	}
+}
