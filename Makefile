@@ -97,7 +97,7 @@ endif
 # -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL
 # are packages that start nothing and lock nothing, whose long simulations the race detector would watch for
 # minutes to see nothing. A test keeps it so.
-SEQUENTIAL := coppice/internal/nights coppice/internal/fit coppice/internal/metric coppice/internal/page \
+SEQUENTIAL := coppice/internal/fit coppice/internal/metric coppice/internal/page \
   coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge \
   coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote \
   coppice/launcher/internal/slot coppice/terraform

@@ -75,6 +75,9 @@ const (
 // TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that
 // drift honestly pass. `make nights` does the same on more seeds, through the built programs.
 func TestKindsOfNights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it stages dozens of nights")
+	}
 	s := nightstest.Stream{Seed: 11, Rows: nightRows}
 	var before []*nights.Profile
 	for day := range pastNights + laterGood {
@@ -125,6 +128,9 @@ func TestKindsOfNights(t *testing.T) {
 // itself. The next night with that rate blocks once more, and one with the rate that was usual passes; the second night
 // that was let pass makes it usual.
 func TestDoubtedNight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it stages dozens of nights")
+	}
 	stream := nightstest.Stream{Seed: 3, Rows: nightRows}
 	lost := slices.IndexFunc(nightstest.Kinds(),
 		func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
