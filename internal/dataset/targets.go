@@ -14,6 +14,12 @@ type Targets struct {
 	Fold   []uint8  // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
 }
 
+// Pick returns the targets of some of the rows.
+func (t *Targets) Pick(rows []uint32) Targets {
+	return Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
+		Fold: Pick(t.Fold, rows)}
+}
+
 func targetFields(weight, group bool) []arrowField {
 	fields := []arrowField{{name: "label", typ: arrowFloat32}}
 	if weight {

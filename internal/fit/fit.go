@@ -6,7 +6,9 @@ package fit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -256,4 +258,79 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 		o.ScoreSE = standardError(q.Metric, in, q.Params.Seed, errorRows)
 	}
 	return nil
+}
+
+// Complete overlays a trial's own parameters on the common ones and lets the trainer fill in the rest. An error says
+// why they cannot be trained on a table with these features.
+func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, error) {
+	all := maps.Clone(base)
+	maps.Copy(all, own)
+	p, err := gbt.ParseParams(all)
+	if err == nil {
+		p, err = p.ForTable(features)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Map(), nil
+}
+
+// Complete is Complete for this table.
+func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
+	return Complete(base, own, t.features)
+}
+
+// oneIn draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly over
+// time where rows are in its order.
+func oneIn(d *gbt.Data, of int) []uint32 {
+	rng := rand.New(rand.NewPCG(uint64(of), 0))
+	used := d.Used()
+	rows := make([]uint32, 0, (used+of-1)/of)
+	for first := 0; first < used; first += of {
+		i := first + rng.IntN(min(of, used-first))
+		if d.Subset != nil {
+			rows = append(rows, d.Subset[i])
+			continue
+		}
+		rows = append(rows, uint32(i))
+	}
+	return rows
+}
+
+const (
+	// errorRows bounds the rows of which a standard error is computed: resampling many millions would take longer than
+	// a trial.
+	errorRows = 500_000
+	// resamples of a metric whose error has no formula: enough for one or two digits.
+	resamples = 100
+)
+
+// standardError estimates that of a metric on all rows from at most so many of them, evenly spaced: it shrinks with the
+// root of their number. Rows of groups are all used, since a group must stay whole. It is NaN if the metric has none.
+func standardError(m metric.Metric, in metric.Input, seed uint64, most int) float64 {
+	n := len(in.Label)
+	step := 1
+	if in.Group == nil && n > most {
+		step = (n + most - 1) / most
+	}
+
+	some := metric.Input{Label: everyNth(in.Label, step), Weight: everyNth(in.Weight, step),
+		Pred: everyNth(in.Pred, step), Group: in.Group}
+	i, err := m.Interval(some, metric.Confidence{Seed: seed, Samples: resamples})
+	if err != nil {
+		return math.NaN()
+	}
+	return i.Error * math.Sqrt(float64(len(some.Label))/float64(n))
+}
+
+// everyNth returns the values 0, n, 2n and so on; nil of nil.
+func everyNth[T any](all []T, n int) []T {
+	if n == 1 || all == nil {
+		return all
+	}
+	some := make([]T, 0, (len(all)+n-1)/n)
+	for i := 0; i < len(all); i += n {
+		some = append(some, all[i])
+	}
+	return some
 }

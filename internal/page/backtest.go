@@ -11,7 +11,7 @@ import (
 	"coppice/internal/page/plot"
 )
 
-// Backtest is what a page about a backtest shows.
+// Backtest is what a page about a backtest shows: the report, without the rules' settings.
 type Backtest struct {
 	Metric        string
 	Maximize      bool
@@ -22,7 +22,7 @@ type Backtest struct {
 	Nights        []BacktestNight // in order
 }
 
-// BacktestRule is how a rule of the gate has done. It is part of a backtest's report, too.
+// BacktestRule is how a rule of the gate has done.
 type BacktestRule struct {
 	Name       string  `json:"name"`
 	Decisions  int     `json:"decisions"` // nights with a champion to replace
@@ -33,7 +33,7 @@ type BacktestRule struct {
 	Mean       float64 `json:"mean"`          // of its champions' values on the next days
 }
 
-// BacktestAge is the cost of using a model of a certain age in days. It is part of a backtest's report, too.
+// BacktestAge is the cost of using a model of a certain age in days.
 type BacktestAge struct {
 	Age    int     `json:"age"`
 	Nights int     `json:"nights"`
@@ -43,24 +43,40 @@ type BacktestAge struct {
 	Worse  int     `json:"surely_worse"`
 }
 
-// BacktestNight is one night. Numbers that are not known are NaN.
-type BacktestNight struct {
-	Night, Test                           time.Time // Test is the day after
-	TrainRows, TestRows, Trees, Candidate int
-	Value                                 float64
-	Stale                                 []BacktestGain    // by Backtest.Ages
-	Rules                                 []BacktestVerdict // by Backtest.Rules
+// BacktestGain compares two models on the same rows.
+type BacktestGain struct {
+	Old  float64 `json:"old"`
+	New  float64 `json:"new"`
+	Gain float64 `json:"gain"` // above 0 if the new model is better, for any metric
+	Low  float64 `json:"low"`  // of its 95 % interval, or at the rule's confidence
+	High float64 `json:"high"`
 }
 
-// BacktestGain is the gain over an older model, whose value is Old.
-type BacktestGain struct{ Old, Gain, Low, High float64 }
+// BacktestDecision is a rule's decision on a night.
+type BacktestDecision struct {
+	Champion int    `json:"-"`                  // night that trained the champion after the decision
+	Grown    string `json:"champion"`           // the same, as a day
+	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
+	// over the champion, on the rows known that night; nil if there was no champion
+	Seen *BacktestGain `json:"seen,omitempty"`
+	True *BacktestGain `json:"true,omitempty"` // over the previous champion, on the next day
 
-// BacktestVerdict is what a rule had live on the day after.
-type BacktestVerdict struct {
-	Champion string // day that grew it
-	Promoted bool   // tonight
-	Wrong    bool   // it was worse than the one before, on the day after
-	Value    float64
+	Value float64 `json:"value"` // of the champion, on the next day
+}
+
+// BacktestNight is one night.
+type BacktestNight struct {
+	Night     string  `json:"night"`
+	Test      string  `json:"test"` // the next day
+	TrainRows int     `json:"train_rows"`
+	TestRows  int     `json:"test_rows"`
+	Candidate int     `json:"candidate"`
+	Trees     int     `json:"trees"`
+	Model     string  `json:"model_sha256"`
+	Value     float64 `json:"value"` // of the night's model, on the next day
+	// by age in days, the night's model over the older one, on the next day
+	Stale map[int]*BacktestGain        `json:"stale"`
+	Rules map[string]*BacktestDecision `json:"rules"`
 }
 
 // backtestPage is a backtest with its drawings.
@@ -86,7 +102,7 @@ func (b *Backtest) lay() *backtestPage {
 	p := &backtestPage{Backtest: b, data: newData("still", "backtest"),
 		Title: fmt.Sprintf("Backtest, nights of %s to %s", b.From, b.To)}
 	add(p.data, "night", "night", plot.Plain, b.Nights,
-		func(n BacktestNight) any { return n.Night.Format(time.DateOnly) })
+		func(n BacktestNight) any { return n.Night })
 	add(p.data, "value", "tonight's model", plot.Plain, b.Nights, func(n BacktestNight) any { return n.Value })
 	p.Value = p.values()
 	p.Gates = p.gates()
@@ -103,12 +119,26 @@ func (p *backtestPage) Better() string {
 }
 
 // Yesterday is the gain over the youngest of the older models, as text.
-func (n BacktestNight) Yesterday() string {
-	if len(n.Stale) == 0 || math.IsNaN(n.Stale[0].Gain) {
+func (p *backtestPage) Yesterday(n BacktestNight) string {
+	if len(p.Ages) == 0 || n.Stale[p.Ages[0].Age] == nil {
 		return ""
 	}
-	g := n.Stale[0]
+	g := n.Stale[p.Ages[0].Age]
 	return fmt.Sprintf("%s (%s to %s)", plot.Plain.Format(g.Gain), plot.Plain.Format(g.Low), plot.Plain.Format(g.High))
+}
+
+// after is the day that tests the night.
+func (n *BacktestNight) after() float64 {
+	t, _ := time.Parse(time.DateOnly, n.Test) // the report was checked
+	return day(t)
+}
+
+// over is the gain over a model of an age, of NaNs where there is none.
+func (n *BacktestNight) over(age int) BacktestGain {
+	if g := n.Stale[age]; g != nil {
+		return *g
+	}
+	return BacktestGain{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}
 }
 
 // mostLines is how many curves a chart tells apart.
@@ -119,7 +149,7 @@ func (p *backtestPage) over(i int, label string, of func(*BacktestNight) float64
 	class := "rel n" + strconv.Itoa(i%mostLines)
 	l := plot.Line{Trial: plot.None, Class: class, Peak: -1, Dots: "dots n" + strconv.Itoa(i%mostLines)}
 	for j := range p.Nights {
-		l.X, l.Y = append(l.X, day(p.Nights[j].Test)), append(l.Y, of(&p.Nights[j]))
+		l.X, l.Y = append(l.X, p.Nights[j].after()), append(l.Y, of(&p.Nights[j]))
 	}
 	return l, plot.Key{Class: class, Label: label}
 }
@@ -131,7 +161,7 @@ func (p *backtestPage) values() *plot.Chart {
 	columns := []string{"night", "value"}
 	for i, a := range p.Ages {
 		name := fmt.Sprintf("%s older", counted(a.Age, "day", "days"))
-		of := func(n *BacktestNight) float64 { return n.Stale[i].Old }
+		of := func(n *BacktestNight) float64 { return n.over(a.Age).Old }
 		l, k := p.over(i+1, name, of)
 		c.Lines, c.Keys = append(c.Lines, l), append(c.Keys, k)
 		key := "o" + strconv.Itoa(i)
@@ -153,7 +183,7 @@ func (p *backtestPage) gates() *plot.Chart {
 	columns := []string{"night"}
 	best := -1
 	for i, r := range p.Rules {
-		of := func(n *BacktestNight) float64 { return n.Rules[i].Value }
+		of := func(n *BacktestNight) float64 { return n.Rules[r.Name].Value }
 		l, k := p.over(i, r.Name, of)
 		c.Lines, c.Keys = append(c.Lines, l), append(c.Keys, k)
 		key := "g" + strconv.Itoa(i)
@@ -181,19 +211,19 @@ func (p *backtestPage) live() *plot.Chart {
 		g.Rows = append(g.Rows, plot.GanttRow{Group: "rules", Label: r.Name})
 		for j := range p.Nights {
 			n := &p.Nights[j]
-			v := n.Rules[i]
+			v := n.Rules[r.Name]
 			class := "at a0"
-			if v.Wrong {
+			if v.Promoted && v.True != nil && v.True.Gain < 0 {
 				class = "at a3"
 			}
 
-			from := day(n.Test)
+			from := n.after()
 			if last := len(g.Spans) - 1; last >= 0 && g.Spans[last].Row == i && !v.Promoted {
 				g.Spans[last].To = from + 1
 				continue
 			}
 			text := ""
-			if at, err := time.Parse(time.DateOnly, v.Champion); err == nil {
+			if at, err := time.Parse(time.DateOnly, v.Grown); err == nil {
 				text = at.Format("Jan 2")
 			}
 			g.Spans = append(g.Spans, plot.Span{Trial: plot.None, Row: i, From: from, To: from + 1, Class: class,
@@ -213,7 +243,7 @@ func (p *backtestPage) championColumns() []string {
 	columns := []string{"night"}
 	for i, r := range p.Rules {
 		key := "h" + strconv.Itoa(i)
-		add(p.data, key, r.Name, plot.Plain, p.Nights, func(n BacktestNight) any { return n.Rules[i].Champion })
+		add(p.data, key, r.Name, plot.Plain, p.Nights, func(n BacktestNight) any { return n.Rules[r.Name].Grown })
 		columns = append(columns, key)
 	}
 	return columns
@@ -227,10 +257,10 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 		counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true},
 		Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
 
-	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.Stale[i].Gain })
+	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.over(a.Age).Gain })
 	l.Class = "rel join0 n0"
 	for j := range p.Nights {
-		g := p.Nights[j].Stale[i]
+		g := p.Nights[j].over(a.Age)
 		l.Low, l.High = append(l.Low, g.Low), append(l.High, g.High)
 	}
 	if slices.ContainsFunc(l.Y, func(v float64) bool { return !math.IsNaN(v) }) {
@@ -245,7 +275,7 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 	}{{"-g", "gain", func(g BacktestGain) float64 { return g.Gain }},
 		{"-l", "lowest", func(g BacktestGain) float64 { return g.Low }},
 		{"-h", "highest", func(g BacktestGain) float64 { return g.High }}} {
-		add(p.data, id+k.key, k.name, plot.Plain, p.Nights, func(n BacktestNight) any { return k.of(n.Stale[i]) })
+		add(p.data, id+k.key, k.name, plot.Plain, p.Nights, func(n BacktestNight) any { return k.of(n.over(a.Age)) })
 	}
 	p.data.table(id, c.Title, "night", id+"-g", id+"-l", id+"-h")
 	return c.Draw()

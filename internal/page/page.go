@@ -18,9 +18,13 @@ import (
 	"html"
 	"html/template"
 	"io"
+	"math"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -135,3 +139,219 @@ func sentence(text string) string {
 
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }
+
+// Index is what there is to look at.
+type Index struct {
+	Sweeps   []IndexSweep   // newest first
+	Datasets []IndexDataset // by name
+	Models   []IndexModel
+	More     int // sweeps that are not listed
+}
+
+// IndexSweep is a line of the list of sweeps.
+type IndexSweep struct {
+	ID, Dataset, Model, State string
+	Planned                   time.Time
+	Trials, Version           int
+}
+
+// IndexDataset is a line of the list of datasets.
+type IndexDataset struct {
+	Name     string
+	Versions int
+	Staged   time.Time // the newest
+}
+
+// IndexModel is a line of the list of models.
+type IndexModel struct {
+	Name               string
+	Versions, Champion int
+}
+
+// Write writes the page.
+func (i *Index) Write(w io.Writer) error {
+	return write(w, "Coppice", "index.html", cleaned(i), newData("still", "coppice"))
+}
+
+// data is what the script of a page needs to know beside what is drawn: the columns of all tables, each once, and which
+// table has which.
+type data struct {
+	Kind    string             `json:"kind"`
+	ID      string             `json:"id"`
+	Columns map[string]*column `json:"columns"`
+	Tables  map[string]table   `json:"tables"`
+	Ranges  map[string]string  `json:"ranges,omitempty"` // of the axes that a reader can narrow: their columns
+	Curves  *curves            `json:"curves,omitempty"`
+
+	// What a console may offer to do about it, if it was started to act.
+	Acts     []string `json:"acts,omitempty"`
+	Champion int      `json:"champion,omitempty"`
+}
+
+// column is one value of every row.
+type column struct {
+	Name   string    `json:"n"`
+	Unit   plot.Unit `json:"u,omitempty"`
+	Time   bool      `json:"time,omitempty"` // seconds since 1970
+	Values []any     `json:"v"`
+}
+
+// table is what a chart shows, as numbers.
+type table struct {
+	Title   string   `json:"title"`
+	Columns []string `json:"c"`
+}
+
+// curves are the learning curves as they are drawn. Their table has a row for each point.
+type curves struct {
+	Trial []int   `json:"t"`
+	X     [][]num `json:"x"`
+	Y     [][]num `json:"y"` // of five digits
+}
+
+// num is a number of seven digits; what is no finite number is null.
+type num float64
+
+// MarshalJSON writes it.
+func (n num) MarshalJSON() ([]byte, error) {
+	v := float64(n)
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 7, 64), 64) // what was formatted can be parsed
+	return strconv.AppendFloat(nil, v, 'g', -1, 64), nil
+}
+
+func newData(kind, id string) *data {
+	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
+}
+
+// add makes a column of a value of each row.
+func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(R) any) {
+	c := &column{Name: name, Unit: unit, Values: make([]any, len(rows))}
+	for i, r := range rows {
+		switch v := value(r).(type) {
+		case float64:
+			c.Values[i] = num(v)
+		case string:
+			c.Values[i] = v
+		case time.Time:
+			c.Time = true
+			if !v.IsZero() {
+				c.Values[i] = num(float64(v.UnixMilli()) / 1000)
+			}
+		default:
+			c.Values[i] = v
+		}
+	}
+	d.Columns[key] = c
+}
+
+// table says what the table of a chart holds.
+func (d *data) table(chart, title string, columns ...string) {
+	d.Tables[chart] = table{title, columns}
+}
+
+// field is a column of a chart's table: a value of each row.
+type field[R any] struct {
+	name string
+	unit plot.Unit
+	of   func(R) any
+}
+
+// tabulate makes the table of a chart whose rows no other table has.
+func tabulate[R any](d *data, chart, title string, rows []R, fields []field[R]) {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = chart + "-" + strconv.Itoa(i)
+		add(d, keys[i], f.name, f.unit, rows, f.of)
+	}
+	d.table(chart, title, keys...)
+}
+
+// longest is how many characters of a foreign text a page shows.
+const longest = 400
+
+// cleaned is a copy of a view in which every text is clean, wherever it stands: no caller has to remember which one is
+// foreign.
+func cleaned[T any](view *T) *T {
+	return cleanCopy(reflect.ValueOf(view)).Interface().(*T)
+}
+
+func cleanCopy(v reflect.Value) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.String:
+		out.SetString(clean(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(cleanCopy(v.Elem()))
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				out.Index(i).Set(cleanCopy(v.Index(i)))
+			}
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
+			for it := v.MapRange(); it.Next(); {
+				out.SetMapIndex(cleanCopy(it.Key()), cleanCopy(it.Value()))
+			}
+		}
+	case reflect.Struct:
+		out.Set(v)
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(cleanCopy(v.Field(i)))
+			}
+		}
+	default:
+		out.Set(v)
+	}
+	return out
+}
+
+// clean is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out, and
+// the end of a very long one is left out. What is left still has to be escaped.
+func clean(text string) string {
+	plain := true
+	for _, r := range text {
+		if hidden(r) {
+			plain = false
+			break
+		}
+	}
+	if plain && len(text) <= longest {
+		return text
+	}
+
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > longest {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		case hidden(r) && r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case hidden(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden says that a character does not print: control characters, marks of direction, joiners, what is no character.
+func hidden(r rune) bool {
+	return r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
+		unicode.Is(unicode.Mn, r) && r >= 0xfe00
+}

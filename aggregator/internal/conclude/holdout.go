@@ -122,8 +122,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	rows := part.Select(all.Fold)
 	targets := all
 	if rows != nil {
-		targets = dataset.Targets{Label: dataset.Pick(all.Label, rows), Weight: dataset.Pick(all.Weight, rows), Group: dataset.Pick(all.Group,
-			rows), Fold: dataset.Pick(all.Fold, rows)}
+		targets = all.Pick(rows)
 	}
 	var places []place
 	if h.sample.Split == part.Split {

@@ -37,9 +37,7 @@ func referenceOf(h *holdout, most int) *reference {
 		p := places[i*len(places)/len(rows)]
 		rows[i], parts[i] = p.sample, uint32(p.part)
 	}
-	t := h.test
-	return &reference{sample: h.sample.Select(rows), targets: dataset.Targets{Label: dataset.Pick(t.Label, parts),
-		Weight: dataset.Pick(t.Weight, parts), Group: dataset.Pick(t.Group, parts)}}
+	return &reference{sample: h.sample.Select(rows), targets: h.test.Pick(parts)}
 }
 
 // encode writes the reference in the form that a version keeps.
@@ -142,7 +140,5 @@ func (r *reference) thinned(most int) reference {
 		rows[i] = i * n / most
 		parts[i] = uint32(rows[i])
 	}
-	t := r.targets
-	return reference{r.version, r.sample.Select(rows), dataset.Targets{Label: dataset.Pick(t.Label, parts),
-		Weight: dataset.Pick(t.Weight, parts), Group: dataset.Pick(t.Group, parts)}}
+	return reference{r.version, r.sample.Select(rows), r.targets.Pick(parts)}
 }

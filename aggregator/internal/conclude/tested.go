@@ -147,11 +147,11 @@ func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *w
 	for i, p := range h.testRows {
 		parts[i] = uint32(p.part)
 	}
-	t := dataset.Targets{Label: dataset.Pick(h.test.Label, parts), Weight: dataset.Pick(h.test.Weight, parts), Group: dataset.Pick(h.test.Group,
-		parts)}
+	t := h.test.Pick(parts)
 	// both trials have the sweep's objective, so the same transformation applies
 	old := dataset.Pick(predictions(w.trees, nil, raw), parts)
-	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Pred: dataset.Pick(before, parts)}, old,
+	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group,
+		Pred: dataset.Pick(before, parts)}, old,
 		metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {

@@ -90,3 +90,116 @@ func positive(v float64) float64 {
 	}
 	return v
 }
+
+// Slab is a range of a histogram.
+type Slab struct {
+	Low, High float64
+	Share     float64 // of all rows
+	Class     string
+}
+
+// Histogram is a chart of how numbers are spread: the area over a range is its share.
+type Histogram struct {
+	Chart
+	X     Axis
+	Slabs []Slab // ascending, side by side
+}
+
+// thinnest is the width of a range of one number.
+const thinnest = 3
+
+// Draw draws it. There is no axis of heights: what counts is one range beside another.
+func (h *Histogram) Draw() *Chart {
+	c := h.Chart
+	var ends []float64
+	for _, s := range h.Slabs {
+		if finite(s.Low, s.High) {
+			ends = append(ends, s.Low, s.High)
+		}
+	}
+	if len(ends) == 0 {
+		return &c
+	}
+	h.X.fit(ends)
+	left, right, top, bottom := 10.0, c.W-10, 6.0, c.H-22
+	s := scale{h.X, left, right}
+
+	// A range of one number is as wide as can be seen.
+	width := func(b Slab) float64 { return max(thinnest, s.at(b.High)-s.at(b.Low)) }
+	most := 0.0
+	for _, b := range h.Slabs {
+		if finite(b.Low, b.High, b.Share) {
+			most = max(most, b.Share/width(b))
+		}
+	}
+	c.along(s, 70, bottom, bottom+4, bottom+16)
+	c.Ticks = append(c.Ticks, Tick{D: line(left, bottom, right, bottom), Text: Text{Trial: None}})
+	for _, b := range h.Slabs {
+		if !finite(b.Low, b.High, b.Share) || most == 0 || b.Share <= 0 {
+			continue
+		}
+		w := width(b)
+		height := max(1, (bottom-top)*b.Share/w/most)
+		c.mark(b.Class, box(min(s.at(b.Low), right-w), bottom-height, max(1, w-0.6), height))
+	}
+	return &c
+}
+
+// Range is a row: a value with the interval that it may lie in.
+type Range struct {
+	Label, Note string
+	Class       string  // of the point
+	Value       float64 // the point
+	Low, High   float64 // the interval; twice the same number is none
+	Before      float64 // a second, paler point: what the value was; NaN without
+}
+
+// Ranges is a chart of values with intervals, one below the other.
+type Ranges struct {
+	Chart
+	X    Axis
+	Rows []Range
+	// Line is where a vertical line marks what values are compared with; NaN without.
+	Line float64
+	// Room is the width of the labels, NoteRoom that of what is written behind.
+	Room, NoteRoom float64
+}
+
+// Draw draws it, as high as its rows are many.
+func (r *Ranges) Draw() *Chart {
+	c := r.Chart
+	if len(r.Rows) == 0 {
+		return &c
+	}
+	all := []float64{r.Line}
+	for _, row := range r.Rows {
+		all = append(all, row.Value, row.Before)
+		if row.Low != row.High {
+			all = append(all, row.Low, row.High)
+		}
+	}
+	r.X.fit(all)
+
+	s := c.rowsFrame(r.X, len(r.Rows), barHeight, r.Room, c.W-14-r.NoteRoom)
+	if finite(r.Line) {
+		c.mark("zero", line(s.at(r.Line), 0, s.at(r.Line), c.H-34))
+	}
+
+	for i, row := range r.Rows {
+		y := float64(i*barHeight) + 11
+		c.label(clip(row.Label, int(r.Room/6.2)), r.Room-10, y+4, "e")
+		if row.Low != row.High && finite(row.Low, row.High) {
+			c.mark("iv "+row.Class, line(s.at(row.Low), y, s.at(row.High), y))
+		}
+		if finite(row.Before) {
+			c.mark("dot pale", dot(s.at(row.Before), y))
+		}
+		if finite(row.Value) {
+			c.mark("dot "+row.Class, dot(s.at(row.Value), y))
+		}
+		if row.Note != "" {
+			c.label(clip(row.Note, int(r.NoteRoom/5.6)), c.W-8, y+4, "e")
+		}
+	}
+	return &c
+}

@@ -3,9 +3,9 @@ package backtest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"coppice/internal/page"
@@ -65,61 +65,36 @@ func (r *Results) View() (*page.Backtest, error) {
 	if r.Metric == "" || len(r.Nights) == 0 {
 		return nil, unusable(fmt.Errorf("it has %d nights and the metric %q", len(r.Nights), r.Metric))
 	}
-	v := &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
-		Delay: r.Delay, Rules: r.Rules, Ages: r.Ages}
-	for i := range r.Nights {
-		n, err := r.night(&r.Nights[i])
-		if err != nil {
-			return nil, err
+	for _, n := range r.Nights {
+		if err := errors.Join(day(n.Night), day(n.Test)); err != nil {
+			return nil, unusable(err)
 		}
-		v.Nights = append(v.Nights, n)
+		for _, s := range r.Rules {
+			if n.Rules[s.Name] == nil {
+				return nil, unusable(fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name))
+			}
+		}
 	}
-
-	return v, nil
+	return &page.Backtest{Metric: r.Metric, Maximize: r.Maximize, From: r.From, To: r.To, Window: r.Window,
+		Delay: r.Delay, Rules: r.Rules, Ages: r.Ages, Nights: r.Nights}, nil
 }
 
-// night returns one night as a page shows it.
-func (r *Results) night(n *PlayedNight) (out page.BacktestNight, err error) {
-	out = page.BacktestNight{TrainRows: n.TrainRows, TestRows: n.TestRows, Trees: n.Trees, Candidate: n.Candidate,
-		Value: n.Value}
-	if out.Night, err = time.Parse(time.DateOnly, n.Night); err != nil {
-		return out, unusable(err)
-	}
-	if out.Test, err = time.Parse(time.DateOnly, n.Test); err != nil {
-		return out, unusable(err)
-	}
-	none := math.NaN()
-	for _, a := range r.Ages {
-		g := page.BacktestGain{Old: none, Gain: none, Low: none, High: none}
-		if s := n.Stale[a.Age]; s != nil {
-			g = page.BacktestGain{Old: s.Old, Gain: s.Gain, Low: s.Low, High: s.High}
-		}
-		out.Stale = append(out.Stale, g)
-	}
-
-	for _, s := range r.Rules {
-		d := n.Rules[s.Name]
-		if d == nil {
-			return out, unusable(fmt.Errorf("the night of %s has nothing of the rule %q", n.Night, s.Name))
-		}
-		out.Rules = append(out.Rules, page.BacktestVerdict{Champion: d.Grown, Promoted: d.Promoted, Wrong: d.Promoted &&
-			d.True != nil && d.True.Gain < 0, Value: d.Value})
-	}
-
-	return out, nil
+func day(text string) error {
+	_, err := time.Parse(time.DateOnly, text)
+	return err
 }
 
 // Results is the result of a backtest.
 type Results struct {
-	Metric   string        `json:"metric"`
-	Maximize bool          `json:"maximize"`
-	From     string        `json:"from"`
-	To       string        `json:"to"`
-	Window   int           `json:"window"`
-	Delay    int           `json:"delay"`
-	Stale    []int         `json:"stale"`
-	Gates    []Rule        `json:"gates"`
-	Nights   []PlayedNight `json:"nights"`
+	Metric   string               `json:"metric"`
+	Maximize bool                 `json:"maximize"`
+	From     string               `json:"from"`
+	To       string               `json:"to"`
+	Window   int                  `json:"window"`
+	Delay    int                  `json:"delay"`
+	Stale    []int                `json:"stale"`
+	Gates    []Rule               `json:"gates"`
+	Nights   []page.BacktestNight `json:"nights"`
 
 	Rules []page.BacktestRule `json:"rules"`
 	Ages  []page.BacktestAge  `json:"ages"`

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
+	"coppice/internal/page"
 	"coppice/launcher/internal/stager"
 )
 
@@ -21,48 +22,12 @@ type Runner struct {
 	Scratch string        // a folder for temporary files; empty for the system's
 	Threads int           // 0 is all CPUs
 	// OnNight, which may be nil, is called when a night is complete.
-	OnNight func(n PlayedNight, took time.Duration)
+	OnNight func(n page.BacktestNight, took time.Duration)
 
 	dir    string // in Scratch
 	daily  *daily
 	models map[int]*nightModel // by night
 	cache  map[[3]int]*scored
-}
-
-// Gain compares two models on the same rows.
-type Gain struct {
-	Old  float64 `json:"old"`
-	New  float64 `json:"new"`
-	Gain float64 `json:"gain"` // above 0 if the new model is better, for any metric
-	Low  float64 `json:"low"`  // of its 95 % interval, or at the rule's confidence
-	High float64 `json:"high"`
-}
-
-// RuleDecision is a rule's decision on a night.
-type RuleDecision struct {
-	Champion int    `json:"-"`                  // night that trained the champion after the decision
-	Grown    string `json:"champion"`           // the same, as a day
-	Promoted bool   `json:"promoted,omitempty"` // the night's model became the champion
-	// over the champion, on the rows known that night; nil if there was no champion
-	Seen *Gain `json:"seen,omitempty"`
-	True *Gain `json:"true,omitempty"` // over the previous champion, on the next day
-
-	Value float64 `json:"value"` // of the champion, on the next day
-}
-
-// PlayedNight is one night.
-type PlayedNight struct {
-	Night     string  `json:"night"`
-	Test      string  `json:"test"` // the next day
-	TrainRows int     `json:"train_rows"`
-	TestRows  int     `json:"test_rows"`
-	Candidate int     `json:"candidate"`
-	Trees     int     `json:"trees"`
-	Model     string  `json:"model_sha256"`
-	Value     float64 `json:"value"` // of the night's model, on the next day
-	// by age in days, the night's model over the older one, on the next day
-	Stale map[int]*Gain            `json:"stale"`
-	Rules map[string]*RuleDecision `json:"rules"`
 }
 
 // Column returns the table's column of times. It rejects a dataset.yaml that a backtest cannot use.
@@ -127,20 +92,21 @@ func (b *Runner) Run(ctx context.Context) (r *Results, err error) {
 
 // runNight runs one night: train, decide by every rule on what is known by then, and only then evaluate on the next
 // day.
-func (b *Runner) runNight(ctx context.Context, night int, champions map[string]int) (*PlayedNight, error) {
+func (b *Runner) runNight(ctx context.Context, night int, champions map[string]int) (*page.BacktestNight, error) {
 	g, err := b.trainNight(ctx, night)
 	if err != nil {
 		return nil, err
 	}
 	b.models[night] = g
-	n := &PlayedNight{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows, Candidate: g.candidate,
-		Trees: g.trees, Model: g.sha256,
-		Stale: map[int]*Gain{}, Rules: map[string]*RuleDecision{}}
+	n := &page.BacktestNight{Night: dayName(night), Test: dayName(night + 1), TrainRows: g.trainRows,
+		Candidate: g.candidate,
+		Trees:     g.trees, Model: g.sha256,
+		Stale: map[int]*page.BacktestGain{}, Rules: map[string]*page.BacktestDecision{}}
 
 	before := map[string]int{}
 	for _, rule := range b.Spec.Gates {
 		champion, there := champions[rule.Name]
-		d := &RuleDecision{Champion: night, Promoted: true}
+		d := &page.BacktestDecision{Champion: night, Promoted: true}
 		if there {
 			before[rule.Name] = champion
 			if d.Seen, d.Promoted, err = b.decide(ctx, rule, night, champion); err != nil {
@@ -159,7 +125,7 @@ func (b *Runner) runNight(ctx context.Context, night int, champions map[string]i
 
 // decide asks a rule whether a night's model replaces the champion, on the test rows known that night. The champion was
 // trained on earlier nights, which did not know these rows.
-func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*Gain, bool, error) {
+func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*page.BacktestGain, bool, error) {
 	_, _, _, test, last := b.Spec.days(night)
 	_, _, _, _, known := b.Spec.days(champion)
 	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)
@@ -178,7 +144,7 @@ func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*G
 }
 
 // evaluate evaluates everything on the next day.
-func (b *Runner) evaluate(ctx context.Context, n *PlayedNight, night int, before map[string]int) error {
+func (b *Runner) evaluate(ctx context.Context, n *page.BacktestNight, night int, before map[string]int) error {
 	s, err := b.predicted(ctx, night, night+1, night+1)
 	if err != nil {
 		return err
@@ -214,7 +180,8 @@ func (b *Runner) evaluate(ctx context.Context, n *PlayedNight, night int, before
 }
 
 // compare returns the gain of one night's model over another's on some days.
-func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*Gain, error) {
+func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*page.BacktestGain,
+	error) {
 	a, err := b.predicted(ctx, fresh, first, last)
 	if err != nil {
 		return nil, err
@@ -228,7 +195,7 @@ func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confi
 	if err != nil {
 		return nil, err
 	}
-	return &Gain{Old: c.Old, New: c.New, Gain: c.Gain, Low: c.Low, High: c.High}, nil
+	return &page.BacktestGain{Old: c.Old, New: c.New, Gain: c.Gain, Low: c.Low, High: c.High}, nil
 }
 
 // predicted is score with a cache.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/backtest"
@@ -106,7 +107,7 @@ func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) er
 	}
 	t.Source.RelativeTo(filepath.Dir(b.tableFile))
 	run := &backtest.Runner{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
-		OnNight: func(n backtest.PlayedNight, took time.Duration) {
+		OnNight: func(n page.BacktestNight, took time.Duration) {
 			if !w.asJSON {
 				fmt.Fprintln(w.Err, show.NightLine(n, b.spec.Metric, took))
 			}

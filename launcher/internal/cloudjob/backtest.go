@@ -12,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
@@ -19,7 +20,7 @@ import (
 )
 
 // NightLine formats a night for people.
-type NightLine func(n backtest.PlayedNight, metric string, took time.Duration) string
+type NightLine func(n page.BacktestNight, metric string, took time.Duration) string
 
 // Backtest is the task of a backtest's job. It writes the report to the datasets bucket.
 func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) error {
@@ -42,7 +43,7 @@ func (t *Task) Backtest(ctx context.Context, s *stager.Stager, line NightLine) e
 		key := BacktestKey(in, t.Env.Backtest, t.Build)
 		err = s.WithTable(ctx, in, func(scratch string, files []table.File) error {
 			b := &backtest.Runner{Spec: spec, Table: staged, Files: files, Scratch: scratch,
-				OnNight: func(n backtest.PlayedNight, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
+				OnNight: func(n page.BacktestNight, took time.Duration) { r.say(line(n, spec.Metric, took)) }}
 			report, err := b.Run(ctx)
 			if err != nil {
 				return err

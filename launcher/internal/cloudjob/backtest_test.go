@@ -14,6 +14,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
@@ -56,7 +57,7 @@ func play(t *testing.T, spec string) (*Task, *stager.Stager) {
 // told; nothing is left on the machine.
 func TestBacktestTask(t *testing.T) {
 	task, s := play(t, threeNights)
-	line := func(n backtest.PlayedNight, metric string, _ time.Duration) string { return n.Night + " " + metric }
+	line := func(n page.BacktestNight, metric string, _ time.Duration) string { return n.Night + " " + metric }
 	if err := task.Backtest(t.Context(), s, line); err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestBacktestTaskSaysWhy(t *testing.T) {
 		"no column \"then\"":   threeNights + "time: then\n",
 	} {
 		task, s := play(t, spec)
-		err := task.Backtest(t.Context(), s, func(backtest.PlayedNight, string, time.Duration) string { return "" })
+		err := task.Backtest(t.Context(), s, func(page.BacktestNight, string, time.Duration) string { return "" })
 		o, readErr := readOutcome(t.Context(), task.Store, sweep.DatasetBacktestRun("clicks", task.Env.Job))
 		if err == nil || readErr != nil || o == nil || o.Code != 3 || o.Report != "" ||
 			!strings.Contains(o.Error, says) {

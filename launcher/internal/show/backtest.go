@@ -7,11 +7,12 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page"
 	"coppice/launcher/internal/backtest"
 )
 
 // NightLine is the line shown when a night is complete.
-func NightLine(n backtest.PlayedNight, metric string, took time.Duration) string {
+func NightLine(n page.BacktestNight, metric string, took time.Duration) string {
 	return fmt.Sprintf("night of %s: %s rows, %d trees, %s %s on %s rows of the following day, %.1f s", n.Night,
 		humanize.Comma(int64(n.TrainRows)), n.Trees, metric, Number(n.Value), humanize.Comma(int64(n.TestRows)),
 		took.Seconds())
