@@ -281,7 +281,7 @@ func TestSelectAgreesWithMask(t *testing.T) {
 	a, err1 := table.Select(part)
 	b, err2 := table.mask(part)
 	if err := errors.Join(err1, err2); err != nil || !slices.Equal(a.Data.Subset, b.Subset) {
-		t.Errorf("errors.Join(err1, err2): got %v; want no error, a.Data.Subset = b.Subset", err)
+		t.Errorf("the same fold twice: error %v, or other rows than the first time", err)
 	}
 	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
 		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`,
@@ -312,8 +312,8 @@ func TestCrossValidationRefusesStatistics(t *testing.T) {
 		}
 		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil &&
 			!errors.Is(err, ErrScheme) {
-			t.Errorf("NewTable(ds).Folds(tc.scheme, 5): got %s: %v; want (err == nil) = tc.fits, not (err != nil "+
-				"and !errors.Is(err, ErrScheme))", name, err)
+			t.Errorf("%s: five folds: got error %v; the scheme fits: %t, and if not it is ErrScheme", name, err,
+				tc.fits)
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)

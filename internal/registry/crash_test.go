@@ -256,7 +256,7 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}
 	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
 		a.Last.Sequence != 3 {
-		t.Errorf(`calm.Alias("ctr", registry.Champion): got %+v, %v; want no error, a.Version = 3, a.Last.Sequence = 3`,
+		t.Errorf("the champion is %+v, error %v; want version 3 after its third move",
 			a, err)
 	}
 }
@@ -294,8 +294,7 @@ func TestMovesWithoutCopies(t *testing.T) {
 			`errRefused`, err)
 	}
 	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {
-		t.Errorf(`describe(history(t, r, "ctr")): got %q; want len(got) = 3, got[2] = "promoted champion 1: 0 to 1 `+
-			`by ada: one"`, got)
+		t.Errorf("the history after a refused promotion is %q; want two registrations and the first promotion", got)
 	}
 }
 

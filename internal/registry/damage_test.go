@@ -85,8 +85,9 @@ func TestDamage(t *testing.T) {
 			err := tc.do(r)
 			if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), tc.object) {
-				t.Errorf("got %v (%T); want err of the type of corrupt, err.Error() with tc.want, corrupt.Object = "+
-					"tc.object", err, err)
+				t.Errorf("with other bytes at %s: got error %v; want one of kind damaged that names it and says %q",
+					tc.object, err,
+					tc.want)
 			}
 		})
 	}
@@ -111,10 +112,10 @@ func TestStrangersInTheBucket(t *testing.T) {
 		t.Errorf("number %d", v.Number)
 	}
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"ctr"}) {
-		t.Errorf(`r.Models(): got %v, %v; want no error, models = []string{"ctr"}`, models, err)
+		t.Errorf("the models beside a stray object: got %v, %v; want ctr", models, err)
 	}
 	if all, err := r.Aliases(t.Context(), "ctr"); err != nil || len(all) != 0 {
-		t.Errorf(`r.Aliases("ctr"): got %v, %v; want no error, len(all) = 0`, all, err)
+		t.Errorf("the aliases beside a stray object: got %v, %v; want none", all, err)
 	}
 	if n := len(history(t, r, "ctr")); n != 2 {
 		t.Errorf("%d events", n)

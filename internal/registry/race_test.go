@@ -89,8 +89,7 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 		}
 		if got, err := registry.New(s).ReadFile(t.Context(), v, "model.txt"); err != nil || string(got) != "model "+
 			v.Key {
-			t.Errorf(`registry.New(s).ReadFile(v, "model.txt"): got %q, %v; want no error, string(got) = "model " + `+
-				`v.Key`, got, err)
+			t.Errorf("the model of version %d is %q, error %v; want that of key %s", v.Number, got, err, v.Key)
 		}
 	}
 }

@@ -65,13 +65,12 @@ func TestRegisterAndRead(t *testing.T) {
 		}
 		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 ||
 			v.Files[0].Name != "calibrator.json" {
-			t.Errorf(`got %+v; want v.Number = i + 1, v.Key = key, v.Info = info(i), len(v.Files) = 3, `+
-				`v.Files[0].Name = "calibrator.json"`, v)
+			t.Errorf("registered under %s: got %+v; want version %d with what was given, and three files by name", key,
+				v, i+1)
 		}
 		for name, want := range files(key) {
 			if got, err := r.ReadFile(t.Context(), v, name); err != nil || string(got) != string(want) {
-				t.Errorf("r.ReadFile(v, name): got %s: %q, %v; want no error, string(got) = string(want)", name, got,
-					err)
+				t.Errorf("%s of version %d: got %q, %v; want %q", name, v.Number, got, err, want)
 			}
 		}
 		got, err := r.Get(t.Context(), "ctr", strconv.Itoa(i+1))
@@ -96,11 +95,11 @@ func TestRegisterAndRead(t *testing.T) {
 	}
 	register(t, r, "another", "sweep-a")
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"another", "ctr"}) {
-		t.Errorf(`r.Models(): got %v, %v; want no error, models = []string{"another", "ctr"}`, models, err)
+		t.Errorf("the models are %v, error %v; want another and ctr", models, err)
 	}
 	all, err := r.Versions(t.Context(), "ctr")
 	if err != nil || len(all) != 3 || all[2].Number != 3 {
-		t.Errorf(`r.Versions("ctr"): got %+v, %v; want no error, len(all) = 3, all[2].Number = 3`, all, err)
+		t.Errorf("the versions of ctr are %+v, error %v; want 1 to 3", all, err)
 	}
 }
 
@@ -218,8 +217,8 @@ func TestAliases(t *testing.T) {
 		a, err := r.Alias(ctx, "ctr", "champion")
 		if err != nil || a.Version != step.at || len(a.Past) != len(step.past) || len(a.Past) > 0 &&
 			!slices.Equal(a.Past, step.past) {
-			t.Fatalf(`r.Alias("ctr", "champion"): got %s: %+v, %v; want no error, a.Version = step.at, len(a.Past) `+
-				`= len(step.past), not (len(a.Past) > 0 and !slices.Equal(a.Past, step.past))`, step.what, a, err)
+			t.Fatalf("%s: the champion is %+v, error %v; want version %d, and %v before it", step.what, a, err, step.at,
+				step.past)
 		}
 	}
 	if v, err := r.Get(ctx, "ctr", ""); err != nil || v.Number != 1 {
@@ -230,8 +229,7 @@ func TestAliases(t *testing.T) {
 	}
 	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" ||
 		all[1].Version != 1 {
-		t.Errorf(`r.Aliases("ctr"): got %+v, %v; want no error, len(all) = 2, all[0].Name = "canary", `+
-			`all[1].Version = 1`, all, err)
+		t.Errorf("the aliases are %+v, error %v; want the canary, and the champion at version 1", all, err)
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
@@ -303,8 +301,8 @@ func TestPastIsBounded(t *testing.T) {
 	}
 	a, err := r.Alias(t.Context(), "ctr", "champion")
 	if err != nil || len(a.Past) != 100 || a.Past[99] != 1 || a.Version != 2 || a.Last.Sequence != 130 {
-		t.Errorf(`r.Alias("ctr", "champion"): got %+v, %v; want no error, len(a.Past) = 100, a.Past[99] = 1, `+
-			`a.Version = 2, a.Last.Sequence = 130`, a, err)
+		t.Errorf("the champion after 130 moves is %+v, error %v; want version 2, and a past of 100 that ends with 1", a,
+			err)
 	}
 	if n := len(history(t, r, "ctr")); n != 132 {
 		t.Errorf("%d events", n)
@@ -323,7 +321,7 @@ func TestNotFound(t *testing.T) {
 	_, err := r.Get(ctx, "ctr", "")
 	check("empty", err, `registry: there is no model "ctr" (the registry is empty)`)
 	if models, err := r.Models(ctx); err != nil || len(models) != 0 {
-		t.Errorf("r.Models(ctx): got %v, %v; want no error, len(models) = 0", models, err)
+		t.Errorf("the models of an empty registry are %v, error %v; want none", models, err)
 	}
 	v := register(t, r, "clicks", "a")
 	register(t, r, "clicks", "b")

@@ -28,7 +28,7 @@ func TestFallback(t *testing.T) {
 	}
 	m := s.Machine
 	if time.Duration(m.Wait) != 5*time.Minute || m.LocalSSD != 0 {
-		t.Errorf("got %+v; want time.Duration(m.Wait) = 5 * time.Minute, m.LocalSSD = 0", m)
+		t.Errorf("the machine is %+v; want a wait of 5m, and as many local SSDs as it takes", m)
 	}
 	for n, want := range []string{"n2-highmem-64 true [us-central1-a] 0",
 		"n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 4",
@@ -46,8 +46,8 @@ func TestFallback(t *testing.T) {
 	var back sweep.Spec
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 ||
 		back.Machine.Wait != m.Wait {
-		t.Errorf("json.Unmarshal(text, &back): got %s: %v; want no error, len(back.Machine.Fallback) = 3, "+
-			"back.Machine.Wait = m.Wait", text, err)
+		t.Errorf("%s read again: error %v, %d fallbacks, wait %s; want 3 and %s", text, err, len(back.Machine.Fallback),
+			back.Machine.Wait, m.Wait)
 	}
 	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")),
 		words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
@@ -70,8 +70,7 @@ func TestFallback(t *testing.T) {
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
 		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
-			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words()): got %s: %v; want an error, `+
-				`err.Error() with c[1], err.Error() beginning with "sweep.yaml:"`, name, err)
+			t.Errorf("%s: got error %v; want one with its place in sweep.yaml and %q", name, err, c[1])
 		}
 	}
 }
@@ -85,7 +84,7 @@ func TestJobsOfASweep(t *testing.T) {
 	}{{"nightly-1", 0, "nightly-1"}, {"nightly-1", 1, "nightly-1-f1"}, {"nightly-1", 20, "nightly-1-f20"},
 		{long, 0, string(long)}} {
 		if got := c.id.JobID(c.n); string(got) != c.want {
-			t.Errorf("c.id.JobID(c.n): got %s; want string(got) = c.want", got)
+			t.Errorf("job %d of sweep %s is called %s; want %s", c.n, c.id, got, c.want)
 		}
 	}
 	seen := map[sweep.ID]bool{}

@@ -53,8 +53,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 	}
 	c := w.at(t, 905*time.Second)
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
-		t.Fatalf("w.at(t, 905*time.Second): got %+v; want c other than nil, c.Outcome = sweep.OutcomeWinner, c.Done "+
-			"= 2, c.Version = 1", c)
+		t.Fatalf("after 905 s the sweep ended as %+v; want version 1, from two trials that are done", c)
 	}
 	contains(t, c.Reason,
 		"2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 reserved for stopping")
@@ -96,8 +95,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	c, err := at(several{"night-1": running}, 975*time.Second)
 	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf(`at(several{"night-1": running}, 975*time.Second): got %+v %v; want no error, c other than nil, `+
-			`c.Outcome = sweep.OutcomeNoWinner`, c, err)
+		t.Fatalf("after 975 s with the job still running: got %+v, %v; want an end without a winner", c, err)
 	}
 	contains(t, c.Reason,
 		"2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 reserved for stopping")

@@ -114,8 +114,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 	cal, err := calibrate.Decode(read(scorer.FileCalibrator))
 	if err != nil || string(cal.Method()) != c.Calibration.Method {
-		t.Errorf("calibrate.Decode(read(scorer.FileCalibrator)): got %v, %v; want no error, string(cal.Method()) = "+
-			"c.Calibration.Method", cal, err)
+		t.Errorf("the version's calibrator: got %v, %v; want one by %s, as the conclusion says", cal, err,
+			c.Calibration.Method)
 	}
 	p, err := sweep.DecodePlan(read(scorer.FilePlan))
 	if err != nil || p.Fingerprint() != w.plan.Fingerprint() {
@@ -229,15 +229,15 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	}
 	got := w.mustConclude(t)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf(`cmp.Diff(want, got): got %v; want d = ""`, d)
+		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
 	}
 	// An aggregator that has not seen a result that counts reads it.
 	a := w.aggregator()
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	a.Sweeps = unlisted{w.sweeps}
 	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
-		t.Errorf(`a.Consider(w.plan.Sweep): got %v: %s; want no error, cmp.Diff(want, got) = ""`, err, cmp.Diff(want,
-			got))
+		t.Errorf("concluded again without a listing: error %v, another conclusion (-first +got):\n%s", err,
+			cmp.Diff(want, got))
 	}
 }
 
@@ -261,7 +261,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	}
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
-		t.Errorf(`cmp.Diff(want, w.mustConclude(t)): got %v; want d = ""`, d)
+		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
 	}
 	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
 		t.Errorf("the champion is %d again (%v)", a.Version, err)
@@ -379,8 +379,7 @@ func TestRequirements(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) { p.Spec.Require = []string{"trees < 5"} }})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeNoWinner || len(c.Rejected) != 3 || c.Version != 0 {
-		t.Fatalf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, len(c.Rejected) = 3, "+
-			"c.Version = 0", c)
+		t.Fatalf("no trial meets the requirement: got %+v; want no winner, and three rejected trials", c)
 	}
 	contains(t, c.Rejected[0].Reason, "trees < 5")
 	if objects := state(t, w.models, ""); len(objects) != 0 {
@@ -433,8 +432,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	w.now = created.Add(time.Hour)
 	c := consider(w, jobs{ended: true, state: "FAILED"})
 	if c == nil || c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf(`consider(w, jobs{ended: true, state: "FAILED"}): got %+v; want c other than nil, c.Outcome = `+
-			`sweep.OutcomeWinner`, c)
+		t.Fatalf("considered when the job has failed: got %+v; want a winner", c)
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
 
@@ -454,14 +452,14 @@ func TestWhenASweepIsOver(t *testing.T) {
 	late := unfinished(1, 1, 1)
 	c = consider(late, finishing{func() { late.train(t, 3, nil) }})
 	if c == nil || c.Done != 4 || strings.Contains(c.Reason, "had not ended") {
-		t.Errorf(`consider(...): got %+v; want c other than nil, c.Done = 4, not c.Reason with "had not ended"`, c)
+		t.Errorf("the last trial ended before the job was looked at: got %+v; want four done, and all had ended", c)
 	}
 
 	few := unfinished(1)
 	few.now = created.Add(7 * time.Hour)
 	c = consider(few, nil)
 	if c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf("consider(few, nil): got %+v; want c other than nil, c.Outcome = sweep.OutcomeNoWinner", c)
+		t.Fatalf("one of four trials ended in time: got %+v; want no winner", c)
 	}
 	contains(t, c.Reason,
 		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
@@ -501,13 +499,13 @@ func TestLogOfAConclusion(t *testing.T) {
 		a := w.aggregator()
 		a.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if end, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || end == nil || end.Outcome != c.outcome {
-			t.Fatalf("a.Consider(w.plan.Sweep): got %v, %v; want no error, end other than nil, end.Outcome = c.outcome",
-				end, err)
+			t.Fatalf("concluded: got %v, %v; want the outcome %s", end, err, c.outcome)
 		}
 		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) ||
 			!strings.Contains(said, "sweep concluded") {
-			t.Errorf(`log.String(): got %s: %s; want strings.Contains(said, " trial=") = (c.outcome == `+
-				`sweep.OutcomeWinner), said with "sweep concluded"`, c.outcome, said)
+			t.Errorf("the log of the outcome %s is %q; want \"sweep concluded\", and a trial only if one has won",
+				c.outcome,
+				said)
 		}
 	}
 }
@@ -522,9 +520,9 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
-		t.Errorf("newWorld(t, options{carve: true}).mustConclude(t): got %+v, %+v; want carved.Outcome = "+
-			"sweep.OutcomeWinner, carved.Verified.Rows >= 100, carved.Calibration other than nil", carved,
-			carved.Verified)
+		t.Errorf("with parts carved out of test: got %+v, verified %+v; want a calibrated winner, verified on 100 "+
+			"rows or more",
+			carved, carved.Verified)
 	}
 }
 
@@ -573,7 +571,7 @@ func TestForeignMessages(t *testing.T) {
 	for _, m := range []string{"", "{}", "not json", `{"format":1,"sweep":"../x"}`,
 		`{"format":1,"sweep":"nobody","trial":1}`, fmt.Sprintf(`{"format":1,"sweep":%q,"trial":3}`, w.plan.Sweep)} {
 		if err := a.Handle(t.Context(), []byte(m)); err != nil {
-			t.Errorf("a.Handle([]byte(m)): got %q: %v; want no error", m, err)
+			t.Errorf("the message %q was handled with the error %v; want it acknowledged", m, err)
 		}
 	}
 	if len(a.known) != 1 {

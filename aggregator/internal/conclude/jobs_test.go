@@ -69,8 +69,9 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		}
 		ended, state, err := (&jobHistory{a: a, plan: p}).ended(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
-			t.Errorf(`(&jobHistory{a: a, plan: p}).ended(): got %s: %t %s %v; want no error, ended = (c.want != `+
-				`""), not (ended and state != c.want)`, name, ended, state, err)
+			t.Errorf("%s: the jobs have ended: %t, as %q, error %v; want %q, where empty is not ended", name, ended,
+				state, err,
+				c.want)
 		}
 	}
 }

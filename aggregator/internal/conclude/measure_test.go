@@ -102,7 +102,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	}
 	results.name = ""
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
-		t.Fatalf("a.Consider(w.plan.Sweep): got %+v, %v; want no error, c other than nil", c, err)
+		t.Fatalf("considered when all results can be read: got %+v, %v; want a conclusion", c, err)
 	}
 	got = numbers(t, reader)
 	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 ||

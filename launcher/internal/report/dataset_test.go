@@ -167,8 +167,7 @@ func TestDamagedDataset(t *testing.T) {
 	v, err := report.NewDatasets(store,
 		report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
-		t.Fatalf("report.NewDatasets(...): got %+v, %v; want no error, len(v.Nights) = 1, len(v.Notes) = 2, v.Table "+
-			"= nil", v, err)
+		t.Fatalf("a dataset of which little can be read: got %+v, %v; want one night, two notes and no table", v, err)
 	}
 	var out bytes.Buffer
 	if err := v.Write(&out); err != nil {

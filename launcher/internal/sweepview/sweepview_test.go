@@ -164,8 +164,7 @@ func TestOpen(t *testing.T) {
 	put(t, store, "plans/not a sweep", "x")
 	ids, err := sweepview.List(t.Context(), store)
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
-		t.Errorf(`sweepview.List(store): got %v %v; want no error, len(ids) = 2, ids[0] = p.Sweep, ids[1] = "other"`,
-			ids, err)
+		t.Errorf("the sweeps are %v, error %v; want %s and other", ids, err, p.Sweep)
 	}
 }
 
