@@ -146,13 +146,13 @@ with which other terminals find it, and writes them to DIR/env.`,
 	}
 
 	f.add(c)
-	if err := c.MarkFlagRequired("data"); err != nil {
-		panic(err) // the flag is the one that add has just added
-	}
 	return c
 }
 
 func runUp(ctx context.Context, s *State, f *flags) error {
+	if f.data == "" {
+		return usage("give --data, the folder that keeps the local cloud: localemu up --data DIR")
+	}
 	o, err := f.options(s)
 	if err != nil {
 		return err
