@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -27,7 +26,6 @@ var (
 	parentPattern = regexp.MustCompile(`^projects/[a-z0-9:.-]+/locations/[a-z0-9-]+$`)
 	jobIDPattern  = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	taskPattern   = regexp.MustCompile(`^(projects/[^/]+/locations/[^/]+/jobs/[^/]+)/taskGroups/group0/tasks/(0|[1-9][0-9]{0,8})$`)
-	groupPattern  = regexp.MustCompile(`^(projects/[^/]+/locations/[^/]+/jobs/[^/]+)/taskGroups/group0$`)
 )
 
 func notFound(name string) error {
@@ -65,7 +63,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	defer s.mu.Unlock()
 	name := r.GetParent() + "/jobs/" + id
 	if made, ok := s.creations[r.GetParent()+" "+r.GetRequestId()]; ok && r.GetRequestId() != "" {
-		return made.view(), nil // even if the job was deleted since
+		return made.view(), nil
 	}
 	if err := s.admit(name, id); err != nil {
 		return nil, err
@@ -138,47 +136,28 @@ func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.J
 }
 
 // CancelJob stops the job's tasks. Cancelling a finished job changes nothing; cancelling one that is already being
-// cancelled or deleted is an error.
+// cancelled is an error.
 func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*longrunningpb.Operation, error) {
-	return s.operate(r.GetName(), "cancel", func(j *job) error {
-		switch {
-		case terminal(j.state):
-			return nil
-		case j.stopping:
-			return status.Errorf(codes.FailedPrecondition, "Job %s is in state %s and cannot be cancelled", r.GetName(),
-				j.state)
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[r.GetName()]
+	switch {
+	case j == nil:
+		return nil, notFound(r.GetName())
+	case terminal(j.state):
+	case j.stopping:
+		return nil, status.Errorf(codes.FailedPrecondition, "Job %s is in state %s and cannot be cancelled",
+			r.GetName(), j.state)
+	default:
 		j.set(batchpb.JobStatus_CANCELLATION_IN_PROGRESS, "")
 		j.askToStop()
-		return nil
-	})
-}
-
-// DeleteJob stops the job's tasks and removes the job.
-func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*longrunningpb.Operation, error) {
-	return s.operate(r.GetName(), "delete", func(j *job) error {
-		if j.deleted {
-			return status.Errorf(codes.FailedPrecondition, "Job %s is already being deleted", r.GetName())
-		}
-		if terminal(j.state) {
-			s.forget(r.GetName())
-			return nil
-		}
-
-		j.deleted = true
-		j.set(batchpb.JobStatus_DELETION_IN_PROGRESS, "")
-		j.askToStop()
-		return nil
-	})
-}
-
-// forget removes a job. The request that made it is remembered, as Batch does for an hour: repeating it creates no job.
-// The lock is held.
-func (s *Server) forget(name string) {
-	if j := s.jobs[name]; j != nil {
-		s.forgetKept(j)
 	}
-	delete(s.jobs, name)
+
+	s.serial++
+	parent, _, _ := strings.Cut(r.GetName(), "/jobs/")
+	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, created: time.Now()}
+	s.ops[op.name] = op
+	return op.view()
 }
 
 // GetTask returns one task.
@@ -269,37 +248,6 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 	return out, nil
 }
 
-// ListTasks lists the tasks of a job by index.
-func (s *Server) ListTasks(_ context.Context, r *batchpb.ListTasksRequest) (*batchpb.ListTasksResponse, error) {
-	if r.GetFilter() != "" {
-		return nil, unimitated("filters of tasks")
-	}
-	m := groupPattern.FindStringSubmatch(r.GetParent())
-	if m == nil {
-		return nil, invalid("parent %.200q is not .../jobs/JOB/taskGroups/group0", r.GetParent())
-	}
-
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs[m[1]]
-	if j == nil {
-		return nil, notFound(m[1])
-	}
-	found := map[string]*task{}
-	for _, t := range j.tasks {
-		found[fmt.Sprintf("%09d", t.index)] = t
-	}
-	keys, next, err := page(found, false, r.GetPageSize(), r.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	out := &batchpb.ListTasksResponse{NextPageToken: next}
-	for _, k := range keys {
-		out.Tasks = append(out.Tasks, j.taskView(found[k]))
-	}
-	return out, nil
-}
-
 // page returns the keys of one page. A token is the last key of the previous page, so items that come and go between
 // two calls neither repeat nor hide others.
 func page[T any](found map[string]T, descending bool, size int32, token string) (keys []string, next string,
@@ -357,47 +305,22 @@ func parseFilter(text string) (keep func(labels map[string]string) bool, err err
 	}, nil
 }
 
-// operation is a long-running operation on a job: it is done when the job has ended.
+// operation is the cancelling of a job: it is done when the job has ended.
 type operation struct {
 	name    string
 	job     *job
-	verb    string // cancel or delete
 	created time.Time
-}
-
-// operate begins an operation on the job, unless begin refuses.
-func (s *Server) operate(name, verb string, begin func(*job) error) (*longrunningpb.Operation, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.jobs[name]
-	if j == nil {
-		return nil, notFound(name)
-	}
-	if err := begin(j); err != nil {
-		return nil, err
-	}
-
-	s.serial++
-	parent, _, _ := strings.Cut(name, "/jobs/")
-	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, verb: verb,
-		created: time.Now()}
-	s.ops[op.name] = op
-	return op.view()
 }
 
 func (op *operation) view() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
-		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",
+		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: "cancel", ApiVersion: "v1",
 	}
 
 	out := &longrunningpb.Operation{Name: op.name}
 	select {
 	case <-op.job.done:
-		var response proto.Message = &emptypb.Empty{}
-		if op.verb == "cancel" {
-			response = &batchpb.CancelJobResponse{}
-		}
-		body, err := anypb.New(response)
+		body, err := anypb.New(&batchpb.CancelJobResponse{})
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "encode response: %v", err)
 		}

@@ -406,28 +406,6 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
-// TestADeletedJobsRequestMakesNothing: Batch remembers the request, and answers it with a job that no longer exists.
-func TestADeletedJobsRequestMakesNothing(t *testing.T) {
-	w := newWorld(t, nil)
-	r := w.request("gone-1", "ok", 1, nil)
-	r.RequestId = "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0003"
-	first, err := w.client.CreateJob(w.ctx, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.waitState(first.Name, batchpb.JobStatus_SUCCEEDED)
-	if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: first.Name}); err != nil {
-		t.Fatal(err)
-	}
-	again, err := w.client.CreateJob(w.ctx, r)
-	if err != nil || again.Uid != first.Uid {
-		t.Errorf("the request of a deleted job, repeated: got %v, %v; expected the job of the first time", again, err)
-	}
-	if _, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: first.Name}); status.Code(err) != codes.NotFound {
-		t.Errorf("the repeated request made a job: %v", err)
-	}
-}
-
 // TestNoCapacity: if no machines are available, a job goes to the next allowed zone, waits to be cancelled, or fails.
 func TestNoCapacity(t *testing.T) {
 	spot := true
@@ -453,8 +431,9 @@ func TestNoCapacity(t *testing.T) {
 	})
 	w.waitState(standard.Name, batchpb.JobStatus_SUCCEEDED)
 	failed := w.waitState(w.create("failed", "ok", 1, on("n2-highmem-32")).Name, batchpb.JobStatus_FAILED)
-	for _, waits := range []func(*batchpb.Job){on("n2-highmem-16", "zones/us-central1-a"), on("n2-highmem-8")} {
-		job := w.create("waits", "ok", 1, waits)
+	for id, waits := range map[string]func(*batchpb.Job){"a-zone": on("n2-highmem-16", "zones/us-central1-a"),
+		"the-region": on("n2-highmem-8")} {
+		job := w.create(id, "ok", 1, waits)
 		stuck := w.waitFor(job.Name, func(j *batchpb.Job) bool { return len(j.Status.StatusEvents) > 1 })
 		if stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
 			t.Fatalf("a job without machines is %v, expected it to be scheduled and not to have run", stuck)
@@ -471,30 +450,6 @@ func TestNoCapacity(t *testing.T) {
 		}
 		if gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] != 1 {
 			t.Errorf("the cancelled job is %v, expected its task to be UNEXECUTED", gone.Status)
-		}
-		if _, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestDelete(t *testing.T) {
-	w := newWorld(t, nil)
-	for _, mode := range []string{"hang", "ok"} {
-		job := w.create("delete-1", mode, 1, nil)
-		if mode == "ok" {
-			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-		}
-		op, err := w.client.DeleteJob(w.ctx, &batchpb.DeleteJobRequest{Name: job.Name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := op.Wait(w.ctx); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.client.GetJob(w.ctx,
-			&batchpb.GetJobRequest{Name: job.Name}); status.Code(err) != codes.NotFound {
-			t.Errorf("%s: after deletion: %v", mode, err)
 		}
 	}
 }
@@ -539,27 +494,6 @@ func TestListJobs(t *testing.T) {
 		if status.Code(err) != codes.Unimplemented {
 			t.Errorf("filter %q: got %v, expected that it is not imitated", filter, err)
 		}
-	}
-}
-
-func TestListTasks(t *testing.T) {
-	w := newWorld(t, nil)
-	job := w.create("tasks-1", "hang", 12, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
-	w.waitCount(job.Name, "RUNNING", 4)
-	it := w.client.ListTasks(w.ctx, &batchpb.ListTasksRequest{Parent: job.Name + "/taskGroups/group0", PageSize: 5})
-	var got []string
-	for {
-		task, err := it.Next()
-		if errors.Is(err, iterator.Done) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, task.Name[strings.LastIndex(task.Name, "/")+1:])
-	}
-	if s := strings.Join(got, " "); s != "0 1 2 3 4 5 6 7 8 9 10 11" {
-		t.Errorf("listed tasks %s, expected 0 to 11 in order", s)
 	}
 }
 

@@ -7,7 +7,7 @@
 // texts of their status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local
 // SSD per machine, shared by all its tasks, empty at first and gone at the end; the environment of a task, which is the
 // job's and contains nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption,
-// lost machines and machines that are not available (scripted, see Faults); cancelling, deleting, listing with filters
+// lost machines and machines that are not available (scripted, see Faults); cancelling, listing with filters
 // and pages.
 //
 // Not imitated:
@@ -25,6 +25,7 @@
 //   - Runnables other than scripts for /bin/sh and then one container, entrypoints, container options, task
 //     environments, secret variables, hosts files, NFS and Cloud Storage volumes, notifications about tasks,
 //     instance templates: UNIMPLEMENTED, so that no job silently runs differently here.
+//   - Deleting jobs, and listing tasks.
 //   - In lists, filters other than by labels, and orders other than by name and by the latest.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to
 //     publish them.
@@ -33,7 +34,7 @@
 //   - IAM and service accounts beyond what Options.Rights says, networks, labels on machines, priorities among
 //     jobs, the limits on requests per minute.
 //   - Persistence, unless Options.Keep: otherwise a restarted server knows no earlier job. Operations are forgotten
-//     either way. Finished jobs stay until they are deleted, not for 60 days.
+//     either way. Finished jobs stay, and not for 60 days only.
 //   - The same job id in several projects or locations at a time: folders are named after it.
 //   - What Google does with running tasks once another one has failed permanently is not documented. Here they are
 //     stopped like those of a cancelled job (SIGTERM, then SIGKILL) and become UNEXECUTED.

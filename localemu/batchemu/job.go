@@ -33,7 +33,6 @@ type job struct {
 	// Guarded by the server's lock:
 	state    batchpb.JobStatus_State
 	stopping bool   // stop is closed
-	deleted  bool   // to be removed when done
 	broken   string // why the job fails, once a task has failed for good
 	events   []*batchpb.StatusEvent
 	tasks    []*task

@@ -4,7 +4,6 @@ package batchemu
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,16 +74,6 @@ func (j *job) write() error {
 		return err
 	}
 	return renameio.WriteFile(j.srv.keptFile(j.id), text, 0o644)
-}
-
-// forgetKept removes the job's file. The lock is held.
-func (s *Server) forgetKept(j *job) {
-	if !s.keeps() {
-		return
-	}
-	if err := os.Remove(s.keptFile(j.id)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.unkept(j.id, err)
-	}
 }
 
 // Resume takes up the jobs of an earlier server on the same folder, if Options.Keep says so: those that had ended are
@@ -200,11 +189,7 @@ func (s *Server) restore(file string) (*job, error) {
 
 // resume prepares an unfinished job to run again: tasks that ran have lost their machines. The lock is held.
 func (j *job) resume() {
-	switch j.state {
-	case batchpb.JobStatus_DELETION_IN_PROGRESS:
-		j.deleted = true
-		j.askToStop()
-	case batchpb.JobStatus_CANCELLATION_IN_PROGRESS:
+	if j.state == batchpb.JobStatus_CANCELLATION_IN_PROGRESS {
 		j.askToStop()
 	}
 

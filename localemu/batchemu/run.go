@@ -32,10 +32,6 @@ func (j *job) run() {
 		}
 	}
 
-	if j.deleted {
-		s.forget(j.spec.Name)
-		return
-	}
 	if j.stopping {
 		end, because = batchpb.JobStatus_CANCELLED, "" // even when the last task ended at the same moment
 	}

@@ -204,8 +204,7 @@ type Rights interface {
 // do and which counts as deleting. Source: https://cloud.google.com/iam/docs/roles-permissions/batch
 var needs = map[string]string{
 	"CreateJob": "batch.jobs.create", "GetJob": "batch.jobs.get", "ListJobs": "batch.jobs.list",
-	"CancelJob": "batch.jobs.delete",
-	"DeleteJob": "batch.jobs.delete", "GetTask": "batch.tasks.get", "ListTasks": "batch.tasks.list",
+	"CancelJob": "batch.jobs.delete", "GetTask": "batch.tasks.get",
 }
 
 // authorize refuses calls that the caller has no right to make.
