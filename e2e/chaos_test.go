@@ -450,6 +450,7 @@ type chaosRun struct {
 
 	untrained int // trials, because the sweep had enough
 	cancelled bool
+	halted    bool // it was paused when it was cancelled, and had no machines left
 }
 
 // disturbed is a run under the script of a seed. Its folder stays where something is wrong.
@@ -574,8 +575,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case bucket == "coppice-registry" && strings.Contains(name, "/other/"):
 			wrong("%s: a version's files were written twice, and differ", name)
 		case bucket != "coppice-sweeps":
-		case ours && part == sweep.PartCheckpoint && data != "" && run.cancelled && l.pausedAtEnd(objects):
-			// nobody was left who may empty it: WIRE.md
+		case ours && part == sweep.PartCheckpoint && data != "" && run.cancelled && pausedAtEnd(objects):
+			run.halted = true // nobody was left who may empty it: WIRE.md
 		case ours && part == sweep.PartCheckpoint && data != "":
 			wrong("%s holds %d bytes after the end", name, len(data))
 		case ours && part == sweep.PartClaim:
@@ -602,7 +603,7 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 }
 
 // pausedAtEnd reports whether the sweep was paused when it was cancelled, by the names of its pauses and jobs.
-func (l *local) pausedAtEnd(objects map[string]string) bool {
+func pausedAtEnd(objects map[string]string) bool {
 	halts, jobs := 0, 0
 	for object := range objects {
 		_, name, _ := strings.Cut(object, "/")
