@@ -30,7 +30,7 @@ func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (su
 			part[i] = byte(rng.Uint32())
 		}
 		if n, err := f.WriteAt(part, p[0]); err != nil || n != len(part) {
-			t.Fatalf("f.WriteAt(part, p[0]): got %v, %v; want no error, n = len(part)", n, err)
+			t.Fatalf("writing %d bytes at %d: got %d written, error %v", len(part), p[0], n, err)
 		}
 	}
 	if data, err = os.ReadFile(path); err != nil {

@@ -25,14 +25,14 @@ func arrowBatch(t *testing.T, name string) arrow.Record {
 	}
 	r, err := ipc.NewFileReader(bytes.NewReader(data))
 	if err != nil {
-		t.Fatalf("ipc.NewFileReader(bytes.NewReader(data)): got %s: %v; want no error", name, err)
+		t.Fatalf("%s: Arrow's own reader: got error %v opening it, expected none", name, err)
 	}
 	if r.NumRecords() != 1 {
 		t.Fatalf("%s: %d batches", name, r.NumRecords())
 	}
 	batch, err := r.RecordAt(0)
 	if err != nil {
-		t.Fatalf("r.RecordAt(0): got %s: %v; want no error", name, err)
+		t.Fatalf("%s: Arrow's own reader: got error %v at the record batch, expected none", name, err)
 	}
 	return batch
 }

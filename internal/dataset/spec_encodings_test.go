@@ -164,7 +164,7 @@ func TestEncodingsForms(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
+			t.Errorf("parsing %q: got error %v, expected none", in, err)
 			continue
 		}
 		if !reflect.DeepEqual(s.Encodings, want) {
@@ -190,7 +190,7 @@ func TestOrderFollowsTheSplit(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
+			t.Errorf("parsing %q: got error %v, expected none", in, err)
 			continue
 		}
 		if s.OrderBy() != want.by || s.TimeColumn() != want.column {
@@ -210,7 +210,7 @@ func TestSampleForms(t *testing.T) {
 	} {
 		s, err := ParseSpec("d.yaml", []byte(specHead+in))
 		if err != nil {
-			t.Errorf(`ParseSpec("d.yaml", []byte(specHead+in)): got %q: %v; want no error`, in, err)
+			t.Errorf("parsing %q: got error %v, expected none", in, err)
 			continue
 		}
 		if s.Sample != want {

@@ -5,6 +5,10 @@ import (
 	"slices"
 )
 
+// mostRenames is up to how many missing and new columns renames are looked for, by comparing every pair of them. With
+// more it is another table.
+const mostRenames = 100
+
 // checkColumns looks for columns that were added, removed, renamed or replaced.
 func (c *comparison) checkColumns() {
 	var gone, came []*Column
@@ -25,8 +29,9 @@ func (c *comparison) checkColumns() {
 		}
 	}
 
+	few := len(gone) <= mostRenames && len(came) <= mostRenames
 	for _, old := range gone {
-		i := slices.IndexFunc(came, func(k *Column) bool { return alike(k, old) })
+		i := slices.IndexFunc(came, func(k *Column) bool { return few && alike(k, old) })
 		if i < 0 {
 			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +85,28 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 		Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2})
 	if nights.Blocked(found) {
 		t.Errorf("the same night again: found %v, expected nothing that blocks", found)
+	}
+}
+
+// TestAnotherTable: if hundreds of columns have other names, pairs of them are not compared, and each is missing.
+func TestAnotherTable(t *testing.T) {
+	const columns = 300
+	n, m := wide(t, columns)
+	p, err := nights.Measure(t.Context(), n, m, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed := *p
+	renamed.Columns = slices.Clone(p.Columns)
+	for i := range renamed.Columns {
+		renamed.Columns[i].Name = "was_" + renamed.Columns[i].Name
+	}
+	count := map[nights.Code]int{}
+	for _, f := range find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{&renamed},
+		Respecified: true, Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2}) {
+		count[f.Code]++
+	}
+	if count[nights.CodeColumnMissing] != columns || count[nights.CodeColumnRenamed] != 0 {
+		t.Errorf("%d columns with other names: found %v, expected each to be missing and none renamed", columns, count)
 	}
 }

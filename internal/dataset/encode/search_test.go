@@ -44,7 +44,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 	} {
 		found, err := s.Run(context.Background())
 		if err != nil || len(found) != 0 {
-			t.Errorf("s.Run(): got %s: %v, %v; want no error, len(found) = 0", name, found, err)
+			t.Errorf("%s: the search found %v, error %v; expected nothing", name, found, err)
 		}
 		for a, worth := range s.Worth(t.Context(), [][]int{{0}}) {
 			if worth != 0 {
@@ -159,7 +159,8 @@ func TestSearchHoldsGroupsTogether(t *testing.T) {
 	}{{"rows apart", nil, true}, {"groups together", group, false}} {
 		s.Group = c.group
 		found, err := s.Run(context.Background())
-		if worth := s.Worth(t.Context(), [][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth || (worth > 0.01) != c.worth {
+		if worth := s.Worth(t.Context(), [][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth ||
+			(worth > 0.01) != c.worth {
 			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err,
 				c.worth)
 		}

@@ -103,6 +103,6 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 		[]table.File{writeFile(t, "t.parquet", out.String())},
 		Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
-		t.Errorf("tryStage(...): got %v, %v; want no error, s.Manifest.BinRows = 400", err, s.Manifest.BinRows)
+		t.Errorf("staging with sample_rows_for_bins 400: got error %v and %+v, expected bins from 400 rows", err, s)
 	}
 }

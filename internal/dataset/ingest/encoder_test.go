@@ -65,7 +65,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 			Rows: 4}
 		got, err := enc.Encode(b, nil, nil)
 		if err != nil {
-			t.Errorf("enc.Encode(b, nil, nil): got %s: %v; want no error", name, err)
+			t.Errorf("%s: encoding a batch: got error %v, expected none", name, err)
 			continue
 		}
 		for i := range got {
@@ -137,7 +137,7 @@ func TestEncoderErrors(t *testing.T) {
 	}
 	if out, err := enc.Encode(&table.Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
 		{Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
-		t.Errorf("enc.Encode(...): got %v, %v; want no error, len(out) = 0", out, err)
+		t.Errorf("encoding a batch without rows: got %v, error %v; expected no values", out, err)
 	}
 	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"},
 		Columns: []dataset.Values{text("1", "x"), times}})
@@ -277,7 +277,7 @@ func TestFingerprint(t *testing.T) {
 	spec := parseSpec(t, "label: y\n")
 	want, err := Fingerprint(ctx, spec, []table.File{a})
 	if err != nil || len(want) != 32 {
-		t.Fatalf("Fingerprint(spec, []table.File{a}): got %v, %v; want no error, len(want) = 32", want, err)
+		t.Fatalf("fingerprint of one file: got %q, error %v; expected 32 digits", want, err)
 	}
 	moved := *spec
 	moved.Source = dataset.SourceSpec{Files: []string{"gs://elsewhere/*.csv"}}
@@ -314,7 +314,7 @@ func TestFingerprint(t *testing.T) {
 		"given checksum": func() (string, error) { return Fingerprint(ctx, spec, []table.File{remote}) },
 	} {
 		if got, err := other(); err != nil || got == want {
-			t.Errorf("other(): got %s: %s %v; want no error, got other than want", name, got, err)
+			t.Errorf("%s: got the fingerprint %s, error %v; expected one other than %s", name, got, err, want)
 		}
 	}
 	remote.Checksum = ""
@@ -374,7 +374,7 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 			got := make([]uint64, v.Len())
 			r := cell.NewPartReader(dataset.Part{Column: "c", Kind: dataset.Categorical}, cell.NewMarkers(tc.missing))
 			if err := r.Hashes(&v, got); err != nil {
-				t.Fatalf("r.hashes(&v, got): got %s, %s: %v; want no error", name, form, err)
+				t.Fatalf("%s, %s: hashing the values: got error %v, expected none", name, form, err)
 			}
 			if want == nil {
 				want = got

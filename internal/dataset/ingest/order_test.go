@@ -30,7 +30,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n"+
 		"encodings: {order: {column: tick}, columns: {site: [rate, count, recency]}}\n", orderedTable(6000))
 	if o := s.Manifest.Order; o == nil || o.By != dataset.OrderTime || o.Column != "tick" {
-		t.Fatalf(`got %+v; want o other than nil, o.By = dataset.OrderTime, o.Column = "tick"`, o)
+		t.Fatalf("statistics are ordered by %+v, expected by the time in tick", o)
 	}
 	if f := s.feature(t, "site:recency"); f.From.Of[0].Kind != dataset.Numeric {
 		t.Errorf("the order is read as %s", f.From.Of[0].Kind)

@@ -194,6 +194,6 @@ func TestRealTableInParts(t *testing.T) {
 	}
 	fingerprint, err := Fingerprint(context.Background(), parseSpec(t, spec), files)
 	if err != nil || fingerprint == "" {
-		t.Errorf(`Fingerprint(parseSpec(t, spec), files): got %v; want no error, fingerprint other than ""`, err)
+		t.Errorf("fingerprint of the files: got %q, error %v; expected one", fingerprint, err)
 	}
 }

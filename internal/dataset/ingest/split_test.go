@@ -151,8 +151,9 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	}
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless ||
 		!strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
-		t.Errorf(`got %+v; want len(w) other than 0, w[0].Code = WarnKeyless, w[0].Text with "4000 of 4000 rows `+
-			`have no user"`, w)
+		t.Errorf("a table without users: got the warnings %+v, expected %s first, that 4000 of 4000 rows have no user",
+			w,
+			WarnKeyless)
 	}
 }
 
@@ -239,7 +240,8 @@ func TestColumnSplit(t *testing.T) {
 	}
 	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil ||
 		len(s.Manifest.Features) != 1 {
-		t.Errorf("mustEncode(...): got %v, %v; want no error, len(s.Manifest.Features) = 1", s.Manifest.Features, err)
+		t.Errorf("encoding the sample: got error %v with the features %v, expected none with 1", err,
+			s.Manifest.Features)
 	}
 }
 

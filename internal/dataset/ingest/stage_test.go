@@ -259,7 +259,7 @@ func sameFolder(t *testing.T, a, b string) {
 		return errors.Join(err1, err2)
 	})
 	if err != nil || n < 5 {
-		t.Errorf("filepath.WalkDir(...): got %v, %v; want no error, n >= 5", n, err)
+		t.Errorf("comparing two folders: got %d files, error %v; expected at least 5 files", n, err)
 	}
 }
 

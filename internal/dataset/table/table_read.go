@@ -17,11 +17,11 @@ type request struct {
 	emit func(b *Batch, done, total int64) error
 }
 
-// BatchRows is how many rows make a batch of a few megabytes, given the number of columns. A batch also ends after
-// batchBytes of long texts.
+// BatchRows is how many rows make a batch of a few megabytes, given the number of columns; of very wide tables, more. A
+// batch also ends after batchBytes of long texts.
 func BatchRows(columns int) int {
 	const cells = 1 << 20
-	return max(1024, min(1<<16, cells/max(1, columns)))
+	return max(256, min(1<<16, cells/max(1, columns)))
 }
 
 const batchBytes = 32 << 20
