@@ -39,6 +39,9 @@ func (p prior) start() []float64 {
 const (
 	scalePrior = 0.22 // median of a length scale, times the root of the number of axes
 	scaleSigma = 0.8  // of its logarithm
+	// levelPrior is how much larger the logarithm is for a choice: of eight choices two random configurations share
+	// two, and must still say something about each other.
+	levelPrior = 0.9
 )
 
 func newFitting(columns []column, known known, axes int) *fitting {
@@ -61,8 +64,12 @@ func newFitting(columns []column, known known, axes int) *fitting {
 	}
 
 	mu := math.Log(scalePrior * math.Sqrt(float64(len(f.columns))))
-	for range f.columns {
-		f.prior = append(f.prior, distuv.Normal{Mu: mu, Sigma: scaleSigma})
+	for _, c := range f.columns {
+		scale := distuv.Normal{Mu: mu, Sigma: scaleSigma}
+		if !c.ordered {
+			scale.Mu += levelPrior
+		}
+		f.prior = append(f.prior, scale)
 	}
 	f.prior = append(f.prior, distuv.Normal{Mu: 0, Sigma: 1}, distuv.Normal{Mu: math.Log(1e-3), Sigma: 2})
 	if old {
