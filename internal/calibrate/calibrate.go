@@ -134,7 +134,7 @@ var (
 	ErrScore    = errors.New("the raw score cannot be used")
 	ErrLabel    = errors.New("the label cannot be used")
 	ErrWeight   = errors.New("the weight cannot be used")
-	ErrOneClass = errors.New("all labels are alike")
+	ErrOneClass = errors.New("all labels are the same")
 )
 
 // fault returns "calibrate: row N: what: detail"; row is -1 if it is not a single row's.

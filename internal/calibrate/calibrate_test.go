@@ -350,10 +350,10 @@ func TestErrors(t *testing.T) {
 		"one": {two, ok, []float32{1, 0}, calibrate.ErrTooFew,
 			"calibrate: there are too few rows: 1 with a weight above 0; use at least one positive and one negative"},
 		"one class": {two, []float32{1, 1}, nil, calibrate.ErrOneClass,
-			"calibrate: all labels are alike: none is 0; a calibration needs positives and negatives"},
+			"calibrate: all labels are the same: none is 0; a calibration needs positives and negatives"},
 		"weightless": {[]float64{1, 2, 3}, []float32{0, 0, 1}, []float32{1, 1, 0},
 			calibrate.ErrOneClass,
-			"calibrate: all labels are alike: none is 1; a calibration needs positives and negatives"},
+			"calibrate: all labels are the same: none is 1; a calibration needs positives and negatives"},
 		"few a fold": {two, ok, nil, calibrate.ErrTooFew,
 			"calibrate: there are too few rows: 2 with a weight above 0 for 5 folds; use at least 10"},
 	} {

@@ -135,10 +135,10 @@ func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) err
 		return err
 	}
 	if needsPositive && e.binary.pos == 0 {
-		return fault(m, -1, "all labels are alike: none is 1, so %s is not defined", m.Name)
+		return fault(m, -1, "all labels are the same: none is 1, so %s is not defined", m.Name)
 	}
 	if needsNegative && e.binary.neg == 0 {
-		return fault(m, -1, "all labels are alike: none is 0, so %s is not defined", m.Name)
+		return fault(m, -1, "all labels are the same: none is 0, so %s is not defined", m.Name)
 	}
 	e.rankRows()
 	return nil

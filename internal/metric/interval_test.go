@@ -76,8 +76,8 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 		t.Error("the score of 0 is infinite, and no result can hold it")
 	}
 	_, err := m.Eval(metric.Input{Label: []float32{0, 0}, Pred: []float64{0.1, 0.2}})
-	if err == nil || !strings.Contains(err.Error(), "all labels are alike") {
-		t.Errorf("without a positive row: error %v, want one that says that all labels are alike", err)
+	if err == nil || !strings.Contains(err.Error(), "all labels are the same") {
+		t.Errorf("without a positive row: error %v, want one that says that all labels are the same", err)
 	}
 }
 

@@ -142,7 +142,7 @@ func (m Metric) CheckValue(value float64) error {
 	case math.IsInf(m.low, -1):
 		where = fmt.Sprintf("at most %v", m.high)
 	}
-	return problem.New(problem.Input, "%v is no value of %s, which is %s", value, m.Name, where)
+	return problem.New(problem.Input, "%v is not a possible value of %s, which is %s", value, m.Name, where)
 }
 
 // sum adds with a second number for the rounding errors (Neumaier 1974), so that ten million terms lose no digits.

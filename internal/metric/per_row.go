@@ -113,7 +113,7 @@ func f1(e *Evaluator, m Metric) (float64, error) {
 		return 0, err
 	}
 	if e.binary.pos == 0 {
-		return 0, fault(m, -1, "all labels are alike: none is 1, so %s is not defined", m.Name)
+		return 0, fault(m, -1, "all labels are the same: none is 1, so %s is not defined", m.Name)
 	}
 	return 2 * c.truePos / (2*c.truePos + c.falsePos + c.falseNeg), nil
 }
@@ -123,7 +123,7 @@ func (e *Evaluator) baseEntropy(m Metric) (float64, error) {
 	rate := e.binary.pos / e.binary.total()
 	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
 	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
-		return 0, fault(m, -1, "all labels are alike: the base rate has no entropy, so %s is not defined", m.Name)
+		return 0, fault(m, -1, "all labels are the same: the base rate has no entropy, so %s is not defined", m.Name)
 	}
 	return entropy, nil
 }
@@ -159,7 +159,7 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 		return 0, err
 	}
 	if e.binary.pos == 0 {
-		return 0, fault(m, -1, "all labels are alike: none is 1, so %s is not defined", m.Name)
+		return 0, fault(m, -1, "all labels are the same: none is 1, so %s is not defined", m.Name)
 	}
 	return weightedSum(e, func(p, _ float64) float64 { return p }) / e.binary.pos, nil
 }
@@ -194,7 +194,7 @@ func r2(e *Evaluator, m Metric) (float64, error) {
 	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
 	variance := weightedSum(e, func(_, l float64) float64 { return (l - mean) * (l - mean) })
 	if variance == 0 {
-		return 0, fault(m, -1, "all labels are alike: there is no variance to explain, so %s is not defined", m.Name)
+		return 0, fault(m, -1, "all labels are the same: there is no variance to explain, so %s is not defined", m.Name)
 	}
 	return 1 - weightedSum(e, func(p, l float64) float64 { return (p - l) * (p - l) })/variance, nil
 }

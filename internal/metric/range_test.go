@@ -44,12 +44,12 @@ func TestRange(t *testing.T) {
 		value float64
 		want  string
 	}{
-		{"auc", 7, "7 is no value of auc, which is between 0 and 1"},
-		{"precision@5%", -0.1, "-0.1 is no value of precision@5%, which is between 0 and 1"},
-		{"log_loss", -0.3, "-0.3 is no value of log_loss, which is at least 0"},
+		{"auc", 7, "7 is not a possible value of auc, which is between 0 and 1"},
+		{"precision@5%", -0.1, "-0.1 is not a possible value of precision@5%, which is between 0 and 1"},
+		{"log_loss", -0.3, "-0.3 is not a possible value of log_loss, which is at least 0"},
 		{"log_loss", 7, ""},
 		{"lift@5%", 7, ""},
-		{"r2", 1.5, "1.5 is no value of r2, which is at most 1"},
+		{"r2", 1.5, "1.5 is not a possible value of r2, which is at most 1"},
 		{"r2", -3, ""},
 	} {
 		m, err := metric.Lookup(c.name)

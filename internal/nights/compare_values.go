@@ -114,7 +114,7 @@ func (c *comparison) checkScale(k, old *Column) bool {
 	if size <= seen.doubt()*scaleFloor+2.5*seen.hi+luck || apart > scaleAgree*size {
 		return false
 	}
-	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: the median is %.6g, and was %.6g",
+	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times as large as before: median %.6g, was %.6g",
 		factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
 	return true
 }

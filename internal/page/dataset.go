@@ -470,7 +470,7 @@ func says(k *nights.Column) string {
 		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
 	}
 	if k.AUC > 0 {
-		text += fmt.Sprintf("; by itself it predicts the label with an AUC of %s",
+		text += fmt.Sprintf("; alone it predicts the label with an AUC of %s",
 			plot.Plain.Format(math.Round(1000*k.AUC)/1000))
 	}
 	return text + "."

@@ -398,7 +398,7 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	if w == nil {
 		return nil
 	}
-	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "What groups of columns are worth", W: 980},
+	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "Contribution of each group of columns", W: 980},
 		X: plot.Axis{Label: "gain in " + p.Metric + "; right of the line the group helps"}, Line: 0, Room: 260,
 		NoteRoom: 150}
 	if !p.Maximize {
@@ -433,7 +433,7 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	c.Summary = fmt.Sprintf("By how much %s is better with a group of columns than without it; %s.", p.Metric, w.How)
 	switch {
 	case known == 0:
-		c.Summary = fmt.Sprintf("What the %d groups of columns are worth is not known yet: %s.", len(w.Groups), w.How)
+		c.Summary = fmt.Sprintf("The contributions of the %d groups are not known yet: %s.", len(w.Groups), w.How)
 	case len(helps) > 0:
 		c.Summary += fmt.Sprintf(" Beyond chance: %s.", list(helps))
 	}

@@ -11,9 +11,9 @@ import (
 // Listen listens on an address that a user has given. One whose port does not exist is wrong input.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if _, port, err := net.SplitHostPort(address); err != nil {
-		return nil, problem.New(problem.Input, "%s is no address: use HOST:PORT, such as 127.0.0.1:8765", address)
+		return nil, problem.New(problem.Input, "%s is not an address: use HOST:PORT, such as 127.0.0.1:8765", address)
 	} else if _, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil {
-		return nil, problem.New(problem.Input, "listen on %s: there is no port %s", address, port)
+		return nil, problem.New(problem.Input, "listen on %s: invalid port %s", address, port)
 	}
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)

@@ -334,7 +334,7 @@ func TestAskRefuses(t *testing.T) {
 			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}},
 				"b": {Int: []int64{1, 2}, When: "a == 1"}}
 		}),
-		`search: random a: when: the condition looks at "c", which is no parameter of the search`: with(func(r *search.Ask) {
+		`search: random a: when: the condition names "c", which is not a parameter of the search`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"c": 1}}}
 		}),
 		`search: random a: when: a condition is an expression such as`: with(func(r *search.Ask) {

@@ -124,7 +124,7 @@ func (f function) option() expr.Option {
 		for i, p := range params {
 			v, ok := p.(float64)
 			if !ok {
-				return nil, fmt.Errorf("%s of %v, which is no number", f.name, p)
+				return nil, fmt.Errorf("%s of %v, which is not a number", f.name, p)
 			}
 			args[i] = v
 		}

@@ -97,7 +97,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	if goesOn && own < size-replaced {
 		s := b.before[own]
 		return from(trial, s, normalized(s.Params),
-			fmt.Sprintf("generation %d: it goes on from trial %d, number %d of %d with %s %.6g", generation, s.Trial,
+			fmt.Sprintf("generation %d: continues trial %d, number %d of %d with %s %.6g", generation, s.Trial,
 				own+1, len(b.before), metric, *s.Score)), nil
 	}
 
@@ -114,7 +114,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
 		if params := b.changed(rng, normalized(parent.Params)); params != nil {
 			return from(trial, parent, params,
-				fmt.Sprintf("generation %d: %s; it goes on from trial %d with %.6g, with other parameters", generation,
+				fmt.Sprintf("generation %d: %s; continues trial %d (%.6g) with other parameters", generation,
 					why, parent.Trial, *parent.Score)), nil
 		}
 	}
@@ -123,8 +123,8 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	}
 	s := b.before[own]
 	return from(trial, s, normalized(s.Params),
-		fmt.Sprintf("generation %d: %s; it goes on from its own model, since no other parameters are left for those "+
-			"of the best", generation, why)), nil
+		fmt.Sprintf("generation %d: %s; continues its own model, since the best have no untried parameters left",
+			generation, why)), nil
 }
 
 // keyFrom is equal exactly for members that train the same model.

@@ -120,7 +120,7 @@ func TestPopulationLoses(t *testing.T) {
 	})
 	s, err := search.Decide(p, 6, seen, nil)
 	if err != nil || s.Parent == nil || *s.Parent != 3 ||
-		!strings.Contains(s.Reason, "trial 1 has no model; it goes on from trial 3") {
+		!strings.Contains(s.Reason, "trial 1 has no model; continues trial 3") {
 		t.Errorf("trial 6, whose member failed, is %+v (%v); want it to continue trial 3, the best", s, err)
 	}
 	// It takes the place of the worst: the fourth of four goes on.
@@ -196,7 +196,7 @@ func TestPopulationOfFew(t *testing.T) {
 	}
 	s, err := search.Decide(p, 2, seen, nil)
 	if err != nil || s.Parent == nil || *s.Parent != 0 || !equal(s.Params, only) ||
-		!strings.Contains(s.Reason, "no other parameters are left") {
+		!strings.Contains(s.Reason, "no untried parameters left") {
 		t.Errorf("trial 2, for which no other parameters are left, is %+v (%v); want it to go on from its own "+
 			"model, of trial 0", s, err)
 	}

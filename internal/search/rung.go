@@ -11,7 +11,7 @@ import (
 
 // Actions for a trial at a rung.
 const (
-	GoOn = "go on"
+	GoOn = "continue"
 	Stop = "stop"
 	Wait = "wait" // for the other trials at the rung
 )
@@ -118,7 +118,7 @@ func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdi
 	if keep == 0 {
 		return RungVerdict{Wait, fmt.Sprintf("%d have come to rung %d, fewer than %d", len(field), rung, stop.Eta)}
 	}
-	why := fmt.Sprintf("rank %d of %d at rung %d; %d go on", rank, len(field), rung, keep)
+	why := fmt.Sprintf("rank %d of %d at rung %d; %d continue", rank, len(field), rung, keep)
 	if rank <= keep {
 		return RungVerdict{GoOn, why}
 	}

@@ -186,7 +186,7 @@ func TestHalvingWaitsForAll(t *testing.T) {
 	resumable(t, p, all, search.Stop, 2, 0, 3, 4, 6)
 
 	v := search.AfterPause(p, at[0], at[1:], true)
-	if !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 go on, and it is behind by 0.15") {
+	if !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 continue, and it is behind by 0.15") {
 		t.Errorf("the fourth of seven: got %+v, want rank 4", v)
 	}
 }

@@ -47,7 +47,7 @@ func matching(wanted map[string]any, example map[string]any) (*gate, error) {
 	g := &gate{text: describe(wanted), names: slices.Sorted(maps.Keys(wanted))}
 	for _, name := range g.names {
 		if _, known := example[name]; !known {
-			return nil, fmt.Errorf("the condition looks at %.60q, which is no parameter of the search", name)
+			return nil, fmt.Errorf("the condition names %.60q, which is not a parameter of the search", name)
 		}
 	}
 

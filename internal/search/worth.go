@@ -336,9 +336,8 @@ func (e *evaluation) regress(groups []Worth) string {
 	for i := range groups {
 		groups[i].within(math.Sqrt(squares/freedom*inverse.At(i+1, i+1)), freedom)
 	}
-	return fmt.Sprintf("intervals of 95 %%, from how far the scores of the %d sets are from the sum of their "+
-		"groups' worths; all sets have the same valid rows, whose chance they do not consider: validate: {kfold: 5} "+
-		"does", n)
+	return fmt.Sprintf("intervals of 95 %%, from the regression over %d sets; they leave out the chance in valid's "+
+		"rows, which validate: {kfold: 5} includes", n)
 }
 
 // how says what the intervals of differences consider.

@@ -23,7 +23,7 @@ func TestLimitsByRule(t *testing.T) {
 		"patience: {trials: 50}":              "patience.trials is 50 of 50 trials",
 		"patience: {trials: 5, noise: -1}":    "noise is -1: use 0 or more",
 		"target: .nan":                        "sweep.yaml:20:18: expected a number",
-		"target: 7":                           "sweep.yaml:20:18: target: 7 is no value of",
+		"target: 7":                           "sweep.yaml:20:18: target: 7 is not a possible value of",
 		"target: 0.1, patience: {trails: 20}": "trails",
 	} {
 		if _, err := parse(limits, ""); err == nil || !strings.Contains(err.Error(), want) {

@@ -180,13 +180,13 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 		"limits.target", "limits.patience", "continue"} {
 		if doc.Has(with) {
 			return doc.Errorf(with,
-				"%s cannot go with search.features, whose trials have the same params and differ in their columns "+
-					"only; take one of them out", with)
+				"%s cannot be combined with search.features: its trials differ in their columns only; take one of "+
+					"them out", with)
 		}
 	}
 	if doc.Has("validate.drop") && s.Validate != nil && s.Validate.Drops() {
 		return doc.Errorf("validate.drop",
-			"drop cannot go with search.features, which needs all folds of every set; leave it out")
+			"drop cannot be combined with search.features, which needs all folds of every set; leave it out")
 	}
 	return nil
 }

@@ -50,15 +50,15 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	case v.By != "" && (v.By != ByGroup || v.Forward > 0):
 		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
 
-	// What it cannot go with.
+	// What it cannot be combined with.
 	case s.Continue != nil:
 		return doc.Errorf("validate",
-			"validate cannot go with continue: the model that is continued has seen the rows that a fold rates; "+
-				"take one of them out")
+			"validate cannot be combined with continue: the model that is continued has seen the rows that a fold "+
+				"is evaluated on; take one of them out")
 	case s.Search.Stop != nil:
 		return doc.Errorf("validate",
-			"validate cannot go with search.stop: curves of different folds do not compare; take search.stop out, "+
-				"weak configurations are dropped after their first folds")
+			"validate cannot be combined with search.stop: curves of different folds do not compare; take "+
+				"search.stop out. Weak configurations are dropped after their first folds")
 	case s.Trials*v.Number() >= MaxTrials:
 		return doc.Errorf("trials",
 			"%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials,
@@ -328,8 +328,8 @@ func (r Round) check(scheme string, v *Validate) error {
 		}
 	}
 	if v.Forward > 0 && slices.Max(r.Train.Folds) > slices.Min(r.Rated.Folds) {
-		return fmt.Errorf("%s: rows of fold number %d are trained on, and those of %d rated, which are earlier", scheme,
-			slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
+		return fmt.Errorf("%s: fold number %d is trained on, and fold number %d, which is earlier, is evaluated",
+			scheme, slices.Max(r.Train.Folds), slices.Min(r.Rated.Folds))
 	}
 	return nil
 }

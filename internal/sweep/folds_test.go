@@ -22,9 +22,9 @@ func TestValidateIsRefused(t *testing.T) {
 		"forward by":    {validate: "{forward: 5, by: group}", want: `by is "group": with kfold, use group`},
 		"a misspelling": {validate: "{kfolds: 5}", want: `unknown key "kfolds" (did you mean "kfold"?)`},
 		"stops": {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  stop: {rule: asha}\n",
-			want: "cannot go with search.stop"},
+			want: "cannot be combined with search.stop"},
 		"continues": {validate: "{kfold: 5}", old: "search:\n", new: "continue: {from: champion}\nsearch:\n",
-			want: "cannot go with continue"},
+			want: "cannot be combined with continue"},
 		"trials": {validate: "{kfold: 10}", old: "trials: 50", new: "trials: 1000",
 			want: "1000 configurations in 10 folds are over"},
 	} {

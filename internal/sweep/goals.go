@@ -105,16 +105,16 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("metric", "%d objectives: use at most %d", len(s.Metrics), MaxGoals)
 	case s.Validate != nil:
 		return doc.Errorf("validate",
-			"validate cannot go with several objectives: the models of folds are not kept, and have no bytes; take "+
-				"it out, or use one metric with require")
+			"validate cannot be combined with several objectives: the models of folds are not kept; take it "+
+				"out, or use one metric with require")
 	case s.Search.Stop != nil:
 		return doc.Errorf("search.stop",
-			"search.stop cannot go with several objectives: it goes by the first, and would stop what is best in "+
-				"the others; take it out, or use one metric")
+			"search.stop cannot be combined with several objectives: it goes by the first, and would stop what is "+
+				"best in the others; take it out, or use one metric")
 	case s.Limits.Patience != nil:
 		return doc.Errorf("limits.patience",
-			"patience cannot go with several objectives: it goes by the first, and most trials are for the others; "+
-				"take it out, or use one metric")
+			"patience cannot be combined with several objectives: it goes by the first, and most trials are for the "+
+				"others; take it out, or use one metric")
 	}
 	for i, name := range s.Metrics {
 		path := fmt.Sprintf("metric[%d]", i)

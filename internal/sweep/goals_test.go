@@ -63,16 +63,16 @@ func TestSeveralObjectives(t *testing.T) {
 			`trees (did you mean "trees"?)`,
 		"metric: [auc, trees]\npick: {best: trees, within: 1se}": "only the first metric, auc, has a standard error",
 		"metric: [auc, trees]\npick: {within: much}":             `within is "much": use a share such as 0.1%`,
-		"metric: [auc, trees]\nvalidate: {kfold: 3}":             "validate cannot go with several objectives",
+		"metric: [auc, trees]\nvalidate: {kfold: 3}":             "validate cannot be combined with several objectives",
 	} {
 		if _, err := read(metric); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, expected %s", metric, err, want)
 		}
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{"search:\n", "search:\n  stop: {rule: asha}\n", "search.stop cannot go with several objectives"},
+		{"search:\n", "search:\n  stop: {rule: asha}\n", "search.stop cannot be combined with several objectives"},
 		{"limits: {trial: 2h,", "limits: {patience: {trials: 5}, trial: 2h,",
-			"patience cannot go with several objectives"},
+			"patience cannot be combined with several objectives"},
 	} {
 		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", c.from, c.to).Replace(good)
 		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil ||

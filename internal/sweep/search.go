@@ -419,7 +419,8 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 			"trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials,
 			q.Population)
 	case len(s.Goals) > 0:
-		return doc.Errorf("metric", "several objectives cannot go with search.method: %s, which follows one; name one",
+		return doc.Errorf("metric",
+			"several objectives cannot be combined with search.method: %s, which follows one; name one",
 			MethodPBT)
 	case s.Trials > maxGenerations*q.Population:
 		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
@@ -428,8 +429,8 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate", "continue"} {
 		if doc.Has(with) {
 			return doc.Errorf(with,
-				"%s cannot go with search.method: %s, whose trials continue each other's models; take one of them out",
-				with, MethodPBT)
+				"%s cannot be combined with search.method: %s: its trials continue each other's models; take one "+
+					"of them out", with, MethodPBT)
 		}
 	}
 	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {

@@ -87,7 +87,7 @@ func words() sweep.Vocabulary {
 		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
 		Value: func(metric string, value float64) error {
 			if value > 1 {
-				return fmt.Errorf("%v is no value of %s", value, metric)
+				return fmt.Errorf("%v is not a possible value of %s", value, metric)
 			}
 			return nil
 		},

@@ -137,7 +137,8 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 		return created, nil
 	}
 	if errors.Is(err, blob.ErrPrecondition) { // the object exists, but it cannot be told whose it is
-		return false, fmt.Errorf("write %s: whose object is there: %w", object, unsettled)
+		return false, fmt.Errorf("write %s: it exists, and could not be compared with what was written: %w", object,
+			unsettled)
 	}
 	return false, fmt.Errorf("write %s: %w", object, err)
 }

@@ -93,7 +93,7 @@ def parse_json(data: bytes, what: str, limit: int) -> Any:
         raise FormatError(f"{what}: {len(data)} bytes, more than the {limit} that it may have")
 
     def no_constant(text: str) -> NoReturn:
-        raise ValueError(f"{text} is no JSON number")
+        raise ValueError(f"{text} is not a JSON number")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         out = dict(pairs)
@@ -124,7 +124,7 @@ class Reader:
         """A string of at most limit bytes."""
         v = self._value.pop(key, default)
         if not isinstance(v, str) or len(v.encode("utf-8", "surrogatepass")) > limit:
-            self.fail(f"{key} is no text of up to {limit} bytes")
+            self.fail(f"{key} is not a text of up to {limit} bytes")
         return v
 
     def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
@@ -154,7 +154,7 @@ class Reader:
         if v is None:
             return []
         if not isinstance(v, list) or len(v) > limit:
-            self.fail(f"{key} is no list of up to {limit} values")
+            self.fail(f"{key} is not a list of up to {limit} values")
         return v
 
     def numbers(self, key: str, limit: int) -> tuple[float, ...]:

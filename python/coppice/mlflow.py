@@ -257,7 +257,7 @@ def _plain(name: str) -> str:
 def _milliseconds(at: str) -> int:
     m = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z\Z", at)
     if not m:
-        raise CorruptError(f"version.json: it was registered at {at[:40]!r}, which is no time in UTC")
+        raise CorruptError(f"version.json: it was registered at {at[:40]!r}, which is not a time in UTC")
     seconds = datetime.datetime.fromisoformat(m[1] + "+00:00").timestamp()
     return int(seconds) * 1000 + int(float(m[2] or 0) * 1000)
 

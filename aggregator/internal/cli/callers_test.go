@@ -171,7 +171,7 @@ func TestServeRefusesTheWorld(t *testing.T) {
 	}
 	for _, flag := range []string{"--listen", "--metrics"} {
 		if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", flag, "127.0.0.1:99999")); code !=
-			sweep.ExitInput || !strings.Contains(out.String(), "there is no port 99999") {
+			sweep.ExitInput || !strings.Contains(out.String(), "invalid port 99999") {
 			t.Errorf("%s with a port that does not exist: exit code %d, expected %d: %s", flag, code, sweep.ExitInput,
 				out.String())
 		}

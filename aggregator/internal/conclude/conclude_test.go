@@ -559,9 +559,9 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 		&holdout{calib: dataset.Targets{Label: []float32{1, 1}}})
 	var data *dataError
 	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(),
-		"trial 7: calibrate: all labels are alike: ") {
+		"trial 7: calibrate: all labels are the same: ") {
 		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning `+
-			`with "trial 7: calibrate: all labels are alike: "`, err)
+			`with "trial 7: calibrate: all labels are the same: "`, err)
 	}
 }
 

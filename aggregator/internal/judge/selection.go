@@ -90,15 +90,15 @@ func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, na
 	verdict := "not shown to be better than"
 	switch {
 	case slices.Equal(r.New, r.Old):
-		check.Passed, verdict = false, "on every row the same as" // nothing to promote, whatever the margin
+		check.Passed, verdict = false, "from the same predictions as" // nothing to promote, whatever the margin
 	case check.Passed && required < 0:
-		verdict = "no further behind than the gate allows, against"
+		verdict = "within the gate's margin of"
 	case check.Passed:
 		verdict = "better than"
 	case c.Worse():
 		verdict = "worse than"
 	case c.Better(0):
-		verdict = "not enough better than"
+		verdict = "better, but by less than required, than"
 	}
 	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s, required above %.3g)", m.Name, c.New, rows,
 		verdict, c.Old, d.Champion, gain(g, c), required)

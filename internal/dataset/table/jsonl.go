@@ -261,7 +261,7 @@ func (l *jsonLine) peek() byte {
 // broken says what is expected where the reader stands.
 func (l *jsonLine) broken(key, expected string) error {
 	if l.at >= len(l.text) {
-		return l.fail(key, "the line ends where %s belongs; an object may not go on in the next line", expected)
+		return l.fail(key, "the line ends where %s belongs; an object must be on one line", expected)
 	}
 	return l.fail(key, "%.20q at character %d, where %s belongs", l.text[l.at:], utf8.RuneCountInString(l.text[:l.at])+
 		1,

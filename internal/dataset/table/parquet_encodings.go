@@ -10,8 +10,8 @@ import (
 // little-endian, texts of one length as they are, others behind four bytes with their length.
 
 var (
-	errRuns  = errors.New("a page whose levels or indices are truncated")
-	errDelta = errors.New("a page whose deltas are truncated or out of bounds")
+	errRuns  = errors.New("a page with truncated levels or indices")
+	errDelta = errors.New("a page with deltas that are truncated or out of bounds")
 )
 
 // runs reads numbers of up to 32 bits from the hybrid encoding: each run begins with a head, whose lowest bit says

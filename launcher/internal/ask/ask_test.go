@@ -36,8 +36,8 @@ func TestSpecNamesThePlace(t *testing.T) {
 			`with low < high, not [14 2]`,
 		{"int: [2, 14]", "int: [2, 14], when: eta > x"}: `s.yaml:7:33: "eta > x": column 7: ` +
 			`unknown name "x" (known: depth, eta)`,
-		{"int: [2, 14]", "int: [2, 14], when: {et: 3}"}: `s.yaml:7:34: the condition looks at ` +
-			`"et", which is no parameter of the search`,
+		{"int: [2, 14]", "int: [2, 14], when: {et: 3}"}: `s.yaml:7:34: the condition names ` +
+			`"et", which is not a parameter of the search`,
 		{"search:\n", "search:\n  constraints: [depth > 3, dept > 1]\n"}: `s.yaml:5:28: "dept > 1": column 1: ` +
 			`unknown name "dept" (did you mean "depth"?)`,
 		{"search:\n", "search:\n  grid: {depth: [3]}\n"}: `s.yaml:8:13: "depth" is both under grid ` +

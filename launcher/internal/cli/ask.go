@@ -22,7 +22,7 @@ func askCommand(w *Setup) *cobra.Command {
 	var f askFlags
 	cmd := &cobra.Command{
 		Use:   "ask SPACE.yaml",
-		Short: "Propose the next configurations of a search whose trials run elsewhere",
+		Short: "Propose the next configurations for trials that run elsewhere",
 		Long: `Prints configurations to try next, one JSON object per line: {"trial":, "params":, "source":,
 "reason":}. It trains and writes nothing and uses no cloud; anything with parameters and a metric can be searched.
 The same files give the same bytes, whatever the order of the results.

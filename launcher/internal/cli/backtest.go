@@ -29,10 +29,10 @@ func backtestCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backtest BACKTEST.yaml",
 		Short: "Replay past nights: what a window, a configuration or a gate would have achieved",
-		Long: `For each day of a range, trains as it would have trained that night, on the rows that existed by then
-and no others, lets each rule of the gate decide with what that night knew, and measures everything on the following
-day. Prints the metric and the gain over yesterday's and older models by day, and by rule how many models it would
-have promoted and how many of those were wrong; --out keeps it as JSON and as a page of curves.
+		Long: `Shows how each rule of the gate would have decided on past nights, and how often it would have been
+wrong. For each day of a range it trains on the rows that existed by then, lets each rule decide with what that night
+knew, and measures the models on the following day. It prints the metric by day with the gain over older models, and
+for each rule how many models it would have promoted; --out keeps all of it as JSON and as a page.
 
 It runs on this machine without a cloud or, with --batch, as a Batch job next to a table in a bucket;
 docs/backtest.md has the keys of backtest.yaml.`,

@@ -60,7 +60,7 @@ func trialNumber(p *sweep.Plan, text string) (int, error) {
 			p.Sweep)
 	}
 	if n >= len(p.Trials) {
-		return 0, program.Usagef("sweep %s has %d trials, from 0; there is no trial %d", p.Sweep, len(p.Trials), n)
+		return 0, program.Usagef("sweep %s has no trial %d; its trials are 0 to %d", p.Sweep, n, len(p.Trials)-1)
 	}
 	return n, nil
 }
@@ -122,7 +122,7 @@ func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Con
 // result, and the task looks for one with every heartbeat.
 func cancelTrial(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State, n int) error {
 	if st.Conclusion != nil || st.Ending || st.Cancelled {
-		return problem.New(problem.Conflict, "sweep %s has ended or is about to; there is no trial of it to cancel",
+		return problem.New(problem.Conflict, "sweep %s has ended or is about to; it is too late to cancel a trial",
 			p.Sweep)
 	}
 	trials := sweepstore.NewTrials(w.sweeps, p)

@@ -47,7 +47,7 @@ func TestCancelATrial(t *testing.T) {
 	}
 
 	w.refused(sweep.ExitConflict, "trial 2 of sweep night-1 has ended (failed)", "cancel", "night-1", "2")
-	w.refused(sweep.ExitUsage, "there is no trial 9", "cancel", "night-1", "9")
+	w.refused(sweep.ExitUsage, "has no trial 9", "cancel", "night-1", "9")
 	w.refused(sweep.ExitUsage, "use a number", "cancel", "night-1", "one")
 	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, individually") ||
 		!strings.Contains(out, " 1 failed, 1 not started") {

@@ -119,7 +119,7 @@ func performAction(ctx context.Context, w *Setup, a console.Action) (string, err
 		moved, err = w.registry.Rollback(ctx, a.Name, registry.Champion, expect, act)
 		err = printMoved(&quiet, moved, a.Champion, err)
 	default:
-		err = fmt.Errorf("there is no action %q", a.Do)
+		err = fmt.Errorf("unknown action %q", a.Do)
 	}
 	return strings.TrimSpace(said.String()), err
 }

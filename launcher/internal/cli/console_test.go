@@ -119,7 +119,7 @@ func (nobody) Verify(context.Context, string) (string, error) { return "", error
 func TestConsoleRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
-	w.refused(sweep.ExitInput, "there is no port 99999", "console", "--listen", "127.0.0.1:99999")
+	w.refused(sweep.ExitInput, "invalid port 99999", "console", "--listen", "127.0.0.1:99999")
 	for _, token := range []string{"hunter2", strings.Repeat(" ", 30), strings.Repeat("a", 30) + "\n", "a b" +
 		strings.Repeat("a", 30), strings.Repeat("ü", 30)} {
 		w.env = map[string]string{"COPPICE_CONSOLE_TOKEN": token}

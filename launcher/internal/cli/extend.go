@@ -23,8 +23,8 @@ dataset, with N more trials. It has its own id, job, budget and conclusion; the 
 The other's trials come first in the new one, under the same numbers: methods that learn use all their results, none
 of their configurations is tried again, and they compete. Only a trial that is better than the version registered by
 the other sweep becomes a version; if there is none, the sweep ends without a winner and says so. Trials that the
-other sweep did not get to, because it was cancelled or ended early, come first; of those paused at a rung, only the
-ones that were to go on.
+other sweep did not finish, because it was cancelled or ended early, come first; of those paused at a rung, only the
+ones that were due to continue.
 
 Run again with the same number, it attaches to the existing sweep. Sweeps with validate cannot be extended.`,
 		Example: `  launcher extend nightly-ctr-1a2b3c4d --trials 20

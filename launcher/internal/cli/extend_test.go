@@ -50,7 +50,7 @@ func TestExtend(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--trials is 0", "extend", "night-1")
 	out := w.must("extend", "night-1", "--trials", "3", "--id", "night-2", "--no-wait")
 	for _, want := range []string{"sweep night-2: 3 more trials",
-		"extends sweep night-1: 4 results of its 4 trials compete", "the best so far is trial 3, version 1 of ctr"} {
+		"extends sweep night-1: 4 of its 4 trials compete", "the best so far is trial 3, version 1 of ctr"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("extended by 3 trials: got\n%s\nwant %q in it", out, want)
 		}

@@ -11,12 +11,13 @@ import (
 func featuresCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "features SWEEP",
-		Short: "Show what groups of columns are worth",
-		Long: `Shows what each group of columns adds to the metric, from a sweep with search.features, most valuable
-first: by how much all groups are better than all but it (drop_one), it alone is better than none (add_one), or the
-selection got better with it (forward); for random subsets, from a linear regression of the score on the groups that
-a set has. A worth is positive if the group helps, also where a lower metric is better. An interval that contains 0
-means that the group may be of no use.`,
+		Short: "Show how much each group of columns contributes",
+		Long: `Shows how much each group of columns improves the metric in a sweep with search.features, most valuable
+first. A worth is positive if the group helps, also where a lower metric is better; an interval that contains 0
+means that it may be of no use.
+
+A worth is the gain of all groups over all but this one (drop_one), of this one over none (add_one), of adding it to
+the selection (forward), or its coefficient in a linear regression of the scores (subsets).`,
 		Example: "  launcher features nightly-ctr-1a2b3c4d",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

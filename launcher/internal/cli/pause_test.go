@@ -36,7 +36,7 @@ func TestPauseAndResume(t *testing.T) {
 		!said.Before {
 		t.Errorf("paused again, as JSON: got %+v, error %v; want it paused before", said, err)
 	}
-	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep, now; to go on: `launcher resume x`") {
+	if out := w.must("status", "x"); !strings.Contains(out, "the whole sweep, now; to continue: `launcher resume x`") {
 		t.Errorf("status of a sweep that is paused: got\n%s\nwant how it goes on", out)
 	}
 	if out := w.must("ls"); !strings.Contains(out, "paused") {
@@ -143,7 +143,7 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
 		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
 	}
-	w.refused(sweep.ExitUsage, "ends like the id of a later job", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
+	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
 		"x-f1")
 }
 

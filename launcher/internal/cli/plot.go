@@ -25,7 +25,7 @@ var drawings = []struct{ word, chart, what string }{
 	{"memory", "memory", "memory by machine"},
 	{"money", "money", "what was spent on what"},
 	{"features", "features", "the winner's features"},
-	{"worths", "worths", "what groups of columns are worth, after search.features"},
+	{"worths", "worths", "how much each group of columns contributes (search.features)"},
 	{"reliability", "reliability", "the winner's predictions against the outcomes"},
 	{"gain", "gain", "the winner's gain curve"},
 	{"lift", "lift", "the winner's lift"},

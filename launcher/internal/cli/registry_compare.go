@@ -44,7 +44,7 @@ sure that neither version was trained on it.`,
 	}
 
 	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
-	cmd.Flags().StringVar(&f.by, "by", "", "column whose values get a line each, with the first metric")
+	cmd.Flags().StringVar(&f.by, "by", "", "column: one line for each of its values, with the first metric")
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, "+
 		"average_precision and calibration_ratio, or rmse and mae)")
 	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")

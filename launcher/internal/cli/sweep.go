@@ -61,8 +61,8 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 			return problem.As(problem.Usage, err)
 		}
 		if sweep.ID(f.id).LikeJob() {
-			return program.Usagef("--id %s ends like the id of a later job of another sweep, -f and a number: "+
-				"choose another", f.id)
+			return program.Usagef("--id %s ends in -f and a number, like the later jobs of a sweep: choose another",
+				f.id)
 		}
 	}
 	return checkBudget(f.budget)

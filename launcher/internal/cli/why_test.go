@@ -78,7 +78,7 @@ func TestWhy(t *testing.T) {
 		strings.Contains(out, "failed") {
 		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
 	}
-	w.refused(sweep.ExitUsage, "there is no trial 7", "why", "night-1", "7")
+	w.refused(sweep.ExitUsage, "has no trial 7", "why", "night-1", "7")
 
 	// Trial 2 waits at a rung, and is promoted.
 	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}

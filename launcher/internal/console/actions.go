@@ -138,7 +138,7 @@ func (a Action) check() error {
 	case Promote, Rollback:
 		name = sweep.CheckName("model", a.Name)
 	default:
-		return fmt.Errorf("there is no action %.40q: use %s", a.Do, strings.Join([]string{Cancel, Promote, Rollback},
+		return fmt.Errorf("unknown action %.40q: use %s", a.Do, strings.Join([]string{Cancel, Promote, Rollback},
 			", "))
 	}
 

@@ -428,8 +428,8 @@ func (c *Console) finishActions(ctx context.Context) {
 	defer cancel()
 	for kind, acting := range c.acting {
 		if acting.take(rest) != nil {
-			c.log.Warn("the console ends during an action, whose outcome `launcher status` or `launcher registry "+
-				"show` tells", "do", kind)
+			c.log.Warn("the console ends during an action; `launcher status` or `launcher registry show` "+
+				"tells its outcome", "do", kind)
 		}
 	}
 }

@@ -63,7 +63,7 @@ var services = []struct {
 	{"logging.googleapis.com", Problem, "receives the logs of the machines"},
 	{"artifactregistry.googleapis.com", Problem, "stores the images"},
 	{"iam.googleapis.com", Problem, "manages the accounts"},
-	{"iamcredentials.googleapis.com", Warning, "lets a person act as the launcher"},
+	{"iamcredentials.googleapis.com", Warning, "lets operators act as the launcher"},
 	{"run.googleapis.com", Warning, "runs the aggregator and scheduled launchers"},
 	{"cloudscheduler.googleapis.com", Warning, "starts scheduled jobs and reconciliation"},
 	{"monitoring.googleapis.com", Warning, "has the dashboard and the alerts"},

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
@@ -106,7 +108,7 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 		p.note("warm_start: no earlier sweep of model %s has a result that fits the space", p.Spec.Model)
 	}
 	for _, e := range p.Earlier {
-		p.note("warm_start: %d results of %s, on %s", len(e.Trials), e.Sweep, e.Dataset)
+		p.note("warm_start: %s of %s, on %s", english.Plural(len(e.Trials), "result", ""), e.Sweep, e.Dataset)
 	}
 	for _, t := range begin {
 		if t.Source == search.SourceWarm {

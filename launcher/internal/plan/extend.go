@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/fit"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -197,7 +199,8 @@ func (p *Planned) supersede(i int) {
 	if r := p.Extends.Results[i]; !untrained(&r) {
 		p.Extends.Results[i] = sweep.Result{Format: r.Format, Sweep: r.Sweep, Trial: i, Status: sweep.StatusCancelled,
 			Metrics: map[string]float64{},
-			Reason:  sweep.CutReason("it was to go on when its sweep had enough, and is trained again: " + r.Reason)}
+			Reason: sweep.CutReason("it was due to continue when its sweep had enough, and is trained again: " +
+				r.Reason)}
 	}
 }
 
@@ -250,12 +253,11 @@ func (p *Planned) noteExtension(again, more int) {
 			ended++
 		}
 	}
-	p.note("extends sweep %s: %d results of its %d trials compete with the new ones, and no configuration is tried "+
-		"again",
+	p.note("extends sweep %s: %d of its %d trials compete with the new ones; no configuration is tried again",
 		e.Sweep, ended, len(e.Results))
 
 	if again > 0 {
-		p.note("%d trials are those that sweep %s did not finish", again, e.Sweep)
+		p.note("first: %s that sweep %s did not finish", english.Plural(again, "trial", ""), e.Sweep)
 	}
 	if w := e.Winner; w != nil {
 		p.note("the best so far is trial %d, version %d of %s: only a new trial that is better becomes a version",

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
@@ -164,11 +166,12 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 	q.Notes = append(q.Notes, note)
 	if least := len(f.Groups) + 1; f.Try == sweep.TrySubsets && len(sets) < least {
 		q.Notes = append(q.Notes,
-			fmt.Sprintf("search.features: %d sets will not tell what %d groups are worth; that takes %d or more",
+			fmt.Sprintf("search.features: %d sets are too few for %d groups; use %d or more",
 				len(sets), len(f.Groups), least))
 	}
 	if f.Rest > 0 {
-		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %d columns are in no group, and in every set", f.Rest))
+		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %s in no group, and so in every set",
+			english.Plural(f.Rest, "column", "")))
 	}
 	return q, nil
 }

@@ -358,8 +358,8 @@ func Goal(name string) (sweep.Goal, error) {
 	}
 	if m.Aim != 0 {
 		return sweep.Goal{},
-			fmt.Errorf("%s is best at %v and neither high nor low: it cannot be one of several objectives; bound it "+
-				"with require", name, m.Aim)
+			fmt.Errorf("%s is best at %v, so it cannot be one of several objectives; bound it with require", name,
+				m.Aim)
 	}
 	return sweep.Goal{Name: m.Name, Maximize: m.Maximize}, nil
 }

@@ -99,8 +99,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
 		c.Notes = append(c.Notes,
-			"machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, or "+
-				"whose price is not known")
+			"machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, "+
+				"or a fallback without a known price")
 	}
 	return c, nil
 }

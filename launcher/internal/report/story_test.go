@@ -31,7 +31,7 @@ func TestExtendedSweepSaysSo(t *testing.T) {
 	n.plan = plan
 	v, _ := n.look()
 	if len(v.Notes) != 1 ||
-		!strings.Contains(v.Notes[0], "goes on from sweep night-1: trials 0 to 0 are that sweep's") {
+		!strings.Contains(v.Notes[0], "continues sweep night-1: trials 0 to 0 and their results come from there") {
 		t.Errorf("the notes are %q, expected one that names the sweep and its trials", v.Notes)
 	}
 	if one := v.Trials[1]; one.Tried != "gp: expected improvement 0.2" || strings.Contains(one.Reason, "improvement") {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
 	"coppice/internal/page"
@@ -139,12 +141,12 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 		Features: p.Dataset.Features, Rows: p.Dataset.Rows,
 		Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d claims cannot be read; the work done under them is not shown.",
-			l.Unreadable))
+		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
+			english.Plural(l.Unreadable, "claim", "")))
 	}
 	if e := p.Extends; e != nil {
 		v.Notes = append(v.Notes,
-			fmt.Sprintf("This sweep goes on from sweep %s: trials 0 to %d are that sweep's, with their results. "+
+			fmt.Sprintf("This sweep continues sweep %s: trials 0 to %d and their results come from there. "+
 				"Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
 	}
 	if p.Breeds() {

@@ -31,7 +31,7 @@ func (w Printer) Dataset(s *stager.Staged) {
 			texts(m.About.LeftOut))
 	}
 	if u := m.About.Unripe; u != nil {
-		w.printf("left out: %s rows after %s, whose labels are not final: %s matures in %s\n",
+		w.printf("left out: %s rows after %s with labels that are not final (%s matures in %s)\n",
 			humanize.Comma(u.Rows), u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
 	}
 	if m.Negatives > 0 {

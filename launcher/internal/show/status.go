@@ -65,7 +65,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})
 	}
 	if !snap.Halted.IsZero() {
-		add("paused", "the whole sweep, %s; to go on: `launcher resume %s`", humanize.Time(snap.Halted), p.Sweep)
+		add("paused", "the whole sweep, %s; to continue: `launcher resume %s`", humanize.Time(snap.Halted), p.Sweep)
 	}
 	if f := snap.Folds; f != nil {
 		add("configurations", "%s, in %d folds", f, len(p.Folds.Rounds))

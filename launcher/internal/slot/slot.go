@@ -74,7 +74,7 @@ func parse(text, zone string) (*schedule, error) {
 
 	where, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, invalid(text, useZone, "there is no time zone %.60q", zone)
+		return nil, invalid(text, useZone, "unknown time zone %.60q", zone)
 	}
 
 	parts[fields-1] = sundays(parts[fields-1])

@@ -93,9 +93,9 @@ func TestRefuses(t *testing.T) {
 		{"0 3 * * A=1", "", cron},
 		{"TZ=UTC 0 3 * *", "", "it begins with a time zone; leave it out there and give it as --time-zone"},
 		{" CRON_TZ=UTC 0 3 * * *", "", "it begins with a time zone; leave it out there and give it as --time-zone"},
-		{"0 3 * * *", "Mars/Olympus", `there is no time zone "Mars/Olympus"` + zone},
-		{"0 3 * * *", "Local", `there is no time zone "Local"` + zone},
-		{"0 3 * * *", "../../etc/passwd", "there is no time zone" + ` "../../etc/passwd"` + zone},
+		{"0 3 * * *", "Mars/Olympus", `unknown time zone "Mars/Olympus"` + zone},
+		{"0 3 * * *", "Local", `unknown time zone "Local"` + zone},
+		{"0 3 * * *", "../../etc/passwd", "unknown time zone" + ` "../../etc/passwd"` + zone},
 		{strings.Repeat("1,", 200) + "1 3 * * *", "",
 			"it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
 	} {

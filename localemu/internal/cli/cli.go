@@ -109,7 +109,7 @@ func (f *flags) add(c *cobra.Command) {
 		"how many aggregators to run; the result must be the same for any number")
 	fs.BoolVar(&f.keepJobs, "keep-jobs", false,
 		"keep Batch's jobs in the --data folder: the next localemu on it with this flag shows those that have ended "+
-			"and takes up the others, whose tasks start anew")
+			"and resumes the others; their tasks start over")
 	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }

@@ -140,7 +140,7 @@ func upCommand(s *State) *cobra.Command {
 with which other terminals find it, and writes them to DIR/env.`,
 		Example: `  localemu up --data build/cloud --port-base 9500
   . build/cloud/env && launcher sweep sweep.yaml        # in another terminal
-  localemu up --data build/cloud --port-base 9500 --keep-jobs   # started again, it goes on with its jobs`,
+  localemu up --data build/cloud --port-base 9500 --keep-jobs   # started again, it continues its jobs`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runUp(c.Context(), s, &f) },
 	}
