@@ -51,5 +51,6 @@ func chaosTable(runs []chaosRun) string {
 	}
 	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d "+
 		"cancelled (%d of them kept checkpoints, since they were paused), %d claims, %d broke a promise; %.1f s a "+
-		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, ended, untrained, cancelled, halted, claims, wrong, took.Seconds()/float64(max(1, len(runs))))
+		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, ended, untrained, cancelled, halted, claims, wrong,
+		took.Seconds()/float64(max(1, len(runs))))
 }

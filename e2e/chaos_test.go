@@ -299,8 +299,8 @@ func newScript(seed uint64) *chaosScript {
 
 // follow runs the sweep, and lets people do what its arguments say, each after so many seconds: pause it and let it go
 // on; with :race, both at the same moment, after which it goes on; with :cancel, these and a cancellation. A sweep that
-// has ended cannot be paused, which is no error (5). It returns when no task of the sweep runs any more: what they leave
-// is looked at. Under faults a command may fail, and is given again.
+// has ended cannot be paused, which is no error (5). It returns when no task of the sweep runs any more: what they
+// leave is looked at. Under faults a command may fail, and is given again.
 const follow = `launcher=$1; shift
 again() {
   for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -334,7 +334,8 @@ for what; do
   esac
 done
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # of a cancelled sweep it need not be there at once
-  out=$("$launcher" sweep sweep.yaml --id chaos --json) || { code=$?; [ $code = 7 ] || exit $code; } # 7: without a winner
+  out=$("$launcher" sweep sweep.yaml --id chaos --json) ||
+    { code=$?; [ $code = 7 ] || exit $code; } # 7: without a winner
   case $out in *'"conclusion":'*) break ;; esac
   sleep 1
 done

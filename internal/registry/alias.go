@@ -313,8 +313,8 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 
 		done, err := r.replace(ctx, object, generation, data)
 		if err == nil && !done {
-			// If only the answer was lost, the alias may have been moved again since; then this move was copied into the
-			// history first.
+			// If only the answer was lost, the alias may have been moved again since; then this move was copied into
+			// the history first.
 			done, err = r.isRecorded(ctx, *next)
 		}
 		if err != nil {

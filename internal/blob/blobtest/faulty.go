@@ -63,7 +63,7 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 		if hit && fault == Truncated {
 			data = data[:len(data)/2]
 		}
-		copied, err := f.Store.Put(ctx, attrs.Name, blob.Any, bytes.NewReader(data))
+		copied, err := f.Put(ctx, attrs.Name, blob.Any, bytes.NewReader(data))
 		if err != nil {
 			return nil, err
 		}

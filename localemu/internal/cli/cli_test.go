@@ -272,7 +272,8 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	_ = killed.cmd.Wait()
 	next = localemu(t, []string{"TMPDIR=" + killed.tmp}, execArgs(nil, "/bin/true")...)
 	if code := next.run(); code != 0 || len(folders()) != 1 || !strings.HasPrefix(folders()[0], own) {
-		t.Errorf("code %d, folders %q: %s; want only that of a person to be left", code, folders(), next.stderr.String())
+		t.Errorf("code %d, folders %q: %s; want only that of a person to be left", code, folders(),
+			next.stderr.String())
 	}
 }
 

@@ -76,9 +76,9 @@ const (
 	lastLimit = 4 * time.Second
 )
 
-// Newest returns the checkpoint with the most rounds; nil when there is none. One that is damaged, or cannot be read, is
-// logged and skipped, and dropped once there is a better one: losing it costs only time, while a trial that is given
-// back because of it would meet it again.
+// Newest returns the checkpoint with the most rounds; nil when there is none. One that is damaged, or cannot be read,
+// is logged and skipped, and dropped once there is a better one: losing it costs only time, while a trial that is
+// given back because of it would meet it again.
 func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	names, err := k.Place.List(ctx)
 	if err != nil {

@@ -113,6 +113,7 @@ func (w *world) comesTo(t *testing.T, err error) string {
 //
 // or returns well, with so many trials in each state.
 func TestFaultsOfEveryObject(t *testing.T) {
+	t.Parallel()
 	base := func(t *testing.T) *world { return newWorld(t, 2, quick) }
 	after := func(part string, nth int) func(t *testing.T) *world {
 		return func(t *testing.T) *world {
