@@ -177,6 +177,13 @@ interop: build/venv/ok ## have Python's lightgbm load our models and compare sco
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
 	  -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest ./internal/dataset/table
 
+.PHONY: fuzz-versions
+# SEED=
+fuzz-versions: build/venv/ok ## alter versions at random: Python and Go must refuse the same and predict the same (MINUTES=)
+	$(GO) build -o bin/gauge ./bench/gauge
+	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python python/tests/fuzz.py --minutes $(or $(MINUTES),5) --gauge bin/gauge \
+	  $(if $(SEED),--seed $(SEED))
+
 quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
 	  -count 1 -timeout 30m -v -run Quality ./e2e

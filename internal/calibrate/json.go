@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"coppice/internal/problem"
@@ -111,6 +112,12 @@ func (e encoded) segments() (*Segments, error) {
 	if len(e.By) == 0 || len(e.By) > maxBy || len(e.Segments) != len(e.Shifts) || len(e.Segments) > maxSegments {
 		return nil, fmt.Errorf("segments by %d columns, %d of them with %d shifts", len(e.By), len(e.Segments),
 			len(e.Shifts))
+	}
+
+	for i, name := range e.By {
+		if name == "" || slices.Contains(e.By[:i], name) {
+			return nil, fmt.Errorf("by: %.60q is empty or repeated", name)
+		}
 	}
 
 	s := &Segments{By: e.By, Shifts: e.Shifts}

@@ -116,9 +116,11 @@ const (
 // Limits on derived features.
 const (
 	MaxTables = 1 << 12
-	MaxParts  = 4       // per level
-	MaxLevels = 1 << 26 // over all tables
-	MaxCopies = 16
+	MaxParts  = 4 // per level
+	// maxPartBounds bounds the ranges of a part.
+	maxPartBounds = 1 << 16
+	MaxLevels     = 1 << 26 // over all tables
+	MaxCopies     = 16
 )
 
 // IsDerived reports whether the feature is computed, rather than being the column of its name.
@@ -229,6 +231,8 @@ func (p *Part) check() error {
 		return fmt.Errorf("take %.40q of a %s column", p.Take, p.Kind)
 	case len(p.Bounds) > 0 && p.Kind == Categorical:
 		return errors.New("ranges of a categorical column")
+	case len(p.Bounds) > maxPartBounds:
+		return fmt.Errorf("%d bounds", len(p.Bounds))
 	}
 	return checkBounds(p.Bounds)
 }

@@ -223,6 +223,12 @@ func (l *Levels) check(tables []LevelTable) error {
 				return badFile(LevelsFile, -1, fmt.Sprintf("levels of table %d do not ascend at level %d", i, at))
 			}
 		}
+		for at := t.First; at < t.First+t.Levels; at++ {
+			if int(l.Rows[at]) < t.Floor {
+				return badFile(LevelsFile, -1, fmt.Sprintf("level %d has %d rows where table %d keeps none with fewer "+
+					"than %d", at, l.Rows[at], i, t.Floor))
+			}
+		}
 	}
 
 	for _, column := range []struct {
@@ -237,6 +243,18 @@ func (l *Levels) check(tables []LevelTable) error {
 		}
 	}
 
+	return nil
+}
+
+// CheckBinary rejects sums of labels that are not from 0 to the rows' weight, which those of labels 0 and 1 are.
+func (l *Levels) CheckBinary() error {
+	const rounding = 1e-6 // of weights that were added in another order
+	for at := range l.Len() {
+		if most := l.Seen(at); !(l.Sum[at] >= 0 && l.Sum[at] <= most*(1+rounding)) {
+			return badFile(LevelsFile, -1, fmt.Sprintf("level %d: labels 0 and 1 of rows that weigh %v add up to %v", at,
+				most, l.Sum[at]))
+		}
+	}
 	return nil
 }
 

@@ -97,10 +97,30 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 
 // Transform turns raw scores into predictions in place: into probabilities for binary; regression is unchanged.
 func (m *Model) Transform(scores []float64) {
-	if m.Objective != "binary sigmoid:1" {
+	if !m.Binary() {
 		return
 	}
 	Probabilities(scores)
+}
+
+const binaryObjective = "binary sigmoid:1"
+
+// Binary reports whether raw scores are log odds.
+func (m *Model) Binary() bool { return m.Objective == binaryObjective }
+
+// Splits reports, by feature, whether some node compares it as a number, and whether some does as a category.
+func (m *Model) Splits() (numbers, categories []bool) {
+	numbers, categories = make([]bool, m.Features()), make([]bool, m.Features())
+	for _, t := range m.Trees {
+		for i, f := range t.Feature {
+			if t.Decision[i]&decisionCategorical != 0 {
+				categories[f] = true
+			} else {
+				numbers[f] = true
+			}
+		}
+	}
+	return numbers, categories
 }
 
 // Importance returns, by feature, the number of its splits and their total gain.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"coppice/internal/problem"
 )
@@ -28,7 +29,9 @@ func modelErrorf(line int, format string, args ...any) error {
 }
 
 // ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would
-// predict incorrectly.
+// predict incorrectly, and whatever another reader could understand in another way: every line up to "end of trees" has
+// a key that is known, numbers are decimal, and sizes are those that are stated. python/coppice/_trees.py refuses the
+// same.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String does not copy
 	if known, ok := r.(interface{ Len() int }); ok {
@@ -42,7 +45,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 		return nil, modelErrorf(1, "more than %d bytes", MaxModelBytes)
 	}
 
-	p := &modelReader{lines: strings.Split(text.String(), "\n")}
+	p := &modelReader{rest: text.String()}
 	m, err := p.model()
 	if err != nil {
 		return nil, err
@@ -51,41 +54,95 @@ func ReadModel(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
+// Keys of the head and of a tree.
+var (
+	headKeys = []string{"tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
+		"objective", "feature_names", "feature_infos", "tree_sizes"}
+	headOptional = []string{"monotone_constraints"}
+	treeKeys     = []string{"Tree", "num_leaves", "num_cat", "leaf_value"}
+	treeOptional = []string{"split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain",
+		"internal_value", "internal_weight", "internal_count", "leaf_weight", "leaf_count", "cat_boundaries",
+		"cat_threshold", "shrinkage", "is_linear"}
+)
+
+const (
+	// maxCategoryWords bounds the sets of categories of a tree.
+	maxCategoryWords = 1 << 22
+	// maxDecision has no bit beside those of Decision: a missing type of 3 does not exist.
+	maxDecision = decisionCategorical | decisionDefaultLeft | missingNaN
+)
+
 type modelReader struct {
-	lines []string
-	at    int // the next line
+	rest string // from the next line on
+	at   int    // number of lines before it
 }
 
 func (p *modelReader) errorf(format string, args ...any) error {
 	return modelErrorf(p.at, format, args...)
 }
 
-// block reads "key=value" lines up to a blank line, skipping blank lines before it.
-func (p *modelReader) block() (map[string]string, error) {
-	for p.at < len(p.lines) && strings.TrimSpace(p.lines[p.at]) == "" {
+// begins returns an error unless the next line is the one given.
+func (p *modelReader) begins(line string) error {
+	if !strings.HasPrefix(p.rest, line+"\n") {
+		return modelErrorf(p.at+1, "the line %q belongs here", line)
+	}
+	return nil
+}
+
+// line returns the next line; ok is false at the end. One that is not ended by a newline is none.
+func (p *modelReader) line() (line string, ok bool) {
+	line, rest, ok := strings.Cut(p.rest, "\n")
+	if ok {
+		p.rest = rest
 		p.at++
 	}
+	return line, ok
+}
 
+// block reads "key=value" lines up to an empty line, and all empty lines after it.
+func (p *modelReader) block(required, optional []string) (map[string]string, error) {
 	keys := map[string]string{}
-	for p.at < len(p.lines) {
-		line := strings.TrimSuffix(p.lines[p.at], "\r")
-		p.at++
+	for {
+		line, ok := p.line()
+		if !ok {
+			return nil, p.errorf("the file ends here, without the line \"end of trees\"")
+		}
 		if line == "" {
 			break
+		}
+		if i := strings.IndexFunc(line, func(r rune) bool { return r < 0x20 || r == 0x7f }); i >= 0 {
+			return nil, p.errorf("the control character %q", line[i])
+		}
+		if !utf8.ValidString(line) {
+			return nil, p.errorf("it is not UTF-8")
 		}
 
 		key, value, _ := strings.Cut(line, "=")
 		if _, twice := keys[key]; twice {
-			return nil, p.errorf("%q a second time", key)
+			return nil, p.errorf("%.40q a second time", key)
+		}
+		if !slices.Contains(required, key) && !slices.Contains(optional, key) {
+			return nil, p.errorf("%.40q is not a key that this build knows", key)
 		}
 		keys[key] = value
 	}
 
+	for _, key := range required {
+		if _, ok := keys[key]; !ok {
+			return nil, p.errorf("the lines above lack %s", key)
+		}
+	}
+	for strings.HasPrefix(p.rest, "\n") {
+		p.line()
+	}
 	return keys, nil
 }
 
 func (p *modelReader) model() (*Model, error) {
-	head, err := p.block()
+	if p.begins("tree") != nil {
+		return nil, modelErrorf(1, "it does not begin with the line \"tree\"; is it a LightGBM text model?")
+	}
+	head, err := p.block(headKeys, headOptional)
 	if err != nil {
 		return nil, err
 	}
@@ -95,41 +152,53 @@ func (p *modelReader) model() (*Model, error) {
 				maxHeadLine)
 		}
 	}
-	if _, ok := head["tree"]; !ok {
-		return nil, p.errorf("it does not begin with the line \"tree\"; is it a LightGBM text model?")
-	}
 
-	m := &Model{Objective: head["objective"], FeatureNames: strings.Fields(head["feature_names"]),
-		FeatureInfos: strings.Fields(head["feature_infos"])}
-	if m.Objective != "binary sigmoid:1" && m.Objective != "regression" {
+	m := &Model{Objective: head["objective"]}
+	if !m.Binary() && m.Objective != "regression" {
 		return nil, p.errorf("objective %.40q; only \"binary sigmoid:1\" and \"regression\" can be read", m.Objective)
 	}
-	// A random forest averages its trees, and linear trees have models in their leaves: summed leaf values would be
-	// wrong without a sign of it.
-	for _, refused := range []string{"average_output", "linear_tree"} {
-		if _, ok := head[refused]; ok {
-			return nil, p.errorf("%s models cannot be read", refused)
-		}
+	if !slices.Contains([]string{"v2", "v3", "v4"}, head["version"]) {
+		return nil, p.errorf("version=%.20s; v2, v3 and v4 can be read", head["version"])
 	}
-
 	if head["num_class"] != "1" || head["num_tree_per_iteration"] != "1" {
 		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; only models with one output can be read",
 			head["num_class"], head["num_tree_per_iteration"])
 	}
-	if last, err := strconv.Atoi(head["max_feature_idx"]); err != nil || last+1 != len(m.FeatureNames) || last < 0 {
-		return nil, p.errorf("max_feature_idx=%.20s, but %d feature names", head["max_feature_idx"],
-			len(m.FeatureNames))
+
+	lists := &listReader{keys: head}
+	asIs := func(s string) (string, error) { return s, nil }
+	m.FeatureNames = listOf(lists, "feature_names", -1, asIs)
+	n := len(m.FeatureNames)
+	if n == 0 {
+		return nil, p.errorf("no feature_names")
+	}
+	m.FeatureInfos = listOf(lists, "feature_infos", n, asIs)
+	listOf(lists, "max_feature_idx", 1, intIn(n-1, n-1))
+	listOf(lists, "label_index", 1, intIn(0, math.MaxInt32))
+	if _, ok := head["monotone_constraints"]; ok {
+		listOf(lists, "monotone_constraints", n, intIn(-1, 1))
+	}
+	sizes := listOf(lists, "tree_sizes", -1, intIn(1, MaxModelBytes))
+	if lists.err != nil {
+		return nil, p.errorf("%v", lists.err)
+	}
+	if len(sizes) == 0 {
+		return nil, p.errorf("no tree")
 	}
 
-	for range strings.Fields(head["tree_sizes"]) {
-		t, err := p.tree(len(m.Trees), m.Features())
+	for i, size := range sizes {
+		before := len(p.rest)
+		t, err := p.tree(i, n)
 		if err != nil {
 			return nil, err
 		}
+		if have := before - len(p.rest); have != size {
+			return nil, p.errorf("tree %d has %d bytes where tree_sizes says %d", i, have, size)
+		}
 		m.Trees = append(m.Trees, t)
 	}
-	if len(m.Trees) == 0 {
-		return nil, p.errorf("no tree")
+	if err := p.begins("end of trees"); err != nil {
+		return nil, err
 	}
 
 	p.parameters(m)
@@ -139,7 +208,7 @@ func (p *modelReader) model() (*Model, error) {
 // parameters keeps the lines between "parameters:" and "end of parameters".
 func (p *modelReader) parameters(m *Model) {
 	inside := false
-	for _, line := range p.lines[p.at:] {
+	for line := range strings.SplitSeq(p.rest, "\n") {
 		switch {
 		case line == "parameters:":
 			inside = true
@@ -152,58 +221,62 @@ func (p *modelReader) parameters(m *Model) {
 }
 
 func (p *modelReader) tree(number, features int) (*Tree, error) {
-	keys, err := p.block()
+	if err := p.begins("Tree=" + strconv.Itoa(number)); err != nil {
+		return nil, err
+	}
+	keys, err := p.block(treeKeys, treeOptional)
 	if err != nil {
 		return nil, err
 	}
 
-	if keys["Tree"] != strconv.Itoa(number) {
-		return nil, p.errorf("expected Tree=%d", number)
-	}
-	if linear := keys["is_linear"]; linear != "" && linear != "0" {
-		return nil, p.errorf("linear trees cannot be read")
-	}
-
-	leaves, err := strconv.Atoi(keys["num_leaves"])
-	if err != nil || leaves < 1 || leaves > len(keys["leaf_value"])/2+1 {
-		return nil, p.errorf("num_leaves=%.20s", keys["num_leaves"])
-	}
-
 	t := &Tree{Shrinkage: 1}
 	lists := &listReader{keys: keys}
-	t.LeafValue = listOf(lists, "leaf_value", leaves, parseFinite)
-
-	if leaves > 1 {
-		n := leaves - 1
-		t.Feature = listOf(lists, "split_feature", n, strconv.Atoi)
-		t.Threshold = listOf(lists, "threshold", n, parseFloat)
-		t.Decision = listOf(lists, "decision_type", n,
-			func(s string) (uint8, error) { v, err := strconv.ParseUint(s, 10, 8); return uint8(v), err })
-		t.Left = listOf(lists, "left_child", n, strconv.Atoi)
-		t.Right = listOf(lists, "right_child", n, strconv.Atoi)
-		t.Gain = lists.optional("split_gain", n)
-		t.InternalValue = lists.optional("internal_value", n)
-		t.InternalWeight = lists.optional("internal_weight", n)
-		t.InternalCount = lists.counts("internal_count", n)
+	one := func(key string, lo, hi int) int {
+		if v := listOf(lists, key, 1, intIn(lo, hi)); len(v) == 1 {
+			return v[0]
+		}
+		return lo
+	}
+	leaves := one("num_leaves", 1, mostLeaves)
+	sets := one("num_cat", 0, leaves-1)
+	if _, ok := keys["is_linear"]; ok {
+		one("is_linear", 0, 0)
+	}
+	if _, ok := keys["shrinkage"]; ok {
+		if v := listOf(lists, "shrinkage", 1, parseFloat); len(v) == 1 {
+			t.Shrinkage = v[0]
+		}
 	}
 
+	n := leaves - 1
+	t.LeafValue = listOf(lists, "leaf_value", leaves, parseFloat)
+	t.Feature = listOf(lists, "split_feature", n, intIn(0, features-1))
+	t.Threshold = listOf(lists, "threshold", n, parseFloat)
+	t.Decision = listOf(lists, "decision_type", n, func(s string) (uint8, error) {
+		v, err := intIn(0, maxDecision)(s)
+		return uint8(v), err
+	})
+	t.Left = listOf(lists, "left_child", n, intIn(-leaves, n-1))
+	t.Right = listOf(lists, "right_child", n, intIn(-leaves, n-1))
+	t.Gain = lists.optional("split_gain", n)
+	t.InternalValue = lists.optional("internal_value", n)
+	t.InternalWeight = lists.optional("internal_weight", n)
+	t.InternalCount = lists.counts("internal_count", n)
 	t.LeafWeight = lists.optional("leaf_weight", leaves)
 	t.LeafCount = lists.counts("leaf_count", leaves)
 
-	if keys["num_cat"] != "" && keys["num_cat"] != "0" {
-		sets, err := strconv.Atoi(keys["num_cat"])
-		if err != nil || sets < 0 || sets >= leaves {
-			return nil, p.errorf("num_cat=%.20s with %d leaves", keys["num_cat"], leaves)
-		}
-		t.CatBoundaries = listOf(lists, "cat_boundaries", sets+1, strconv.Atoi)
-		t.CatThreshold = listOf(lists, "cat_threshold", -1,
-			func(s string) (uint32, error) { v, err := strconv.ParseUint(s, 10, 32); return uint32(v), err })
+	if bounds := listOf(lists, "cat_boundaries", min(sets, 1)*(sets+1), intIn(0, maxCategoryWords)); sets > 0 {
+		t.CatBoundaries = bounds
 	}
-
-	if s := keys["shrinkage"]; s != "" {
-		if t.Shrinkage, err = parseFinite(s); err != nil {
-			return nil, p.errorf("shrinkage=%.20s", s)
-		}
+	words := 0
+	if len(t.CatBoundaries) > 0 {
+		words = t.CatBoundaries[sets]
+	}
+	if set := listOf(lists, "cat_threshold", words, func(s string) (uint32, error) {
+		v, err := intIn(0, math.MaxUint32)(s)
+		return uint32(v), err
+	}); sets > 0 {
+		t.CatThreshold = set
 	}
 
 	// The first list with an error, else an inconsistency between lists.
@@ -223,21 +296,30 @@ type listReader struct {
 	err  error
 }
 
-// listOf parses the n values of a key; any number if n is negative.
+// listOf parses the n values of a key, with one space between two; any number if n is negative.
 func listOf[T any](l *listReader, key string, n int, parse func(string) (T, error)) []T {
 	if l.err != nil {
 		return nil
 	}
 
-	words := strings.Fields(l.keys[key])
-	if n >= 0 && len(words) != n {
-		l.err = fmt.Errorf("%s has %d values, expected %d", key, len(words), n)
+	text := l.keys[key]
+	have := 0
+	if text != "" {
+		have = strings.Count(text, " ") + 1
+	}
+	if n >= 0 && have != n {
+		l.err = fmt.Errorf("%s has %d values, expected %d", key, have, n)
 		return nil
 	}
 
-	out := make([]T, len(words))
-	for i, w := range words {
+	out := make([]T, have)
+	for i := range out {
+		w, rest, _ := strings.Cut(text, " ")
+		text = rest
 		v, err := parse(w)
+		if err == nil && w == "" {
+			err = strconv.ErrSyntax
+		}
 		if err != nil {
 			l.err = fmt.Errorf("%s: %.40q at position %d", key, w, i)
 			return nil
@@ -250,33 +332,58 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 
 // optional parses a list that prediction does not need: zeros if absent.
 func (l *listReader) optional(key string, n int) []float64 {
-	if strings.TrimSpace(l.keys[key]) == "" {
+	if l.keys[key] == "" {
 		return make([]float64, n)
 	}
 	return listOf(l, key, n, parseFloat)
 }
 
 func (l *listReader) counts(key string, n int) []int {
-	if strings.TrimSpace(l.keys[key]) == "" {
+	if l.keys[key] == "" {
 		return make([]int, n)
 	}
-	return listOf(l, key, n, strconv.Atoi)
+	return listOf(l, key, n, intIn(0, math.MaxInt))
 }
 
+// intIn parses whole numbers from lo to hi in their only spelling.
+func intIn(lo, hi int) func(string) (int, error) {
+	return func(s string) (int, error) {
+		v, err := strconv.Atoi(s)
+		if err == nil && (v < lo || v > hi) {
+			err = strconv.ErrRange
+		}
+		if err == nil && (s[0] == '+' || s[0] == '0' && len(s) > 1 || s[0] == '-' && s[1] == '0') {
+			err = strconv.ErrSyntax
+		}
+		return v, err
+	}
+}
+
+// parseFloat parses a finite number that is written as in JSON: LightGBM, Go and Python understand others, such as
+// 0x1p3, 1_000 and inf, each in its own way.
 func parseFloat(s string) (float64, error) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err == nil && math.IsNaN(v) {
-		err = strconv.ErrSyntax
+	whole, exponent, scientific := strings.Cut(strings.TrimPrefix(s, "-"), "e")
+	if !scientific {
+		whole, exponent, scientific = strings.Cut(whole, "E")
 	}
-	return v, err
+	whole, fraction, point := strings.Cut(whole, ".")
+	if sign := strings.TrimLeft(exponent, "+-"); len(exponent)-len(sign) <= 1 {
+		exponent = sign
+	}
+	if !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) ||
+		scientific && !digits(exponent) {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseFloat(s, 64)
 }
 
-func parseFinite(s string) (float64, error) {
-	v, err := parseFloat(s)
-	if err == nil && math.IsInf(v, 0) {
-		err = strconv.ErrRange
+func digits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
 	}
-	return v, err
+	return s != ""
 }
 
 // check makes sure that prediction never indexes outside the tree, and terminates: every node and leaf is the child of

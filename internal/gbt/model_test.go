@@ -22,7 +22,7 @@ func TestReadModelRefuses(t *testing.T) {
 		"not a model":        {"tree\n", "treasure\n"},
 		"ranking":            {"objective=binary sigmoid:1", "objective=lambdarank"},
 		"other sigmoid":      {"sigmoid:1", "sigmoid:0.5"},
-		"random forest":      {"version=v3", "average_output"},
+		"random forest":      {"version=v3", "version=v3\naverage_output"},
 		"multiclass":         {"num_class=1", "num_class=3"},
 		"feature count":      {"max_feature_idx=2", "max_feature_idx=7"},
 		"missing tree":       {"Tree=1", "Tree=2"},
@@ -39,6 +39,11 @@ func TestReadModelRefuses(t *testing.T) {
 		"negative num_cat":   {"num_cat=", "num_cat=-1\nx="},
 		"shrinkage":          {"shrinkage=", "shrinkage=many"},
 		"decision too large": {"decision_type=", "decision_type=1000 0 0\nx="},
+		"hexadecimal":        {"threshold=", "threshold=0x1p3 0 0\nx="},
+		"underscore":         {"leaf_value=", "leaf_value=1_000 0 0 0\nx="},
+		"tree size":          {"tree_sizes=", "tree_sizes=1"},
+		"unknown key":        {"shrinkage=", "Shrinkage="},
+		"cut short":          {"end of trees", "end of tre"},
 		"endless head":       {"feature_infos=", "feature_infos=" + strings.Repeat("[0:1] ", 3<<20)},
 		"empty":              {good, ""},
 	} {
@@ -66,7 +71,7 @@ max_feature_idx=1
 objective=regression
 feature_names=a b
 feature_infos=[0:1] 0:1:2:40
-tree_sizes=300
+tree_sizes=212
 
 Tree=0
 num_leaves=4
@@ -126,7 +131,7 @@ func FuzzReadModel(f *testing.F) {
 	good := tinyModel(f)
 	f.Add(good)
 	f.Add(bytes.Replace(good, []byte("num_cat=1"), []byte("num_cat=2"), 1))
-	f.Add([]byte("tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=regression\nfeature_names=a\nfeature_infos=none\ntree_sizes=1\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n"))
+	f.Add([]byte("tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=regression\nfeature_names=a\nfeature_infos=none\nversion=v3\nlabel_index=0\ntree_sizes=43\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := ReadModel(bytes.NewReader(data))
 		if err != nil {

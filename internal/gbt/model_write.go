@@ -113,18 +113,26 @@ func descending(counts []int) []int {
 // describe returns the names and value ranges for the model file. Names are made readable for LightGBM and leaves: no
 // spaces, '=' and other special characters, and no duplicates.
 func describe(features []Feature) (names, infos []string) {
-	used := map[string]bool{}
 	for i := range features {
-		f := &features[i]
-		name := plainName(f.Name)
+		names = append(names, features[i].Name)
+		infos = append(infos, features[i].info())
+	}
+	return PlainNames(names), infos
+}
+
+// PlainNames returns the names that features have in a model file.
+func PlainNames(names []string) []string {
+	used := map[string]bool{}
+	plain := make([]string, len(names))
+	for i, name := range names {
+		name = plainName(name)
 		for name == "" || used[name] {
 			name = fmt.Sprintf("%s_%d", name, i)
 		}
 		used[name] = true
-		names = append(names, name)
-		infos = append(infos, f.info())
+		plain[i] = name
 	}
-	return names, infos
+	return plain
 }
 
 func plainName(name string) string {

@@ -134,7 +134,7 @@ func (b *binary) init(fromAverage bool) float64 {
 }
 
 func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }
-func (b *binary) String() string                             { return "binary sigmoid:1" }
+func (b *binary) String() string                             { return binaryObjective }
 
 func (b *binary) fill(gh []uint32, raw []float64, lo, hi int, k key) {
 	fillBinary(gh, raw, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)

@@ -103,18 +103,18 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 
 	m, err := gbt.ReadModel(bytes.NewReader(files[FileModel]))
 	if err != nil {
-		return nil, unfit(err)
+		return nil, unfit(fmt.Errorf("%s: %w", FileModel, err))
 	}
 
 	features, err := dataset.DecodeEncoding(files[FileFeatures])
 	if err != nil {
-		return nil, unfit(err)
+		return nil, unfit(fmt.Errorf("%s: %w", FileFeatures, err))
 	}
 
 	var c *calibrate.Calibrator
 	if text := files[FileCalibrator]; text != nil {
 		if c, err = calibrate.Decode(text); err != nil {
-			return nil, unfit(err)
+			return nil, unfit(fmt.Errorf("%s: %w", FileCalibrator, err))
 		}
 	}
 
@@ -123,6 +123,9 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 		return nil, damage(err, unfit)
 	}
 	s, err := New(m, c, features, levels)
+	if err == nil {
+		err = s.checkTogether()
+	}
 	if err != nil {
 		return nil, unfit(errors.Join(err, levels.Close()))
 	}

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,7 +20,8 @@ import (
 // maxDepth bounds how deeply values are nested, which costs stack in every reader.
 const maxDepth = 32
 
-// Decode reads one value into v, a pointer, and refuses keys that v does not have. The caller bounds the size of data.
+// Decode reads one value into v, a pointer. It refuses keys that v does not have, and needs those that Go always
+// writes: of fields with a tag that omits nothing. The caller bounds the size of data.
 func Decode(data []byte, v any) error { return decode(data, v, false) }
 
 // DecodeKnown is Decode, except that keys that v does not have are ignored: for records to which later builds may add.
@@ -124,8 +127,16 @@ func (r *reader) object(t reflect.Type, place string, depth int) error {
 			return err
 		}
 	}
-	_, err := r.Token()
-	return at(place, err)
+	if _, err := r.Token(); err != nil {
+		return at(place, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if tag := fields[name].Tag.Get("json"); !r.unknown && !seen[name] && tag != "" &&
+			!strings.Contains(tag, ",omit") {
+			return at(place, fmt.Errorf("the key %q is missing", name))
+		}
+	}
+	return nil
 }
 
 func (r *reader) list(t reflect.Type, place string, depth int) error {

@@ -11,14 +11,14 @@ import (
 )
 
 type inner struct {
-	N    int       `json:"n"`
+	N    int       `json:"n,omitempty"`
 	List []string  `json:"list,omitempty"`
-	X    []float64 `json:"x"`
+	X    []float64 `json:"x,omitempty"`
 }
 
 type outer struct {
 	inner
-	Format int                `json:"format"`
+	Format int                `json:"format,omitempty"`
 	Of     []inner            `json:"of,omitempty"`
 	At     time.Time          `json:"at,omitzero"`
 	Share  *float64           `json:"share,omitempty"`
@@ -99,10 +99,29 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestKeysThatGoWrites: what is always written must be there, and is null where Go has nothing to write.
+func TestKeysThatGoWrites(t *testing.T) {
+	type record struct {
+		N    int   `json:"n"`
+		List []int `json:"list"`
+	}
+	var got record
+	if err := strictjson.Decode([]byte(`{"n": 1, "list": null}`), &got); err != nil || got.N != 1 || got.List != nil {
+		t.Errorf("got %+v, %v; expected n to be 1 and no list", got, err)
+	}
+	if err := strictjson.Decode([]byte(`{"n": 1}`), &got); err == nil || err.Error() != `the key "list" is missing` {
+		t.Errorf("got %v; expected that list is missing", err)
+	}
+	if err := strictjson.DecodeKnown([]byte(`{"list": [1]}`), &got); err != nil || len(got.List) != 1 {
+		t.Errorf("got %+v, %v; expected a list, and n to be optional", got, err)
+	}
+}
+
 func TestKeysThatAreNotKnown(t *testing.T) {
 	const text = `{"later": {"a": [null, 1]}, "n": 1}`
 	var got outer
-	if err := strictjson.Decode([]byte(text), &got); err == nil || !strings.Contains(err.Error(), `unknown key "later"`) {
+	if err := strictjson.Decode([]byte(text), &got); err == nil ||
+		!strings.Contains(err.Error(), `unknown key "later"`) {
 		t.Errorf("got %v; expected an unknown key", err)
 	}
 	if err := strictjson.DecodeKnown([]byte(text), &got); err != nil || got.N != 1 {

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
-from ._encoding import Reader, is_number, parse_json
-from .errors import FormatError
+from ._encoding import is_column
+from ._strict import Reader, parse_json
 
 ISOTONIC, PLATT, NONE = "isotonic", "platt", "none"
 _MAX_RAW = 1e100
@@ -94,14 +94,11 @@ def decode(data: bytes) -> Calibrator:
 
 
 def _read_segments(r: Reader, c: Calibrator) -> None:
-    by = r.items("by", _MAX_BY)
-    if not by or not all(isinstance(name, str) and name for name in by):
-        r.fail("by is not one to four columns")
-    keys, found = r.items("segments", _MAX_SEGMENTS), r.items("shifts", _MAX_SEGMENTS)
-    if not all(is_number(v) for v in found):
-        r.fail("shifts are not all finite numbers")
-    shifts = np.array(found, dtype=np.float64)
-    if not all(isinstance(k, str) and _KEY.match(k) for k in keys) or any(a >= b for a, b in zip(keys, keys[1:])):
+    by = r.texts("by", _MAX_BY)
+    if not by or len(set(by)) != len(by) or not all(is_column(name) for name in by):
+        r.fail("by is not one to four different columns")
+    keys, shifts = r.texts("segments", _MAX_SEGMENTS), np.array(r.numbers("shifts", _MAX_SEGMENTS))
+    if not all(_KEY.match(k) for k in keys) or any(a >= b for a, b in zip(keys, keys[1:])):
         r.fail("segments are not ascending hashes of 16 hexadecimal digits")
     if len(keys) != len(shifts) or np.any(np.abs(shifts) > _MAX_SHIFT):
         r.fail(f"{len(keys)} segments and {len(shifts)} shifts, which must be as many and at most {_MAX_SHIFT}")
@@ -109,13 +106,9 @@ def _read_segments(r: Reader, c: Calibrator) -> None:
 
 
 def _knots(r: Reader) -> tuple[np.ndarray, np.ndarray]:
-    x = np.array(r.numbers("x", _MAX_KNOTS))
-    raw = r.items("y", _MAX_KNOTS)
-    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and _EDGE <= v <= 1 - _EDGE for v in raw):
-        r.fail("y are not all probabilities")
-    y = np.array(raw, dtype=np.float64)
+    x, y = np.array(r.ascending("x", _MAX_KNOTS)), np.array(r.numbers("y", _MAX_KNOTS))
     if len(x) == 0 or len(x) != len(y) or np.abs(x).max() > _MAX_RAW or np.any(np.diff(y) < 0):
-        raise FormatError(
-            f"calibrator.json: {len(x)} raw scores and {len(y)} probabilities, which must be as many and not descend"
-        )
+        r.fail(f"{len(x)} raw scores and {len(y)} probabilities, which must be as many and not descend")
+    if y[0] < _EDGE or y[-1] > 1 - _EDGE:
+        r.fail(f"y from {y[0]} to {y[-1]} are not all probabilities from {_EDGE} to 1 - {_EDGE}")
     return x, y

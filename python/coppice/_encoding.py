@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
-from .errors import FormatError
+from ._strict import MAX_NAME, Reader, parse_json
 
 MAX_BYTES = 64 << 20
 MAX_FEATURES = 1 << 15
@@ -17,7 +15,8 @@ MAX_TABLES = 1 << 12
 MAX_PARTS = 4
 MAX_LEVELS = 1 << 26
 MAX_TOKENS = 1000
-MAX_NAME = 1024
+MAX_PART_BOUNDS = 1 << 16
+MAX_INT = (1 << 63) - 1
 
 NUMERIC, TEMPORAL, CATEGORICAL = "numeric", "time", "categorical"
 RATE, COUNT, RECENCY, HOUR, WEEKDAY, AGE, LEVELS = "rate", "count", "recency", "hour", "weekday", "age", "levels"
@@ -69,6 +68,7 @@ class LevelTable:
     strength: float
     back_off: int
     recency: bool
+    floor: int = 1
 
 
 @dataclass(frozen=True)
@@ -87,112 +87,13 @@ class Encoding:
         return self.tables[-1].first + self.tables[-1].levels if self.tables else 0
 
 
-def parse_json(data: bytes, what: str, limit: int) -> Any:
-    """Strict JSON of bounded size: UTF-8, finite numbers, no key twice."""
-    if len(data) > limit:
-        raise FormatError(f"{what}: {len(data)} bytes, more than the {limit} that it may have")
-
-    def no_constant(text: str) -> NoReturn:
-        raise ValueError(f"{text} is not a JSON number")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        out = dict(pairs)
-        if len(out) != len(pairs):
-            raise ValueError("a key is there twice")
-        return out
-
-    try:
-        return json.loads(data.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=once)
-    except (ValueError, RecursionError) as e:
-        raise FormatError(f"{what}: not JSON: {str(e)[:200]}") from e
-
-
-class Reader:
-    """Takes a parsed JSON object apart, key by key; unknown keys are refused in close()."""
-
-    def __init__(self, value: Any, place: str) -> None:
-        self.place = place
-        if not isinstance(value, dict):
-            self.fail("an object belongs here")
-        self._value: dict[str, Any] = dict(value)
-
-    def fail(self, message: str) -> NoReturn:
-        """Raises FormatError at this place."""
-        raise FormatError(f"{self.place}: {message}")
-
-    def text(self, key: str, default: str | None = None, limit: int = MAX_NAME) -> str:
-        """A string of at most limit bytes."""
-        v = self._value.pop(key, default)
-        if not isinstance(v, str) or len(v.encode("utf-8", "surrogatepass")) > limit:
-            self.fail(f"{key} is not a text of up to {limit} bytes")
-        return v
-
-    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """A whole number from low to high."""
-        v = self._value.pop(key, default)
-        if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
-            self.fail(f"{key} is {str(v)[:40]}; {low} to {high} are possible")
-        return v
-
-    def number(self, key: str) -> float:
-        """A finite number."""
-        v = self._value.pop(key, None)
-        if not is_number(v):
-            self.fail(f"{key} is {str(v)[:40]}, no finite number")
-        return float(v)
-
-    def boolean(self, key: str) -> bool:
-        """True or false; false where it is left out."""
-        v = self._value.pop(key, False)
-        if not isinstance(v, bool):
-            self.fail(f"{key} is neither true nor false")
-        return v
-
-    def items(self, key: str, limit: int) -> list[Any]:
-        """A list of at most limit values; empty where it is left out or null."""
-        v = self._value.pop(key, None)
-        if v is None:
-            return []
-        if not isinstance(v, list) or len(v) > limit:
-            self.fail(f"{key} is not a list of up to {limit} values")
-        return v
-
-    def numbers(self, key: str, limit: int) -> tuple[float, ...]:
-        """Finite numbers, ascending."""
-        v = self.items(key, limit)
-        if not all(is_number(x) for x in v) or any(a >= b for a, b in zip(v, v[1:])):
-            self.fail(f"{key} are not finite numbers that ascend")
-        return tuple(float(x) for x in v)
-
-    def take(self, key: str) -> Any:
-        """Whatever is there, or None."""
-        return self._value.pop(key, None)
-
-    def close(self) -> None:
-        """Refuses keys that were not asked for."""
-        if self._value:
-            self.fail(f"unknown key {next(iter(self._value))[:60]!r}")
-
-
-def is_number(v: Any) -> bool:
-    """Whether a JSON value is a number that float64 holds as a finite one."""
-    if isinstance(v, bool) or not isinstance(v, (int, float)):
-        return False
-    try:
-        return math.isfinite(float(v))
-    except OverflowError:
-        return False
-
-
 def decode(data: bytes) -> Encoding:
     """Reads features.json, of format 1 or 2."""
     r = Reader(parse_json(data, "features.json", MAX_BYTES), "features.json")
-    version = r.take("format")
-    if type(version) is not int or version not in (1, 2):
-        r.fail(f"format {str(version)[:40]}; this package reads 1 and 2")
-    tokens = r.items("missing", MAX_TOKENS)
-    if not all(isinstance(t, str) and len(t.encode("utf-8", "surrogatepass")) <= MAX_NAME for t in tokens):
-        r.fail("missing holds something else than short texts")
+    version = r.integer("format", 1, 2)
+    tokens = r.texts("missing", MAX_TOKENS, required=True, null=True)
+    if any(len(t.encode()) > MAX_NAME for t in tokens):
+        r.fail(f"missing has a text of more than {MAX_NAME} bytes")
     raw_tables, raw_features = r.items("tables", MAX_TABLES), r.items("features", MAX_FEATURES)
     r.close()
 
@@ -209,16 +110,21 @@ def decode(data: bytes) -> Encoding:
     return Encoding(version, tuple(features), tuple(tokens), tuple(tables), _inputs(features, tables))
 
 
+def is_column(name: str) -> bool:
+    """Whether a column can have the name."""
+    return 0 < len(name.encode()) <= MAX_NAME and not _CONTROL.search(name) and name != "__row"
+
+
 def _name(r: Reader, key: str) -> str:
     name = r.text(key)
-    if not name or _CONTROL.search(name) or name == "__row" or any("\ud800" <= c <= "\udfff" for c in name):
+    if not is_column(name):
         r.fail(f"{key} {name[:60]!r} can be no column's name")
     return name
 
 
 def _part(value: Any, place: str) -> Part:
     r = Reader(value, place)
-    column, kind, take, bounds = _name(r, "column"), r.text("kind"), r.text("take", ""), r.numbers("bounds", 1 << 16)
+    column, kind, take, bounds = _name(r, "column"), r.text("kind"), r.text("take", ""), r.ascending("bounds", MAX_PART_BOUNDS)
     r.close()
     if kind not in (NUMERIC, TEMPORAL, CATEGORICAL):
         r.fail(f"kind {kind[:40]!r}")
@@ -230,7 +136,7 @@ def _part(value: Any, place: str) -> Part:
 
 
 def _parts(r: Reader, low: int, high: int) -> tuple[Part, ...]:
-    values = r.items("of", MAX_PARTS)
+    values = r.items("of", MAX_PARTS, required=low > 0)
     if not low <= len(values) <= high:
         r.fail(f"of {len(values)} columns; {low} to {high} are possible")
     return tuple(_part(v, f"{r.place}.of[{i}]") for i, v in enumerate(values))
@@ -239,25 +145,22 @@ def _parts(r: Reader, low: int, high: int) -> tuple[Part, ...]:
 def _table(r: Reader, number: int, before: list[LevelTable]) -> LevelTable:
     of = _parts(r, 1, MAX_PARTS)
     first, levels = r.integer("first", 0, MAX_LEVELS), r.integer("levels", 0, MAX_LEVELS)
-    r.integer("floor", 1, 1 << 62)
+    floor = r.integer("floor", 1, MAX_INT)
     prior, strength = r.number("prior"), r.number("strength")
-    back_off, recency = (
-        r.integer("back_off", -1, number - 1),
-        r.boolean("recency"),
-    )  # only to tables before it: following them ends
+    # Only to tables before it, so that following them ends.
+    back_off, recency = r.integer("back_off", -1, number - 1), r.boolean("recency")
     r.close()
     if first != (before[-1].first + before[-1].levels if before else 0) or first + levels > MAX_LEVELS:
         r.fail(f"{levels} levels from {first}, which is not where they begin, or too many")
     if strength <= 0:
         r.fail(f"strength {strength}")
-    return LevelTable(of, first, levels, prior, strength, back_off, recency)
+    return LevelTable(of, first, levels, prior, strength, back_off, recency, floor)
 
 
 _TIMES = {RATE: 0, COUNT: 0, RECENCY: 1, HOUR: 1, WEEKDAY: 1, AGE: 2}
 
 
-def _derived(value: Any, place: str, kind: str, tables: list[LevelTable]) -> Derived:
-    r = Reader(value, place)
+def _derived(r: Reader, kind: str, tables: list[LevelTable]) -> Derived:
     what, table, of = r.text("what"), r.integer("table", -1, len(tables) - 1), _parts(r, 0, MAX_PARTS)
     r.close()
     if what == LEVELS:
@@ -279,25 +182,28 @@ def _derived(value: Any, place: str, kind: str, tables: list[LevelTable]) -> Der
 
 def _feature(r: Reader, tables: list[LevelTable]) -> Feature:
     name, kind = _name(r, "name"), r.text("kind")
-    r.text("why", "")
+    r.text("why", limit=MAX_BYTES)
     bins = r.integer("bins", 1, MAX_BINS)
-    bounds, categories = r.numbers("bounds", MAX_BINS), r.items("categories", MAX_BINS)
+    bounds, categories = r.ascending("bounds", MAX_BINS), r.texts("categories", MAX_BINS)
     counts = r.items("counts", MAX_BINS)
     missing_bin, other_bin = r.integer("missing_bin", -1, MAX_BINS), r.integer("other_bin", -1, MAX_BINS)
-    r.integer("missing", 0, 1 << 62)
-    r.take("range")
-    derived = r.take("from")
+    r.integer("missing", 0, MAX_INT)
+    of_values, derived = r.within("range"), r.within("from")
     r.close()
+    if of_values is not None:
+        for key in ("min", "median", "max"):
+            of_values.number(key)
+        of_values.close()
 
     if kind in (NUMERIC, TEMPORAL):
         if categories or counts:
             r.fail(f"a {kind} feature with categories")
         values, other = len(bounds) + 1, -1
     elif kind == CATEGORICAL:
-        if bounds or len(counts) != len(categories) or not all(isinstance(c, int) and c >= 0 for c in counts):
+        if bounds or len(counts) != len(categories) or not all(type(c) is int and 0 <= c <= MAX_INT for c in counts):
             r.fail("a categorical feature with bounds, or counts that do not fit")
-        if not all(isinstance(c, str) for c in categories) or len(set(categories)) != len(categories):
-            r.fail("categories are repeated or no texts")
+        if len(set(categories)) != len(categories):
+            r.fail("categories are repeated")
         values, other = len(categories) + 1, len(categories)
     else:
         r.fail(f"kind {kind[:40]!r}")
@@ -308,7 +214,7 @@ def _feature(r: Reader, tables: list[LevelTable]) -> Feature:
         r.fail(
             f"{bins} bins, other_bin {other_bin}, missing_bin {missing_bin}, where {values}, {other} and {missing} belong"
         )
-    made = None if derived is None else _derived(derived, r.place + ".from", kind, tables)
+    made = None if derived is None else _derived(derived, kind, tables)
     return Feature(name, kind, bins, missing_bin, other_bin, bounds, tuple(categories), made)
 
 

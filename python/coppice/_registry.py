@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import os
 import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,16 +15,22 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from ._encoding import parse_json
+from ._strict import Reader, parse_json
 from .errors import CorruptError, Error, FormatError, NotFoundError, StorageError
 
 CHAMPION = "champion"
 MAX_RECORD = 1 << 20
 MAX_FILE = 1 << 30
 _MAX_NUMBER = 1_000_000_000
+_MAX_FILES, _MAX_FACTS, _MAX_TEXT = 64, 1000, 4096
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_RECORDS = ("claim.json", "version.json", "deleted.json")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(\d+))?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)\Z", re.ASCII
+)
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _VERSION_FOLDER = re.compile(r"(?:^|/)registry/([^/]+)/versions/([1-9][0-9]*)\Z")
 _VERSION_OBJECT = re.compile(r"/versions/([1-9][0-9]{0,9})/version\.json\Z")
@@ -181,32 +188,33 @@ class Version:
                 why = "so that there is no such version, or nothing to check its files by; verify=False loads them as they are"
                 raise NotFoundError(f"{place} is missing, {why}") from e
             return
-        self._take(decode_record(self.record, place), place)
+        self._take(open_record(self.record, place))
 
-    def _take(self, record: dict[str, Any], place: str) -> None:
-        self.model, self.number = record.get("model"), record.get("version")
-        files = record.get("files")
-        if not is_name(self.model) or not is_version_number(self.number):
-            raise CorruptError(f"{place}: it describes version {str(self.number)[:40]} of {str(self.model)[:60]!r}")
-        if not isinstance(files, list) or not 1 <= len(files) <= 64:
-            raise CorruptError(f"{place}: no list of 1 to 64 files")
-        self.files = {}
-        for f in files:
-            name, file = self._file(f, place)
-            if name in self.files:
-                raise CorruptError(f"{place}: {name} is there twice")
-            self.files[name] = file
+    def _take(self, record: Reader) -> None:
+        self.model, self.number = record.text("model"), record.integer("version", 1, _MAX_NUMBER)
+        if not is_name(self.model):
+            record.fail(f"it describes version {self.number} of {self.model[:60]!r}")
+        if not _KEY.match(record.text("key")):
+            record.fail("key is not 1 to 128 of A-Z, a-z, 0-9, '.', '_' and '-'")
+        _check_info(record.within("info") or Reader({}, record.place + ".info"))
+        files = [Reader(f, f"{record.place}.files[{i}]") for i, f in enumerate(record.items("files", _MAX_FILES))]
+        record.close(unknown=True)
+        if not files:
+            record.fail("no files")
+        self.files = dict(map(self._file, files))
+        names = list(self.files)
+        if len(names) != len(files) or names != sorted(names):
+            record.fail("a file is there twice or out of order")
 
-    def _file(self, f: Any, place: str) -> tuple[str, File]:
-        keys = {"name": str, "object": str, "bytes": int, "sha256": str}
-        if not isinstance(f, dict) or any(type(f.get(k)) is not t for k, t in keys.items()):
-            raise CorruptError(f"{place}: a file without name, object, bytes or sha256")
-        name, own = f["name"], version_folder(self.model, self.number)
-        if not _FILE.match(name) or not _SHA256.match(f["sha256"]) or not 0 <= f["bytes"] <= MAX_FILE:
-            raise CorruptError(f"{place}: file {name[:60]!r} of {f['bytes']} bytes, SHA-256 {f['sha256'][:80]!r}")
-        if f["object"] not in (own + name, f"{own}other/{f['sha256'][:16]}/{name}"):
-            raise CorruptError(f"{place}: file {name} lies at {f['object'][:200]!r}")
-        return name, File(f["object"][len(own) :], f["bytes"], f["sha256"])
+    def _file(self, f: Reader) -> tuple[str, File]:
+        name, own = f.text("name"), version_folder(self.model, self.number)
+        lies, size, digest = f.text("object", limit=MAX_RECORD), f.integer("bytes", 0, MAX_FILE, 0), f.text("sha256")
+        f.close(unknown=True)
+        if not _FILE.match(name) or name in _RECORDS or not _SHA256.match(digest):
+            f.fail(f"file {name[:60]!r} with SHA-256 {digest[:80]!r}")
+        if lies not in (own + name, f"{own}other/{digest[:16]}/{name}"):
+            f.fail(f"file {name} lies at {lies[:200]!r}")
+        return name, File(lies[len(own) :], size, digest)
 
     def has(self, name: str) -> bool:
         """Whether the version has a file."""
@@ -237,20 +245,45 @@ class Version:
         return data
 
 
-def read_record(store: Store, name: str) -> dict[str, Any]:
-    """A JSON record of format 1."""
-    return decode_record(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name))
-
-
-def decode_record(data: bytes, place: str) -> dict[str, Any]:
-    """A JSON record of format 1; place is what errors call it."""
-    record = parse_json(data, place, MAX_RECORD)
-    if not isinstance(record, dict):
-        raise FormatError(f"{place}: no JSON object")
-    version = record.get("format")
-    if type(version) is not int or version != 1:
-        raise FormatError(f"{place}: format {str(version)[:40]}; this package reads 1")
+def open_record(data: bytes, place: str) -> Reader:
+    """A JSON record of format 1, to be taken apart; place is what errors call it."""
+    record = Reader(parse_json(data, place, MAX_RECORD), place)
+    record.integer("format", 1, 1)
     return record
+
+
+def _check_info(info: Reader) -> None:
+    """What version.json says about a version beside its files."""
+    at = info.text("at")
+    if not _is_time(at):
+        info.fail(f"at is {at[:40]!r}, no time in the years 1 to 9999 such as 2006-01-02T15:04:05Z")
+    texts = [info.text("by", limit=_MAX_TEXT), info.text("why", "", limit=_MAX_TEXT)]
+    metrics, labels = (info.within(key) or Reader({}, "") for key in ("metrics", "labels"))
+    info.close(unknown=True)
+    names = metrics.keys() + labels.keys()
+    if len(names) > _MAX_FACTS:
+        info.fail(f"more than {_MAX_FACTS} metrics and labels")
+    for name in metrics.keys():
+        metrics.number(name)
+    texts += [labels.text(name, limit=_MAX_TEXT) for name in labels.keys()]
+    if not all(t.strip() for t in [texts[0], *names]):
+        info.fail("by, or the name of a metric or label, is empty")
+    for t in texts + names:
+        if len(t.encode()) > _MAX_TEXT or any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in t):
+            info.fail(f"{t[:40]!r} has a control character or more than {_MAX_TEXT} bytes")
+
+
+def _is_time(text: str) -> bool:
+    """Whether it is a time that Go writes, and not Go's zero."""
+    m = _TIME.match(text)
+    if not m:
+        return False
+    try:
+        at = datetime.datetime.fromisoformat(m[1] + m[4].replace("Z", "+00:00")).astimezone(datetime.timezone.utc)
+    except (ValueError, OverflowError):
+        return False
+    zero = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc)
+    return at != zero or (m[3] or "")[:9].strip("0") != ""
 
 
 def is_name(name: Any) -> bool:
@@ -304,7 +337,7 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
         raise Error(f"version={version!r} is neither a number nor an alias's name")
     name = f"registry/{model}/aliases/{alias}.json"
     try:
-        record = read_record(store, name)
+        record = open_record(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name))
     except NotFoundError:
         numbers = [int(m[1]) for m in map(_VERSION_OBJECT.search, store.list(f"registry/{model}/versions")) if m]
         if not numbers:
@@ -316,8 +349,9 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
         raise NotFoundError(
             f"{store.describe(name)}: {model} has no alias {alias!r}; its versions are {sorted(numbers)}"
         ) from None
-    if record.get("model") != model or record.get("alias") != alias or not is_version_number(record.get("version")):
-        raise CorruptError(
-            f"{store.describe(name)}: it is {str(record.get('alias'))[:60]!r} of {str(record.get('model'))[:60]!r}"
-        )
-    return record["version"]
+    named = record.text("alias"), record.text("model")
+    if named != (alias, model):
+        record.fail(f"it is {named[0][:60]!r} of {named[1][:60]!r}")
+    number = record.integer("version", 1, _MAX_NUMBER)
+    record.close(unknown=True)
+    return number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
-from ._encoding import parse_json
+from ._strict import parse_json
 from ._registry import Store, open_store
 from .errors import CorruptError, Error, FormatError, NotFoundError
 

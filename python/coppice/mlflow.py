@@ -32,7 +32,7 @@ from mlflow.models import ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
 from . import __version__, _registry
-from ._encoding import parse_json
+from ._strict import parse_json
 from .errors import CorruptError, Error
 from .model import Model
 

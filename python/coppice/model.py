@@ -9,13 +9,12 @@ import lightgbm
 import numpy as np
 import pyarrow.fs as pafs
 
-from . import _calibrator, _encoding, _levels, _registry
+from . import _calibrator, _encoding, _levels, _registry, _trees
 from ._columns import Table
 from ._encoder import Encoder
 from .errors import Error, FormatError
 
 _BATCH_ROWS = 1 << 17
-_BINARY, _REGRESSION = "binary sigmoid:1", "regression"
 
 
 class Model:
@@ -84,10 +83,18 @@ class Model:
         text = os.fspath(where)
         v = _registry.find(_registry.open_store(text, filesystem), text, model, version, verify)
         encoding = _encoding.decode(v.read("features.json").to_pybytes())
-        levels = _levels.read(v.read("levels.arrow"), encoding) if encoding.levels else _levels.none()
+        held = encoding.levels > 0 or v.has("levels.arrow")
+        levels = _levels.read(v.read("levels.arrow"), encoding) if held else _levels.none()
         calibrator = _calibrator.decode(v.read("calibrator.json").to_pybytes()) if v.has("calibrator.json") else None
-        booster, objective = _read_booster(v.read("model.txt").to_pybytes(), len(encoding.features))
-        return cls(booster, objective, Encoder(encoding, levels), calibrator, v.model, v.number)
+        trees = _trees.read(v.read("model.txt").to_pybytes())
+        _check_together(trees, encoding, levels, calibrator)
+        try:
+            booster = lightgbm.Booster(model_str=trees.text.decode())
+        except (lightgbm.basic.LightGBMError, ValueError) as e:
+            raise FormatError(f"model.txt: {str(e)[:200]}") from e
+        if booster.num_trees() != trees.trees:
+            raise FormatError(f"model.txt: LightGBM finds {booster.num_trees()} trees where there are {trees.trees}")
+        return cls(booster, trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
 
     def predict(self, data: Any, raw: bool = False, *, threads: int = 0) -> np.ndarray:
         """Scores a table: the calibrated probability of the label, or of a regression the value.
@@ -167,32 +174,32 @@ class Model:
         return raw.copy()
 
 
-def _read_booster(text: bytes, features: int) -> tuple[lightgbm.Booster, str]:
-    """The trees and the objective of model.txt, which has to be of the kind that Coppice writes."""
-    try:
-        content = text.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise FormatError(f"model.txt: {e}") from e
-    head, _, _ = content.partition("\n\n")
-    lines = head.splitlines()
-    if not lines or lines[0] != "tree":
-        raise FormatError('model.txt: it does not begin with the line "tree"; is it a LightGBM text model?')
-    keys = dict(line.partition("=")[::2] for line in lines[1:])
-    objective = keys.get("objective", "")
-    if objective not in (_BINARY, _REGRESSION) or "average_output" in keys or "linear_tree" in keys:
-        raise FormatError(f"model.txt: objective {objective[:40]!r}; only {_BINARY!r} and {_REGRESSION!r} can be read")
-    if keys.get("num_class") != "1" or keys.get("num_tree_per_iteration") != "1":
-        raise FormatError("model.txt: only models with one output can be read")
-    if keys.get("max_feature_idx") != str(features - 1) or len(keys.get("feature_names", "").split()) != features:
+def _check_together(
+    trees: _trees.Trees,
+    encoding: _encoding.Encoding,
+    levels: _levels.Levels,
+    calibrator: _calibrator.Calibrator | None,
+) -> None:
+    """Refuses files that are right by themselves and do not belong together. internal/scorer/together.go is the
+    counterpart."""
+    names = _trees.plain_names([f.name for f in encoding.features])
+    if len(names) != len(trees.names):
+        raise FormatError(f"model.txt has {len(trees.names)} features, features.json {len(names)}")
+    for i, (have, want) in enumerate(zip(trees.names, names)):
+        if have != want:
+            raise FormatError(f"model.txt: feature {i} is {have[:60]!r}; that of features.json would be {want[:60]!r}")
+    for i, f in enumerate(encoding.features):
+        if trees.split[i] & (1 if f.kind == _encoding.CATEGORICAL else 2):
+            raise FormatError(f"model.txt: a node splits the {f.kind} feature {f.name[:60]!r} as one of another kind")
+    binary = trees.objective == _trees.BINARY
+    if binary != (calibrator is not None):
         raise FormatError(
-            f"model.txt: {keys.get('max_feature_idx', 'none')[:20]} is the last feature's number where the encoding has {features} features"
+            "calibrator.json is missing, which a model of probabilities needs"
+            if binary
+            else "calibrator.json belongs to a model of probabilities, and model.txt is a regression"
         )
-    try:
-        booster = lightgbm.Booster(model_str=content)
-    except (lightgbm.basic.LightGBMError, ValueError) as e:
-        raise FormatError(f"model.txt: {str(e)[:200]}") from e
-    if booster.num_trees() != len(keys.get("tree_sizes", "").split()):
-        raise FormatError(
-            f"model.txt: {booster.num_trees()} trees where its head lists {len(keys.get('tree_sizes', '').split())}"
-        )
-    return booster, objective
+    if binary:
+        levels.check_binary()
+        for i, t in enumerate(encoding.tables):
+            if not 0 <= t.prior <= 1:
+                raise FormatError(f"features.json: tables[{i}]: prior {t.prior}, where labels are 0 and 1")

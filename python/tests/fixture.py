@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import pathlib
+import struct
 import sys
 import tempfile
 import unittest
@@ -16,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import lightgbm  # noqa: E402
 
 import coppice  # noqa: E402
-from coppice import _hash, _text  # noqa: E402
+from coppice import _hash, _levels, _text, _trees  # noqa: E402
 
 TOKENS = ["", "NA", "-999.0"]
 PARTS = {
@@ -146,30 +147,63 @@ def levels_arrow():
     for _, _, _, levels in TABLES:
         rows += sorted((level(*parts), s, n, last) for parts, s, n, last in levels)
     hashes, sums, counts, last = zip(*rows)
-    batch = pa.record_batch(
-        [pa.array(hashes, pa.uint64()), pa.array(sums), pa.array(counts, pa.uint32()), pa.array(last)],
-        names=["hash", "sum", "rows", "last"],
+    return arrow(
+        pa.record_batch(
+            [pa.array(hashes, pa.uint64()), pa.array(sums), pa.array(counts, pa.uint32()), pa.array(last)],
+            names=["hash", "sum", "rows", "last"],
+        )
     )
+
+
+def arrow(batch):
+    """A file of one record batch whose columns begin at multiples of 64 bytes, as Coppice writes it: pyarrow's file,
+    with its columns moved."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as w:
         w.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    data = bytearray(sink.getvalue())
+    file = _levels._Arrow(memoryview(data))
+    block = file.footer.vector(3, 24)[0]
+    at, length = (file.footer.get(form, block + k) for form, k in (("q", 0), ("i", 8)))
+    message = _levels._Table(memoryview(data), at + 8, at + length).follow(at + 8)
+    buffers, n = message.child(2).vector(2, 16)
+
+    body = bytearray()
+    for k in range(n):
+        old, size = (message.get("q", buffers + 16 * k + 8 * j) for j in (0, 1))
+        body += bytes(-len(body) % 64)
+        struct.pack_into("<q", data, buffers + 16 * k, len(body))
+        body += data[at + length + old : at + length + old + size]
+    pad = -(at + length) % 64
+    struct.pack_into("<I", data, at + 4, length + pad - 8)
+    struct.pack_into("<q", data, message.field(3), len(body))
+    struct.pack_into("<i", data, block + 8, length + pad)
+    struct.pack_into("<q", data, block + 16, len(body))
+    return bytes(data[: at + length] + bytes(pad) + body + data[file.footer_at :])
 
 
-def model_txt(features):
-    """A few trees that ask for every feature."""
+def model_txt(encoded):
+    """A few trees that ask for every feature of an encoding."""
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(400, features)) * 10
-    y = (x.sum(axis=1) + rng.normal(size=400) > 0).astype(float)
+    features = encoded["features"]
+    categories = [i for i, f in enumerate(features) if f["kind"] == "categorical"]
+    x = rng.normal(size=(400, len(features))) * 10
+    for i in categories:
+        x[:, i] = rng.integers(0, features[i]["bins"], size=400)
+    weight = np.array([20.0 if i in categories else 1.0 for i in range(len(features))])
+    y = ((x - x.mean(axis=0)) @ weight + rng.normal(size=400) > 0).astype(float)
     params = {
         "objective": "binary",
         "num_leaves": 8,
         "verbose": -1,
         "min_data_in_leaf": 2,
+        "min_data_per_group": 2,
         "num_threads": 1,
         "deterministic": True,
     }
-    return lightgbm.train(params, lightgbm.Dataset(x, y), 5).model_to_string().encode()
+    names = _trees.plain_names([f["name"] for f in features])
+    data = lightgbm.Dataset(x, y, feature_name=names, categorical_feature=categories)
+    return lightgbm.train(params, data, 8).model_to_string().encode()
 
 
 def files():
@@ -177,7 +211,7 @@ def files():
     e = encoding()
     calibrator = {"format": 1, "method": "isotonic", "x": [-2.0, -1.0, 0.5, 2.0], "y": [0.01, 0.1, 0.1, 0.9]}
     return {
-        "model.txt": model_txt(len(e["features"])),
+        "model.txt": model_txt(e),
         "features.json": json.dumps(e).encode(),
         "calibrator.json": json.dumps(calibrator).encode(),
         "levels.arrow": levels_arrow(),
@@ -199,7 +233,7 @@ def register(root, contents, number=1, model="ctr"):
                 "sha256": hashlib.sha256(data).hexdigest(),
             }
         )
-    record = {"format": 1, "model": model, "version": number, "key": "k", "info": {}, "files": listed}
+    record = {"format": 1, "model": model, "version": number, "key": "k", "info": {"at": "2026-11-24T18:31:37.681116078Z", "by": "a test"}, "files": listed}
     (folder / "version.json").write_text(json.dumps(record))
     return folder
 

@@ -3,17 +3,22 @@
 import copy
 import json
 import random
+import tempfile
 import unittest
 
 import fixture
+import fuzz
+import hostile
+import numpy as np
 import pyarrow as pa
 
 import coppice
 from coppice import _calibrator, _encoding, _levels
-from coppice.model import _read_booster
 
 
 def ipc(batch, copies=1, new=pa.ipc.new_file):
+    if copies == 1 and new is pa.ipc.new_file and not any(c.null_count for c in batch.columns):
+        return pa.py_buffer(fixture.arrow(batch))
     sink = pa.BufferOutputStream()
     with new(sink, batch.schema) as w:
         for _ in range(copies):
@@ -185,19 +190,40 @@ class Others(unittest.TestCase):
             with self.subTest(str(bad)), self.assertRaises(coppice.FormatError):
                 _calibrator.decode(json.dumps(bad).encode())
 
-    def test_models(self):
-        good = fixture.model_txt(3).decode()
-        _read_booster(good.encode(), 3)
-        for bad in (
-            "", "x", good.replace("tree\n", "forest\n", 1), good.replace("binary sigmoid:1", "multiclass num_class:3"), good.replace("num_class=1", "num_class=2"), good.replace("max_feature_idx=2", "max_feature_idx=3"),
-            good.replace("version=v4\n", "version=v4\nlinear_tree=1\n"),
-        ):  # fmt: skip
-            with self.subTest(bad[:60]), self.assertRaises(coppice.FormatError):
-                _read_booster(bad.encode(), 3)
-        with self.assertRaises(coppice.FormatError):
-            _read_booster(good.encode(), 4)
-        with self.assertRaises(coppice.FormatError):
-            _read_booster(b"\xff", 3)
+
+class Versions(unittest.TestCase):
+    """The cases that the Go programs refuse, too, in a process of its own whose memory and time are bounded."""
+
+    def test_cases(self):
+        child = hostile.python()
+        self.addCleanup(lambda: child.close())
+        with tempfile.TemporaryDirectory() as folder:
+            start = child.ask(hostile.written(hostile.version(), folder + "/v"))["memory"]
+            for name, want, files in hostile.cases():
+                with self.subTest(name):
+                    try:
+                        got = child.ask(hostile.written(files, folder + "/v"))
+                    except RuntimeError as e:
+                        child = hostile.python()
+                        self.fail(f"{name}: {e}")
+                    self.assertEqual(want is None, "refused" in got, got)
+                    if want is None:
+                        self.assertRegex(got["refused"], r"(model\.txt|(features|calibrator|version)\.json|levels\.arrow)")
+                    else:
+                        np.testing.assert_allclose(got["scores"], want, atol=1e-12)
+            self.assertLess(got["memory"] - start, hostile.GROWTH, "KiB of memory for all of them")
+
+    def test_altered_at_random(self):
+        """Whatever is altered, the version is refused or predicts; a longer run is `make fuzz-versions`."""
+        child = hostile.python()
+        self.addCleanup(child.close)
+        with tempfile.TemporaryDirectory() as folder:
+            rng, refused = random.Random(7), 0
+            for _ in range(300):
+                files = fuzz.altered(rng, hostile.version())
+                answer = child.ask(hostile.written(files, folder + "/v"))
+                refused += "refused" in answer
+        self.assertTrue(50 < refused < 300, f"{refused} of 300 were refused")
 
 
 if __name__ == "__main__":

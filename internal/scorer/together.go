@@ -1,0 +1,58 @@
+package scorer
+
+import (
+	"errors"
+	"fmt"
+
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+)
+
+// checkTogether refuses files of a version that are right by themselves and do not belong together. _check_together of
+// python/coppice/model.py is the counterpart.
+func (s *Scorer) checkTogether() error {
+	names := make([]string, len(s.Encoding.Features))
+	for i := range names {
+		names[i] = s.Encoding.Features[i].Name
+	}
+	for i, want := range gbt.PlainNames(names) {
+		if have := s.Model.FeatureNames[i]; have != want {
+			return fmt.Errorf("%s: feature %d is %.60q; that of %s would be %.60q", FileModel, i, have, FileFeatures,
+				want)
+		}
+	}
+
+	numbers, categories := s.Model.Splits()
+	for i := range s.Encoding.Features {
+		f := &s.Encoding.Features[i]
+		if categorical := f.Kind == dataset.Categorical; numbers[i] && categorical || categories[i] && !categorical {
+			return fmt.Errorf("%s: a node splits the %s feature %.60q as one of another kind", FileModel, f.Kind,
+				f.Name)
+		}
+	}
+
+	if !s.Model.Binary() {
+		if s.Calibrator != nil {
+			return fmt.Errorf("%s belongs to a model of probabilities, and %s is a regression", FileCalibrator,
+				FileModel)
+		}
+		return nil
+	}
+	if s.Calibrator == nil {
+		return errors.New(FileCalibrator + " is missing, which a model of probabilities needs")
+	}
+	for _, name := range s.by() {
+		if err := dataset.CheckColumnName(name); err != nil {
+			return fmt.Errorf("%s: by: %w", FileCalibrator, err)
+		}
+	}
+	for i := range s.Encoding.Tables {
+		if prior := s.Encoding.Tables[i].Prior; !(prior >= 0 && prior <= 1) {
+			return fmt.Errorf("%s: tables[%d]: prior %v, where labels are 0 and 1", FileFeatures, i, prior)
+		}
+	}
+	if s.levels != nil {
+		return s.levels.CheckBinary()
+	}
+	return nil
+}

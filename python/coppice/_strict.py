@@ -1,0 +1,159 @@
+"""JSON that two readers must not understand differently. internal/strictjson is the counterpart."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from .errors import FormatError
+
+MAX_NAME = 1024
+_MAX_DEPTH = 32
+_HALF = re.compile("[\ud800-\udfff]")
+_LEFT_OUT = object()
+
+
+def parse_json(data: bytes, what: str, limit: int) -> Any:
+    """Strict JSON of bounded size and depth: UTF-8, finite numbers, no key twice, no half of a character."""
+    if len(data) > limit:
+        raise FormatError(f"{what}: {len(data)} bytes, more than the {limit} that it may have")
+
+    def no_constant(text: str) -> NoReturn:
+        raise ValueError(f"{text} is not a JSON number")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) != len(pairs):
+            keys = [k for k, _ in pairs]
+            raise ValueError(f"the key {max(keys, key=keys.count)[:60]!r} is there twice")
+        return out
+
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=once)
+        _check(value, 0)
+    except (ValueError, RecursionError) as e:
+        raise FormatError(f"{what}: {str(e)[:200]}") from e
+    return value
+
+
+def _check(value: Any, depth: int) -> None:
+    if isinstance(value, str):
+        if _HALF.search(value):
+            raise ValueError(f"{value[:60]!r} has half of a character")
+    elif isinstance(value, (dict, list)):
+        if depth == _MAX_DEPTH:
+            raise ValueError(f"values are nested more than {_MAX_DEPTH} deep")
+        for v in value:
+            _check(v, depth + 1)
+        if isinstance(value, dict):
+            _check(list(value.values()), depth)
+
+
+def is_number(v: Any) -> bool:
+    """Whether a JSON value is a number that float64 holds as a finite one."""
+    if isinstance(v, bool) or not isinstance(v, (int, float)):
+        return False
+    try:
+        return math.isfinite(float(v))
+    except OverflowError:
+        return False
+
+
+class Reader:
+    """Takes a parsed JSON object apart, key by key; unknown keys are refused in close()."""
+
+    def __init__(self, value: Any, place: str) -> None:
+        self.place = place
+        if not isinstance(value, dict):
+            self.fail("an object belongs here")
+        self._value: dict[str, Any] = dict(value)
+        self._asked: set[str] = set()
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises FormatError at this place."""
+        raise FormatError(f"{self.place}: {message}")
+
+    def keys(self) -> list[str]:
+        """The keys that have not been taken."""
+        return list(self._value)
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """What the object has under a key, which may be left out if there is a default."""
+        self._asked.add(key)
+        if default is None and key not in self._value:
+            self.fail(f"the key {key!r} is missing")
+        return self._value.pop(key, default)
+
+    def text(self, key: str, default: str | None = None, limit: int = MAX_NAME) -> str:
+        """A string of at most limit bytes."""
+        v = self.take(key, default)
+        if not isinstance(v, str) or len(v.encode()) > limit:
+            self.fail(f"{key} is not a text of up to {limit} bytes")
+        return v
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number from low to high."""
+        v = self.take(key, default)
+        if not isinstance(v, int) or isinstance(v, bool) or not low <= v <= high:
+            self.fail(f"{key} is {str(v)[:40]}; {low} to {high} are possible")
+        return v
+
+    def number(self, key: str) -> float:
+        """A finite number."""
+        v = self.take(key)
+        if not is_number(v):
+            self.fail(f"{key} is {str(v)[:40]}, not a finite number")
+        return float(v)
+
+    def boolean(self, key: str) -> bool:
+        """True or false; false where it is left out."""
+        v = self.take(key, False)
+        if not isinstance(v, bool):
+            self.fail(f"{key} is neither true nor false")
+        return v
+
+    def items(self, key: str, limit: int, *, required: bool = False, null: bool = False) -> list[Any]:
+        """A list of at most limit values; empty where it may be left out and is, or may be null and is."""
+        v = self.take(key, None if required else [])
+        if v is None and null:
+            return []
+        if not isinstance(v, list) or len(v) > limit:
+            self.fail(f"{key} is not a list of up to {limit} values")
+        return v
+
+    def texts(self, key: str, limit: int, **more: bool) -> list[str]:
+        """A list of strings."""
+        v = self.items(key, limit, **more)
+        if not all(isinstance(x, str) for x in v):
+            self.fail(f"{key} has something else than texts")
+        return v
+
+    def numbers(self, key: str, limit: int) -> list[float]:
+        """A list of finite numbers."""
+        v = self.items(key, limit)
+        if not all(is_number(x) for x in v):
+            self.fail(f"{key} are not all finite numbers")
+        return [float(x) for x in v]
+
+    def ascending(self, key: str, limit: int) -> tuple[float, ...]:
+        """Finite numbers, each greater than the one before."""
+        v = self.numbers(key, limit)
+        if any(a >= b for a, b in zip(v, v[1:])):
+            self.fail(f"{key} do not ascend")
+        return tuple(v)
+
+    def within(self, key: str) -> Reader | None:
+        """The object under a key; None where it is left out."""
+        v = self.take(key, _LEFT_OUT)
+        return None if v is _LEFT_OUT else Reader(v, f"{self.place}.{key}")
+
+    def close(self, *, unknown: bool = False) -> None:
+        """Refuses keys that were not asked for or, with unknown, only those that are so in another case."""
+        asked = {k.casefold(): k for k in self._asked}
+        for key in self._value:
+            if key.casefold() in asked:
+                self.fail(f"the key {key[:60]!r}; write {asked[key.casefold()]!r}")
+            if not unknown:
+                self.fail(f"unknown key {key[:60]!r}")

@@ -1,0 +1,246 @@
+"""model.txt: LightGBM's text of trees, read before LightGBM is given it.
+
+LightGBM trusts its files: children that form a cycle hang it, and numbers out of range end the
+process or take gigabytes. internal/gbt/model_read.go is the counterpart and refuses the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from .errors import FormatError
+
+BINARY, REGRESSION = "binary sigmoid:1", "regression"
+MAX_LINE = 16 << 20  # of the head
+MAX_LEAVES = 1 << 17
+_MAX_WORDS = 1 << 22  # of a tree's sets of categories
+_CATEGORICAL = 1
+
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_SPECIAL = re.compile(r"[^a-zA-Z0-9_.-]")
+_INT = re.compile(rb"0|-?[1-9][0-9]*").fullmatch
+_NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").fullmatch
+
+_HEAD = frozenset(
+    b"tree version num_class num_tree_per_iteration label_index max_feature_idx objective feature_names"
+    b" feature_infos tree_sizes".split()
+)
+_TREE = frozenset(b"Tree num_leaves num_cat leaf_value".split())
+_NODES = b"split_feature threshold decision_type left_child right_child".split()
+_SETS = b"cat_boundaries cat_threshold".split()
+_MEASURED = b"split_gain internal_value internal_weight internal_count leaf_weight leaf_count".split()
+_OPTIONAL = frozenset([*_NODES, *_SETS, *_MEASURED, b"shrinkage", b"is_linear"])
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A model file that has been checked.
+
+    Attributes:
+        objective: BINARY or REGRESSION. names: of the features. text: the part of the file that predictions depend on.
+        split: by feature, 1 if some node compares it as a number, 2 if as a category, 3 if both.
+        trees: their number.
+    """
+
+    objective: str
+    names: list[str]
+    text: bytes
+    split: np.ndarray
+    trees: int
+
+
+def read(data: bytes) -> Trees:
+    """Reads a model file."""
+    r = _Reader(data)
+    r.begins(b"tree", 'it does not begin with the line "tree"; is it a LightGBM text model?')
+    head = r.block(_HEAD, frozenset([b"monotone_constraints"]))
+
+    def one_of(key: bytes, *values: str) -> str:
+        have = (head[key] or b"").decode()
+        if have not in values:
+            r.fail(f"{key.decode()}={have[:40]}; this package reads {' and '.join(values)}")
+        return have
+
+    one_of(b"version", "v2", "v3", "v4")
+    one_of(b"num_class", "1")
+    one_of(b"num_tree_per_iteration", "1")
+    objective = one_of(b"objective", BINARY, REGRESSION)
+    names = r.words(head, b"feature_names").decode().split(" ")
+    if "" in names:
+        r.fail("no feature_names")
+    r.ints(head, b"label_index", 1, 0, 1 << 31)
+    r.ints(head, b"max_feature_idx", 1, len(names) - 1, len(names) - 1)
+    r.count(head, b"feature_infos", len(names))
+    if b"monotone_constraints" in head:
+        r.ints(head, b"monotone_constraints", len(names), -1, 1)
+    sizes = r.ints(head, b"tree_sizes", None, 1, 1 << 31)
+
+    split = np.zeros(len(names), dtype=np.uint8)
+    for number, size in enumerate(sizes.tolist()):
+        begin = r.start
+        _tree(r, number, split)
+        if r.start - begin != size:
+            r.fail(f"tree {number} has {r.start - begin} bytes where tree_sizes says {size}")
+    r.begins(b"end of trees", 'the line "end of trees" belongs here')
+    r.line()
+    return Trees(objective, names, data[: r.start] + b"\n", split, len(sizes))
+
+
+class _Reader:
+    """Lines of the file, and the values in them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self.start, self._number = data, 0, 0  # start: of the next line
+
+    def fail(self, message: str) -> NoReturn:
+        """Raises FormatError at the last line that was read."""
+        raise FormatError(f"model.txt, line {self._number}: {message}")
+
+    def begins(self, line: bytes, message: str) -> None:
+        """Fails unless this is the next line."""
+        if not self._data.startswith(line + b"\n", self.start):
+            self._number += 1
+            self.fail(message)
+
+    def line(self) -> bytes | None:
+        """The next line; None at the end. One that is not ended by a newline is none."""
+        end = self._data.find(b"\n", self.start)
+        if end < 0:
+            return None
+        line = self._data[self.start : end]
+        self.start, self._number = end + 1, self._number + 1
+        return line
+
+    def block(self, required: frozenset[bytes], optional: frozenset[bytes]) -> dict[bytes, bytes | None]:
+        """Lines KEY=VALUE up to an empty one, and all empty ones after it. The value is None without "="."""
+        keys: dict[bytes, bytes | None] = {}
+        while True:
+            line = self.line()
+            if line is None:
+                self.fail("the file ends here, without the line \"end of trees\"")
+            if not line:
+                break
+            key, equals, value = line.partition(b"=")
+            shown = repr(key[:40].decode("utf-8", "replace"))
+            if _CONTROL.search(line):
+                self.fail(f"a control character in {shown}")
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                self.fail("it is not UTF-8")
+            if key in keys:
+                self.fail(f"{shown} a second time")
+            if key not in required and key not in optional:
+                self.fail(f"{shown} is not a key that this package knows")
+            if len(value) > MAX_LINE and required is _HEAD:
+                self.fail(f"{shown} has {len(value)} bytes, more than the {MAX_LINE} that a line of the head may have")
+            keys[key] = value if equals else None
+        for key in sorted(required - keys.keys()):
+            self.fail(f"the lines above lack {key.decode()}")
+        while self._data[self.start : self.start + 1] == b"\n":
+            self.line()
+        return keys
+
+    def words(self, keys: dict[bytes, bytes | None], key: bytes) -> bytes:
+        """A value that consists of words with a space between them."""
+        value = keys.get(key) or b""
+        if value[:1] == b" " or value[-1:] == b" " or b"  " in value:
+            self.fail(f"{key.decode()}: one space belongs between two values, and none elsewhere")
+        return value
+
+    def count(self, keys: dict[bytes, bytes | None], key: bytes, n: int | None) -> list[bytes]:
+        """The words of a value, which must be n."""
+        value = self.words(keys, key)
+        have = value.count(b" ") + 1 if value else 0
+        if n is not None and have != n:
+            self.fail(f"{key.decode()} has {have} values, expected {n}")
+        return value.split(b" ") if value else []
+
+    def ints(self, keys: dict[bytes, bytes | None], key: bytes, n: int | None, low: int, high: int) -> np.ndarray:
+        """Whole numbers from low to high."""
+        words = self.count(keys, key, n)
+        out = np.empty(len(words), dtype=np.int64)
+        for i, w in enumerate(words):
+            if not _INT(w) or len(w) > 19 or not low <= (v := int(w)) <= high:
+                self.fail(f"{key.decode()}: {_shown(w)} at position {i}; whole numbers from {low} to {high} are possible")
+            out[i] = v
+        return out
+
+    def numbers(self, keys: dict[bytes, bytes | None], key: bytes, n: int) -> np.ndarray:
+        """Finite numbers."""
+        words = self.count(keys, key, n)
+        for i, w in enumerate(words):
+            if not _NUMBER(w):
+                self.fail(f"{key.decode()}: {_shown(w)} at position {i} is not a decimal number")
+        out = np.array([float(w) for w in words], dtype=np.float64)
+        if not np.isfinite(out).all():
+            at = int(np.argmin(np.isfinite(out)))
+            self.fail(f"{key.decode()}: {_shown(words[at])} at position {at} is too large")
+        return out
+
+
+def plain_names(names: list[str]) -> list[str]:
+    """The names that features have in a model file: without characters that LightGBM refuses, and all different."""
+    out: dict[str, None] = {}
+    for i, name in enumerate(names):
+        plain = _SPECIAL.sub("_", name)
+        while not plain or plain in out:
+            plain = f"{plain}_{i}"
+        out[plain] = None
+    return list(out)
+
+
+def _shown(word: bytes) -> str:
+    return repr(word[:40].decode("utf-8", "replace"))
+
+
+def _tree(r: _Reader, number: int, split: np.ndarray) -> None:
+    r.begins(b"Tree=%d" % number, f"the line Tree={number} belongs here")
+    keys = r.block(_TREE, _OPTIONAL)
+    if b"is_linear" in keys:
+        r.ints(keys, b"is_linear", 1, 0, 0)
+    if b"shrinkage" in keys:
+        r.numbers(keys, b"shrinkage", 1)
+    leaves = int(r.ints(keys, b"num_leaves", 1, 1, MAX_LEAVES)[0])
+    sets = int(r.ints(keys, b"num_cat", 1, 0, leaves - 1)[0])
+    inner = leaves - 1
+
+    r.numbers(keys, b"leaf_value", leaves)
+    feature = r.ints(keys, b"split_feature", inner, 0, len(split) - 1)
+    threshold = r.numbers(keys, b"threshold", inner)
+    decision = r.ints(keys, b"decision_type", inner, 0, 11)
+    left = r.ints(keys, b"left_child", inner, -leaves, inner - 1)
+    right = r.ints(keys, b"right_child", inner, -leaves, inner - 1)
+    for key in _MEASURED:
+        n = leaves if key.startswith(b"leaf") else inner
+        if keys.get(key):
+            r.ints(keys, key, n, 0, (1 << 63) - 1) if key.endswith(b"count") else r.numbers(keys, key, n)
+
+    _children(r, left, right)
+    categorical = decision & _CATEGORICAL != 0
+    wrong = categorical & ~((threshold >= 0) & (threshold < sets) & (threshold == np.trunc(threshold)))
+    if wrong.any():
+        node = int(np.argmax(wrong))
+        r.fail(f"node {node} has the category set {threshold[node]} of {sets}")
+    np.bitwise_or.at(split, feature, np.where(categorical, 2, 1).astype(np.uint8))
+
+    bounds = r.ints(keys, b"cat_boundaries", sets + 1 if sets else 0, 0, _MAX_WORDS)
+    if sets and (bounds[0] != 0 or (np.diff(bounds) <= 0).any()):
+        r.fail("cat_boundaries do not ascend from 0")
+    r.ints(keys, b"cat_threshold", int(bounds[-1]) if sets else 0, 0, (1 << 32) - 1)
+
+
+def _children(r: _Reader, left: np.ndarray, right: np.ndarray) -> None:
+    """Every node and leaf is the child of exactly one earlier node: no path leaves the tree, and every one ends."""
+    children = np.stack([left, right], axis=1).ravel()
+    nodes = np.repeat(np.arange(len(left)), 2)
+    order = np.argsort(children, kind="stable")
+    again = np.zeros(len(children), dtype=bool)
+    again[order[1:]] = children[order[1:]] == children[order[:-1]]
+    wrong = again | ((children >= 0) & (children <= nodes))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        r.fail(f"node {nodes[at]} has the child {children[at]}")
