@@ -167,7 +167,7 @@ max_feature_idx=1
 objective=binary sigmoid:1
 feature_names=a b
 feature_infos=[0:9] [0:9]
-tree_sizes=300
+tree_sizes=249
 
 Tree=0
 num_leaves=2

@@ -131,7 +131,7 @@ func FuzzReadModel(f *testing.F) {
 	good := tinyModel(f)
 	f.Add(good)
 	f.Add(bytes.Replace(good, []byte("num_cat=1"), []byte("num_cat=2"), 1))
-	f.Add([]byte("tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=regression\nfeature_names=a\nfeature_infos=none\nversion=v3\nlabel_index=0\ntree_sizes=43\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"))
+	f.Add([]byte("tree\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nobjective=regression\nfeature_names=a\nfeature_infos=none\nversion=v3\nlabel_index=0\ntree_sizes=44\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := ReadModel(bytes.NewReader(data))
 		if err != nil {
