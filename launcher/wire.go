@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +110,12 @@ const retries = 10
 
 // describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the
 // same job.
+// labels are a spec's with those of the programs.
+func labels(own, programs map[string]string) map[string]string {
+	maps.Copy(programs, own)
+	return programs
+}
+
 func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
@@ -118,8 +125,8 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		OTLPEndpoint: j.env.OTLPEndpoint}
 	return batch.Job{
 		ID: id,
-		Labels: map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits],
-			"coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model},
+		Labels: labels(p.Spec.Labels, map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits],
+			"coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model}),
 		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"},
 		Env:   task.Variables(),
 		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
@@ -184,7 +191,7 @@ func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
 
 	return batch.Job{
 		ID:       q.Env.Job,
-		Labels:   map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset},
+		Labels:   labels(q.Labels, map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset}),
 		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage,
 		Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
 		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD,

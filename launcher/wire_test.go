@@ -76,6 +76,21 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 }
 
+// TestLabelsOfASpec: they are on the sweep's job and on that of its staging, beside those of the programs.
+func TestLabelsOfASpec(t *testing.T) {
+	p := plan()
+	p.Spec.Labels = map[string]string{"team": "ads"}
+	trains := (&jobs{env: env()}).describe(p).Labels
+	if trains["team"] != "ads" || trains["coppice-sweep"] != "nightly-20261120" || trains[batch.PlanLabel] == "" {
+		t.Errorf("the sweep's job has the labels %v, expected team=ads and those of the programs", trains)
+	}
+	stages := (&jobs{env: env()}).describeTask(cloudjob.Work{Kind: cloudjob.Stage, Dataset: "clicks", Fingerprint: "ab",
+		Labels: p.Spec.Labels}).Labels
+	if stages["team"] != "ads" || stages["coppice-dataset"] != "clicks" || stages[batch.PlanLabel] != "ab" {
+		t.Errorf("the staging's job has the labels %v, expected team=ads and those of the programs", stages)
+	}
+}
+
 // TestJobsOfFallbacks: each has its own id, machines, zones and disks, and the sweep's label.
 func TestJobsOfFallbacks(t *testing.T) {
 	no, p := false, plan()

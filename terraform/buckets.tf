@@ -65,10 +65,10 @@ resource "google_storage_bucket" "coppice" {
 # What the scheduled launchers read. It lies in the root of the bucket, where no rule deletes it, and where a mounted bucket
 # needs no placeholder for a folder.
 resource "google_storage_bucket_object" "spec" {
-  for_each = local.scheduled
+  for_each = local.specs
 
   bucket       = google_storage_bucket.coppice["sweeps"].name
   name         = "${each.key}.yaml"
-  content      = each.value.spec
+  content      = each.value
   content_type = "application/yaml"
 }

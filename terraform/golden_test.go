@@ -34,7 +34,7 @@ type deployment struct {
 
 var deployments = []deployment{
 	{file: "bootstrap.json"},
-	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly", "coppice-stage-clicks"},
+	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly"},
 		source: []string{"example-exports"}, webhook: []string{"slack-verdicts"}, key: true, shared: true,
 		people: map[string][]string{
 			"operators":     {"group:ops@example.com", "user:ana@example.com"},

@@ -1,25 +1,26 @@
-# One Cloud Run job for each scheduled sweep and staging: arguments that differ from run to run would need a role that can
-# run anything. A sweep's launcher sees to it that a Batch job gets machines, and ends; the job does not need it any longer.
+# One Cloud Run job for each scheduled sweep: arguments that differ from run to run would need a role that can run anything.
+# Its launcher stages the night's table first, if there is one, sees to it that a Batch job gets machines, and ends; the job
+# does not need it any longer.
 
 locals {
-  scheduled = merge(
-    { for k, s in var.sweeps : "sweep-${k}" => {
-      schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
-      timeout  = "21600s" # while machines are hard to get, it goes through the list of the spec
-      retries  = 3        # a second run attaches to the job that the first one has submitted
-      # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one Batch job.
-      command = ["sweep"], flags = ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone]
-    } },
-    { for k, s in var.stages : "stage-${k}" => {
-      schedule = s.schedule, time_zone = s.time_zone, spec = s.spec, paused = s.paused
-      timeout  = "86400s" # it follows the job to its end, and would cancel it when it is told to end before
-      # Batch starts a task again that lost its machine, so a staging that has ended has failed for good. A launcher started
-      # again would submit the same staging once more, on machines that cost money; it is the next time of the schedule that tries
-      # again. The dataset's version follows from its contents, so staging the same table twice gives one version.
-      retries = 0
-      command = ["stage"], flags = concat(["--batch", "--json"], s.machine == null ? [] : ["--machine", s.machine], s.spot ? ["--spot"] : [])
-    } },
-  )
+  scheduled = { for k, s in var.sweeps : "sweep-${k}" => {
+    schedule = s.schedule, time_zone = s.time_zone, paused = s.paused
+    # While machines are hard to get, it goes through the list of the spec. It also follows a staging to its end, and would
+    # cancel it when it is told to end before.
+    timeout = s.stage == null ? "21600s" : "86400s"
+    # A second run attaches to the jobs that the first one has submitted. But a staging that has failed would be paid for once
+    # more, and usually fails again.
+    retries = s.stage == null ? 3 : 1
+    # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one sweep.
+    args = concat(
+      s.stage == null ? ["sweep"] : ["nightly"], ["${local.spec_folder}/sweep-${k}.yaml"],
+      s.stage == null ? [] : concat(["--table", "${local.spec_folder}/table-${k}.yaml", "--batch"],
+      s.stage.machine == null ? [] : ["--machine", s.stage.machine], s.stage.spot ? ["--spot"] : []),
+      ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone],
+    )
+  } }
+  specs = merge({ for k, s in var.sweeps : "sweep-${k}" => s.spec },
+  { for k, s in var.sweeps : "table-${k}" => s.stage.spec if s.stage != null })
   launchers   = local.deployed ? local.scheduled : {}
   spec_folder = "/etc/coppice"
 }
@@ -46,7 +47,7 @@ resource "google_cloud_run_v2_job" "launcher" {
 
       containers {
         image = local.images.launcher
-        args  = concat(each.value.command, ["${local.spec_folder}/${google_storage_bucket_object.spec[each.key].name}"], each.value.flags)
+        args  = each.value.args
 
         resources {
           limits = { cpu = "1", memory = "1Gi" }
@@ -90,6 +91,7 @@ resource "google_cloud_run_v2_job" "launcher" {
   }
 
   depends_on = [
+    google_storage_bucket_object.spec,
     google_project_service.coppice, google_service_account.coppice, google_kms_crypto_key_iam_member.table,
     google_storage_bucket_iam_member.table, google_project_iam_member.table, google_service_account_iam_member.table,
     google_compute_subnetwork.coppice, google_secret_manager_secret_iam_member.table,

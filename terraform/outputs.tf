@@ -30,7 +30,7 @@ output "aggregator_url" {
 }
 
 output "jobs" {
-  description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME) and stagings (stage-NAME)."
+  description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME)."
   value       = { for k, j in google_cloud_run_v2_job.launcher : k => j.name }
 }
 

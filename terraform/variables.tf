@@ -68,13 +68,18 @@ variable "images" {
 }
 
 variable "sweeps" {
-  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, whether it is paused, and within how many hours (1 to 25) after the last winner there must be another one before an alert is sent: 25 if it is started every day, 0 for no alert."
+  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, what to stage before (the text of the dataset.yaml, its source in source_buckets, machine type, by default the launcher's, and whether it may be Spot), whether it is paused, and within how many hours (1 to 25) after the last winner there must be another one before an alert is sent: 25 if it is started every day, 0 for no alert."
   type = map(object({
     schedule      = string
     time_zone     = optional(string, "Etc/UTC")
     spec          = string
     paused        = optional(bool, false)
     winner_within = optional(number)
+    stage = optional(object({
+      spec    = string
+      machine = optional(string)
+      spot    = optional(bool, false)
+    }))
   }))
   default  = {}
   nullable = false
@@ -102,35 +107,20 @@ variable "sweeps" {
     condition     = alltrue([for s in values(var.sweeps) : s.winner_within == null ? true : s.winner_within >= 0 && s.winner_within <= 25 && floor(s.winner_within) == s.winner_within])
     error_message = "winner_within is a whole number of hours from 1 to 25, the longest period over which Cloud Monitoring can add up, or 0 for no alert."
   }
-}
-
-variable "stages" {
-  description = "Scheduled stagings by name: cron schedule, its time zone, the text of the dataset.yaml (its source a gs:// address in one of source_buckets), machine type (default: the launcher's), whether it may be Spot, and whether it is paused."
-  type = map(object({
-    schedule  = string
-    time_zone = optional(string, "Etc/UTC")
-    spec      = string
-    machine   = optional(string)
-    spot      = optional(bool, false)
-    paused    = optional(bool, false)
-  }))
-  default  = {}
-  nullable = false
   validation {
-    condition     = alltrue([for s in values(var.stages) : s.machine == null ? true : can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)+$", s.machine))])
+    condition     = alltrue([for s in values(var.sweeps) : try(s.stage.machine == null, true) ? true : can(regex("^[a-z][a-z0-9]*(-[a-z0-9]+)+$", s.stage.machine))])
     error_message = "A machine is a machine type such as n2-highmem-8."
   }
   validation {
-    condition     = alltrue([for k, _ in var.stages : can(regex("^[a-z]([a-z0-9-]{0,20}[a-z0-9])?$", k))])
-    error_message = "A staging's name has 1 to 22 lowercase letters, digits and hyphens, begins with a letter and does not end with a hyphen."
+    condition     = alltrue([for s in values(var.sweeps) : s.stage == null ? true : length(s.stage.spec) <= 65536 && try(yamldecode(s.stage.spec).name == yamldecode(s.spec).dataset, false)])
+    error_message = "stage.spec is the text of a dataset.yaml of at most 64 KiB whose name is the sweep's dataset: stage = { spec = file(\"clicks.yaml\") }."
   }
   validation {
-    condition     = alltrue([for s in values(var.stages) : can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", s.schedule)) && can(regex("^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$", s.time_zone))])
-    error_message = "A schedule has the five fields of cron with one space between them, such as \"0 1 * * *\", and a time zone is a name of the tz database."
-  }
-  validation {
-    condition     = alltrue([for s in values(var.stages) : length(s.spec) <= 65536 && try(startswith(yamldecode(s.spec).source, "gs://"), false)])
-    error_message = "A spec is the text of a dataset.yaml of at most 64 KiB whose source is a gs:// address: spec = file(\"dataset.yaml\")."
+    # A source is a place, a list of places, or has them as files.
+    condition = alltrue([for s in values(var.sweeps) : s.stage == null ? true : try(
+      alltrue([for place in flatten([try(yamldecode(s.stage.spec).source.files, yamldecode(s.stage.spec).source)]) : startswith(place, "gs://")]), false
+    )])
+    error_message = "The source of a dataset.yaml that is staged on a schedule is in a bucket: gs://BUCKET/PATH."
   }
 }
 

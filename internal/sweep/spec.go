@@ -47,6 +47,9 @@ type Spec struct {
 	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
 
+	// Labels say whose cost the sweep is: its Batch jobs carry them. Like Budget they do not affect its identity.
+	Labels map[string]string `yaml:"labels" json:"labels,omitempty"`
+
 	// Require are conditions on a finished trial, such as "log_loss <= 0.3" or "trees <= 500"; only trials that meet
 	// all of them may win.
 	Require []string `yaml:"require" json:"require,omitempty"`

@@ -217,12 +217,41 @@ func CheckBudget(usd float64) error {
 	return nil
 }
 
+// Labels as Google Cloud takes them on a job, its machines and disks.
+var (
+	labelKey   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
+	labelValue = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+)
+
+const maxOwnLabels = 32 // of 64, with those of Coppice and of the deployment
+
+func (s *Spec) checkLabels(doc *strictyaml.Document) error {
+	if len(s.Labels) > maxOwnLabels {
+		return doc.Errorf("labels", "%d labels: use at most %d", len(s.Labels), maxOwnLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
+		switch {
+		case strings.HasPrefix(key, "coppice") || strings.HasPrefix(key, "goog"):
+			return doc.Errorf("labels", "label %q: those that begin with coppice or goog are set by the programs", key)
+		case !labelKey.MatchString(key):
+			return doc.Errorf("labels", "label %.80q: use up to 63 of a-z, 0-9, '_' and '-', beginning with a letter",
+				key)
+		case !labelValue.MatchString(s.Labels[key]):
+			return doc.Errorf("labels."+key, "value %.80q: use 1 to 63 of a-z, 0-9, '_' and '-'", s.Labels[key])
+		}
+	}
+	return nil
+}
+
 func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m, l := s.Machine, s.Limits
 	if err := v.Machine(m.Type); err != nil {
 		return doc.Errorf("machine.type", "%v", err)
 	}
 
+	if err := s.checkLabels(doc); err != nil {
+		return err
+	}
 	if doc.Has("budget") {
 		if err := CheckBudget(s.Budget); err != nil {
 			return doc.Errorf("budget", "%v", err)

@@ -27,12 +27,10 @@ variables {
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
   source_buckets       = ["example-exports"]
   webhook              = { secret = "slack-verdicts", verdicts = ["blocked", "not_comparable"] }
-  stages = {
-    clicks = { schedule = "0 1 * * *", time_zone = "Europe/Berlin", spec = "name: clicks\nsource: gs://example-exports/clicks/*.parquet\n", machine = "n2-highmem-16", spot = true }
-  }
   sweeps = {
-    nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\nmodel: ctr\nmetric: average_precision\n", winner_within = 25 }
-    weekly  = { schedule = "0 4 * * 0", spec = "name: weekly\nmetric: auc\n", paused = true }
+    nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\ndataset: clicks\nmodel: ctr\nmetric: average_precision\n", winner_within = 25,
+    stage = { spec = "name: clicks\nsource: {files: [gs://example-exports/clicks/*.parquet]}\n", machine = "n2-highmem-16", spot = true } }
+    weekly = { schedule = "0 4 * * 0", spec = "name: weekly\nmetric: auc\n", paused = true }
   }
 }
 
@@ -112,9 +110,9 @@ run "programs" {
 
   assert {
     condition = { for k, j in google_cloud_run_v2_job.launcher : k => j.name } == {
-      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly", stage-clicks = "coppice-stage-clicks"
+      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly"
     }
-    error_message = "A Cloud Run job for each scheduled sweep and staging."
+    error_message = "A Cloud Run job for each scheduled sweep."
   }
 
   assert {
@@ -126,7 +124,7 @@ run "programs" {
   }
 
   assert {
-    condition     = google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].args == tolist(["sweep", "/etc/coppice/sweep-nightly.yaml", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"])
+    condition     = google_cloud_run_v2_job.launcher["sweep-weekly"].template[0].template[0].containers[0].args == tolist(["sweep", "/etc/coppice/sweep-weekly.yaml", "--no-wait", "--json", "--schedule", "0 4 * * 0", "--time-zone", "Etc/UTC"])
     error_message = "The launcher has to know the schedule: the slot names the sweep."
   }
 
@@ -180,21 +178,17 @@ run "no_webhook" {
 run "staging" {
   assert {
     condition = (
-      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].containers[0].args == tolist(["stage", "/etc/coppice/stage-clicks.yaml", "--batch", "--json", "--machine", "n2-highmem-16", "--spot"]) &&
-      google_cloud_run_v2_job.launcher["stage-clicks"].template[0].template[0].timeout == "86400s" && google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].timeout == "21600s" &&
-      google_storage_bucket_object.spec["stage-clicks"].content == var.stages["clicks"].spec
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].args == tolist(["nightly", "/etc/coppice/sweep-nightly.yaml", "--table", "/etc/coppice/table-nightly.yaml", "--batch", "--machine", "n2-highmem-16", "--spot", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"]) &&
+      google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].timeout == "86400s" && google_cloud_run_v2_job.launcher["sweep-weekly"].template[0].template[0].timeout == "21600s" &&
+      google_storage_bucket_object.spec["table-nightly"].content == var.sweeps["nightly"].stage.spec && google_storage_bucket_object.spec["table-nightly"].name == "table-nightly.yaml" &&
+      toset(keys(google_cloud_scheduler_job.launcher)) == toset(["sweep-nightly", "sweep-weekly"])
     )
-    error_message = "A staging is a launcher that submits a job."
+    error_message = "One entry of the scheduler stages as a Batch job and sweeps."
   }
 
   assert {
-    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.template[0].template[0].max_retries } == { sweep-nightly = 3, sweep-weekly = 3, stage-clicks = 0 }
-    error_message = "A launcher of a staging that is started again would stage again, on machines that cost money."
-  }
-
-  assert {
-    condition     = google_cloud_scheduler_job.launcher["stage-clicks"].schedule == "0 1 * * *" && endswith(google_cloud_scheduler_job.launcher["stage-clicks"].http_target[0].uri, "/jobs/coppice-stage-clicks:run")
-    error_message = "The staging has its own schedule."
+    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.template[0].template[0].max_retries } == { sweep-nightly = 1, sweep-weekly = 3 }
+    error_message = "A launcher that is started again after a failed staging would stage again, on machines that cost money."
   }
 }
 

@@ -29,7 +29,6 @@ run "refused_1" {
     image_tag          = "-v1"
     images             = { localemu = "x/y" }
     sweeps             = { Nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n" } }
-    stages             = { Clicks = { schedule = "0 1 * * *", spec = "source: gs://exports/x.parquet\n" } }
     source_buckets     = ["gs://exports"]
     reconcile_schedule = "every 5 minutes"
     aggregator         = { cpu = "3" }
@@ -42,7 +41,6 @@ run "refused_1" {
     var.image_tag,
     var.images,
     var.sweeps,
-    var.stages,
     var.source_buckets,
     var.reconcile_schedule,
     var.aggregator,
@@ -59,7 +57,6 @@ run "refused_2" {
     image_tag          = "a b"
     images             = { task = "not an image" }
     sweeps             = { nightly = { schedule = "0 2 * *", spec = "name: a\nmetric: auc\n" } }
-    stages             = { clicks = { schedule = "daily", spec = "source: gs://exports/x.parquet\n" } }
     source_buckets     = ["exports/clicks"]
     reconcile_schedule = ""
     aggregator         = { memory = "512Mi" }
@@ -72,7 +69,6 @@ run "refused_2" {
     var.image_tag,
     var.images,
     var.sweeps,
-    var.stages,
     var.source_buckets,
     var.reconcile_schedule,
     var.aggregator,
@@ -88,7 +84,6 @@ run "refused_3" {
     labels             = { goog-x = "y" }
     image_tag          = "v1:latest"
     sweeps             = { nightly = { schedule = "0 2 * * *", time_zone = "+01:00", spec = "name: a\nmetric: auc\n" } }
-    stages             = { clicks = { schedule = "0 1 * * *", time_zone = "+1", spec = "source: gs://exports/x.parquet\n" } }
     source_buckets     = ["registry"]
     reconcile_schedule = "*/6 * * * *"
     aggregator         = { memory = "64Gi" }
@@ -100,7 +95,6 @@ run "refused_3" {
     var.labels,
     var.image_tag,
     var.sweeps,
-    var.stages,
     var.source_buckets,
     var.reconcile_schedule,
     var.aggregator,
@@ -114,7 +108,6 @@ run "refused_4" {
     name               = "google-sweeps"
     labels             = { app = "mine" }
     sweeps             = { nightly = { schedule = "0 2 * * *", spec = "sweep.yaml" } }
-    stages             = { clicks = { schedule = "0 1 * * *", spec = "source: clicks.parquet\n" } }
     reconcile_schedule = "0 * * * *"
     zones              = ["us-central1"]
     aggregator         = { max_instances = 0 }
@@ -124,7 +117,6 @@ run "refused_4" {
     var.name,
     var.labels,
     var.sweeps,
-    var.stages,
     var.reconcile_schedule,
     var.zones,
     var.aggregator,
@@ -136,7 +128,6 @@ run "refused_5" {
   variables {
     name               = "a-name-of-twenty-char"
     sweeps             = { nightly = { schedule = "0 2 * * *", spec = "name: a\n" } }
-    stages             = { clicks = { schedule = "0 1 * * *", spec = "source: gs://exports/x.parquet\n", machine = "large" } }
     reconcile_schedule = "*/5 9-17 * * *"
     zones              = ["europe-west4-a"]
     aggregator         = { timeout_seconds = 4000 }
@@ -144,7 +135,6 @@ run "refused_5" {
   expect_failures = [
     var.name,
     var.sweeps,
-    var.stages,
     var.reconcile_schedule,
     var.zones,
     var.aggregator,
@@ -227,4 +217,44 @@ run "reconcile_schedule_every_four_minutes" {
     condition     = var.reconcile_schedule == "*/4 * * * *"
     error_message = "Every four minutes is often enough."
   }
+}
+
+run "refused_stage_elsewhere" {
+  command = plan
+  variables {
+    project  = "example-project"
+    location = "us-central1"
+    sweeps   = { nightly = { schedule = "0 2 * * *", spec = "name: a\ndataset: clicks\nmetric: auc\n", stage = { spec = "name: clicks\nsource: clicks.parquet\n" } } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "refused_stage_partly_elsewhere" {
+  command = plan
+  variables {
+    project  = "example-project"
+    location = "us-central1"
+    sweeps   = { nightly = { schedule = "0 2 * * *", spec = "name: a\ndataset: clicks\nmetric: auc\n", stage = { spec = "name: clicks\nsource: [gs://exports/x.parquet, y.parquet]\n" } } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "refused_stage_other_dataset" {
+  command = plan
+  variables {
+    project  = "example-project"
+    location = "us-central1"
+    sweeps   = { nightly = { schedule = "0 2 * * *", spec = "name: a\ndataset: clicks\nmetric: auc\n", stage = { spec = "name: sales\nsource: gs://exports/x.parquet\n" } } }
+  }
+  expect_failures = [var.sweeps]
+}
+
+run "refused_stage_machine" {
+  command = plan
+  variables {
+    project  = "example-project"
+    location = "us-central1"
+    sweeps   = { nightly = { schedule = "0 2 * * *", spec = "name: a\ndataset: clicks\nmetric: auc\n", stage = { spec = "name: clicks\nsource: gs://exports/x.parquet\n", machine = "large" } } }
+  }
+  expect_failures = [var.sweeps]
 }

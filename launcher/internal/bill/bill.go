@@ -13,25 +13,26 @@ import (
 
 // Bill is what a sweep has cost. Amounts are USD, excluding jobs without a known price (Hourly 0).
 type Bill struct {
-	Sweep        sweep.ID  `json:"sweep"`
-	Machine      string    `json:"machine"` // of the last job in use
-	VMs          int       `json:"vms"`     // most at once, of the largest job
-	Model        string    `json:"model"`   // "on Spot" or "on demand"
-	Region       string    `json:"region"`
-	Hourly       float64   `json:"hourly"` // of one machine of the last job, with its local SSDs
-	Jobs         []Job     `json:"jobs"`   // the jobs in use, in order
-	From         time.Time `json:"from"`
-	To           time.Time `json:"to"`
-	Hours        float64   `json:"hours"`
-	MachineHours float64   `json:"machine_hours"`
-	Cost         float64   `json:"cost"`         // the sum of the following five
-	UsefulCost   float64   `json:"useful_cost"`  // of trials that are done
-	StoppedCost  float64   `json:"stopped_cost"` // of trials without a model: failed, stopped, or still running
-	LostCost     float64   `json:"lost_cost"`    // of work lost with machines and repeated
-	LeadCost     float64   `json:"lead_cost"`    // of machines before their first trial
-	IdleCost     float64   `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
-	LostSeconds  float64   `json:"lost_seconds"`
-	LeadEach     float64   `json:"lead_seconds_each"`
+	Sweep        sweep.ID          `json:"sweep"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Machine      string            `json:"machine"` // of the last job in use
+	VMs          int               `json:"vms"`     // most at once, of the largest job
+	Model        string            `json:"model"`   // "on Spot" or "on demand"
+	Region       string            `json:"region"`
+	Hourly       float64           `json:"hourly"` // of one machine of the last job, with its local SSDs
+	Jobs         []Job             `json:"jobs"`   // the jobs in use, in order
+	From         time.Time         `json:"from"`
+	To           time.Time         `json:"to"`
+	Hours        float64           `json:"hours"`
+	MachineHours float64           `json:"machine_hours"`
+	Cost         float64           `json:"cost"`         // the sum of the following five
+	UsefulCost   float64           `json:"useful_cost"`  // of trials that are done
+	StoppedCost  float64           `json:"stopped_cost"` // of trials without a model: failed, stopped, or still running
+	LostCost     float64           `json:"lost_cost"`    // of work lost with machines and repeated
+	LeadCost     float64           `json:"lead_cost"`    // of machines before their first trial
+	IdleCost     float64           `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
+	LostSeconds  float64           `json:"lost_seconds"`
+	LeadEach     float64           `json:"lead_seconds_each"`
 	// attempts followed by another one of the same trial, not counting those that paused it
 	Interrupted int           `json:"interrupted"`
 	Budget      float64       `json:"budget,omitempty"`
@@ -88,7 +89,7 @@ func (b *Bill) Unpriced() (numbers []int, all bool) {
 
 // Make makes the bill.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
-	b := &Bill{Sweep: p.Sweep, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
+	b := &Bill{Sweep: p.Sweep, Labels: p.Spec.Labels, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
 		MachineHours: l.MachineSeconds / 3600,
 		Cost:         l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
 	if q := p.Quote; q != nil {

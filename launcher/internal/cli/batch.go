@@ -22,6 +22,7 @@ type batchFlags struct {
 	machine  string
 	spot     bool
 	localSSD int
+	labels   map[string]string // of the sweep that the job is for
 }
 
 // add adds the flags to a command; what describes --batch.
@@ -88,7 +89,7 @@ func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
 // request describes a job on the machine, without its work.
 func (f batchFlags) request(t machines.Type, disks int) cloudjob.Work {
 	return cloudjob.Work{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
-		Limit: taskLimit}
+		Limit: taskLimit, Labels: f.labels}
 }
 
 const (

@@ -117,6 +117,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *tableSpec, id
 	if err != nil {
 		return err
 	}
+	f.stage.batch.labels = spec.Labels
 	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {
 		if ctx.Err() == nil {

@@ -42,6 +42,7 @@ type Work struct {
 	Memory      int64 // of the machine, in bytes
 	Spot        bool
 	LocalSSD    int // number of disks, valid for the machine type
+	Labels      map[string]string
 	Limit       time.Duration
 }
 

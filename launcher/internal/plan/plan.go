@@ -223,7 +223,7 @@ func (q *Inputs) id() (sweep.ID, error) {
 // command again attaches. Going on from another model is another sweep.
 func defaultID(s *sweep.Spec, version string, in *Continued) (sweep.ID, error) {
 	trained := *s
-	trained.Budget = 0
+	trained.Budget, trained.Labels = 0, nil
 	input := ""
 	if in != nil {
 		input = sweepstore.InputObject("", in.Text).SHA256

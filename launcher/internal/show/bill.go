@@ -2,7 +2,9 @@ package show
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +39,13 @@ func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 	if b.Interrupted > 0 {
 		lost += fmt.Sprintf(": %s unfinished, %s of work repeated", english.Plural(b.Interrupted, "attempt", ""),
 			seconds(b.LostSeconds))
+	}
+	if len(b.Labels) > 0 {
+		var labels []string
+		for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
+			labels = append(labels, key+"="+b.Labels[key])
+		}
+		w.Pairs([2]string{"labels", strings.Join(labels, ", ")})
 	}
 	w.Pairs(append(machinesOf(b),
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},

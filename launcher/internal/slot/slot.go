@@ -239,7 +239,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	for _, s := range []*sweep.Spec{&x, &y} {
-		s.Budget = 0
+		s.Budget, s.Labels = 0, nil
 		s.ForgetHistory()
 		if s.Machine.SpotAuto {
 			s.Machine.Spot = nil

@@ -29,25 +29,20 @@ module "coppice" {
   image_tag = var.image_tag
   labels    = { team = "ads" }
 
-  # At 01:00 yesterday's export is staged; at 03:00, which no night lacks or has twice, fifty candidates begin on it.
+  # At 03:00, which no night lacks or has twice, the exports of the last 28 days are staged, and fifty candidates begin on them.
   source_buckets = ["example-exports"]
-  stages = {
-    clicks = {
-      schedule  = "0 1 * * *"
-      time_zone = "Europe/Amsterdam"
-      spec      = file("${path.module}/clicks.yaml")
-    }
-  }
   sweeps = {
     nightly = {
       schedule      = "0 3 * * *"
       time_zone     = "Europe/Amsterdam"
       spec          = file("${path.module}/nightly.yaml")
+      stage         = { spec = file("${path.module}/clicks.yaml") }
       winner_within = 25
     }
   }
 
-  dataset_days         = 30
+  # Datasets stay: a registered version can be reproduced as long as its dataset is there, and no rule knows which ones are
+  # needed. `launcher clean` lists those that are not.
   sweep_days           = 14
   customer_managed_key = true
 
@@ -72,6 +67,6 @@ output "registry" {
 }
 
 output "jobs" {
-  description = "Cloud Run jobs of the scheduled sweeps and stagings."
+  description = "Cloud Run jobs of the scheduled sweeps."
   value       = module.coppice.jobs
 }
