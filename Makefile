@@ -32,7 +32,7 @@ export GOEXPERIMENT :=
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
+.PHONY: help build man demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
   licences fuzz bench bench-peers bench-ids bench-ids-staging bench-memory bench-scale bench-calibrate bench-programs \
   clean $(BINARIES)
 
@@ -41,6 +41,9 @@ help: ## list the verbs
 
 build: ## build the four programs and the example's generator into bin/
 	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
+
+man: build ## man pages of the four programs, in build/man
+	@for p in $(BINARIES); do bin/$$p man --out build/man || exit 1; done
 
 demo: build ## generate clicks, stage them, sweep 50 candidates on the local cloud, register the winner
 	@rm -rf $(DEMO)
@@ -215,7 +218,7 @@ images-check: images build ## sizes, labels, the same bits twice, --version, and
 push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY)
 	@sh container/push.sh $(IMAGED)
 
-# VULN_STRICT=1 fails where the database is out of reach
+# where the database is out of reach it says "not checked", and fails if CI is set
 vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach
 	@sh .ci/tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Known vulnerabilities that our code reaches, by govulncheck. A finding fails. So does everything else that goes wrong, except
-# that the database cannot be reached: then it says loudly that nothing was checked and lets the rest of CI go on
-# (VULN_STRICT=1: fails then, too). VULN_DB is another database, such as file:///a/mirror.
+# that the database cannot be reached: then it says "not checked" and, where a machine checks (CI is set, as on every hosted
+# CI), fails; a developer without a network goes on. VULN_DB is another database, such as file:///a/mirror.
 #
 #   sh .ci/tools/vulncheck.sh -tags=disable_grpc_modules ./launcher ./task ./aggregator
 set -eu
@@ -14,8 +14,8 @@ cat "$out"
 [ "$code" -ne 0 ] || exit 0
 if [ "$code" -ne 3 ] && grep -Eq 'fetching vulnerabilities: .*(dial tcp|no such host|connection re|timeout|deadline exceeded|TLS handshake|unexpected EOF|50[0-9] )' "$out"; then
   echo
-  echo "!!! $db cannot be reached: NOTHING was checked for known vulnerabilities. Run \`make vulncheck\` where it can."
-  [ "${VULN_STRICT:-}" = "" ] || exit 1
+  echo "!!! vulnerabilities: not checked, because $db cannot be reached. Run \`make vulncheck\` where it can."
+  [ -z "${CI:-}" ] || exit 1
   exit 0
 fi
 exit "$code"

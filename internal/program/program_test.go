@@ -80,7 +80,7 @@ func TestErrorsForACollector(t *testing.T) {
 	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1",
 		Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
 	if code := program.Execute(t.Context(), w,
-		&cobra.Command{Use: "prog",
+		&cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs,
 			RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
 		t.Errorf("code %d", code)
 	}

@@ -13,8 +13,12 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// explain makes cmd and all its subcommands say which arguments they take when they get wrong ones.
+// explain makes cmd and all its subcommands take the arguments of their Use lines, unless they say otherwise, and name
+// them when they get wrong ones.
 func explain(cmd *cobra.Command) {
+	if cmd.Args == nil && cmd.RunE != nil {
+		cmd.Args = taken(Arguments(cmd.Use))
+	}
 	if validate := cmd.Args; validate != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := validate(cmd, args); err != nil {
@@ -66,7 +70,7 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 
 // wrongArguments rewords err with the argument names from the command's Use line.
 func wrongArguments(cmd *cobra.Command, given int, err error) error {
-	names := arguments(cmd.Use)
+	names := Arguments(cmd.Use)
 	if len(names) == 0 || problem.Is(err, problem.Usage) {
 		return err
 	}
@@ -81,8 +85,22 @@ func wrongArguments(cmd *cobra.Command, given int, err error) error {
 	return Usagef("expected %s%s, got %d: %s", most, english.Plural(len(names), "argument", ""), given, line)
 }
 
-// arguments returns the words of a Use line after the command's name, up to the first flag.
-func arguments(use string) []string {
+// taken checks the number of arguments: those in brackets may be left out, and dots stand for any number.
+func taken(names []string) cobra.PositionalArgs {
+	least := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "[") })
+	switch last := len(names) - 1; {
+	case last < 0:
+		return cobra.NoArgs
+	case strings.Contains(names[last], "..."):
+		return cobra.MinimumNArgs(least)
+	case least < 0:
+		return cobra.ExactArgs(len(names))
+	}
+	return cobra.RangeArgs(least, len(names))
+}
+
+// Arguments returns the words of a Use line after the command's name, up to the first flag.
+func Arguments(use string) []string {
 	_, rest, _ := strings.Cut(use, " ")
 	words := strings.Fields(rest)
 	for i, word := range words {

@@ -14,11 +14,13 @@ import (
 // TestUsageNamesWhatToType: arguments by their names in the Use line, a mistyped flag by the one that is nearest.
 func TestUsageNamesWhatToType(t *testing.T) {
 	for line, want := range map[string]string{
-		"sweep":                    "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
-		"sweep --dry-run":          "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
-		"sweep a b":                "prog: expected 1 argument, got 2: prog sweep SWEEP.yaml\n",
-		"registry copy a":          "prog: give TO: prog registry copy FROM TO\n",
-		"registry copy":            "prog: give FROM TO: prog registry copy FROM TO\n",
+		"sweep":           "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep --dry-run": "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep a b":       "prog: expected 1 argument, got 2: prog sweep SWEEP.yaml\n",
+		"registry copy a": "prog: give TO: prog registry copy FROM TO\n",
+		"registry copy":   "prog: give FROM TO: prog registry copy FROM TO\n",
+		"registry tag": "prog: give MODEL@VERSION [NAME=VALUE ...]: prog registry tag MODEL@VERSION " +
+			"[NAME=VALUE ...]\n",
 		"registry list a b":        "prog: expected at most 1 argument, got 2: prog registry list [MODEL]\n",
 		"predict x":                "prog: unknown command \"x\" for \"prog predict\"\n",
 		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
@@ -35,16 +37,17 @@ func TestUsageNamesWhatToType(t *testing.T) {
 	} {
 		root := &cobra.Command{Use: "prog"}
 		done := func(*cobra.Command, []string) error { return nil }
-		swp := &cobra.Command{Use: "sweep SWEEP.yaml", Args: cobra.ExactArgs(1), RunE: done}
+		swp := &cobra.Command{Use: "sweep SWEEP.yaml", RunE: done}
 		swp.Flags().Bool("dry-run", false, "")
 		swp.Flags().Int("price", 0, "")
 		swp.Flags().Bool("hidden", false, "")
 		_ = swp.Flags().MarkHidden("hidden")
 		group := program.Group(&cobra.Command{Use: "registry"})
 		group.PersistentFlags().Bool("quiet", false, "")
-		group.AddCommand(&cobra.Command{Use: "copy FROM TO", Args: cobra.ExactArgs(2), RunE: done},
-			&cobra.Command{Use: "list [MODEL]", Args: cobra.MaximumNArgs(1), RunE: done})
-		predict := &cobra.Command{Use: "predict --in FILE --out FILE", Args: cobra.NoArgs, RunE: done}
+		group.AddCommand(&cobra.Command{Use: "copy FROM TO", RunE: done},
+			&cobra.Command{Use: "list [MODEL]", RunE: done},
+			&cobra.Command{Use: "tag MODEL@VERSION [NAME=VALUE ...]", RunE: done})
+		predict := &cobra.Command{Use: "predict --in FILE --out FILE", RunE: done}
 		for _, name := range []string{"in", "out"} {
 			predict.Flags().String(name, "", "")
 			_ = predict.MarkFlagRequired(name)

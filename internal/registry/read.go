@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -152,8 +153,8 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 	return out, errors.Join(errs...)
 }
 
-// Get finds a version: ref is its number, an alias, or empty for the champion, or the newest version if there is no
-// champion. The error for a missing one says what exists.
+// Get finds a version: ref is its number, an alias, "latest" for the newest unless that is an alias, or empty for the
+// champion, or the newest version if there is no champion. The error for a missing one says what exists.
 func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) {
 	if err := checkModel(model); err != nil {
 		return Version{}, err
@@ -164,17 +165,15 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 
 	if ref != "" {
 		a, err := r.Alias(ctx, model, ref)
-		if err != nil {
+		switch {
+		case err == nil:
+			return r.numbered(ctx, model, a.Version)
+		case ref != "latest" || problem.Of(err) != problem.NotFound:
 			return Version{}, err
 		}
-		return r.numbered(ctx, model, a.Version)
-	}
-
-	a, _, err := r.alias(ctx, model, Champion)
-	if err != nil {
+	} else if a, _, err := r.alias(ctx, model, Champion); err != nil {
 		return Version{}, err
-	}
-	if a.Version > 0 {
+	} else if a.Version > 0 {
 		return r.numbered(ctx, model, a.Version)
 	}
 

@@ -92,7 +92,6 @@ func pullCommand(w *Setup) *cobra.Command {
 		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time,
 since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < time.Second {
 				return program.Usagef("--reconcile is %s: use 1s or more", every)
@@ -145,7 +144,6 @@ func reconcileCommand(w *Setup) *cobra.Command {
 		Use:     "reconcile",
 		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return w.with(cmd.Context(), nil, 0, func(a *conclude.Aggregator, _ *Backends,
 				_ *telemetry.Telemetry) error {

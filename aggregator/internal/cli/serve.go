@@ -35,7 +35,6 @@ an identity token signed by Google for the audience COPPICE_AUDIENCE and one of 
 COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature, and removed it, before
 the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return w.with(cmd.Context(), metrics, pushEvery, func(a *conclude.Aggregator, _ *Backends,
 				m *telemetry.Telemetry) error {

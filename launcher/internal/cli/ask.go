@@ -49,7 +49,6 @@ may be proposed again.`,
 		Example: `  launcher ask space.yaml --n 16
   launcher ask space.yaml --results results.jsonl --n 16
   launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.n < 1 || f.n > search.MaxAsk {
 				return program.Usagef("--n is %d: use 1 to %d", f.n, search.MaxAsk)

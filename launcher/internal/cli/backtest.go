@@ -38,7 +38,6 @@ It runs on this machine without a cloud or, with --batch, as a Batch job next to
 docs/backtest.md has the keys of backtest.yaml.`,
 		Example: `  launcher backtest backtest.yaml --out build/backtest
   launcher backtest backtest.yaml --batch --out build/backtest   # the table is gs://BUCKET/export/*.parquet`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.batch.check(cmd, "scratch", "threads"); err != nil {
 				return err

@@ -154,7 +154,6 @@ func jobTaskCommand(w *Setup, kind cloudjob.JobKind, short, submitter, doing str
 			"the job.", submitter),
 		Example: "  " + submitter,
 		Hidden:  true,
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runJobTask(cmd.Context(), w, doing, work) },
 	}
 }

@@ -31,7 +31,6 @@ heartbeat and takes another trial. A cancelled trial is not retried, cannot win,
 quorum is that of the other trials. A trial that has ended cannot be cancelled.`, cancelPatience),
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d
   launcher cancel nightly-ctr-1a2b3c4d 17 --json`,
-		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				if len(args) == 1 {
@@ -113,8 +112,7 @@ func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Con
 	}
 	return w.print(map[string]any{"sweep": p.Sweep, "job": job.State, "ended": end.Outcome}, func() {
 		w.printf("sweep %s had ended (%s); its job was still running, and is cancelled (job %s)\n", p.Sweep,
-			end.Outcome,
-			job.State)
+			end.Outcome, job.State)
 	})
 }
 

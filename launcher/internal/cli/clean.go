@@ -28,7 +28,6 @@ everything younger than --days stay, too. It deletes nothing, because none of th
 --urls prints the objects that can be removed, for a command that has it.`,
 		Example: `  launcher clean
   launcher clean --urls | gcloud storage rm --read-paths-from-stdin`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.days < 0 {
 				return program.Usagef("--days is %d: use 0 or more", f.days)

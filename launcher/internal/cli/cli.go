@@ -114,8 +114,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		{"start", "Start, in this order:", []*cobra.Command{stageCommand(w), planCommand(w), sweepCommand(w),
 			watchCommand(w), reportCommand(w), predictCommand(w)}},
 		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w),
-			whyCommand(w),
-			featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
+			whyCommand(w), featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
 			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w),
 			askCommand(w)}},
@@ -129,6 +128,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		root.AddCommand(g.commands...)
 	}
 	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w))
+	complete(w, root)
 	return program.Execute(ctx, w.World, root)
 }
 
@@ -162,9 +162,13 @@ func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 }
 
 // look opens a sweep and reads it once.
-func (w *Setup) look(ctx context.Context, id string, use func(*sweepview.View, sweepview.State) error) error {
+func (w *Setup) look(ctx context.Context, arg string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.with(ctx, func() error {
-		s, err := sweepview.Open(ctx, w.sweeps, sweep.ID(id))
+		id, err := sweepview.Find(ctx, w.sweeps, arg)
+		if err != nil {
+			return err
+		}
+		s, err := sweepview.Open(ctx, w.sweeps, id)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,6 @@ request needs an identity token signed by Google for the audience COPPICE_AUDIEN
 COPPICE_CALLERS (comma-separated e-mail addresses), and has to be for that address or for the host of
 COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signature.`,
 		Example: "  launcher console --listen 127.0.0.1:8765\n  launcher console --actions",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runConsole(cmd.Context(), w, listen, actions)
 		},

@@ -2,15 +2,20 @@ package cli
 
 import (
 	"context"
+	"strings"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 )
 
 func datasetsCommand(w *Setup) *cobra.Command {
@@ -31,11 +36,10 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 	var in string
 	cmd.Flags().StringVar(&in, "in", "",
 		"folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
-	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		at := func(dst stager.Destination) error {
-			r, err := findNight(ctx, dst, args[0])
+			r, err := findNight(ctx, dst, strings.TrimSuffix(args[0], latest))
 			if err != nil {
 				return err
 			}
@@ -82,4 +86,160 @@ func findNight(ctx context.Context, dst stager.Destination, ref string) (*nights
 		err = problem.New(problem.NotFound, "there is no record for dataset %s: it was not staged here", ref)
 	}
 	return r, err
+}
+
+func datasetsListCommand(w *Setup) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list [NAME]",
+		Short:   "List the versions of a dataset, or of all",
+		Example: "  launcher datasets list\n  launcher datasets list clicks --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+				if err := sweep.CheckName("dataset", name); err != nil {
+					return err
+				}
+			}
+			return w.with(cmd.Context(), func() error { return listDatasets(cmd.Context(), w, name) })
+		},
+	}
+	w.jsonFlag(cmd, "print a JSON array")
+	return cmd
+}
+
+// listedDataset is one line of datasets list.
+type listedDataset struct {
+	Dataset string    `json:"dataset"`
+	Version string    `json:"version"`
+	Latest  bool      `json:"latest"`
+	Rows    int       `json:"rows"`
+	Bytes   int64     `json:"bytes"`
+	Staged  time.Time `json:"staged,omitzero"` // unknown if the night's record cannot be read
+	State   string    `json:"state"`           // good, accepted, blocked, unknown or unreadable
+}
+
+func listDatasets(ctx context.Context, w *Setup, name string) error {
+	versions, err := stager.List(ctx, w.datasets, name)
+	if err != nil {
+		return err
+	}
+	if name != "" && len(versions) == 0 {
+		return stager.NotStaged(name)
+	}
+
+	all := []listedDataset{}
+	for _, v := range versions {
+		m := v.Manifest
+		l := listedDataset{Dataset: m.Name, Version: m.Version, Latest: v.Latest, State: sweepview.NightUnreadable}
+		if v.Damaged == nil {
+			l.Bytes = m.Bytes()
+			for _, s := range m.Splits {
+				l.Rows += m.TableRows(s.Name)
+			}
+			night := sweepview.NightOf(ctx, w.datasets, m.Name, m.Version)
+			l.State, l.Staged = night.State, night.Staged
+		}
+		all = append(all, l)
+	}
+
+	return w.print(all, func() {
+		t := w.screen().Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
+		for _, l := range all {
+			staged, ref := "", l.Version
+			if !l.Staged.IsZero() {
+				staged = l.Staged.Format(time.DateTime)
+			}
+			if l.Latest {
+				ref += " (latest)"
+			}
+			t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged,
+				tables.Standing(l.State))
+		}
+		t.Print()
+	})
+}
+
+func datasetsShowCommand(w *Setup) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show NAME[@VERSION]",
+		Short: "Show what staging found in a night's table",
+		Long: `Shows what staging found when it compared the table with those of earlier nights, and whether the
+dataset may be trained on.`,
+		Example: `  launcher datasets show clicks
+  launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
+	}
+	w.jsonFlag(cmd, "print the night's record as JSON")
+	return nightCommand(w, cmd, func(_ context.Context, _ stager.Destination, r *nights.Record) error {
+		return w.print(r, func() { w.screen().Night(r) })
+	})
+}
+
+// maxWhy bounds the reason of an acceptance.
+const maxWhy = 1000
+
+func datasetsAcceptCommand(w *Setup) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:   "accept NAME[@VERSION] --why REASON",
+		Short: "Accept a blocked dataset",
+		Long: `Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's
+record, and later nights are compared with it.`,
+		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
+	}
+	cmd.Flags().StringVar(&why, "why", "", "the reason, for later readers of the record (required)")
+	_ = cmd.MarkFlagRequired("why") // the flag exists
+	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
+		if why == "" || len(why) > maxWhy {
+			return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
+		}
+		if !r.Blocked() {
+			w.printf("dataset %s@%s is not blocked\n", r.Dataset, r.Version)
+			return nil
+		}
+		if _, err := acceptNight(ctx, w, dst, r, why); err != nil {
+			return err
+		}
+		w.printf("dataset %s@%s may be trained on: %s\n", r.Dataset, r.Version, why)
+		return nil
+	})
+}
+
+// acceptNight records that a person accepts a night.
+func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *nights.Record,
+	why string) (*nights.Record, error) {
+	act := w.act(why)
+	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At})
+}
+
+func datasetsPullCommand(w *Setup) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "pull NAME[@VERSION]",
+		Short: "Copy a dataset version out of the bucket",
+		Long: `Copies a version into the folder OUT/NAME/VERSION, for task train --dataset. It appears complete, with
+the right checksums, or not at all.`,
+		Example: "  launcher datasets pull clicks --out data",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := program.CheckOutFolder("--out", out); err != nil {
+				return err
+			}
+			return w.with(cmd.Context(), func() error {
+				m, err := stager.Resolve(cmd.Context(), w.datasets, strings.TrimSuffix(args[0], latest))
+				if err != nil {
+					return err
+				}
+				bar := w.stageBar()
+				place, err := (&stager.Stager{Progress: bar.Report}).Pull(cmd.Context(), w.datasets, m, out)
+				bar.Finish()
+				if err != nil {
+					return err
+				}
+				w.printf("%s\n", place)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", ".", "folder to copy into")
+	return cmd
 }

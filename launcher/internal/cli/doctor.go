@@ -34,7 +34,6 @@ checked.`,
   launcher doctor sweep.yaml
   launcher doctor sweep.yaml --json
   localemu exec -- launcher doctor sweep.yaml`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var file string
 			if len(args) > 0 {

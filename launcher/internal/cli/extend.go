@@ -30,7 +30,6 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 		Example: `  launcher extend nightly-ctr-1a2b3c4d --trials 20
   launcher extend nightly-ctr-1a2b3c4d --trials 20 --dry-run
   launcher extend nightly-ctr-1a2b3c4d --trials 20 --budget 5 --no-wait --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if more < 1 || more >= sweep.MaxTrials {
 				return program.Usagef("--trials is %d: give the number of additional trials, 1 to %d", more,
@@ -39,7 +38,7 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return runExtend(cmd.Context(), w, sweep.ID(args[0]), more, f)
+			return runExtend(cmd.Context(), w, args[0], more, f)
 		},
 	}
 
@@ -50,13 +49,17 @@ Run again with the same number, it attaches to the existing sweep. Sweeps with v
 }
 
 // runExtend starts a sweep that extends another.
-func runExtend(ctx context.Context, w *Setup, of sweep.ID, more int, f startFlags) error {
+func runExtend(ctx context.Context, w *Setup, arg string, more int, f startFlags) error {
 	prices, err := w.prices(f.prices)
 	if err != nil {
 		return err
 	}
 
 	return w.with(ctx, func() error {
+		of, err := sweepview.Find(ctx, w.sweeps, arg)
+		if err != nil {
+			return err
+		}
 		old, err := sweepview.Ended(ctx, w.sweeps, of)
 		if err != nil {
 			return err

@@ -21,7 +21,6 @@ func lsCommand(w *Setup) *cobra.Command {
 		Use:     "ls",
 		Short:   "List sweeps, the newest first",
 		Example: "  launcher ls\n  launcher ls --json | jq '.[0].sweep'",
-		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return w.with(cmd.Context(), func() error { return listSweeps(cmd.Context(), w) })
 		},

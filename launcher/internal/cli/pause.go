@@ -34,7 +34,6 @@ the sweep is concluded.
 			leavePatience, sweep.MaxHalts),
 		Example: `  launcher pause nightly-ctr-1a2b3c4d
   launcher pause nightly-ctr-1a2b3c4d --no-wait --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				return pauseSweep(cmd.Context(), w, s, st, noWait)

@@ -75,7 +75,6 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 		Example: `  launcher plan sweep.yaml
   launcher plan sweep.yaml --within 1h --machines n2-highmem-64,c3d-highmem-60-lssd,c4d-highmem-64-lssd
   launcher plan sweep.yaml --rows 130000000 --features 40 --region europe-west4 --json`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := program.RefuseZero(cmd, "vms", "within", "budget", "rows", "features", "held-out"); err != nil {
 				return err

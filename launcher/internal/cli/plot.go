@@ -43,7 +43,6 @@ func plotCommand(w *Setup) *cobra.Command {
 		Short:   "Write one plot of a sweep as SVG",
 		Long:    "Writes one of the plots of a sweep's page as an SVG file. PLOT is one of:\n" + words,
 		Example: "  launcher plot nightly-ctr-1a2b3c4d curves --out curves.svg",
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := ""
 			for _, d := range drawings {

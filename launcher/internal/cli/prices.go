@@ -35,7 +35,6 @@ default credentials, and writes a file of prices that is used unless the built-i
 prices of other regions. Nothing is written unless everything could be read.`,
 		Example: `  launcher prices refresh
   launcher prices refresh --region us-central1,europe-west4 --out prices.json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return refreshPrices(cmd.Context(), w, out, regions) },
 	}
 

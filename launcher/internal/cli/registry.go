@@ -18,7 +18,7 @@ func registryCommand(w *Setup) *cobra.Command {
 		Use:   "registry",
 		Short: "Manage registered models",
 		Long: `A model is called MODEL, its versions MODEL@3 or MODEL@champion; MODEL alone means the champion (or
-the newest version if there is none).`,
+the newest version if there is none), MODEL@latest the newest version.`,
 		Example: `  launcher registry list
   launcher registry show ctr
   launcher registry history ctr
@@ -27,8 +27,7 @@ the newest version if there is none).`,
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
 		registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
 		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w),
-		registryDeleteCommand(w),
-		registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
+		registryDeleteCommand(w), registryCompareCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
 		registryPushCommand(w), registryPullCommand(w))
 	return cmd
 }

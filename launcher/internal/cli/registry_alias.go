@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,6 @@ func registryAliasCommand(w *Setup) *cobra.Command {
 MODEL@NAME then uses it. The champion is moved by promote and rollback.`,
 		Example: `  launcher registry alias ctr@12 canary --why "5 % of the traffic from today"
   launcher registry alias ctr@canary canary --remove`,
-		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, alias := cmd.Context(), args[1]
 			if alias == registry.Champion {
@@ -37,16 +37,85 @@ MODEL@NAME then uses it. The champion is moved by promote and rollback.`,
 					w.printf("%s of %s is removed\n", alias, v.Model)
 					return nil
 				}
-				now, err := aliased(ctx, w, v.Model, alias)
-				if err != nil {
-					return err
-				}
-				a, err := w.registry.SetAlias(ctx, v.Model, alias, v.Number, registry.Expect{Version: now}, w.act(why))
-				return printMoved(w, a, now, err)
+				return point(ctx, w, v.Model, alias, v.Number, why)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the alias")
+	return cmd
+}
+
+// point moves an alias to a version, unless it is there.
+func point(ctx context.Context, w *Setup, model, alias string, to int, why string) error {
+	now, err := aliased(ctx, w, model, alias)
+	if err != nil {
+		return err
+	}
+	if now == to {
+		w.printf("version %d is already the %s of %s\n", to, alias, model)
+		return nil
+	}
+	a, err := w.registry.SetAlias(ctx, model, alias, to, registry.Expect{Version: now}, w.act(why))
+	return printMoved(w, a, now, err)
+}
+
+func registryPromoteCommand(w *Setup) *cobra.Command {
+	var why string
+	cmd := &cobra.Command{
+		Use:     "promote MODEL@VERSION",
+		Short:   "Make a version the champion",
+		Example: `  launcher registry promote ctr@3 --why "approved by the ranking team"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			model, ref, err := splitRef(args[0])
+			if err != nil {
+				return err
+			}
+			number, err := strconv.Atoi(ref)
+			if err != nil {
+				return program.Usagef("%q: expected MODEL@VERSION with a number", args[0])
+			}
+			return w.with(ctx, func() error { return point(ctx, w, model, registry.Champion, number, why) })
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	return cmd
+}
+
+func registryRollbackCommand(w *Setup) *cobra.Command {
+	var why string
+	var to int
+	cmd := &cobra.Command{
+		Use:   "rollback MODEL",
+		Short: "Make the version before the champion, or an earlier one, the champion again",
+		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"
+  launcher registry rollback ctr --to 12`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, model := cmd.Context(), args[0]
+			if given := cmd.Flags().Changed("to"); given && to < 1 {
+				return program.Usagef("--to is %d: versions count from 1", to)
+			}
+			return w.with(ctx, func() error {
+				now, err := w.registry.Alias(ctx, model, registry.Champion)
+				if err != nil {
+					return err
+				}
+				if now.Version == to {
+					w.printf("version %d is already the champion of %s\n", to, model)
+					return nil
+				}
+				var a registry.Alias
+				if expect := (registry.Expect{Version: now.Version}); to > 0 {
+					a, err = w.registry.RollbackTo(ctx, model, registry.Champion, to, expect, w.act(why))
+				} else {
+					a, err = w.registry.Rollback(ctx, model, registry.Champion, expect, w.act(why))
+				}
+				return printMoved(w, a, now.Version, err)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&to, "to", 0, "a version that was the champion before (default: the previous one)")
+	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	return cmd
 }

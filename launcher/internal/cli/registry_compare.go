@@ -34,7 +34,6 @@ sure that neither version was trained on it.`,
 		Example: `  launcher registry compare ctr@champion ctr@12
   launcher registry compare ctr@11 ctr@12 --on clicks --by campaign_id
   launcher registry compare ctr@11 ctr@12 --on today.parquet --metric log_loss,auc`,
-		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !(f.confidence > 0.5 && f.confidence < 1) {
 				return program.Usagef("--confidence %v: give a share above 0.5 and below 1, such as 0.95", f.confidence)
@@ -130,7 +129,7 @@ func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, version
 	if ref == "" {
 		ref = m.Name + "@" + m.Version
 	}
-	on, err := stager.Resolve(ctx, w.datasets, ref)
+	on, err := stager.Resolve(ctx, w.datasets, strings.TrimSuffix(ref, latest))
 	if err != nil {
 		return nil, "", err
 	}

@@ -37,7 +37,6 @@ reads it again. The copy's label copied_from gives the original version and the 
 command is harmless. Aliases, tags and history are not copied, nor is the dataset, which reproduce needs where it
 runs.`,
 		Example: example,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, ref, err := splitRef(args[0])
 			if err != nil {

@@ -22,7 +22,6 @@ used again. A version that an alias points at is never deleted. The history reco
 stay in the bucket until its owner removes them: launcher clean lists them. Asks first, unless --yes is
 given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
 				return program.Usagef("--why is required: nothing else remains of the version")

@@ -32,7 +32,6 @@ shows the number of splits and the share of their gain; its contribution, the me
 are shuffled among the rows, with a 95 % interval. Features made from the same columns are also shown together,
 since they move a prediction together and each can replace the other.`,
 		Example: "  launcher registry explain ctr\n  launcher registry explain ctr@12 --metric auc --rows 10000 --json",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.rows < 2 || f.rows > maxExplained {
 				return program.Usagef("--rows is %d: use 2 to %d", f.rows, maxExplained)

@@ -10,7 +10,6 @@ import (
 
 	"coppice/internal/program"
 	"coppice/internal/registry"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
 )
 
@@ -21,11 +20,7 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 		Short: "Show who registered and moved what, when and why, or what was live at a given time",
 		Example: `  launcher registry history ctr
   launcher registry history ctr --at 2026-11-18T14:00`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := sweep.CheckName("model", args[0]); err != nil {
-				return err
-			}
 			moment, err := parseMoment(at)
 			if err != nil {
 				return err

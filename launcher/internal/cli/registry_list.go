@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/registry"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
 )
 
@@ -18,13 +17,9 @@ func registryListCommand(w *Setup) *cobra.Command {
 		Use:     "list [MODEL]",
 		Short:   "List models, or the versions of one, the newest night first",
 		Example: "  launcher registry list\n  launcher registry list ctr --json",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return w.with(cmd.Context(), func() error { return listModels(cmd.Context(), w) })
-			}
-			if err := sweep.CheckName("model", args[0]); err != nil {
-				return err
 			}
 			return w.with(cmd.Context(), func() error { return listVersions(cmd.Context(), w, args[0]) })
 		},

@@ -21,7 +21,6 @@ func registryTagCommand(w *Setup) *cobra.Command {
 		Short: "Set tags of a version, or remove some",
 		Example: `  launcher registry tag ctr@3 team=ranking reviewed=yes
   launcher registry tag ctr@3 --remove reviewed`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set := map[string]string{}
 			for _, pair := range args[1:] {
@@ -64,7 +63,6 @@ func registryNoteCommand(w *Setup) *cobra.Command {
 		Use:     "note MODEL@VERSION TEXT",
 		Short:   "Add a note to a version",
 		Example: `  launcher registry note ctr@3 "trained on the day of the outage; its test rows are few"`,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
 				m, err := w.registry.Note(cmd.Context(), v.Model, v.Number, w.act(args[1]))
@@ -86,7 +84,6 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		Short: "Mark a version bad: no alias can be moved to it, and rollback skips it",
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(why) == "" {
 				return program.Usagef("--why is required: later readers of the mark know nothing else")

@@ -45,7 +45,6 @@ of one task, next to the dataset.`,
 		Example: `  launcher registry reproduce ctr@12
   launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab
   launcher registry reproduce ctr@12 --batch --spot`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkThreads(f.threads); err != nil {
 				return err

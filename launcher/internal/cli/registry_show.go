@@ -25,7 +25,6 @@ func registryShowCommand(w *Setup) *cobra.Command {
 		Short: "Show a version, or print one of its files",
 		Example: `  launcher registry show ctr
   launcher registry show ctr@3 --file model.txt > model.txt`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.withVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				switch {

@@ -28,7 +28,6 @@ end of each history. Write that SHA-256 down elsewhere, and --head can later che
 history: then nothing up to it was changed, not even by someone who rewrote the whole chain.`,
 		Example: `  launcher registry verify
   launcher registry verify ctr --head 8c1f...`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if head != "" && (len(args) == 0 || !sums.MatchString(head)) {
 				return program.Usagef("--head %q: give the 64 digits that verify printed, and the model", head)

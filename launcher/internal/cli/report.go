@@ -17,6 +17,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/sweepview"
 )
 
 func reportCommand(w *Setup) *cobra.Command {
@@ -34,7 +35,6 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 		Example: `  launcher report nightly-ctr-1a2b3c4d --out sweep.html
   launcher report clicks --out nights.html
   launcher report model:ctr --out model.html`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOut("page", out); err != nil {
 				return err
@@ -118,8 +118,12 @@ func viewBacktest(file string) (written, error) {
 }
 
 // viewSweep reads the current state of a sweep.
-func viewSweep(ctx context.Context, w *Setup, id string) (*page.Sweep, error) {
-	s, err := report.OpenSweep(ctx, w.sweeps, w.registry, sweep.ID(id))
+func viewSweep(ctx context.Context, w *Setup, arg string) (*page.Sweep, error) {
+	id, err := sweepview.Find(ctx, w.sweeps, arg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := report.OpenSweep(ctx, w.sweeps, w.registry, id)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,6 @@ choice again. Its tasks continue the trials where they were saved. Then it watch
 does. Run again, it submits a job that was not submitted, and watches.`,
 		Example: `  launcher resume nightly-ctr-1a2b3c4d
   launcher resume nightly-ctr-1a2b3c4d --no-wait`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				if err := over(s.Plan.Sweep, st); err != nil {

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"coppice/internal/blob"
 	"coppice/internal/sweep"
 )
 
@@ -45,4 +48,48 @@ func TestTablesFitEightyColumns(t *testing.T) {
 			t.Logf("%s\n%s", line, out)
 		}
 	}
+}
+
+// TestNamesAreCompleted: shells are offered what there is, and @latest means the newest.
+func TestNamesAreCompleted(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	for _, id := range []string{"z-first", "a-second"} {
+		w.must("sweep", file, "--id", id, "--no-wait")
+		w.now = w.now.Add(time.Hour)
+	}
+	w.register(2)
+	w.must("registry", "promote", "ctr@1")
+	for line, want := range map[string]string{
+		"status ":                 "a-second z-first @latest :4",
+		"why a-second ":           ":4", // trials are numbers
+		"plot a-second cu":        "curves :4",
+		"registry show ctr@":      "ctr@champion ctr@latest :4",
+		"predict --model ":        "ctr ctr@champion ctr@latest :4",
+		"datasets show ":          "clicks :4",
+		"sweep ":                  "yaml :8",
+		"registry compare ctr@1 ": "ctr ctr@champion ctr@latest :4",
+		"ls ":                     ":4",
+	} {
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		out := strings.Fields(w.must(args...))
+		prefix := args[len(args)-1]
+		out = slices.DeleteFunc(out, func(s string) bool { return s[0] != ':' && !strings.HasPrefix(s, prefix) })
+		if got := strings.Join(out, " "); got != want {
+			t.Errorf("launcher %q is completed as %q, expected %q", line, got, want)
+		}
+	}
+
+	if out := w.must("status", "@latest"); !strings.Contains(out, "a-second") {
+		t.Errorf("status @latest shows\n%s\nexpected the sweep planned last", out)
+	}
+	for ref, number := range map[string]string{"ctr": "ctr@1", "ctr@latest": "ctr@2"} {
+		if out := w.must("registry", "show", ref); !strings.Contains(out, "│ "+number) {
+			t.Errorf("registry show %s shows\n%s\nexpected %s", ref, out, number)
+		}
+	}
+	w.must("datasets", "show", "clicks@latest")
+	w.buckets["sweeps"] = blob.Memory()
+	w.refused(sweep.ExitNotFound, "there is no sweep yet", "status", "@latest")
 }

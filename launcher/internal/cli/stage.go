@@ -42,7 +42,6 @@ reason, by --accept or launcher datasets accept.`,
   launcher stage clicks.yaml --json | jq .version
   launcher stage clicks.yaml --accept "prices are in USD from today on"
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
-		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.batch.check(cmd, "out", "scratch", "threads"); err != nil {
 				return err

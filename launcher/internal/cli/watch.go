@@ -25,9 +25,14 @@ func watchCommand(w *Setup) *cobra.Command {
 		Long: "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C only stops watching; the " +
 			"sweep continues.",
 		Example: "  launcher watch nightly-ctr-1a2b3c4d",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.with(cmd.Context(), func() error { return watchSweep(cmd.Context(), w, sweep.ID(args[0])) })
+			return w.with(cmd.Context(), func() error {
+				id, err := sweepview.Find(cmd.Context(), w.sweeps, args[0])
+				if err != nil {
+					return err
+				}
+				return watchSweep(cmd.Context(), w, id)
+			})
 		},
 	}
 

@@ -197,6 +197,32 @@ func (s *View) waves(state State) (waves float64) {
 	return waves
 }
 
+// Latest, in the place of an id, is the sweep that was planned last.
+const Latest = "@latest"
+
+// Find returns the sweep that a person names: by its id, or as Latest.
+func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) {
+	if name != Latest {
+		return sweep.ID(name), nil
+	}
+	ids, err := List(ctx, store)
+	if err != nil {
+		return "", err
+	}
+	var newest sweep.ID
+	var at time.Time
+	for _, id := range ids {
+		p, _, err := sweepstore.New(store, id).Plan(ctx)
+		if err == nil && p.Created.After(at) { // one that cannot be read hides no other
+			newest, at = id, p.Created
+		}
+	}
+	if newest == "" {
+		return "", problem.New(problem.NotFound, "there is no sweep yet; `launcher sweep SWEEP.yaml` starts one")
+	}
+	return newest, nil
+}
+
 // List returns the ids of all sweeps.
 func List(ctx context.Context, store blob.Store) ([]sweep.ID, error) {
 	var ids []sweep.ID

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -72,7 +73,8 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 			"any number of parts.\n\n" + world.FaultsExample,
 	})
 
-	return program.Execute(ctx, program.World{Args: s.Args, Out: s.out(), Err: s.err(), Version: s.Version}, root)
+	return program.Execute(ctx, program.World{Args: s.Args, Out: s.out(), Err: s.err(), Version: s.Version,
+		Now: time.Now}, root)
 }
 
 // flags are those of the commands that bring the local cloud up.

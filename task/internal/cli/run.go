@@ -23,7 +23,6 @@ func runCommand(w *Setup) *cobra.Command {
 none is left. All settings come from the environment, which the launcher writes into the Batch job. A failed
 trial is also a result; the exit code is 0 unless the task itself could not work (75: try again).`,
 		Example: "  COPPICE_SWEEP=nightly-1 COPPICE_SCRATCH=/mnt/disks/ssd ... task run",
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return w.run(cmd) },
 	}
 }

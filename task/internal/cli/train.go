@@ -68,7 +68,6 @@ model's categories and ids mean.`,
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5
   task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt \
     --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}
 

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/ledger"
+	"coppice/internal/problem"
+	"coppice/internal/program"
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/sweepview"
+)
+
+func statusCommand(w *Setup) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status SWEEP",
+		Short: "Show the state of a sweep",
+		Example: `  launcher status nightly-ctr-1a2b3c4d
+  launcher status nightly-ctr-1a2b3c4d --json | jq .seconds_left`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+				job, err := jobStatus(cmd.Context(), w, s.Plan)
+				if err != nil {
+					return err
+				}
+				snap := s.Snapshot(st, job)
+				of := s.Plan.Dataset
+				snap.Night = sweepview.NightOf(cmd.Context(), w.datasets, of.Name, of.Version)
+				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap) })
+			})
+		},
+	}
+	w.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+// boardWithCurves is the --json output of a leaderboard with curves.
+type boardWithCurves struct {
+	sweep.Board
+	Curves map[int][]sweep.CurvePoint `json:"curves"` // by trial
+}
+
+func leaderboardCommand(w *Setup) *cobra.Command {
+	var curves bool
+	var top int
+	cmd := &cobra.Command{
+		Use:   "leaderboard SWEEP",
+		Short: "Show a sweep's trials, best first",
+		Long: `Shows a sweep's trials, best first; for a sweep with folds, its configurations by their mean over the
+folds, with its standard error. With --curves it also shows the metric on valid after each tree, from the first tree
+on the left to the last; all rows share one scale, on which up is better. Trials without early stopping have no
+curve, because their trees are not scored.`,
+		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if top < 0 {
+				return program.Usagef("--top is %d: use 1 or more", top)
+			}
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+				b := st.Board
+				if top > 0 {
+					b.Rows = b.Rows[:min(top, len(b.Rows))]
+					b.Configurations = b.Configurations[:min(top, len(b.Configurations))]
+				}
+				if !curves {
+					return w.print(b, func() { w.screen().Board(s.Plan, b, 0) })
+				}
+
+				numbers := make([]int, len(b.Rows))
+				for i, row := range b.Rows {
+					numbers[i] = row.Trial.Number
+				}
+				of, err := s.Curves(cmd.Context(), numbers)
+				if err != nil {
+					return err
+				}
+				return w.print(boardWithCurves{b, of}, func() { w.screen().Curves(s.Plan, b, of) })
+			})
+		},
+	}
+
+	w.jsonFlag(cmd, "print one JSON object")
+	cmd.Flags().BoolVar(&curves, "curves", false, "with the trials' learning curves")
+	cmd.Flags().IntVar(&top, "top", 0, "show only so many (default: all)")
+	return cmd
+}
+
+func whyCommand(w *Setup) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "why SWEEP TRIAL",
+		Short: "Say why a trial was tried, and why it was stopped",
+		Long: `Shows in numbers where a trial's configuration comes from, and why. For a trial whose configuration
+was chosen when a task took it, it shows what was known of the others at that moment, and whether that gives the
+same choice again. If the sweep stops trials, it shows how the trial compared at each rung.`,
+		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+				n, err := trialNumber(s.Plan, args[1])
+				if err != nil {
+					return err
+				}
+				y, err := s.Why(cmd.Context(), st, n)
+				if err != nil {
+					return err
+				}
+				return w.print(y, func() { w.screen().Why(s.Plan, y) })
+			})
+		},
+	}
+	w.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func featuresCommand(w *Setup) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "features SWEEP",
+		Short: "Show how much each group of columns contributes",
+		Long: `Shows how much each group of columns improves the metric in a sweep with search.features, most valuable
+first. A worth is positive if the group helps, also where a lower metric is better; an interval that contains 0
+means that it may be of no use.
+
+A worth is the gain of all groups over all but this one (drop_one), of this one over none (add_one), of adding it to
+the selection (forward), or its coefficient in a linear regression of the scores (subsets).`,
+		Example: "  launcher features nightly-ctr-1a2b3c4d",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+				if s.Plan.Spec.Search.Features == nil {
+					return problem.New(problem.NotFound,
+						"sweep %s does not compare groups of columns: its spec has no "+
+							"search.features", s.Plan.Sweep)
+				}
+				worths := search.NewWorths(s.Plan, st.Board)
+				return w.print(worths, func() { w.screen().Worths(worths) })
+			})
+		},
+	}
+	w.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func billCommand(w *Setup) *cobra.Command {
+	var attempts bool
+	cmd := &cobra.Command{
+		Use:   "bill SWEEP",
+		Short: "Show what a sweep has cost, by trial, compared with its quote",
+		Long: `Calculates machine-hours from the sweep's own objects (which task ran on which host, and when) and the
+cost from the price recorded when the sweep was planned. It is not an invoice: what machines cost before their first
+trial is assumed, and storage, messages and network are not included.`,
+		Example: `  launcher bill nightly-ctr-1a2b3c4d
+  launcher bill nightly-ctr-1a2b3c4d --attempts
+  launcher bill nightly-ctr-1a2b3c4d --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+				return printBill(cmd.Context(), w, s.Plan, st, attempts)
+			})
+		},
+	}
+
+	cmd.Flags().BoolVar(&attempts, "attempts", false, "show every attempt at a trial")
+	w.jsonFlag(cmd, "print one JSON object")
+	return cmd
+}
+
+func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State, attempts bool) error {
+	results := map[int]sweep.Result{}
+	for _, row := range st.Board.Rows {
+		if row.Result != nil {
+			results[row.Trial.Number] = *row.Result
+		}
+	}
+	r := ledger.Reader{Store: w.sweeps, Plan: p}
+	if st.Conclusion != nil {
+		r.Ended = st.Conclusion.At
+	}
+	l, err := r.Read(ctx, results, w.Now())
+	if err != nil {
+		return err
+	}
+	b := bill.Make(p, &l, results)
+	return w.print(b, func() { w.screen().Bill(b, p.Dataset.Rows[sweep.Train], attempts) })
+}
