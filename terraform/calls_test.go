@@ -60,11 +60,11 @@ var writes = []struct {
 	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
 	{Launcher, SweepsBucket, false,
 		"internal/sweepstore/sweep.go: plan, cancellation, records of jobs and marks of what was told"},
-	{Launcher, RegistryBucket, true, "internal/registry/alias.go: promote and rollback"},
+	{Launcher, RegistryBucket, true, "internal/registry/records.go: promote and rollback"},
 	{Task, SweepsBucket, true,
 		"internal/sweepstore/trials.go: heartbeats and checkpoints"},
 	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
-	{Aggregator, RegistryBucket, true, "internal/registry/alias.go: the champion"},
+	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
 }
 
 // reads are the buckets that each program reads.

@@ -65,7 +65,10 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	if ds == nil || err != nil {
 		return err
 	}
-	defer ds.Close()
+	defer func() {
+		w.dataset, w.table = nil, nil
+		ds.Close()
+	}()
 
 	stop, err := w.measure(ds)
 	if err != nil {
