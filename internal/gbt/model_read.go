@@ -118,6 +118,9 @@ func (p *modelReader) block(required, optional []string) (map[string]string, err
 		}
 
 		key, value, _ := strings.Cut(line, "=")
+		if strings.Contains(value, "=") { // LightGBM refuses the whole file
+			return nil, p.errorf("%.40q has a second \"=\"", key)
+		}
 		if _, twice := keys[key]; twice {
 			return nil, p.errorf("%.40q a second time", key)
 		}

@@ -57,6 +57,8 @@ class Coder:
         codes = (
             pc.fill_null(pc.index_in(texts, value_set=self.texts), -1).to_numpy(zero_copy_only=False).astype(np.int64)
         )
+        if column.kind == TEXT:  # a category may be another spelling of a number that stands for a missing value
+            gone &= (codes < 0) | markers.has(_text.trimmed(texts))
         codes = np.where(codes >= 0, codes, self._by_level(levels))
         codes = np.where(codes >= 0, codes, self.other)
         codes[gone] = self.missing

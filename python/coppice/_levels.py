@@ -190,6 +190,7 @@ class _Arrow:
             field = schema.follow(at + 4 * i)
             begin, length = field.vector(0, 1)
             name = bytes(self.data[begin : begin + length]).decode("utf-8", "replace") if length < _MAX_NAME else ""
+            field.number(1, "B")  # it may say that there can be nulls, which nodes count
             kind, kind_of = field.number(2, "B"), field.child(3)
             if kind == _UINT:
                 form = (kind, kind_of.number(0, "i"), "<u" if not kind_of.number(1, "B") else "<i")

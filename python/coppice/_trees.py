@@ -131,6 +131,8 @@ class _Reader:
                 line.decode()
             except UnicodeDecodeError:
                 self.fail("it is not UTF-8")
+            if b"=" in value:
+                self.fail(f'{shown} has a second "="')
             if key in keys:
                 self.fail(f"{shown} a second time")
             if key not in required and key not in optional:
