@@ -36,8 +36,10 @@ func TestE2EThirtyNights(t *testing.T) {
 	for day := first; day < first+30; day++ {
 		if day == missing {
 			r := night(day)
-			if r.code != sweep.ExitNotFound || !strings.Contains(r.errOut, "the newest day, 2026-10-17, is not there yet") {
-				t.Errorf("the night without its day ended with %d, expected %d:\n%s", r.code, sweep.ExitNotFound, r.errOut)
+			if r.code != sweep.ExitNotFound ||
+				!strings.Contains(r.errOut, "the newest day, 2026-10-17, is not there yet") {
+				t.Errorf("the night without its day ended with %d, expected %d:\n%s", r.code, sweep.ExitNotFound,
+					r.errOut)
 			}
 			continue
 		}
