@@ -74,6 +74,10 @@ func TestThirtyNights(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(w.jobs.submitted)); !slices.Equal(got, ids) {
 			t.Fatalf("after day %d there are the sweeps %v, expected %v", day, got, ids)
 		}
+		if staged, err := stager.List(t.Context(), w.buckets["datasets"], "clicks"); err != nil ||
+			len(staged) != len(ids) {
+			t.Fatalf("after day %d there are %d staged versions, %v, expected %d", day, len(staged), err, len(ids))
+		}
 	}
 	if len(heard) != 1 || heard[0].Occasion != sweep.OccasionRefused ||
 		!strings.Contains(heard[0].Reason, "2026-10-17") {
