@@ -134,6 +134,9 @@ func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
 		return noLocalCloud(err), nil
 	}
 
+	if d.Deployment.local() {
+		d.here()
+	}
 	// The order matters: rights needs the buckets that sweep finds.
 	d.credentials(ctx, email, err)
 	d.services(ctx)

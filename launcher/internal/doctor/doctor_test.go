@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +253,23 @@ func TestNoSweepAndBrokenSweep(t *testing.T) {
 	has(t, r, "credentials", Problem, "none")
 	if f := r.Sorted()[0]; f.Fix != ownLogin || r.Counts[Problem] != 1 {
 		t.Errorf("got %+v; want f.Fix = ownLogin, r.Counts[Problem] = 1", f)
+	}
+}
+
+// TestLocalCloudSaysWhatIsHere: a laptop is asked for its processors, memory and disk, a project is not.
+func TestLocalCloudSaysWhatIsHere(t *testing.T) {
+	d := newDoctor(t, newFake(t))
+	if r := examineSweep(t, d, nil); slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Check == "local cloud"
+	}) {
+		t.Errorf("a project has findings about a local cloud: %+v", r.Findings)
+	}
+	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
+	r := examineSweep(t, d, nil)
+	has(t, r, "local cloud", OK, "it answers at 127.0.0.1:4443")
+	if runtime.GOOS == "linux" {
+		has(t, r, "machine", OK, "processor")
+		has(t, r, "machine", OK, "of disk in "+os.TempDir())
 	}
 }
 
