@@ -64,7 +64,7 @@ func TestShippedSpecsAreTaken(t *testing.T) {
 	sweeps, datasets := 0, 0
 	for name, text := range shipped(t) {
 		switch {
-		case regexp.MustCompile(`(?m)^source: `).MatchString(text):
+		case regexp.MustCompile(`(?m)^source:`).MatchString(text):
 			datasets++
 			if _, err := dataset.ParseSpec(name, []byte(text)); err != nil {
 				t.Errorf("reading the dataset %s: %v", name, err)
