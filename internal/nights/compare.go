@@ -130,6 +130,14 @@ func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) u
 	})
 }
 
+// atMost says how large a change has been so far, in a text with one place for it.
+func (u usual) atMost(text string) string {
+	if u.nights == 0 {
+		return "and no earlier change is known to compare with"
+	}
+	return fmt.Sprintf(text, percent(u.hi))
+}
+
 // doubt widens the tolerance while few nights are known.
 func (u usual) doubt() float64 {
 	switch {

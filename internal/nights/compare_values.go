@@ -1,6 +1,7 @@
 package nights
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -211,14 +212,12 @@ func (c *comparison) checkLevels(k *Column) bool {
 	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
 	switch {
 	case churn > churned.doubt()*churnFloor+3*churned.hi+spread:
-		c.add(Blocking, CodeDrift, k.Name,
-			"%s of the rows have other values than last night's, but usually at most %s have", percent(churn),
-			percent(churned.hi))
+		c.add(Blocking, CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
+			churned.atMost("but usually at most %s have"))
 		return true
 	case churn > 0.1+1.5*churned.hi+spread:
-		c.add(Warning, CodeDrift, k.Name,
-			"%s of the rows have other values than last night's, but usually at most %s have", percent(churn),
-			percent(churned.hi))
+		c.add(Warning, CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
+			churned.atMost("but usually at most %s have"))
 	}
 	return false
 }
@@ -255,9 +254,14 @@ func (c *comparison) checkDrift(k, old *Column) {
 		return Distance(a, b), true
 	})
 
-	text := "the distribution of the numbers has changed: the median is %.6g, and was %.6g; %s of the rows are " +
-		"elsewhere, but at most %s were before"
-	args := []any{k.Quantiles[steps/2], old.Quantiles[steps/2], percent(now), percent(seen.hi)}
+	median := fmt.Sprintf("the median is %.6g", k.Quantiles[steps/2])
+	if was := fmt.Sprintf("the median is %.6g", old.Quantiles[steps/2]); was != median {
+		median += fmt.Sprintf(", and was %.6g", old.Quantiles[steps/2])
+	} else {
+		median += " as before"
+	}
+	text := "the distribution of the numbers has changed: %s; %s of the rows are elsewhere, %s"
+	args := []any{median, percent(now), seen.atMost("but at most %s were before")}
 	switch {
 	case now > seen.doubt()*driftFloor+3*seen.hi+c.noise:
 		c.add(Blocking, CodeDrift, k.Name, text, args...)

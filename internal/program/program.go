@@ -99,6 +99,9 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(manCommand(w))
+	if root.RunE == nil {
+		Group(root)
+	}
 	explain(root)
 
 	cmd, err := root.ExecuteContextC(ctx)

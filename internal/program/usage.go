@@ -22,7 +22,7 @@ func explain(cmd *cobra.Command) {
 	if validate := cmd.Args; validate != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := validate(cmd, args); err != nil {
-				return wrongArguments(cmd, len(args), err)
+				return wrongArguments(cmd, args, err)
 			}
 			return nil
 		}
@@ -68,11 +68,23 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// wrongArguments rewords err with the argument names from the command's Use line.
-func wrongArguments(cmd *cobra.Command, given int, err error) error {
-	names := Arguments(cmd.Use)
-	if len(names) == 0 || problem.Is(err, problem.Usage) {
+// wrongArguments rewords err with the names of the command's own commands, or of the arguments in its Use line.
+func wrongArguments(cmd *cobra.Command, args []string, err error) error {
+	names, given := Arguments(cmd.Use), len(args)
+	if problem.Is(err, problem.Usage) {
 		return err
+	}
+	if cmd.HasSubCommands() {
+		var known []string
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() {
+				known = append(known, child.Name())
+			}
+		}
+		return Usagef("%w%s", err, strictyaml.Suggest(args[0], known))
+	}
+	if len(names) == 0 {
+		return Usagef("%q is too much: %s takes flags only", args[0], cmd.CommandPath())
 	}
 	line := cmd.CommandPath() + " " + strings.Join(names, " ")
 	if given < len(names) {

@@ -143,7 +143,11 @@ func (t *Table) Print() {
 			break
 		}
 		hidden = append(hidden, columns[out].name)
+		gone := columns[out].index
 		columns = slices.Delete(columns, out, out+1)
+		if gone == wrapped { // the least of all: the last of the others takes the rest
+			wrapped = columns[len(columns)-1].index
+		}
 	}
 
 	t.render(columns, folded, wrapped, max(rest(), narrowest))
@@ -194,7 +198,8 @@ func (t *Table) taken(c column, folded bool) int {
 	return t.screen.Width / 2
 }
 
-// leftOut is the next column to leave out, -1 if there is none: the first column and the wrapped one stay.
+// leftOut is the next column to leave out, -1 if there is none. The first column stays, and so does the wrapped one,
+// unless it is among the least.
 func (t *Table) leftOut(columns []column, wrapped int) int {
 	for _, name := range t.least {
 		if i := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); i > 0 {

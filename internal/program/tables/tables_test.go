@@ -51,6 +51,24 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
+// TestLastColumnIsLeftOut: the last column, which takes the rest of the width, may be the least of all.
+func TestLastColumnIsLeftOut(t *testing.T) {
+	for width, out := range map[int]string{80: "", 44: "because", 34: "because, levels"} {
+		var text bytes.Buffer
+		table := tables.Screen{Output: program.To(&text), Width: width}.Table("ids", "levels", "worth", "because").
+			Least("because")
+		if width < 44 {
+			table.Least("because", "levels")
+		}
+		table.Row("a key of several columns", 16, "1.12 %", "it has many levels")
+		table.Print()
+		_, left, _ := strings.Cut(strings.TrimSpace(text.String()), "left out at ")
+		if _, names, _ := strings.Cut(left, ": "); names != out {
+			t.Errorf("width %d: left out are %q, expected %q\n%s", width, names, out, text.String())
+		}
+	}
+}
+
 // TestColour: of states alone, on a terminal, unless the reader wants none.
 func TestColour(t *testing.T) {
 	if text := printed(120, true); !strings.Contains(text, "│ \x1b[32mok\x1b[0m      │") ||

@@ -338,6 +338,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
+	w.refused(sweep.ExitUsage, `"@latst" is no sweep: give its id, or @latest`, "status", "@latst")
 
 	// A plan that cannot be read hides no other sweep.
 	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")); err != nil {

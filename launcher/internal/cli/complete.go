@@ -58,6 +58,9 @@ func (w *Setup) known(ctx context.Context, word string) (names []string) {
 		if strings.Contains(word, "MODEL") || word == "A" || word == "B" {
 			models, _ := w.registry.Models(ctx)
 			names = append(names, models...)
+			if strings.Contains(word, "DATASET|MODEL") { // report has one page for all versions
+				models = nil
+			}
 			for _, model := range models {
 				aliases, _ := w.registry.Aliases(ctx, model)
 				for _, a := range aliases {

@@ -57,6 +57,7 @@ func TestReportAndPlot(t *testing.T) {
 		!strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
 		t.Errorf("the dataset's page is %.2000q", text)
 	}
+	w.refused(sweep.ExitUsage, "a model's page has all its versions", "report", "ctr@champion", "--out", "-")
 	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") {
 		t.Errorf("the page of model:ctr is %.300q", text)
 	}

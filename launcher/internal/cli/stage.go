@@ -30,7 +30,7 @@ func stageCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stage DATASET.yaml",
 		Short: "Bin a table into a dataset version",
-		Long: `Reads the table that DATASET.yaml describes (CSV or Parquet, local or gs://), bins it and stores it as
+		Long: `Reads the table that DATASET.yaml describes (CSV, JSONL or Parquet, local or gs://), bins it and stores it as
 a new version of the dataset. The same input is recognised and not read again. A relative source: is relative to the
 folder of DATASET.yaml.
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -334,8 +336,8 @@ func (q *Estimator) notes() []string {
 	}
 	if least := Measured().Smallest(); rows < least && q.NsPerValue == 0 {
 		notes = append(notes,
-			fmt.Sprintf("nothing was measured below %d rows; with %d, the fixed cost of a tree is not included", least,
-				rows))
+			fmt.Sprintf("nothing was measured below %s rows; with %s, the fixed cost of a tree is not included",
+				humanize.Comma(int64(least)), humanize.Comma(int64(rows))))
 	}
 	return notes
 }

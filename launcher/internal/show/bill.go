@@ -18,7 +18,7 @@ import (
 // Bill writes the bill of a sweep that trained on that many rows.
 func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 	if attempts {
-		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "USD").Least("host", "claim")
+		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "cost").Least("host", "claim")
 		for _, a := range b.Attempts {
 			t.Row(a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End,
 				a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost))
@@ -26,7 +26,7 @@ func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 		t.Print()
 	}
 
-	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "USD", "of it lost").
+	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost", "of it lost").
 		Least("ns per value", "trees")
 	for _, r := range b.Trials {
 		t.Row(r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
@@ -87,7 +87,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	}
 
 	row("hours", Hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
-	row("USD", money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
+	row("cost", money(&q.Cost)+" USD", usd(b, b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)
@@ -99,8 +99,8 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		return
 	}
 	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
-		w.printf("note: %d rows are too few for a speed to quote with: below %d the fixed cost of a tree "+
-			"dominates\n", rows, least)
+		w.printf("note: %s rows are too few for a speed to quote with: below %s the fixed cost of a tree "+
+			"dominates\n", humanize.Comma(int64(rows)), humanize.Comma(int64(least)))
 		return
 	}
 	w.printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)

@@ -46,7 +46,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 // TestABillRecommendsNoSpeedOfAToy: the time per value of a trial of milliseconds says nothing about a large table.
 func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n",
-		"note: 4253 rows are too few for a speed to quote with: below 1000000 the fixed cost"
+		"note: 4,253 rows are too few for a speed to quote with: below 1,000,000 the fixed cost"
 	for _, tc := range []struct {
 		rows        int
 		ns          float64

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -203,6 +204,10 @@ const Latest = "@latest"
 // Find returns the sweep that a person names: by its id, or as Latest.
 func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) {
 	if name != Latest {
+		if strings.Contains(name, "@") {
+			return "", problem.New(problem.Usage, "%.80q is no sweep: give its id, or %s for the one planned last",
+				name, Latest)
+		}
 		return sweep.ID(name), nil
 	}
 	ids, err := List(ctx, store)
