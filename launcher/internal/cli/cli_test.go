@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -505,7 +506,7 @@ func (w *world) register(n int) {
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
 		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
-			scorer.FileLevels: levels,
+			scorer.FileLevels: levels, scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`),
 			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`), scorer.FileInputs: usualInputs(w.t, dir, ds)}
 		switch i { // the others do not say
 		case 0:
@@ -591,7 +592,7 @@ func TestPredict(t *testing.T) {
 	for i, row := range rows[1:] {
 		p, err1 := strconv.ParseFloat(row[2], 64)
 		raw, err2 := strconv.ParseFloat(row[3], 64)
-		if err1 != nil || err2 != nil || p != gbt.Probability(raw) || !strings.HasPrefix(users[i+1], row[0]+",") {
+		if err1 != nil || err2 != nil || math.Abs(p-gbt.Probability(raw)) > 1e-15 || !strings.HasPrefix(users[i+1], row[0]+",") {
 			t.Fatalf("row %d: %q", i, row)
 		}
 	}

@@ -192,8 +192,9 @@ func TestReproduceDiffers(t *testing.T) {
 	g.changed("1", map[string]func(string) string{scorer.FileModel: func(text string) string {
 		before, tree, _ := strings.Cut(text, "Tree=3\n")
 		head, values, _ := strings.Cut(tree, "leaf_value=")
-		_, rest, _ := strings.Cut(values, " ")
-		return before + "Tree=3\n" + head + "leaf_value=0.25 " + rest
+		first, rest, _ := strings.Cut(values, " ")
+		fresh := ("0.25" + strings.Repeat("0", 30))[:len(first)] // tree_sizes counts the bytes
+		return before + "Tree=3\n" + head + "leaf_value=" + fresh + " " + rest
 	}})
 	w.refused(sweep.ExitConflict, "model.txt: from tree 4 of 6 on: the same splits, other leaf values", "registry",
 		"reproduce", "ctr@2")
