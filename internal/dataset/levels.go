@@ -140,9 +140,9 @@ func decodeDoubles(data []byte) []float64 {
 	return out
 }
 
-// WriteLevels writes the levels file. Call it once, after the splits and before the sample.
-func (w *Writer) WriteLevels(l *Levels) error {
-	return w.writeFile(LevelsFile, l.Encode())
+// WriteLevels writes LevelsFile or FinalLevelsFile. Call it after the splits and before the sample, in this order.
+func (w *Writer) WriteLevels(name string, l *Levels) error {
+	return w.writeFile(name, l.Encode())
 }
 
 // ReadLevels reads the contents of a levels file belonging to the tables. It copies the data.

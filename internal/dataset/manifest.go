@@ -56,7 +56,9 @@ type Manifest struct {
 	Sample   SampleInfo `json:"sample"`
 
 	Tables []LevelTable `json:"tables,omitempty"` // of the statistics that derived features use
-	Order  *Ordering    `json:"order,omitempty"`  // in which train's statistics were made; nil if there are none
+	// FinalTables are the same over the rows of all splits, for the final training; nil unless the spec wants them
+	FinalTables []LevelTable `json:"final_tables,omitempty"`
+	Order       *Ordering    `json:"order,omitempty"` // in which train's statistics were made; nil if there are none
 	// share of the negative rows that was kept, in every split; 0 means all
 	Negatives float64 `json:"negatives,omitempty"`
 	Thinned   int64   `json:"thinned,omitempty"` // negative rows that were not kept
@@ -184,6 +186,38 @@ type Encoding struct {
 // Encoding returns the part of the manifest that a model needs.
 func (m *Manifest) Encoding() *Encoding {
 	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables}
+}
+
+// FinalEncoding is Encoding for a model that is trained on the rows of all splits, and the name of its levels file.
+func (m *Manifest) FinalEncoding() (e *Encoding, levels string) {
+	e = m.Encoding()
+	if m.FinalTables == nil { // there are no statistics
+		return e, LevelsFile
+	}
+	e.Tables = m.FinalTables
+	return e, FinalLevelsFile
+}
+
+// Statistics are the features that are statistics of levels: indices into Features, ascending.
+func (m *Manifest) Statistics() []int {
+	var out []int
+	for i := range m.Features {
+		if f := m.Features[i].From; f != nil && f.Table >= 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// HeldOutRows is the number of rows outside of train.
+func (m *Manifest) HeldOutRows() int {
+	n := 0
+	for _, s := range m.Splits {
+		if s.Name != TrainSplit {
+			n += s.Rows
+		}
+	}
+	return n
 }
 
 // formatOf returns the lowest format that supports the features.

@@ -91,6 +91,9 @@ func (m *Manifest) check() error {
 	if err := checkDerived(m.Features, m.Tables); err != nil {
 		return err
 	}
+	if err := m.checkFinal(); err != nil {
+		return err
+	}
 	if err := m.checkRoles(); err != nil {
 		return err
 	}
@@ -102,6 +105,24 @@ func (m *Manifest) check() error {
 	}
 
 	return m.checkFiles()
+}
+
+// checkFinal checks that the tables over all rows are those of train with other levels.
+func (m *Manifest) checkFinal() error {
+	if m.FinalTables == nil {
+		return nil
+	}
+	if len(m.FinalTables) != len(m.Tables) || m.HeldOutRows() == 0 || len(m.Statistics()) == 0 {
+		return badManifest("final_tables", fmt.Errorf("%d tables where train has %d, of %d held-out rows",
+			len(m.FinalTables), len(m.Tables), m.HeldOutRows()))
+	}
+	for i := range m.Tables {
+		a, b := &m.Tables[i], &m.FinalTables[i]
+		if !a.SameLevels(b) || a.Strength != b.Strength || a.BackOff != b.BackOff || a.Recency != b.Recency {
+			return badManifest(fmt.Sprintf("final_tables[%d]", i), errors.New("it is not that of train"))
+		}
+	}
+	return checkDerived(m.Features, m.FinalTables)
 }
 
 // checkRoles checks the columns that are not features.
@@ -221,6 +242,9 @@ const (
 	SampleFile = "sample.arrow"
 	// LevelsFile is the name of the tables' levels, in a dataset's folder and among a version's files.
 	LevelsFile = "levels.arrow"
+	// FinalLevelsFile is the name of the final tables' levels in a dataset's folder.
+	FinalLevelsFile = "levels-final.arrow"
+	finalFile       = "final.arrow" // the statistics of held-out rows as later rows of train
 )
 
 // TargetsFile is the name of a split's targets in a dataset's folder.
@@ -233,6 +257,12 @@ func (m *Manifest) fileNames() []string {
 	}
 	if levelsOf(m.Tables) > 0 {
 		names = append(names, LevelsFile)
+	}
+	if m.FinalTables != nil {
+		names = append(names, finalFile)
+	}
+	if levelsOf(m.FinalTables) > 0 {
+		names = append(names, FinalLevelsFile)
 	}
 	return append(names, SampleFile)
 }

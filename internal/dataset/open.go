@@ -17,6 +17,9 @@ import (
 type Dataset struct {
 	Manifest *Manifest
 	Splits   []Split // in the order of Manifest.Splits
+	// Final, by the place among Manifest.Statistics, are bins of all held-out rows in the order of the splits, as they
+	// are for later rows of train; nil if the dataset has none.
+	Final [][]byte
 
 	dir      string
 	mappings []*mapping
@@ -98,7 +101,7 @@ func (d *Dataset) Close() error {
 	for _, m := range d.mappings {
 		errs = append(errs, m.close())
 	}
-	d.mappings, d.mapped, d.Splits = nil, nil, nil
+	d.mappings, d.mapped, d.Splits, d.Final = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -120,7 +123,14 @@ func (d *Dataset) open() error {
 		d.Splits = append(d.Splits, s)
 	}
 
-	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] { // levels and sample, which are not mapped here
+	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] {
+		if f.Name == finalFile {
+			if err := d.openFinal(f); err != nil {
+				return err
+			}
+			continue
+		}
+		// levels and sample are not mapped here
 		if err := d.checkSize(f); err != nil {
 			return err
 		}
@@ -186,6 +196,24 @@ func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	return nil
 }
 
+func (d *Dataset) openFinal(info FileInfo) error {
+	data, err := d.mapInfo(info)
+	if err != nil {
+		return err
+	}
+	f, err := parseArrow(info.Name, data)
+	if err != nil {
+		return err
+	}
+	if err := f.expect(info.Name, finalFields(d.Manifest), d.Manifest.HeldOutRows()); err != nil {
+		return err
+	}
+	for _, c := range f.columns {
+		d.Final = append(d.Final, view[uint8](data, c.data))
+	}
+	return nil
+}
+
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	data, err := d.mapInfo(info)
 	if err != nil {
@@ -232,6 +260,14 @@ func (f *arrowFile) expect(name string, fields []arrowField, rows int) error {
 
 func rowFields(features int) []arrowField {
 	return []arrowField{{name: "bins", typ: arrowBinary(features)}}
+}
+
+func finalFields(m *Manifest) []arrowField {
+	var fields []arrowField
+	for _, i := range m.Statistics() {
+		fields = append(fields, arrowField{name: m.Features[i].Name, typ: arrowUint8})
+	}
+	return fields
 }
 
 func columnFields(features []Feature) []arrowField {

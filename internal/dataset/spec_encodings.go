@@ -27,6 +27,9 @@ type EncodingsSpec struct {
 	Order  OrderSpec `yaml:"order" json:"order,omitzero"`
 	Levels int       `yaml:"levels" json:"levels"`           // most levels over all tables
 	Rows   int       `yaml:"sample_rows" json:"sample_rows"` // rows of train used to find keys
+	// Final also makes the statistics that held-out rows have as later rows of train, and those over all rows, for the
+	// final training of a sweep (final: {rows: all}).
+	Final bool `yaml:"final" json:"final,omitempty"`
 	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above;
 	// once resolved, it is that dataset, NAME@VERSION.
 	Like string `yaml:"like" json:"like,omitempty"`

@@ -19,6 +19,9 @@ type Writer struct {
 	splits map[string]*splitFiles
 	files  []FileInfo
 	opened []*hashedFile // in the order of files
+
+	final   *hashedFile
+	finalAt *layout
 }
 
 type splitFiles struct {
@@ -133,6 +136,19 @@ func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error
 	}
 	_, err := f.columns.ReadAt(bins, place.off+int64(first))
 	return err
+}
+
+// CreateFinal lays out the file for WriteFinal. Call it after the first levels file.
+func (w *Writer) CreateFinal() (err error) {
+	w.finalAt = newLayout(finalFields(w.m), nil, int64(w.m.HeldOutRows()), nil)
+	w.final, err = w.createFile(finalFile, w.finalAt)
+	return err
+}
+
+// WriteFinal writes the bins of a statistic, by its place among Manifest.Statistics, starting with row first of all
+// held-out rows in the order of the splits.
+func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
+	return writePart(w.final, w.finalAt.columns[statistic].data, int64(first), bins)
 }
 
 // WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the

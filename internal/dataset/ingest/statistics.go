@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
@@ -15,11 +17,13 @@ import (
 
 // statistics makes the features that are statistics of levels, during the second pass and after it.
 type statistics struct {
-	survey *survey
-	m      *dataset.Manifest
-	d      *design
-	maker  *encode.Maker
-	first  int // index of the first feature that is a statistic
+	survey    *survey
+	m         *dataset.Manifest
+	d         *design
+	maker     *encode.Maker
+	final     *encode.Maker // of the rows of all splits, as if they were of train; nil unless the spec wants it
+	finalKeys []encode.Key
+	first     int // index of the first feature that is a statistic
 
 	file   string     // of the current batch
 	hashes [][]uint64 // by part, of the current batch
@@ -67,8 +71,14 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		return search.Find
 	}
 
-	return &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns),
+	made := &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns),
 		hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
+	if s.spec.Encodings.Final && len(m.Splits) > 1 {
+		made.finalKeys = slices.Clone(d.keys)
+		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(m.Splits))}
+		made.final = encode.NewMaker(c)
+	}
+	return made
 }
 
 // cuts returns times with at most that many rows in between, except where they share one time.
@@ -91,7 +101,13 @@ func (s *survey) cuts(rows int64) []float64 {
 	return cuts
 }
 
-func (s *statistics) close() { _ = s.maker.Close() } // temporary files only
+// close removes temporary files.
+func (s *statistics) close() {
+	_ = s.maker.Close()
+	if s.final != nil {
+		_ = s.final.Close()
+	}
+}
 
 // observe computes the levels of a batch, and the times of its rows.
 func (s *statistics) observe(b *table.Batch) error {
@@ -133,6 +149,10 @@ func (s *statistics) add(number int, part *splitPart) error {
 	}
 
 	err := s.maker.Add(*r)
+	if s.final != nil && err == nil {
+		r.Split, r.First = 0, s.rowsBefore(number)+r.First
+		err = s.final.Add(*r)
+	}
 	var many *encode.TooManyValuesError
 	if errors.As(err, &many) {
 		return &table.InputError{File: s.file, Column: s.d.readers[many.Part].Part.Column,
@@ -176,10 +196,70 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 			}
 		}
 	}
+	if levels.Len() > 0 {
+		if err := w.WriteLevels(dataset.LevelsFile, levels); err != nil {
+			return err
+		}
+	}
+	return s.finishFinal(ctx, w, o)
+}
+
+// finishFinal makes the statistics over all rows, as if all were of train, with the bins of train's features. It writes
+// those of held-out rows, and the levels.
+func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Options) error {
+	if s.final == nil {
+		return nil
+	}
+	for _, made := range s.maker.Features() {
+		key := &s.finalKeys[made.Key]
+		if key.Bounds = maps.Clone(key.Bounds); key.Bounds == nil {
+			key.Bounds = map[dataset.Derivation][]float64{}
+		}
+		key.Bounds[made.What] = made.Bounds
+	}
+
+	if err := w.CreateFinal(); err != nil {
+		return err
+	}
+	train, all := s.rowsBefore(1), s.rowsBefore(len(s.m.Splits))
+	write := func(_, first int, columns [][]uint8) error {
+		from, to := max(first, train), min(first+len(columns[0]), all) // without the rows of train, and second copies
+		for i := range columns {
+			if from >= to {
+				break
+			}
+			if err := w.WriteFinal(i, from-train, columns[i][from-first:to-first]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := s.final.Run(ctx, o.progress(PhaseEncode), write); err != nil {
+		return err
+	}
+
+	levels, first, count := s.final.Tables()
+	s.m.FinalTables = slices.Clone(s.m.Tables)
+	for i := range s.m.FinalTables {
+		t := &s.m.FinalTables[i]
+		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.final.Floor(), s.final.Prior()
+	}
 	if levels.Len() == 0 {
 		return nil
 	}
-	return w.WriteLevels(levels)
+	return w.WriteLevels(dataset.FinalLevelsFile, levels)
+}
+
+// rowsBefore is the number of rows, without copies, in the splits before one.
+func (s *statistics) rowsBefore(split int) int {
+	n := 0
+	for i, info := range s.m.Splits[:split] {
+		if i == 0 {
+			info.Rows /= s.d.copies
+		}
+		n += info.Rows
+	}
+	return n
 }
 
 // missingLevels is how many levels of a column's table, 0 or 1, stand for missing values.
