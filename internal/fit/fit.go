@@ -103,6 +103,8 @@ type Request struct {
 	Metrics []metric.Metric // reported in addition, where they are defined
 	// to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
 	Rows []sweep.Rows
+	// Final gives held-out rows among these the statistics of ids that they have as later rows of train.
+	Final bool
 	// to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
 	OneIn   int
 	Valid   *sweep.Rows // nil trains without held-out rows
@@ -135,7 +137,7 @@ type Evaluated struct {
 
 // Train trains a configuration on the train split, or on q.Rows.
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
-	train, err := t.trainingRows(q.Rows)
+	train, err := t.trainingRows(q.Rows, q.Final)
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +197,9 @@ func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
 	if q.OneIn > 1 {
 		id += fmt.Sprintf(", trained on one row in %d", q.OneIn)
+	}
+	if q.Final {
+		id += ", finally"
 	}
 	for i, part := range q.Rows {
 		if i > 0 || part.Folds != nil {

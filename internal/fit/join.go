@@ -12,10 +12,10 @@ import (
 
 // trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several
 // splits as a copy.
-func (t *Table) trainingRows(parts []sweep.Rows) (*gbt.Data, error) {
+func (t *Table) trainingRows(parts []sweep.Rows, final bool) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
-		return t.join(parts)
+		return t.join(parts, final)
 	case len(parts) == 1 && parts[0].Folds != nil:
 		return t.mask(parts[0])
 	case len(parts) == 1 && parts[0].Split != dataset.TrainSplit:
@@ -50,8 +50,9 @@ func (t *Table) CheckGroups() error {
 
 // join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as
 // train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights, which do not
-// compensate for the sampling: the trainer's shift does.
-func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
+// compensate for the sampling: the trainer's shift does. In the final training, their statistics are those of later rows
+// of train.
+func (t *Table) join(parts []sweep.Rows, final bool) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
 	}
@@ -82,12 +83,41 @@ func (t *Table) join(parts []sweep.Rows) (*gbt.Data, error) {
 		all.Columns[f] = append(make([]byte, 0, total), column...)
 	}
 
-	for _, rows := range selected[1:] {
+	for i, rows := range selected[1:] {
+		if final {
+			t.asLaterRows(rows, parts[i+1].Split)
+		}
 		for range copies {
 			t.appendRows(&all, rows)
 		}
 	}
 	return &all, nil
+}
+
+// asLaterRows gives the rows of another split the statistics that they have as later rows of train.
+func (t *Table) asLaterRows(rows *HeldOut, split string) {
+	if t.ds.Final == nil {
+		return
+	}
+	first := 0
+	for _, s := range t.ds.Manifest.Splits {
+		if s.Name == split {
+			break
+		}
+		if s.Name != dataset.TrainSplit {
+			first += s.Rows
+		}
+	}
+
+	d := &rows.Data
+	width := len(d.Features)
+	d.Columns, d.RowMajor = slices.Clone(d.Columns), slices.Clone(d.RowMajor)
+	for i, feature := range t.ds.Manifest.Statistics() {
+		d.Columns[feature] = t.ds.Final[i][first : first+d.Rows]
+		for r, bin := range d.Columns[feature] {
+			d.RowMajor[r*width+feature] = bin
+		}
+	}
 }
 
 // appendRows adds rows of another split to a trainer's table.

@@ -66,11 +66,11 @@ func (f flaw) note(t *Trial, c Claim) {
 	}
 }
 
-func (f flaw) last(v View) bool {
+func (f flaw) last(s Search) bool {
 	if f != lastUnread {
-		return v.last()
+		return s.last()
 	}
-	return !slices.ContainsFunc(v.Trials, func(of Trial) bool {
+	return !slices.ContainsFunc(s.list.Trials, func(of Trial) bool {
 		return !of.Ended && !of.Paused && (of.Made == 0 || of.Last.Released)
 	})
 }
@@ -108,10 +108,10 @@ func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 		return s.Next(Answer{Beat: s.seen[do.Trial].beat})
 	case f == listingIsTruth && was.doing == CreateClaim && do.Do == LookForResult:
 		return s.Next(Answer{})
-	case f == closedUnwritten && do.Do == CreateVerdict && s.list.last():
+	case f == closedUnwritten && do.Do == CreateVerdict && s.last():
 		return s.Next(Answer{})
 	case do.Do == AskVerdict:
-		do.Last = f.last(s.list)
+		do.Last = f.last(s)
 	case f == releaseOfAnother && do.Do == Release:
 		do.Claim++
 	}

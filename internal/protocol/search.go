@@ -147,14 +147,20 @@ func (s Search) listed(a Answer) (Search, Action) {
 	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
-		return s, Action{Do: AskVerdict, Last: s.list.last()}
+		return s, Action{Do: AskVerdict, Last: s.last()}
 	}
 	return s.look()
 }
 
-// last reports whether no trial will come to a rung any more, unless a paused one is promoted.
-func (v View) last() bool {
-	return !slices.ContainsFunc(v.Trials, func(of Trial) bool { return !of.Ended && !of.Paused })
+// last reports whether no trial of this stage will come to a rung any more, unless a paused one is promoted.
+func (s Search) last() bool {
+	stage := s.stage()
+	for n, of := range s.list.Trials {
+		if !of.Ended && !of.Paused && (s.task.Stages == nil || s.task.Stages[n] <= stage) {
+			return false
+		}
+	}
+	return true
 }
 
 // decided marks the search's subject as one with a verdict.

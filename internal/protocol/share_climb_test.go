@@ -146,7 +146,7 @@ func (m sharing) stopsWrongly(trial *sharedTrial, t *sharedTask) string {
 // askVerdict finds a paused trial of which can be said what becomes of it, by the task's listing.
 func (v visitor) askVerdict(s shared, i int, what, wrong string) {
 	q, _ := v.m.search(&s, i)
-	last := v.m.flaw.last(q.list)
+	last := v.m.flaw.last(q)
 	for _, seen := range []bool{true, false} { // an old record of the others must do no harm
 		then := s
 		t := &then.tasks[i]

@@ -33,6 +33,12 @@ const (
 	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
 	// cell.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
 	FileInputs = "inputs.json"
+
+	// Of a version whose model comes from a final training: the winner as it was judged, which has not seen the rows
+	// that later versions are compared on.
+	FileJudgedModel    = "judged.txt"
+	FileJudgedFeatures = "judged-features.json"
+	FileJudgedLevels   = "judged-levels.arrow"
 )
 
 // Scorer predicts. It is immutable and safe for concurrent use.
@@ -65,11 +71,32 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 // Open reads a version. A version that cannot predict, because one of its files is missing, damaged or of another kind,
 // is of kind Damaged; other errors are those of storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
-	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) {
-		if _, ok := v.File(FileLevels); !ok {
+	return openFiles(ctx, r, v, FileModel, FileFeatures, FileLevels)
+}
+
+// OpenJudged is Open for the model that was judged: that of the winner, if the version's is of a final training.
+func OpenJudged(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
+	if JudgedModel(v) == FileModel {
+		return Open(ctx, r, v)
+	}
+	return openFiles(ctx, r, v, FileJudgedModel, FileJudgedFeatures, FileJudgedLevels)
+}
+
+// JudgedModel is the name of the model that was judged, which has seen no held-out rows.
+func JudgedModel(v registry.Version) string {
+	if _, ok := v.File(FileJudgedModel); ok {
+		return FileJudgedModel
+	}
+	return FileModel
+}
+
+func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, levels string) (*Scorer,
+	error) {
+	return open(ctx, r, v, model, features, func(e *dataset.Encoding) (*dataset.Levels, error) {
+		if _, ok := v.File(levels); !ok {
 			return nil, nil
 		}
-		data, err := r.ReadFile(ctx, v, FileLevels)
+		data, err := r.ReadFile(ctx, v, levels)
 		if err != nil {
 			return nil, err
 		}
@@ -80,17 +107,18 @@ func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Score
 // OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written.
 // The scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
-	return open(ctx, r, v, func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
+	return open(ctx, r, v, FileModel, FileFeatures,
+		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-func open(ctx context.Context, r *registry.Registry, v registry.Version,
+func open(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding string,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {
 		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
 	}
 
 	files := map[string][]byte{}
-	for _, name := range []string{FileModel, FileFeatures, FileCalibrator, FileInputs} {
+	for _, name := range []string{model, encoding, FileCalibrator, FileInputs} {
 		if _, ok := v.File(name); !ok && (name == FileCalibrator || name == FileInputs) {
 			continue
 		}
@@ -101,12 +129,12 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version,
 		files[name] = data
 	}
 
-	m, err := gbt.ReadModel(bytes.NewReader(files[FileModel]))
+	m, err := gbt.ReadModel(bytes.NewReader(files[model]))
 	if err != nil {
 		return nil, unfit(fmt.Errorf("%s: %w", FileModel, err))
 	}
 
-	features, err := dataset.DecodeEncoding(files[FileFeatures])
+	features, err := dataset.DecodeEncoding(files[encoding])
 	if err != nil {
 		return nil, unfit(fmt.Errorf("%s: %w", FileFeatures, err))
 	}

@@ -32,8 +32,9 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 	var eligible []*sweep.Result
 	several := len(p.Spec.Goals) > 0
 	for _, row := range b.Rows {
-		// a fold's model is discarded
-		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 {
+		// a fold's model is discarded, and the final training's has seen the rows that select
+		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 ||
+			row.Trial.Refit && p.Folds == nil {
 			continue
 		}
 

@@ -87,8 +87,12 @@ func (b *Board) byConfiguration() {
 	})
 }
 
-// compareRows puts the better score first; on a tie the smaller model, then the lower number.
+// compareRows puts the better score first; on a tie the smaller model, then the lower number. The final training is
+// last: its score is that of the trial that it trains again.
 func compareRows(x, y Row, maximize bool) int {
+	if x.Trial.Refit != y.Trial.Refit {
+		return x.Trial.Number - y.Trial.Number
+	}
 	if x.done() != y.done() {
 		if x.done() {
 			return -1
@@ -131,11 +135,12 @@ type Tally struct {
 // Ended returns how many have ended.
 func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained + t.Cancelled }
 
-// Tally counts the sweep's own trials: those of a sweep that it extends ended there.
+// Tally counts the sweep's own trials: those of a sweep that it extends ended there. The final training is none.
 func (b Board) Tally(p *Plan) (t Tally) {
+	final, ok := p.Final()
 	for _, row := range b.Rows {
 		switch r := row.Result; {
-		case row.Trial.Number < p.Inherits():
+		case row.Trial.Number < p.Inherits(), row.Trial.Number == final && ok:
 		case r == nil:
 			t.Waiting++
 		case r.Status == StatusDone:
@@ -227,6 +232,7 @@ type Conclusion struct {
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
+	Final       *FinalModel        `json:"final,omitempty"` // of a sweep with a final training
 
 	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`
@@ -242,6 +248,19 @@ type Cost struct {
 	MachineHours float64 `json:"machine_hours"`
 	// numbers of Batch jobs without a known price, which are not included in USD
 	Unpriced []int `json:"unpriced,omitempty"`
+}
+
+// FinalModel is what became of the final training.
+type FinalModel struct {
+	Trial      int    `json:"trial"`
+	Registered bool   `json:"registered"` // its model is the version's; otherwise the winner's is
+	Reason     string `json:"reason"`
+	Trees      int    `json:"trees,omitempty"`
+	Rows       int    `json:"rows,omitempty"` // trained on
+
+	// Agreement with the winner on test rows: the ratio of the sums of predictions, and the correlation of raw scores.
+	Ratio       float64 `json:"ratio,omitempty"`
+	Correlation float64 `json:"correlation,omitempty"`
 }
 
 // Rejected is a trial that the aggregator passed over.

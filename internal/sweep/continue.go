@@ -116,8 +116,14 @@ func (p *Plan) Inherits() int {
 	return len(p.Extends.Results)
 }
 
-// Own returns the trials that the sweep trains itself.
-func (p *Plan) Own() []Trial { return p.Trials[p.Inherits():] }
+// Own returns the trials that the sweep trains itself, without the final training.
+func (p *Plan) Own() []Trial {
+	own := p.Trials[p.Inherits():]
+	if _, ok := p.Final(); ok {
+		own = own[:len(own)-1]
+	}
+	return own
+}
 
 // Inherited returns the result of a trial of the extended sweep; nil for any other.
 func (p *Plan) Inherited(trial int) *Result {

@@ -100,6 +100,9 @@ func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
 // SourceRefit is the source of the trial that trains the best configuration on all rows.
 const SourceRefit = "refit"
 
+// SourceFinal is the source of the trial that trains the winner's configuration on the rows of all splits.
+const SourceFinal = "final"
+
 // Expand returns the trials for these configurations: the first rounds of each, then the later ones, then the refit.
 func (f *Folds) Expand(configurations []Trial) []Trial {
 	var out []Trial
@@ -130,7 +133,7 @@ func (p *Plan) WithRefit(params Params) *Plan {
 	// It has the parameters of the configuration that it refits, except for the number of trees and early stopping.
 	but := []string{"num_iterations", "early_stopping_round"}
 	for _, t := range p.Trials {
-		if t.Fold == 1 && ConfigurationKey(t.Params.Without(but)) == ConfigurationKey(params.Without(but)) {
+		if (t.Fold == 1 || p.Folds == nil && !t.Refit) && ConfigurationKey(t.Params.Without(but)) == ConfigurationKey(params.Without(but)) {
 			refit.Absent = t.Absent
 		}
 	}
@@ -207,7 +210,7 @@ func (p *Plan) Stages() []int {
 		return stages
 	}
 	forward := p.Selects()
-	if p.Folds == nil && !forward {
+	if _, final := p.Final(); p.Folds == nil && !forward && !final {
 		return nil
 	}
 
@@ -220,7 +223,7 @@ func (p *Plan) Stages() []int {
 			stages[i] = 2
 		case forward: // a step is decided when the one before has ended
 			stages[i], _, _ = p.Spec.Search.Features.Step(p.Ordinal(i))
-		case t.Fold > p.Folds.First:
+		case p.Folds != nil && t.Fold > p.Folds.First:
 			stages[i] = 1
 		}
 	}
@@ -247,10 +250,17 @@ func (p *Plan) AtOnce() int {
 	return most
 }
 
-// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit, which trains on all of
-// them.
+// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit and the final training,
+// which train on them, too.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
+	case t.Refit && p.Folds == nil:
+		for _, split := range []string{Train, p.Holdout.Valid.Split, p.Holdout.Calib.Split, p.Holdout.Test.Split} {
+			if all := (Rows{Split: split}); !slices.ContainsFunc(train, func(r Rows) bool { return r.Split == split }) {
+				train = append(train, all)
+			}
+		}
+		return train, nil
 	case p.Folds == nil:
 		return []Rows{{Split: Train}}, &p.Holdout.Valid
 	case t.Refit:
@@ -266,11 +276,15 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 func (p *Plan) checkFolds() error {
 	f := p.Folds
 	if f == nil {
+		final, ok := p.Final()
 		if i := slices.IndexFunc(p.Trials, func(t Trial) bool {
-			return t.Refit || t.Fold != 0 ||
-				t.Configuration != 0
+			return t.Refit && t.Number != final || t.Fold != 0 || t.Configuration != 0
 		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
+		}
+		if ok != (p.Spec.Final != nil) || ok && (final == p.Inherits() || p.Trials[final].Params != nil ||
+			p.Input != nil || p.Breeds()) {
+			return fmt.Errorf("trial %d is a final training that the spec does not have", final)
 		}
 		return nil
 	}

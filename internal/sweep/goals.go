@@ -228,7 +228,9 @@ func (s *Spec) Dominates(a, b []float64) bool {
 func (b *Board) markFront(s *Spec) {
 	values := make([][]float64, len(b.Rows))
 	for i, row := range b.Rows {
-		values[i] = s.Values(row.Result)
+		if !row.Trial.Refit {
+			values[i] = s.Values(row.Result)
+		}
 	}
 	for i := range b.Rows {
 		b.Rows[i].Front = values[i] != nil &&

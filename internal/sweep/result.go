@@ -99,6 +99,9 @@ type Result struct {
 	Configuration int `json:"configuration,omitempty"`
 	Fold          int `json:"fold,omitempty"`
 	TrainRows     int `json:"train_rows,omitempty"`
+	// Refits, in the final training's result, is the trial whose configuration it has trained again; its score and
+	// metrics are that trial's, and TrainRows is set.
+	Refits *int `json:"refits,omitempty"`
 
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration

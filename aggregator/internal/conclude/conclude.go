@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -86,7 +87,13 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 
-	v, err := a.register(ctx, k, w, h, c)
+	f, report, err := a.final(ctx, k, b, w, h)
+	if err != nil {
+		return unusable(c, err)
+	}
+	c.Final = report
+
+	v, err := a.register(ctx, k, w, f, h, c)
 	if err != nil {
 		return c, nil, err
 	}
@@ -204,17 +211,29 @@ type report struct {
 	Test        map[string]float64 `json:"test"`
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
+	Final       *sweep.FinalModel  `json:"final,omitempty"`
 }
 
-// register makes the winner a version, with all files needed to use it and to train it again.
-func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdout,
+// register makes the winner, or the final model that stands for it, a version, with all files needed to use it and to
+// train it again.
+func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final, h *holdout,
 	c *sweep.Conclusion) (registry.Version, error) {
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText,
 		scorer.FileDataset: h.manifestText}
 
+	result := w.result
 	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+	if f != nil {
+		judged, err := w.judgedFiles(h)
+		if err != nil {
+			return registry.Version{}, err
+		}
+		maps.Copy(files, judged)
+		files[scorer.FileModel], result = f.model, f.result
+		encoding, levels = scorer.Compact(f.trees, f.encoding, f.levels)
+	}
 	if levels != nil {
 		files[scorer.FileLevels] = levels.Encode()
 	}
@@ -228,11 +247,11 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, h *holdo
 	for name, v := range map[string]any{
 		scorer.FileFeatures: encoding,
 		scorer.FileInputs:   inputs,
-		scorer.FileResult:   w.result,
+		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
 			Test:        c.Test,
-			Calibration: c.Calibration, Verified: c.Verified},
+			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
 	} {
 		text, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {

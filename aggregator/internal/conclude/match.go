@@ -188,7 +188,7 @@ func (m *match) open(ctx context.Context, number int) (*scorer.Scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scorer.Open(ctx, m.a.Registry, v)
+	return scorer.OpenJudged(ctx, m.a.Registry, v)
 }
 
 // segments names each row's segment; nil without columns, or if one of them is not in the sample.

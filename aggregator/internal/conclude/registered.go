@@ -135,7 +135,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	}
 	if r.Sweep == id {
 		out.Trial, out.Reason, out.Valid, out.Test = r.Trial, r.Reason, r.Valid, r.Test
-		out.Calibration, out.Verified = r.Calibration, r.Verified
+		out.Calibration, out.Verified, out.Final = r.Calibration, r.Verified, r.Final
 	}
 
 	p := k.plan
@@ -213,7 +213,7 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 		return undecided(why), nil
 	}
 
-	s, err := scorer.Open(ctx, a.Registry, *v)
+	s, err := scorer.OpenJudged(ctx, a.Registry, *v)
 	if isCorrupt(err) {
 		return undecided(err), nil
 	}

@@ -154,7 +154,7 @@ func readInputOf(ctx context.Context, w *Setup, p *sweep.Plan, q *reproduce.Reci
 		file string
 		want sweep.Object
 		to   *[]byte
-	}{{scorer.FileModel, in.Text, &q.Input}, {scorer.FileDataset, in.Dataset, &q.InputDataset}} {
+	}{{scorer.JudgedModel(v), in.Text, &q.Input}, {scorer.FileDataset, in.Dataset, &q.InputDataset}} {
 		if *part.to, err = w.registry.ReadFile(ctx, v, part.file); err != nil {
 			return err
 		}

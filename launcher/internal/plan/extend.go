@@ -45,6 +45,9 @@ func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 	case was.Folds != nil:
 		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its "+
 			"configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
+	case was.Spec.Final != nil:
+		return nil, errorf("sweep %s has a final training, which is its last trial, so it cannot be extended; start a "+
+			"new sweep with more trials", was.Sweep)
 	case total > most:
 		return nil, errorf("sweep %s has %d trials, and with %d more it has %d; such a search has at most %d: use "+
 			"fewer", was.Sweep, before, more, total, most)

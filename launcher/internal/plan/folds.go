@@ -49,6 +49,25 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	return nil
 }
 
+// final adds the final training, if the spec has one. It is expected to train the largest configuration.
+func (p *Planned) final(m *dataset.Manifest) error {
+	if p.Spec.Final == nil {
+		return nil
+	}
+	if len(m.Tables) > 0 && m.FinalTables == nil {
+		return errorf("final: dataset %s@%s has no statistics of ids over all rows; stage it with encodings: "+
+			"{final: true}", m.Name, m.Version)
+	}
+	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
+	p.Trials = append(slices.Clone(p.Trials), t)
+	t.Params = slices.MaxFunc(p.Expected,
+		func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+	p.Expected = append(slices.Clone(p.Expected), t)
+	p.note("final: once the winner is known, trial %d trains its configuration on the rows of all splits; that model "+
+		"is registered if it agrees with the one that was judged", t.Number)
+	return nil
+}
+
 func trees(t sweep.Trial) float64 {
 	n, _ := t.Params["num_iterations"].(float64)
 	return n

@@ -88,7 +88,7 @@ func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 func TestARefitThatDoesNotFit(t *testing.T) {
 	_, err := build(cross(t, "{kfold: 5}", "n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}",
 		"num_leaves: {log_int: [2, 4]}"), manifest(all...))
-	if err == nil || !strings.Contains(err.Error(), "the refit on all rows of train and valid does not fit a "+
+	if err == nil || !strings.Contains(err.Error(), "the refit on the rows of several splits does not fit a "+
 		"n2-standard-4") {
 		t.Errorf("a machine of 16 GiB for a table of 11 GiB twice: %v; want it refused for the refit", err)
 	}

@@ -61,7 +61,7 @@ func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *data
 	if err != nil {
 		return nil, err
 	}
-	text, err := r.ReadFile(ctx, v, scorer.FileModel)
+	text, err := r.ReadFile(ctx, v, scorer.JudgedModel(v))
 	if err != nil {
 		return nil, err
 	}

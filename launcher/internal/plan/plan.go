@@ -142,6 +142,10 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, err
 	}
 
+	if err := p.final(q.Manifest); err != nil {
+		return nil, err
+	}
+
 	p.noteConditions()
 	p.noteGoals()
 

@@ -52,8 +52,9 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
 	if z.RefitBytes > 0 && z.RefitBytes > memory-z.DatasetBytes-z.ReserveBytes {
-		return z, errorf("the refit on all rows of train and valid does not fit a %s: it has a copy of them and "+
-			"needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out",
+		return z, errorf("the refit on the rows of several splits does not fit a %s: it has a copy of them "+
+			"and needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate "+
+			"or final out",
 			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
 	}
 
@@ -108,7 +109,7 @@ func gib(n int64) string {
 // Memory is the trials' private memory, in bytes.
 type Memory struct {
 	Trial int64 // of the most demanding one
-	Refit int64 // of the refit in a cross-validated sweep; 0 without one
+	Refit int64 // of the refit in a cross-validated sweep, or the final training; 0 without one
 }
 
 // Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
@@ -143,15 +144,33 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 	if plan.Open() {
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, of)})
 	}
-	var need []int64
+	var need Memory
 	for _, t := range expected {
 		n, err := of(t.Params)
 		if err != nil {
-			return Memory{}, err
+			return need, err
 		}
-		need = append(need, n)
+		need.Trial = max(need.Trial, n)
+		if plan.Spec.Final == nil {
+			continue
+		}
+		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
+		if n, err = joinedBytes(t.Params, all, rows, features, threads); err != nil {
+			return need, err
+		}
+		need.Refit = max(need.Refit, n)
 	}
-	return Memory{Trial: slices.Max(need)}, nil
+	return need, nil
+}
+
+// joinedBytes is the private memory of a training on a copy of that many rows, which are of several splits.
+func joinedBytes(params sweep.Params, all int, rows map[string]int, features []int, threads int) (int64, error) {
+	p, err := gbt.ParseParams(params)
+	if err != nil {
+		return 0, err
+	}
+	return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) +
+		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]}) + processBytes, nil
 }
 
 // needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and
@@ -164,8 +183,6 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 		rated = max(rated, train*len(r.Rated.Folds)/dataset.Folds)
 	}
 	all := train + max(1, d.Copies())*rows[sweep.Valid]
-	heldOut := scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})
-
 	fold := func(params sweep.Params) (int64, error) {
 		p, err := gbt.ParseParams(params)
 		if err != nil {
@@ -174,14 +191,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) +
 			processBytes, nil
 	}
-	refit := func(params sweep.Params) (int64, error) {
-		p, err := gbt.ParseParams(params)
-		if err != nil {
-			return 0, err
-		}
-		return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) + heldOut +
-			processBytes, nil
-	}
+	refit := func(params sweep.Params) (int64, error) { return joinedBytes(params, all, rows, features, threads) }
 
 	if plan.Open() { // what needs most memory on some rows need not be what needs most on others
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)},

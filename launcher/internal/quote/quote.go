@@ -163,7 +163,7 @@ func (q *Estimator) work() (*work, error) {
 		values += of
 	}
 
-	if q.Plan.Selects() {
+	if _, final := q.Plan.Final(); final || q.Plan.Selects() {
 		w.steps = q.Plan.Stages()
 	}
 	w.ns = w.mean * 1e9 / max(values, 1)
@@ -189,6 +189,9 @@ func (w *work) together() (out [][]float64) {
 // on valid.
 func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	switch {
+	case p.Folds == nil && trial.Refit:
+		t.rows += t.heldOut
+		t.heldOut, t.valid = 0, 0
 	case p.Folds == nil:
 	case trial.Refit:
 		t.rows += t.valid

@@ -116,6 +116,8 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	table := fit.NewTable(ds)
 	request := fit.Request{Params: params, Metric: m, Threads: threads, OnTree: q.OnTree}
 	request.Rows, request.Valid = p.RowsOf(q.Trial)
+	final, ok := p.Final()
+	request.Final = ok && q.Trial == final
 	if p.Input != nil {
 		old, err := dataset.DecodeManifest(q.InputDataset)
 		if err != nil {
@@ -136,12 +138,15 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		return nil, err
 	}
 
-	made, err := remake(table, ds, p, o, q.Dir, threads)
+	made, err := remake(table, ds, p, o, q.Dir, threads, request.Final)
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trees: len(o.Model.Trees), Seconds: o.Seconds}
 	for _, name := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
+		if request.Final && name == scorer.FileCalibrator { // it is the judged model's
+			continue
+		}
 		was, had := q.Files[name]
 		is, has := made[name]
 		if had || has {
@@ -200,7 +205,7 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 
 // remake makes the files that depend on the trees, as an aggregator does.
 func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluated, dir string,
-	threads int) (map[string][]byte, error) {
+	threads int, final bool) (map[string][]byte, error) {
 	var text bytes.Buffer
 	if _, err := o.Model.WriteTo(&text); err != nil {
 		return nil, err
@@ -208,14 +213,18 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluat
 	made := map[string][]byte{scorer.FileModel: text.Bytes()}
 
 	var levels *dataset.Levels
-	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+	all, file := ds.Manifest.Encoding(), dataset.LevelsFile
+	if final {
+		all, file = ds.Manifest.FinalEncoding()
+	}
+	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == file }) {
 		var err error
-		if levels, err = dataset.OpenLevels(filepath.Join(dir, dataset.LevelsFile), ds.Manifest.Tables); err != nil {
+		if levels, err = dataset.OpenLevels(filepath.Join(dir, file), all.Tables); err != nil {
 			return nil, err
 		}
 		defer levels.Close()
 	}
-	encoding, kept := scorer.Compact(o.Model, ds.Manifest.Encoding(), levels)
+	encoding, kept := scorer.Compact(o.Model, all, levels)
 	if kept != nil {
 		made[scorer.FileLevels] = kept.Encode()
 	}
@@ -225,7 +234,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluat
 	}
 	made[scorer.FileFeatures] = append(features, '\n')
 
-	if p.Spec.Objective != "binary" {
+	if p.Spec.Objective != "binary" || final {
 		return made, nil
 	}
 	calib, err := table.Select(p.Holdout.Calib)

@@ -182,7 +182,7 @@ func Estimate(c *sweep.Rated) string {
 func FoldOf(t sweep.Trial) string {
 	switch {
 	case t.Refit:
-		return "refit"
+		return t.Source
 	case t.Fold > 0:
 		return fmt.Sprintf("configuration %d, fold %d", t.Configuration, t.Fold)
 	}
@@ -209,6 +209,9 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 
 	for _, r := range c.Rejected {
 		rows = append(rows, [2]string{"passed over", fmt.Sprintf("trial %d: %s", r.Trial, FirstLine(r.Reason))})
+	}
+	if f := c.Final; f != nil {
+		rows = append(rows, [2]string{"final", fmt.Sprintf("trial %d: %s", f.Trial, f.Reason)})
 	}
 	if g := c.Gate; g != nil {
 		verdict := "not promoted: "

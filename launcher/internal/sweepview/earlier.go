@@ -79,6 +79,9 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	for trial := range old.Inherits() { // results of the sweep that it extends are read there
 		delete(results, trial)
 	}
+	if final, ok := old.Final(); ok { // the same score as that of the winner
+		delete(results, final)
+	}
 	fitting, err := search.Fitting(p, informing(old, rated(old, slices.Collect(maps.Values(results)))), sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err

@@ -78,7 +78,7 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	}
 
 	// What the refit trains is known once it has been trained.
-	if last := len(s.Plan.Trials) - 1; s.Plan.Folds != nil && s.Plan.Trials[last].Params == nil {
+	if last := len(s.Plan.Trials) - 1; s.Plan.Trials[last].Refit && s.Plan.Trials[last].Params == nil {
 		if r, ended := s.results[last]; ended && r.Params != nil {
 			s.Plan = s.Plan.WithRefit(r.Params)
 		}

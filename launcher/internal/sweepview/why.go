@@ -102,6 +102,9 @@ func (s *View) readRungs(ctx context.Context, y *Reasons) error {
 // whyRefit says what the refit trains, or that this is not known yet.
 func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 	if slices.ContainsFunc(b.Rows, func(r sweep.Row) bool { return r.Result == nil && !r.Trial.Refit }) {
+		if p.Folds == nil {
+			return "it trains the winner's configuration on the rows of all splits when all other trials have ended", nil
+		}
 		return "it trains the best configuration on all rows of train and valid when all folds have ended", nil
 	}
 
@@ -112,6 +115,9 @@ func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 			return "", err
 		}
 		require = append(require, c)
+	}
+	if p.Folds == nil {
+		return search.WhyFinal(p, b, require), nil
 	}
 	chosen, none := search.Choose(p, b, require)
 	if chosen == nil {

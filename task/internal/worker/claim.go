@@ -114,7 +114,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	w.measures.queue(l.rules)
 
 	need := w.plan.Sizing.TrialBytes
-	if w.plan.Folds != nil && l.remaining() == 1 { // only the refit is left
+	if l.remaining() == 1 { // only the refit or the final training is left
 		need = max(need, w.plan.Sizing.RefitBytes)
 	}
 	have, enough := w.room(need)

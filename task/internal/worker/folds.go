@@ -20,6 +20,8 @@ func (e *untrainedError) Error() string { return e.reason }
 // request sets which rows the trial trains on and which it is evaluated on.
 func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	q.Rows, q.Valid = w.plan.RowsOf(trial)
+	final, ok := w.plan.Final()
+	q.Final = ok && trial == final
 	q.Program = w.Version
 	return q
 }
@@ -32,7 +34,7 @@ func (w *Worker) checkFolds() error {
 	return w.table.CheckGroups()
 }
 
-// settleFold returns what a claimed trial of a cross-validated sweep trains. The first folds of an open configuration
+// settleFold returns what a claimed trial of a cross-validated sweep, or the final training, trains. The first folds of an open configuration
 // settle that; all others depend only on the results of earlier stages, all of which exist and none of which can
 // change. chosen is the refit's configuration. A storage failure is transient; an *untrainedError says why there is
 // nothing to train.
@@ -54,6 +56,9 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	}
 	board := sweep.Fold(w.plan, results)
 
+	if final, ok := w.plan.Final(); ok && trial == final {
+		return w.settleFinal(board)
+	}
 	if !t.Refit {
 		params = paramsOf(board, t.Configuration)
 		if why := search.Drop(w.plan, board, t.Configuration); why != "" {
@@ -62,13 +67,9 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 		return params, nil, nil
 	}
 
-	var require []*search.Condition
-	for _, text := range w.plan.Spec.Require {
-		c, err := search.CompileRequire(text, metric.Canonical)
-		if err != nil {
-			return nil, nil, err
-		}
-		require = append(require, c)
+	require, err := w.requirements()
+	if err != nil {
+		return nil, nil, err
 	}
 	chosen, none := search.Choose(w.plan, board, require)
 	if chosen == nil {
@@ -77,6 +78,32 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason",
 		chosen.Reason)
 	return chosen.Params, chosen, nil
+}
+
+// requirements returns the conditions that a winner has to meet.
+func (w *Worker) requirements() (all []*search.Condition, err error) {
+	for _, text := range w.plan.Spec.Require {
+		c, err := search.CompileRequire(text, metric.Canonical)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// settleFinal returns what the final training trains, with the winner's score.
+func (w *Worker) settleFinal(board sweep.Board) (sweep.Params, *sweep.Rated, error) {
+	require, err := w.requirements()
+	if err != nil {
+		return nil, nil, err
+	}
+	winner, params, none := search.ChooseFinal(w.plan, board, require)
+	if winner == nil {
+		return nil, nil, &untrainedError{none}
+	}
+	w.Log.Info("final training", "trial", winner.Trial, "trees", params["num_iterations"])
+	return params, &sweep.Rated{Trials: []int{winner.Trial}, Mean: &winner.Score, Metrics: winner.Metrics}, nil
 }
 
 // paramsOf returns what the first folds of a configuration have trained. If it was never decided, none of them has a

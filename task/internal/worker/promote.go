@@ -122,7 +122,7 @@ func (l *looking) lost(ctx context.Context, asked bool) (map[int]bool, error) {
 // coming counts the trials that may still come to a rung.
 func (l *looking) coming(step int) (n int) {
 	for _, t := range l.list.Trials {
-		come := t.Ended
+		come := t.Ended || l.w.plan.Trials[t.Number].Refit // which has no rungs
 		for at := range t.Rungs {
 			come = come || at >= step
 		}

@@ -173,7 +173,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			return w.climb(ctx, claim, g, s)
 		},
 		Input: input, Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode})
-	o, err := (*fit.Evaluated)(nil), w.compareBySample(ctx, claim, s, q, p)
+	o := (*fit.Evaluated)(nil)
+	if !of.Refit {
+		err = w.compareBySample(ctx, claim, s, q, p)
+	}
 	if err == nil {
 		o, err = w.fit(ctx, s, q)
 	}
@@ -187,14 +190,17 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	for _, t := range o.Model.Trees {
 		r.Leaves += len(t.LeafValue)
 	}
-	if se := o.ScoreSE; w.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
+	if se := o.ScoreSE; !of.Refit && w.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
 		r.ScoreSE = &o.ScoreSE
 	}
-	if w.plan.Folds != nil {
+	if w.plan.Folds != nil || of.Refit {
 		r.TrainRows = o.TrainRows
 	}
 	if chosen != nil { // the refit trained on every row, so none is left to evaluate it: it gets the mean of its folds
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
+	}
+	if of.Refit && w.plan.Folds == nil {
+		r.Refits = &chosen.Trials[0]
 	}
 	mem := usage.Self()
 	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue,
@@ -212,6 +218,10 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *sweep.Rated,
 	err error) {
 	w.passed = nil
+	if of := w.plan.Trials[claim.Trial]; of.Refit && w.plan.Folds == nil { // it ends no earlier than the trees it has
+		r.Params, chosen, err = w.settleFold(ctx, claim)
+		return chosen, err
+	}
 	rung, waits := w.stand(ctx, claim, s.from)
 	stopped := new(stoppedError)
 	if waits != nil && !errors.As(waits, &stopped) {
@@ -245,7 +255,10 @@ func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, 
 	if s.halted {
 		return errHalted
 	}
-	err := w.atRung(ctx, claim, g)
+	var err error
+	if !w.plan.Trials[claim.Trial].Refit {
+		err = w.atRung(ctx, claim, g)
+	}
 	if paused := new(pausedError); errors.As(err, &paused) {
 		s.pause = paused.step
 		return nil

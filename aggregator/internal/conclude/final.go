@@ -1,0 +1,187 @@
+package conclude
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"coppice/internal/dataset"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+)
+
+// final is the model of the final training, with the encoding of a model that has been trained on the rows of all
+// splits.
+type final struct {
+	*winner
+	encoding *dataset.Encoding
+	levels   *dataset.Levels
+}
+
+// Bounds within which the final model has to agree with the winner, which has been judged. They are wide: training on
+// other rows changes a model, and what they are there for (damage on the way, labels of another table) changes it
+// beyond recognition.
+const (
+	finalRatio       = 1.25 // of the sums of predictions for test rows, either way
+	finalCorrelation = 0.5  // of the log odds (or predictions) of test rows
+	finalLoss        = 1.02 // of its loss on test, which it has seen, to the winner's, which has not
+)
+
+// final returns the final model if it may be registered. For a plan without a final training, both are nil; the report
+// says why a final model is not used. The error is one of storage.
+func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout) (*final,
+	*sweep.FinalModel, error) {
+	trial, ok := k.plan.Final()
+	if !ok {
+		return nil, nil, nil
+	}
+	report := &sweep.FinalModel{Trial: trial}
+	refuse := func(format string, args ...any) (*final, *sweep.FinalModel, error) {
+		report.Reason = fmt.Sprintf(format, args...) + "; the winner is registered as it was judged"
+		a.Log.Warn("the final model is not used", "sweep", k.plan.Sweep, "trial", trial, "reason", report.Reason)
+		return nil, report, nil
+	}
+
+	r := resultOf(b, trial)
+	switch {
+	case r == nil:
+		return refuse("the final training had not ended")
+	case r.Status != sweep.StatusDone:
+		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
+	case r.Refits == nil || *r.Refits != w.result.Trial:
+		return refuse("the final training was of another trial's configuration")
+	}
+	report.Trees, report.Rows = r.Trees, r.TrainRows
+
+	own, unfit, err := readWinner(ctx, k.trials, r, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	if unfit == nil {
+		unfit = own.verify(h)
+	}
+	if unfit != nil {
+		return refuse("the final model, trial %d: %v", trial, unfit)
+	}
+
+	f := &final{winner: own}
+	own.calibrator = w.calibrator
+	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
+		return nil, nil, err
+	}
+	if err := f.agree(w, h, report); err != nil {
+		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
+	}
+	report.Registered = true
+	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows its predictions add up to %.3g "+
+		"times the winner's, with a correlation of %.3g", r.TrainRows, r.Trees, report.Ratio, report.Correlation)
+	return f, report, nil
+}
+
+// finalEncoding returns the statistics of ids over all rows.
+func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdout) (*dataset.Encoding, *dataset.Levels,
+	error) {
+	e, file := h.manifest.FinalEncoding()
+	if len(e.Tables) == 0 || e.Tables[len(e.Tables)-1].First+e.Tables[len(e.Tables)-1].Levels == 0 {
+		return e, nil, nil
+	}
+	data, err := a.readFile(ctx, sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version), h.manifest, file, maxLevels)
+	if err != nil {
+		return nil, nil, err
+	}
+	levels, err := dataset.ReadLevels(data, e.Tables)
+	if err != nil {
+		return nil, nil, &dataError{fmt.Errorf("dataset %s: %w", file, err)}
+	}
+	return e, levels, nil
+}
+
+// agree compares the final model with the winner on the test rows, as bins and as raw values with the statistics that
+// it is going to have.
+func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
+	report.Correlation = correlation(f.testRaw, w.testRaw, h.test.Weight)
+	if !(report.Correlation >= finalCorrelation) {
+		return fmt.Errorf("the correlation of their scores on test is %.3g, where at least %v is expected",
+			report.Correlation, finalCorrelation)
+	}
+
+	name := "l2"
+	if w.calibrator != nil {
+		name = "log_loss"
+	}
+	own, err := measure(h, f.predictions(f.testRaw), name)
+	if err != nil {
+		return err
+	}
+	judged, err := measure(h, w.predictions(w.testRaw), name)
+	if err != nil {
+		return err
+	}
+	if own[name] > finalLoss*judged[name] {
+		return fmt.Errorf("its %s on test, which it was trained on, is %.6g, and the winner's %.6g", name, own[name],
+			judged[name])
+	}
+	if w.calibrator == nil {
+		return nil
+	}
+
+	s, err := scorer.New(f.trees, w.calibrator, f.encoding, f.levels)
+	if err != nil {
+		return err
+	}
+	raw, err := s.Sample(h.sample, 1)
+	if err != nil {
+		return err
+	}
+	sum, want := 0.0, 0.0
+	before := w.predictions(w.testRaw)
+	for _, at := range h.testRows {
+		sum, want = sum+raw[at.sample], want+before[at.part]
+	}
+	report.Ratio = 1
+	if len(h.testRows) > 0 {
+		report.Ratio = sum / want
+	}
+	if !(report.Ratio >= 1/finalRatio && report.Ratio <= finalRatio) {
+		return fmt.Errorf("its predictions for sampled test rows add up to %.3g times the winner's, where %.2g to %.3g "+
+			"is expected", report.Ratio, 1/finalRatio, finalRatio)
+	}
+	return nil
+}
+
+// correlation is the weighted correlation coefficient of x and y.
+func correlation(x, y []float64, weight []float32) float64 {
+	n, sx, sy := 0.0, 0.0, 0.0
+	of := func(i int) float64 {
+		if weight == nil {
+			return 1
+		}
+		return float64(weight[i])
+	}
+	for i := range x {
+		w := of(i)
+		n, sx, sy = n+w, sx+float64(w*x[i]), sy+float64(w*y[i])
+	}
+	xx, yy, xy := 0.0, 0.0, 0.0
+	for i := range x {
+		w, a, b := of(i), x[i]-sx/n, y[i]-sy/n
+		xx, yy, xy = xx+float64(w*a*a), yy+float64(w*b*b), xy+float64(w*a*b)
+	}
+	return xy / math.Sqrt(float64(xx*yy))
+}
+
+// judgedFiles are the files of the winner, beside those of the final model: later versions are compared with it, since
+// the final model has seen the rows of its own night.
+func (w *winner) judgedFiles(h *holdout) (map[string][]byte, error) {
+	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+	text, err := json.MarshalIndent(encoding, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", scorer.FileJudgedFeatures, err)
+	}
+	files := map[string][]byte{scorer.FileJudgedModel: w.model, scorer.FileJudgedFeatures: append(text, '\n')}
+	if levels != nil {
+		files[scorer.FileJudgedLevels] = levels.Encode()
+	}
+	return files, nil
+}

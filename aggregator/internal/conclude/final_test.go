@@ -1,0 +1,152 @@
+package conclude
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+)
+
+// finally is a sweep of three trials, of which trial 2 wins, with a final training that is not done yet.
+func finally(t *testing.T) *world {
+	t.Helper()
+	return newWorld(t, options{table: datasettest.Options{Encodings: "{final: true}"},
+		skip: func(i int) bool { return i == 3 }, change: func(p *sweep.Plan) {
+			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+			p.Trials = append(p.Trials, sweep.Trial{Number: 3, Source: sweep.SourceFinal, Refit: true})
+		}})
+}
+
+// trainFinal does the work of the final training, with the labels that relabel makes of train's.
+func (w *world) trainFinal(t *testing.T, relabel func([]float32), edit func(*sweep.Result)) {
+	t.Helper()
+	w.plan.Trials[3].Params = w.plan.Trials[2].Params
+	s := w.ds.Split(sweep.Train)
+	was := s.Label
+	if relabel != nil {
+		s.Label = slices.Clone(was)
+		relabel(s.Label)
+	}
+	winner := 2
+	w.train(t, 3, func(r *sweep.Result, _ map[string][]byte) {
+		r.Refits, r.TrainRows = &winner, 3000
+		if edit != nil {
+			edit(r)
+		}
+	})
+	s.Label = was
+}
+
+// TestTheFinalModelIsRegistered: beside it stands the winner as it was judged, with which later nights compare.
+func TestTheFinalModelIsRegistered(t *testing.T) {
+	w := finally(t)
+	w.trainFinal(t, nil, nil)
+	c := w.mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Trial != 2 || c.Final == nil || !c.Final.Registered || c.Final.Trial != 3 {
+		t.Fatalf("the sweep's end: %+v, final %+v; expected trial 2 to win and trial 3 to be registered", c, c.Final)
+	}
+
+	reg := registry.New(w.models)
+	v, err := reg.Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		data, err := reg.ReadFile(t.Context(), v, name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return data
+	}
+	trial := func(n int) []byte {
+		data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(n, 0)+"model.txt", 1<<24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	if !bytes.Equal(read(scorer.FileModel), trial(3)) || !bytes.Equal(read(scorer.FileJudgedModel), trial(2)) {
+		t.Error("model.txt is not the final model, or judged.txt not the winner's")
+	}
+
+	s, err := scorer.Open(t.Context(), reg, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged, err := scorer.OpenJudged(t.Context(), reg, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	final, _ := w.ds.Manifest.FinalEncoding()
+	for what, prior := range map[string][2]float64{
+		"the version": {s.Encoding.Tables[0].Prior, final.Tables[0].Prior},
+		"the judged":  {judged.Encoding.Tables[0].Prior, w.ds.Manifest.Tables[0].Prior},
+	} {
+		if prior[0] != prior[1] {
+			t.Errorf("%s model has a prior of %v, expected %v", what, prior[0], prior[1])
+		}
+	}
+	if final.Tables[0].Prior == w.ds.Manifest.Tables[0].Prior {
+		t.Error("the statistics over all rows are those of train: the test shows nothing")
+	}
+}
+
+// TestTheFinalModelHasToAgree: whatever is wrong with the final training, the winner is registered as it was judged, and
+// the reason is said.
+func TestTheFinalModelHasToAgree(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(*world)
+		want string
+	}{
+		"it has not ended": {func(w *world) { w.now = created.Add(7 * time.Hour) }, "the final training had not ended"},
+		"it failed": {func(w *world) {
+			w.trainFinal(t, nil, func(r *sweep.Result) { r.Status, r.Reason = sweep.StatusFailed, "out of memory" })
+		}, "ended without a model (failed): out of memory"},
+		"of another trial": {func(w *world) {
+			other := 0
+			w.trainFinal(t, nil, func(r *sweep.Result) { r.Refits = &other })
+		}, "was of another trial's configuration"},
+		"its labels were of other rows": {func(w *world) {
+			w.trainFinal(t, func(y []float32) { slices.Reverse(y) }, nil)
+		}, "is unlike the winner: the correlation of their scores on test"},
+		"its labels were inverted": {func(w *world) {
+			w.trainFinal(t, func(y []float32) {
+				for i := range y {
+					y[i] = 1 - y[i]
+				}
+			}, nil)
+		}, "is unlike the winner: the correlation"},
+		"a third of its positives were lost": {func(w *world) {
+			w.trainFinal(t, func(y []float32) {
+				for i := range y {
+					if i%3 > 0 {
+						y[i] = 0
+					}
+				}
+			}, nil)
+		}, "is unlike the winner"},
+	} {
+		w := finally(t)
+		tc.do(w)
+		c := w.mustConclude(t)
+		if c.Outcome != sweep.OutcomeWinner || c.Trial != 2 || c.Version != 1 || c.Final == nil || c.Final.Registered {
+			t.Errorf("%s: %+v, final %+v; expected trial 2 to be registered", name, c, c.Final)
+			continue
+		}
+		contains(t, c.Final.Reason, tc.want)
+		reg := registry.New(w.models)
+		v, err := reg.Get(t.Context(), "ctr", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if scorer.JudgedModel(v) != scorer.FileModel {
+			t.Errorf("%s: the version has a judged model beside its own", name)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package search
+
+import (
+	"fmt"
+	"maps"
+	"math"
+
+	"coppice/internal/sweep"
+)
+
+// ChooseFinal returns what the final training trains: the configuration of the trial that wins, with a fixed number of
+// trees. It is called when all other trials have ended, so the answer is the same whichever task asks. If no trial can
+// win, none says why. The aggregator may pass over that trial later, for its files; then the final model is not used.
+func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sweep.Result, params sweep.Params,
+	none string) {
+	s := Pick(p, b, p.Spec.Metric, require, nil)
+	number, ok := s.Winner()
+	if !ok {
+		return nil, nil, s.Reason
+	}
+	for _, row := range b.Rows {
+		if row.Trial.Number != number {
+			continue
+		}
+		winner = row.Result
+		if params = maps.Clone(winner.Params); params == nil {
+			params = maps.Clone(row.Trial.Params)
+		}
+	}
+	params["num_iterations"], params["early_stopping_round"] = float64(finalTrees(p, winner.Trees)), 0.0
+	return winner, params, ""
+}
+
+// finalTrees is the number of trees on more rows, of which each tree can learn more than it can on train.
+func finalTrees(_ *sweep.Plan, trees int) int { return max(1, trees) }
+
+// WhyFinal says what the final training trains, or why nothing.
+func WhyFinal(p *sweep.Plan, b sweep.Board, require []*Condition) string {
+	if b.Tally(p).Waiting > 0 {
+		return "when all other trials have ended, it trains the configuration of the winner on the rows of all splits"
+	}
+	winner, params, none := ChooseFinal(p, b, require)
+	if winner == nil {
+		return none
+	}
+	return fmt.Sprintf("trial %d wins; this trains its configuration on the rows of all splits, with %.0f trees",
+		winner.Trial, math.Max(1, params["num_iterations"].(float64)))
+}

@@ -1,0 +1,84 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
+)
+
+func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
+	with := []string{"machine:", "final: {rows: all}\nmachine:"}
+	p, err := build(parse(t, with...), manifest(all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := sweep.DecodePlan(data)
+	if err != nil {
+		t.Fatalf("the plan is refused by its reader: %v", err)
+	}
+	final, ok := read.Final()
+	if !ok || final != 8 || len(read.Own()) != 8 || read.Configurations() != 8 || len(p.Expected) != 9 ||
+		p.Expected[8].Params == nil || p.Sizing.RefitBytes <= p.Sizing.TrialBytes {
+		t.Errorf("the final training is trial %d (%t) of %d, sizing %+v; expected 8 of 9", final, ok, len(read.Trials),
+			p.Sizing)
+	}
+	if rows, rated := read.RowsOf(8); len(rows) != 4 || rated != nil {
+		t.Errorf("it trains on %v, rated on %v; expected four splits and none", rows, rated)
+	}
+
+	for name, break_ := range map[string]func(*sweep.Plan){
+		"not in the spec":    func(p *sweep.Plan) { p.Spec.Final = nil },
+		"not among trials":   func(p *sweep.Plan) { p.Trials = p.Trials[:8] },
+		"not the last trial": func(p *sweep.Plan) { p.Trials[0].Refit = true },
+		"with parameters":    func(p *sweep.Plan) { p.Trials[8].Params = p.Trials[0].Params },
+	} {
+		bad, err := sweep.DecodePlan(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		break_(bad)
+		text, err := json.Marshal(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sweep.DecodePlan(text); err == nil {
+			t.Errorf("a final training that is %s was read; expected it to be refused", name)
+		}
+	}
+
+	m := manifest(all...)
+	m.Tables = []dataset.LevelTable{{}}
+	if _, err := build(parse(t, with...), m); !problem.Is(err, problem.Input) ||
+		!strings.Contains(err.Error(), "encodings: {final: true}") {
+		t.Errorf("a dataset without final statistics: %v; expected to be told how to stage it", err)
+	}
+}
+
+func TestFinalIsRefused(t *testing.T) {
+	for edit, want := range map[string]string{
+		"final: {rows: most}":                            `rows is "most": use all`,
+		"final: {rows: all}\nvalidate: {kfold: 5}":       "final cannot be combined with validate",
+		"final: {rows: all}\ncontinue: {from: champion}": "final cannot be combined with continue",
+		"final: {row: all}":                              `did you mean "rows"`,
+	} {
+		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
+		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+		if !errors.As(err, new(*strictyaml.Error)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; expected ... %s ...", edit, err, want)
+		}
+	}
+	text := strings.Replace(spec, "machine:", "final: {rows: train}\nmachine:", 1)
+	if s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words()); err != nil || s.Final != nil {
+		t.Errorf("rows: train: %+v, %v; expected what a spec without final is", s, err)
+	}
+}

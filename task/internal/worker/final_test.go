@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"sync"
+	"testing"
+
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
+)
+
+// TestTheFinalTraining: the winner's configuration is trained again on the rows of all splits once all other trials have
+// ended, with the same bytes for one task and for four that start at once, and where every trial is paused at a rung.
+func TestTheFinalTraining(t *testing.T) {
+	for name, change := range map[string]func(*sweep.Plan){
+		"all trials end": func(*sweep.Plan) {},
+		"halving":        stopping(sweep.StopHalving),
+	} {
+		var texts []string
+		for _, tasks := range []int{1, 4} {
+			w := newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 4, func(p *sweep.Plan) {
+				change(p)
+				p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+				p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+			})
+			var wg sync.WaitGroup
+			for task := range tasks {
+				wg.Go(func() {
+					if err := w.worker(task).Run(t.Context()); err != nil {
+						t.Errorf("%s: task %d: %v", name, task, err)
+					}
+				})
+			}
+			wg.Wait()
+
+			b := w.board(t)
+			final, best := w.result(t, 4), b.Best()
+			rows := w.manifest.HeldOutRows() * w.manifest.Copies()
+			if s, ok := w.manifest.FindSplit(sweep.Train); ok {
+				rows += s.Rows
+			}
+			switch {
+			case final.Status != sweep.StatusDone || final.Refits == nil || *final.Refits != best.Trial:
+				t.Fatalf("%s: the final training: %+v; expected it done, of trial %d", name, final, best.Trial)
+			case final.TrainRows != rows || final.Trees != best.Trees || final.Score != best.Score:
+				t.Errorf("%s: it has %d trees of %d rows, score %v; expected %d of %d, %v", name, final.Trees,
+					final.TrainRows, final.Score, best.Trees, rows, best.Score)
+			case final.Started.Before(best.Ended):
+				t.Errorf("%s: it began at %v, before trial %d ended at %v", name, final.Started, best.Trial, best.Ended)
+			case b.Rows[4].Trial.Number != 4:
+				t.Errorf("%s: the final training is not the last row of the board", name)
+			}
+			texts = append(texts, w.refit(t))
+		}
+		if texts[0] != texts[1] {
+			t.Errorf("%s: one task and four have trained different final models", name)
+		}
+	}
+}
+
+// TestTheFinalTrainingHasNothingToTrain: without a trial that may win it ends untrained, and the task ends.
+func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
+	w := newWorld(t, 2, func(p *sweep.Plan) {
+		p.Spec.Require = []string{"trees < 0"}
+		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+		p.Trials = append(p.Trials, sweep.Trial{Number: 2, Source: sweep.SourceFinal, Refit: true})
+	})
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.result(t, 2); r.Status != sweep.StatusStopped || r.Reason == "" {
+		t.Errorf("the final training: %+v; expected it to be stopped, with the reason", r)
+	}
+}
