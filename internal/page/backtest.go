@@ -74,6 +74,8 @@ type BacktestNight struct {
 	Trees     int     `json:"trees"`
 	Model     string  `json:"model_sha256"`
 	Value     float64 `json:"value"` // of the night's model, on the next day
+	// of the judged model, where the night ends with a final training
+	Judged *float64 `json:"judged,omitempty"`
 	// by age in days, the night's model over the older one, on the next day
 	Stale map[int]*BacktestGain        `json:"stale"`
 	Rules map[string]*BacktestDecision `json:"rules"`

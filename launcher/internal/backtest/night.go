@@ -33,6 +33,7 @@ type nightModel struct {
 	label     dataset.LabelInfo
 	weight    string
 	scorer    *scorer.Scorer
+	judged    *scorer.Scorer // what the gate's rules compare; scorer, unless there is a final training
 
 	// For the next night to continue from, if it does.
 	text     []byte
@@ -47,6 +48,7 @@ func (b *Runner) nightSpec(night int, source string) *dataset.Spec {
 	// the delay already ensures that no label is used before its time
 	s.Label.Matures, s.Label.At, s.Label.AsOf = 0, "", ""
 	s.Encodings.Like = "" // a version that did not exist yet
+	s.Encodings.Final = b.Spec.Final != nil
 	// the sample is not needed: the next day is scored from the table itself
 	s.Sample.Rows = 1
 
@@ -123,8 +125,27 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 	if b.Spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m
 	}
-	g.scorer, err = b.scorerOf(table, ds, o)
-	return g, err
+	if g.scorer, err = b.scorerOf(table, ds, o, nil); err != nil || b.Spec.Final == nil {
+		g.judged = g.scorer
+		return g, err
+	}
+	return g, b.trainFinal(ctx, g, table, ds, b.Spec.params[candidate])
+}
+
+// trainFinal replaces the night's model by one of the same configuration and number of trees on all days that the night
+// knows. The judged model's calibrator stays. The gate's rules still compare judged models.
+func (b *Runner) trainFinal(ctx context.Context, g *nightModel, table *fit.Table, ds *dataset.Dataset,
+	p gbt.Params) error {
+	p.NumIterations, p.EarlyStoppingRound = max(1, g.trees), 0
+	rows := []sweep.Rows{{Split: sweep.Train}, {Split: sweep.Valid}, {Split: sweep.Calib}, {Split: sweep.Test}}
+	o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.Spec.metric, Threads: b.Threads, Rows: rows,
+		Final: true})
+	if err != nil {
+		return fmt.Errorf("final training: %w", err)
+	}
+	g.judged = g.scorer
+	g.scorer, err = b.scorerOf(table, ds, o, g.judged)
+	return err
 }
 
 // input returns the model that a night continues, in terms of its own dataset; nil if it starts from nothing. The
@@ -160,23 +181,32 @@ func (b *Runner) best(ctx context.Context, table *fit.Table, input *gbt.InputMod
 	return best, candidate, nil
 }
 
-// scorerOf makes a model predict raw rows, as a registered version does.
-func (b *Runner) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Evaluated) (*scorer.Scorer, error) {
+// scorerOf makes a model predict raw rows, as a registered version does. judged is nil but for the model of a final
+// training.
+func (b *Runner) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Evaluated,
+	judged *scorer.Scorer) (*scorer.Scorer, error) {
 	var levels *dataset.Levels
-	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
+	enc, name := ds.Manifest.Encoding(), dataset.LevelsFile
+	if judged != nil {
+		enc, name = ds.Manifest.FinalEncoding()
+	}
+	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == name }) {
 		// the folder is removed, but the model is kept
-		data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.LevelsFile))
+		data, err := os.ReadFile(filepath.Join(ds.Dir(), name))
 		if err != nil {
 			return nil, err
 		}
-		if levels, err = dataset.ReadLevels(data, ds.Manifest.Tables); err != nil {
+		if levels, err = dataset.ReadLevels(data, enc.Tables); err != nil {
 			return nil, err
 		}
 	}
-	encoding, kept := scorer.Compact(o.Model, ds.Manifest.Encoding(), levels)
+	encoding, kept := scorer.Compact(o.Model, enc, levels)
 
 	var c *calibrate.Calibrator
-	if ds.Manifest.Label.Kind == dataset.Binary {
+	switch {
+	case judged != nil:
+		c = judged.Calibrator
+	case ds.Manifest.Label.Kind == dataset.Binary:
 		rows, err := table.Select(sweep.Rows{Split: sweep.Calib})
 		if err != nil {
 			return nil, err
@@ -201,8 +231,8 @@ type scored struct {
 	pred   []float64
 }
 
-// score predicts all labelled rows of the days from first to last from raw values, as production would.
-func (b *Runner) score(ctx context.Context, g *nightModel, first, last int) (*scored, error) {
+// score predicts with a model of a night all labelled rows of the days from first to last from raw values, as production would.
+func (b *Runner) score(ctx context.Context, g *nightModel, model *scorer.Scorer, first, last int) (*scored, error) {
 	var files []table.File
 	for day := first; day <= last; day++ {
 		path, ok := b.daily.files[day]
@@ -216,7 +246,7 @@ func (b *Runner) score(ctx context.Context, g *nightModel, first, last int) (*sc
 		return nil, err
 	}
 
-	wanted := slices.Concat(g.scorer.Columns(), []string{g.label.Column})
+	wanted := slices.Concat(model.Columns(), []string{g.label.Column})
 	if g.weight != "" {
 		wanted = append(wanted, g.weight)
 	}
@@ -231,7 +261,7 @@ func (b *Runner) score(ctx context.Context, g *nightModel, first, last int) (*sc
 		if places != nil {
 			batch = batch.Keep(places)
 		}
-		_, pred, _, err := g.scorer.Batch(batch, nil, b.Threads, &cell.Inputs{})
+		_, pred, _, err := model.Batch(batch, nil, b.Threads, &cell.Inputs{})
 		if err != nil {
 			return err
 		}

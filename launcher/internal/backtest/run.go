@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -27,7 +28,7 @@ type Runner struct {
 	dir    string // in Scratch
 	daily  *daily
 	models map[int]*nightModel // by night
-	cache  map[[3]int]*scored
+	cache  map[scope]*scored
 }
 
 // Column returns the table's column of times. It rejects a dataset.yaml that a backtest cannot use.
@@ -50,7 +51,7 @@ func (b *Runner) Run(ctx context.Context) (r *Results, err error) {
 		return nil, err
 	}
 
-	b.models, b.cache = map[int]*nightModel{}, map[[3]int]*scored{}
+	b.models, b.cache = map[int]*nightModel{}, map[scope]*scored{}
 	if b.Threads <= 0 {
 		b.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -128,7 +129,7 @@ func (b *Runner) runNight(ctx context.Context, night int, champions map[string]i
 func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*page.BacktestGain, bool, error) {
 	_, _, _, test, last := b.Spec.days(night)
 	_, _, _, _, known := b.Spec.days(champion)
-	gain, err := b.compare(ctx, night, champion, max(test, known+1), last, rule.Confidence)
+	gain, err := b.compare(ctx, scope{night, max(test, known+1), last, true}, champion, rule.Confidence)
 	if err != nil {
 		return nil, false, err
 	}
@@ -145,7 +146,8 @@ func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*p
 
 // evaluate evaluates everything on the next day.
 func (b *Runner) evaluate(ctx context.Context, n *page.BacktestNight, night int, before map[string]int) error {
-	s, err := b.predicted(ctx, night, night+1, night+1)
+	tomorrow := scope{night, night + 1, night + 1, false}
+	s, err := b.predicted(ctx, tomorrow)
 	if err != nil {
 		return err
 	}
@@ -153,22 +155,34 @@ func (b *Runner) evaluate(ctx context.Context, n *page.BacktestNight, night int,
 	if n.Value, err = b.Spec.metric.Eval(s.input()); err != nil {
 		return err
 	}
+	if b.Spec.Final != nil {
+		judged := tomorrow
+		judged.judged = true
+		if s, err = b.predicted(ctx, judged); err != nil {
+			return err
+		}
+		value, err := b.Spec.metric.Eval(s.input())
+		if err != nil {
+			return err
+		}
+		n.Judged = &value
+	}
 
 	for _, k := range b.Spec.Stale {
 		if _, there := b.models[night-k]; !there {
 			continue
 		}
-		if n.Stale[k], err = b.compare(ctx, night, night-k, night+1, night+1, 0); err != nil {
+		if n.Stale[k], err = b.compare(ctx, tomorrow, night-k, 0); err != nil {
 			return err
 		}
 	}
 	for name, d := range n.Rules {
 		if champion, there := before[name]; there {
-			if d.True, err = b.compare(ctx, night, champion, night+1, night+1, 0); err != nil {
+			if d.True, err = b.compare(ctx, tomorrow, champion, 0); err != nil {
 				return err
 			}
 		}
-		s, err := b.predicted(ctx, d.Champion, night+1, night+1)
+		s, err := b.predicted(ctx, scope{d.Champion, night + 1, night + 1, false})
 		if err != nil {
 			return err
 		}
@@ -179,14 +193,21 @@ func (b *Runner) evaluate(ctx context.Context, n *page.BacktestNight, night int,
 	return nil
 }
 
-// compare returns the gain of one night's model over another's on some days.
-func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confidence float64) (*page.BacktestGain,
+// scope is a night's model, final or judged, and the days that it predicts.
+type scope struct {
+	night, first, last int
+	judged             bool
+}
+
+// compare returns the gain of one night's model over that of an older night, on the same days.
+func (b *Runner) compare(ctx context.Context, of scope, old int, confidence float64) (*page.BacktestGain,
 	error) {
-	a, err := b.predicted(ctx, fresh, first, last)
+	a, err := b.predicted(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	o, err := b.predicted(ctx, old, first, last)
+	of.night = old
+	o, err := b.predicted(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -199,22 +220,26 @@ func (b *Runner) compare(ctx context.Context, fresh, old, first, last int, confi
 }
 
 // predicted is score with a cache.
-func (b *Runner) predicted(ctx context.Context, night, first, last int) (*scored, error) {
-	key := [3]int{night, first, last}
-	if s := b.cache[key]; s != nil {
+func (b *Runner) predicted(ctx context.Context, of scope) (*scored, error) {
+	if s := b.cache[of]; s != nil {
 		return s, nil
 	}
-	s, err := b.score(ctx, b.models[night], first, last)
-	if err == nil && len(s.label) == 0 {
-		err = fmt.Errorf("%w with a label from %s to %s", errNoRows, dayName(first), dayName(last))
+	g := b.models[of.night]
+	model := g.scorer
+	if of.judged {
+		model = g.judged
 	}
-	b.cache[key] = s
+	s, err := b.score(ctx, g, model, of.first, of.last)
+	if err == nil && len(s.label) == 0 {
+		err = fmt.Errorf("%w with a label from %s to %s", errNoRows, dayName(of.first), dayName(of.last))
+	}
+	b.cache[of] = s
 	return s, err
 }
 
 // forget drops what no later night needs.
 func (b *Runner) forget(night int, champions map[string]int) {
-	b.cache = map[[3]int]*scored{}
+	b.cache = map[scope]*scored{}
 	oldest := night - b.Spec.Stale[len(b.Spec.Stale)-1]
 	needed := map[int]bool{}
 	for _, c := range champions {
@@ -222,7 +247,7 @@ func (b *Runner) forget(night int, champions map[string]int) {
 	}
 	for n, g := range b.models {
 		if n < oldest && !needed[n] {
-			_ = g.scorer.Close()
+			_ = errors.Join(g.scorer.Close(), g.judged.Close()) // nothing is written to them
 			delete(b.models, n)
 		}
 	}

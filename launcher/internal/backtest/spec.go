@@ -12,6 +12,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
 )
 
 // Config is a backtest.yaml. Lengths are in days.
@@ -32,9 +33,12 @@ type Config struct {
 	Params     map[string]any   `yaml:"params"`
 	Candidates []map[string]any `yaml:"candidates"` // overrides of params; the best on valid is the night's model
 	// If n > 0, every n-th night starts from nothing and the others continue the previous model.
-	WarmStart int    `yaml:"warm_start"`
-	Stale     []int  `yaml:"stale"` // ages of models to compare with
-	Gates     []Rule `yaml:"gates"`
+	WarmStart int `yaml:"warm_start"`
+	// Final, if not nil, trains the night's configuration again on all days that the night knows, as a sweep does.
+	Final *sweep.Final `yaml:"final"`
+
+	Stale []int  `yaml:"stale"` // ages of models to compare with
+	Gates []Rule `yaml:"gates"`
 
 	from, to int // days since 1970
 	params   []gbt.Params
@@ -123,6 +127,15 @@ func (s *Config) checkModel() error {
 	var err error
 	if s.metric, err = metric.Lookup(s.Metric); err != nil {
 		return s.doc.Errorf("metric", "%v", err)
+	}
+	switch {
+	case s.Final == nil:
+	case s.Final.Rows == sweep.FinalTrain:
+		s.Final = nil
+	case s.Final.Rows != sweep.FinalAll:
+		return s.doc.Errorf("final.rows", "rows is %.40q: use %s or %s", s.Final.Rows, sweep.FinalAll, sweep.FinalTrain)
+	case s.WarmStart > 0:
+		return s.doc.Errorf("final", "final cannot be combined with warm_start; take one of them out")
 	}
 
 	candidates := s.Candidates
