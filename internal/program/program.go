@@ -93,22 +93,19 @@ func Group(cmd *cobra.Command) *cobra.Command {
 // Execute runs one command line and returns the exit code.
 func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.Version = w.Version
-	root.SilenceUsage, root.SilenceErrors = true, true
+	root.SilenceUsage, root.SilenceErrors, root.DisableSuggestions = true, true, true
 	root.SetArgs(w.Args)
 	root.SetOut(w.Out)
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(manCommand(w))
-	if root.RunE == nil {
-		Group(root)
-	}
 	explain(root)
 
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return sweep.ExitOK
 	}
-	err = missingFlags(cmd, err)
+	err = missingFlags(cmd, unknownCommand(cmd, err))
 
 	code := ExitCode(ctx, err)
 	if err.Error() == "" { // the program's child has said why

@@ -2,6 +2,7 @@ package program
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -68,23 +69,17 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// wrongArguments rewords err with the names of the command's own commands, or of the arguments in its Use line.
+// wrongArguments rewords err with the argument names from the command's Use line.
 func wrongArguments(cmd *cobra.Command, args []string, err error) error {
 	names, given := Arguments(cmd.Use), len(args)
 	if problem.Is(err, problem.Usage) {
 		return err
 	}
-	if cmd.HasSubCommands() {
-		var known []string
-		for _, child := range cmd.Commands() {
-			if child.IsAvailableCommand() {
-				known = append(known, child.Name())
-			}
-		}
-		return Usagef("%w%s", err, strictyaml.Suggest(args[0], known))
-	}
 	if len(names) == 0 {
-		return Usagef("%q is too much: %s takes flags only", args[0], cmd.CommandPath())
+		if cmd.HasSubCommands() {
+			return err // an unknown command
+		}
+		return Usagef("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())
 	}
 	line := cmd.CommandPath() + " " + strings.Join(names, " ")
 	if given < len(names) {
@@ -121,6 +116,21 @@ func Arguments(use string) []string {
 		}
 	}
 	return words
+}
+
+// unknownCommand adds to cobra's error about an unknown command the most similar one.
+func unknownCommand(cmd *cobra.Command, err error) error {
+	var word string
+	if n, _ := fmt.Sscanf(err.Error(), "unknown command %q", &word); n == 0 || !cmd.HasSubCommands() {
+		return err
+	}
+	var known []string
+	for _, child := range cmd.Commands() {
+		if child.IsAvailableCommand() {
+			known = append(known, child.Name())
+		}
+	}
+	return Usagef("%w%s", err, strictyaml.Suggest(word, known))
 }
 
 // wrongFlag rewords an error about a flag: an unknown one with the most similar one, a wrong value with what it takes.

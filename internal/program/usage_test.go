@@ -22,9 +22,10 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		"registry tag": "prog: give MODEL@VERSION [NAME=VALUE ...]: prog registry tag MODEL@VERSION " +
 			"[NAME=VALUE ...]\n",
 		"registry list a b":        "prog: expected at most 1 argument, got 2: prog registry list [MODEL]\n",
-		"predict x":                "prog: \"x\" is too much: prog predict takes flags only\n",
+		"predict x":                "prog: unexpected argument \"x\": prog predict takes flags only\n",
 		"registry lst":             "prog: unknown command \"lst\" for \"prog registry\" (did you mean \"list\"?)\n",
 		"registry bogus":           "prog: unknown command \"bogus\" for \"prog registry\" (known: copy, list, tag)\n",
+		"swep --help":              "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
 		"swep a":                   "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
 		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
 		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",

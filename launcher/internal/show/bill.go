@@ -87,7 +87,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	}
 
 	row("hours", Hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
-	row("cost", money(&q.Cost)+" USD", usd(b, b.Cost), q.Cost.Expected, b.Cost)
+	row("USD", money(&q.Cost), strings.TrimSuffix(usd(b, b.Cost), " USD"), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)
