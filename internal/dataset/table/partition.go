@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"coppice/internal/dataset"
 )
@@ -39,6 +40,10 @@ func Partitions(fixed, name string) ([]Partition, error) {
 		if plain, err := url.PathUnescape(value); err == nil {
 			value = plain
 		}
+		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return nil, &InputError{File: name, Column: column,
+				Msg: fmt.Sprintf("the folder gives it %.60q, which is not text in UTF-8", value)}
+		}
 		if slices.ContainsFunc(out, func(p Partition) bool { return p.Name == column }) {
 			return nil, &InputError{File: name, Column: column, Msg: "two folders of its name give this column a value"}
 		}
@@ -50,19 +55,27 @@ func Partitions(fixed, name string) ([]Partition, error) {
 // partitioned is a file with the columns that its folders give. A column that it holds itself is read from it.
 type partitioned struct {
 	source
-	given []Partition
+	given map[int]Partition // by place in cols
 	cols  []Column
 }
 
-func withPartitions(s source, f File) source {
-	p := &partitioned{source: s, cols: slices.Clone(s.columns())}
+// withPartitions adds the columns of a file's folders to those of its own. Files of objects also have columns that only
+// other files hold: such a one has the folder's value here.
+func withPartitions(s source, f File, own []Column) source {
+	p := &partitioned{source: s, given: map[int]Partition{}, cols: slices.Clone(s.columns())}
 	for _, c := range f.Partitions {
-		if !slices.ContainsFunc(p.cols, func(have Column) bool { return have.Name == c.Name }) {
-			p.given = append(p.given, c)
+		named := func(have Column) bool { return have.Name == c.Name }
+		if slices.ContainsFunc(own, named) {
+			continue
+		}
+		place := slices.IndexFunc(p.cols, named)
+		if place < 0 {
+			place = len(p.cols)
 			p.cols = append(p.cols, Column{Name: c.Name, Type: dataset.Text, Untyped: true})
 		}
+		p.given[place] = c
 	}
-	if p.given == nil {
+	if len(p.given) == 0 {
 		return s
 	}
 	return p
@@ -71,11 +84,10 @@ func withPartitions(s source, f File) source {
 func (p *partitioned) columns() []Column { return p.cols }
 
 func (p *partitioned) read(ctx context.Context, q request) error {
-	held := len(p.source.columns())
 	inner := q
 	inner.places = nil
 	for _, place := range q.places {
-		if place < held {
+		if _, given := p.given[place]; !given {
 			inner.places = append(inner.places, place)
 		}
 	}
@@ -92,8 +104,8 @@ func (p *partitioned) read(ctx context.Context, q request) error {
 		columns := make([]dataset.Values, 0, len(q.places))
 		next := 0
 		for _, place := range q.places {
-			if place >= held {
-				columns = append(columns, p.given[place-held].values(b.Rows))
+			if given, ok := p.given[place]; ok {
+				columns = append(columns, given.values(b.Rows))
 				continue
 			}
 			columns = append(columns, b.Columns[next])

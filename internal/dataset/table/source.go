@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -83,9 +84,11 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 }
 
 // Sorted puts files in the order in which a table has their rows, whatever the order in which its places were listed:
-// that of their names. A file that two places name is there once.
+// that of their names. A file that two places name is there once, with the columns of the place that gives it the most.
 func Sorted(files []File) []File {
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.URI, b.URI) })
+	slices.SortFunc(files, func(a, b File) int {
+		return cmp.Or(strings.Compare(a.URI, b.URI), cmp.Compare(len(b.Partitions), len(a.Partitions)))
+	})
 	return slices.CompactFunc(files, func(a, b File) bool { return a.URI == b.URI })
 }
 
@@ -141,7 +144,8 @@ func (l *lister) visit(path string, e fs.DirEntry, err error) error {
 
 	info, err := os.Stat(path) // of what a link leads to
 	if err == nil && info.IsDir() {
-		return &InputError{File: path, Msg: "a link to a folder, which is not followed; list that folder under `source`"}
+		return &InputError{File: path,
+			Msg: "a link to a folder, which is not followed; list that folder under `source`"}
 	}
 	if err != nil {
 		return &InputError{File: path, Msg: "the file cannot be inspected", Err: underlying(err)}

@@ -157,8 +157,39 @@ func TestPartitions(t *testing.T) {
 	if got := fmt.Sprint(parts); err != nil || got != want {
 		t.Errorf("partitions: %s, %v, expected %s", got, err, want)
 	}
-	if _, err := Partitions("gs://b/", "gs://b/k=1/k=2/f.csv"); !problem.Is(err, problem.Input) {
-		t.Errorf("a column with two values: %v, expected an error of the kind input", err)
+	for what, name := range map[string]string{"a column with two values": "gs://b/k=1/k=2/f.csv",
+		"a value with a NUL": "gs://b/k=%00/f.csv", "a value that is not UTF-8": "gs://b/k=%ff/f.csv"} {
+		if parts, err := Partitions("gs://b/", name); !problem.Is(err, problem.Input) {
+			t.Errorf("%s: %v, %v, expected an error of the kind input", what, parts, err)
+		}
+	}
+}
+
+// Of two places that name a file, the one that gives it more columns counts, in whatever order they are listed.
+func TestPlacesThatOverlap(t *testing.T) {
+	bare, given := File{URI: "d/k=1/a.csv"}, File{URI: "d/k=1/a.csv", Partitions: []Partition{{Name: "k", Value: "1"}}}
+	for _, files := range [][]File{{bare, given}, {given, bare}} {
+		if got := Sorted(files); len(got) != 1 || len(got[0].Partitions) != 1 {
+			t.Errorf("a file of two places: %v, expected it once, with column k", got)
+		}
+	}
+}
+
+// A folder's value counts in a file of objects that lacks the key, even if another file has it; nested there, it cannot
+// be read anywhere.
+func TestPartitionsOfObjects(t *testing.T) {
+	first, second := writeFile(t, "1.jsonl", `{"y": 1}`), writeFile(t, "2.jsonl", `{"k": "own", "y": 2}`)
+	first.Partitions = []Partition{{Name: "k", Value: "v"}}
+	second.Partitions = []Partition{{Name: "k", Value: "w"}}
+	names, cells, err := readAll([]File{first, second}, dataset.CSVSpec{}, 2)
+	if got := fmt.Sprint(names, cells); err != nil || got != "[y k] [[1 v] [2 own]]" {
+		t.Errorf("two files: %s, %v, expected v of the folder and then own of the object", got, err)
+	}
+
+	second = writeFile(t, "3.jsonl", `{"k": [1], "y": 2}`)
+	_, cells, err = readAll([]File{first, second}, dataset.CSVSpec{}, 2)
+	if err == nil || !strings.Contains(err.Error(), "nested (a list in line 1)") {
+		t.Errorf("a key that is a list in another file: %v, %v, expected an error", cells, err)
 	}
 }
 

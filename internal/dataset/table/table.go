@@ -135,17 +135,19 @@ func Open(files []File, o Options) (*Table, error) {
 		return nil, problem.New(problem.NotFound, "a table without files")
 	}
 	t := &Table{files: files, threads: o.Threads}
+	var own [][]Column // by file
 	for _, f := range files {
 		s, err := openSource(f, o)
 		if err != nil {
 			return nil, err
 		}
 		t.sources = append(t.sources, s)
+		own = append(own, s.columns())
 	}
 	shareKeys(t.sources)
 
 	for i, f := range files {
-		s := withPartitions(t.sources[i], f)
+		s := withPartitions(t.sources[i], f, own[i])
 		t.sources[i] = s
 		if err := checkNames(f, s.columns()); err != nil {
 			return nil, err
