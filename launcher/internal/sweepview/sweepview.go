@@ -201,7 +201,8 @@ func (s *View) waves(state State) (waves float64) {
 // Latest, in the place of an id, is the sweep that was planned last.
 const Latest = "@latest"
 
-// Find returns the sweep that a person names: by its id, or as Latest.
+// Find returns the sweep that a person names: by its id, or as Latest. That its plan cannot be read makes no other sweep
+// the latest: it may be about to be cancelled.
 func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) {
 	if name != Latest {
 		if strings.Contains(name, "@") {
@@ -210,22 +211,14 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 		}
 		return sweep.ID(name), nil
 	}
-	ids, err := List(ctx, store)
+	ids, err := sweepstore.Newest(ctx, store)
+	if err == nil && len(ids) == 0 {
+		err = problem.New(problem.NotFound, "there is no sweep yet; `launcher sweep SWEEP.yaml` starts one")
+	}
 	if err != nil {
 		return "", err
 	}
-	var newest sweep.ID
-	var at time.Time
-	for _, id := range ids {
-		p, _, err := sweepstore.New(store, id).Plan(ctx)
-		if err == nil && p.Created.After(at) { // one that cannot be read hides no other
-			newest, at = id, p.Created
-		}
-	}
-	if newest == "" {
-		return "", problem.New(problem.NotFound, "there is no sweep yet; `launcher sweep SWEEP.yaml` starts one")
-	}
-	return newest, nil
+	return ids[0], nil
 }
 
 // List returns the ids of all sweeps.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
@@ -192,5 +193,23 @@ func TestLeftOfASelection(t *testing.T) {
 	if left, ok := s.Left(st); !ok || left != 20*time.Second {
 		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left,
 			ok)
+	}
+}
+
+// TestLatestIsNoOther: what is named @latest may be cancelled, so a plan that cannot be read does not make an older
+// sweep the latest.
+func TestLatestIsNoOther(t *testing.T) {
+	s, p := world(t)
+	put(t, s, sweep.Names("a-later").Plan(), p)
+	for _, fault := range []blobtest.Fault{blobtest.Refused, blobtest.Forbidden, blobtest.Truncated} {
+		bad, err := blobtest.NewFaulty(t.Context(), s, fault, func(name string) bool {
+			return name == sweep.Names("a-later").Plan()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := sweepview.Find(t.Context(), bad, sweepview.Latest); err != nil || id != "a-later" {
+			t.Errorf("with a plan that is %s, the latest sweep is %q, %v, expected a-later", fault, id, err)
+		}
 	}
 }
