@@ -352,6 +352,8 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
     named = record.text("alias"), record.text("model")
     if named != (alias, model):
         record.fail(f"it is {named[0][:60]!r} of {named[1][:60]!r}")
-    number = record.integer("version", 1, _MAX_NUMBER)
+    number = record.integer("version", 0, _MAX_NUMBER)
     record.close(unknown=True)
+    if number == 0:
+        raise NotFoundError(f"{store.describe(name)}: the alias {alias!r} of {model} was removed")
     return number

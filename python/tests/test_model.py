@@ -138,6 +138,9 @@ class Loading(unittest.TestCase):
             (self.folder / "version.json").write_bytes(text)
             with self.subTest(text[:20]), self.assertRaises(coppice.CorruptError):
                 coppice.Model.load(self.folder)
+        fixture.point(self.root, "staging", 0)
+        with self.assertRaisesRegex(coppice.NotFoundError, "'staging' of ctr was removed"):
+            coppice.Model.load(self.root, "ctr", "staging")
         fixture.point(self.root, "champion", 1)
         alias = fixture.pathlib.Path(self.root) / "registry/ctr/aliases/champion.json"
         for bad in (
