@@ -260,15 +260,3 @@ func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (St
 	}), backoff.WithMaxElapsedTime(limit))
 	return s, err
 }
-
-// Delete stops the job if it is running and removes it from the lists; it returns when the deletion has begun. The
-// error for a missing job is ErrNotExist.
-func (c *Client) Delete(ctx context.Context, name string) error {
-	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
-		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})
-	})
-	if err != nil {
-		return c.fail(name, err)
-	}
-	return nil
-}

@@ -48,13 +48,6 @@ type Event struct {
 	ExitCode int32  // of a failed task
 }
 
-// Task describes a task.
-type Task struct {
-	Index  string
-	State  string
-	Events []Event // sorted by time
-}
-
 // FailureReason is the last event's text for a failed job, "" for others.
 func (s Status) FailureReason() string {
 	if s.State != Failed || len(s.Events) == 0 {

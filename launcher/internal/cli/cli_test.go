@@ -268,7 +268,7 @@ func TestStageShowsTheDataset(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--json")), &m); err != nil ||
 		len(m.Version) != 16 || !m.Existed {
-		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(m.Version) = 16, m.Existed", m, err)
+		t.Errorf("stage --json, the third time: %+v, %v, expected a version of 16 digits that existed", m, err)
 	}
 	folder := filepath.Join(w.dir, "out")
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder)
@@ -322,8 +322,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	var snap sweepview.Snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 ||
 		snap.Best.Trial != 3 || snap.Conclusion == nil {
-		t.Errorf(`json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap): got %+v %v; want no error, `+
-			`snap.Done = 4, snap.Best.Trial = 3, snap.Conclusion other than nil`, snap, err)
+		t.Errorf("status --json: %+v, %v, expected 4 trials done, the best of them 3, and a conclusion", snap, err)
 	}
 	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job was still running, and is cancelled") ||
 		!w.jobs.cancelled {
@@ -438,8 +437,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(w.must("sweep", file, "--dry-run", "--json")), &both); err != nil ||
 		len(both.Plan.Trials) != 4 || len(both.Request) == 0 {
-		t.Errorf("json.Unmarshal(...): got %+v %v; want no error, len(both.Plan.Trials) = 4, len(both.Request) "+
-			"other than 0", both, err)
+		t.Errorf("sweep --dry-run --json: %+v, %v, expected a plan of 4 trials and a request", both, err)
 	}
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
 		t.Errorf("%s was written (%v)", attrs.Name, err)
@@ -561,7 +559,7 @@ func TestRegistryCommands(t *testing.T) {
 	}
 	var v []registry.Version
 	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &v); err != nil || len(v) != 3 {
-		t.Errorf("json.Unmarshal(...): got %v %v; want no error, len(v) = 3", v, err)
+		t.Errorf("registry list --json: %v, %v, expected 3 versions", v, err)
 	}
 	w.refused(sweep.ExitNotFound, "9", "registry", "show", "ctr@9")
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
@@ -582,8 +580,7 @@ func TestPredict(t *testing.T) {
 	}
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 701 {
-		t.Fatalf("csv.NewReader(bytes.NewReader(text)).ReadAll(): got %v, %v; want no error, len(rows) = 701",
-			len(rows), err)
+		t.Fatalf("the predictions have %d lines, %v, expected a header and 700 rows", len(rows), err)
 	}
 	if strings.Join(rows[0], ",") != "user_id,site,prediction,raw_score" {
 		t.Errorf("header %q", rows[0])
@@ -592,7 +589,8 @@ func TestPredict(t *testing.T) {
 	for i, row := range rows[1:] {
 		p, err1 := strconv.ParseFloat(row[2], 64)
 		raw, err2 := strconv.ParseFloat(row[3], 64)
-		if err1 != nil || err2 != nil || math.Abs(p-gbt.Probability(raw)) > 1e-15 || !strings.HasPrefix(users[i+1], row[0]+",") {
+		if err1 != nil || err2 != nil || math.Abs(p-gbt.Probability(raw)) > 1e-15 ||
+			!strings.HasPrefix(users[i+1], row[0]+",") {
 			t.Fatalf("row %d: %q", i, row)
 		}
 	}
@@ -608,7 +606,7 @@ func TestPredict(t *testing.T) {
 	var sum map[string]any
 	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")),
 		&sum); err != nil || sum["rows"] != 700.0 {
-		t.Errorf(`json.Unmarshal(...): got %v %v; want no error, sum["rows"] = 700.0`, sum, err)
+		t.Errorf("predict --json: %v, %v, expected 700 rows", sum, err)
 	}
 }
 
