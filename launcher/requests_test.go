@@ -175,7 +175,7 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 	t.Helper()
 	got, err := job.JSON()
 	if err != nil {
-		t.Errorf("job.JSON(): got %s: %v; want no error", name, err)
+		t.Errorf("%s: the job cannot be written: %v", name, err)
 		return
 	}
 	text := string(got)

@@ -108,14 +108,14 @@ const mountPath = "/mnt/disks/coppice"
 // sweep.MaxClaims deaths.
 const retries = 10
 
-// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the
-// same job.
 // labels are a spec's with those of the programs.
 func labels(own, programs map[string]string) map[string]string {
 	maps.Copy(programs, own)
 	return programs
 }
 
+// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the
+// same job.
 func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback

@@ -71,8 +71,7 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	text, err := j.Request(plan())
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), `"SPOT"`) {
-		t.Errorf("j.Request(plan()): got %s %v; want no error, json.Valid(text), string(text) with `\"SPOT\"`", text,
-			err)
+		t.Errorf("the request is %s, %v, expected JSON with \"SPOT\"", text, err)
 	}
 }
 
@@ -106,7 +105,7 @@ func TestJobsOfFallbacks(t *testing.T) {
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
 		job := j.describe(p.Placed(n))
 		if _, err := batch.Build(job); err != nil {
-			t.Fatalf("batch.Build(job): got %v, %v; want no error", n, err)
+			t.Fatalf("job %d of the fallbacks: %v, expected a valid job", n, err)
 		}
 		got := fmt.Sprint(job.ID, " ", job.MachineType, " ", job.Spot, " ", job.Zones, " ", job.LocalSSDs, " ",
 			job.Tasks)

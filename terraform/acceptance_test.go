@@ -110,7 +110,7 @@ func (r *run) do(word string, env ...string) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		r.t.Fatalf("got %v; want not (err != nil and !errors.As(err, &exit))", err)
+		r.t.Fatalf("the script could not be run: %v, expected it to end with some exit code", err)
 	}
 	r.out, r.code, r.calls = out.String(), cmd.ProcessState.ExitCode(), nil
 	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {

@@ -184,7 +184,7 @@ func FuzzParse(f *testing.F) {
 		for _, b := range table.Bindings {
 			for _, p := range table.Roles[b.Role] {
 				if err := table.Check(b.Identity, b.Resource, p); err != nil {
-					t.Fatalf("table.Check(b.Identity, b.Resource, p): got %s: %v; want no error", b, err)
+					t.Fatalf("%v gives %s, but asked for it the table says: %v", b, p, err)
 				}
 			}
 		}

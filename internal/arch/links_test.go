@@ -22,7 +22,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			u, err := url.Parse(m[1])
 			if err != nil {
-				t.Errorf("url.Parse(m[1]): got %s: %s: %v; want no error", page, m[1], err)
+				t.Errorf("%s: the link %s: %v, expected an address", page, m[1], err)
 				continue
 			}
 			if u.IsAbs() {
@@ -38,7 +38,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				continue
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("os.Stat(target): got %s: %s: %v; want no error", page, m[1], err)
+				t.Errorf("%s: the link %s leads nowhere: %v", page, m[1], err)
 				continue
 			}
 			if u.Fragment != "" && !slices.Contains(headings(t, target), u.Fragment) {
@@ -71,7 +71,8 @@ func TestCommandsNameFolders(t *testing.T) {
 			for _, m := range folder.FindAllStringSubmatch(line, -1) {
 				looked++
 				if _, err := os.Stat(m[1]); err != nil {
-					t.Errorf("%s says %q: there is no folder %s; name it from the root of the project", file, line, m[1])
+					t.Errorf("%s says %q: there is no folder %s; name it from the root of the project", file, line,
+						m[1])
 				}
 			}
 		}

@@ -10,11 +10,11 @@ func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression} {
 		k, err := metric.Of(objective)
 		if err != nil || k != want {
-			t.Errorf("metric.Of(objective): got %s: %v, %v; want no error, k = want", objective, k, err)
+			t.Errorf("objective %s has labels of the kind %v, %v, expected %v", objective, k, err, want)
 		}
 		for _, m := range metric.Standard(k) {
 			if err := m.CheckObjective(objective); err != nil {
-				t.Errorf("m.CheckObjective(objective): got %s: %v; want no error", objective, err)
+				t.Errorf("objective %s refuses its standard metric %s: %v", objective, m.Name, err)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func TestRegisterAndRead(t *testing.T) {
 		}
 		got, err := r.Get(t.Context(), "ctr", strconv.Itoa(i+1))
 		if err != nil || !reflect.DeepEqual(got, v) {
-			t.Errorf(`r.Get("ctr", strconv.Itoa(i+1)): got %+v, %v; want no error, got = v`, got, err)
+			t.Errorf("version %d is read as %+v, %v, expected %+v", i+1, got, err, v)
 		}
 		if newest, err := r.Get(t.Context(), "ctr", ""); err != nil || newest.Number != i+1 {
 			t.Errorf("newest is %d, %v", newest.Number, err)
@@ -84,8 +84,7 @@ func TestRegisterAndRead(t *testing.T) {
 	before := snapshot(t, s)
 	again, err := r.Register(t.Context(), "ctr", "sweep-b", files("sweep-b"), info(9))
 	if err != nil || again.Number != 2 || !again.Info.At.Equal(day(1)) {
-		t.Errorf(`r.Register("ctr", "sweep-b", files("sweep-b"), info(9)): got %+v, %v; want no error, again.Number `+
-			`= 2, again.Info.At.Equal(day(1))`, again, err)
+		t.Errorf("registering sweep-b again: %+v, %v, expected version 2 with its first time", again, err)
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
 		t.Error("registering again changed something")

@@ -46,11 +46,11 @@ func TestConstraintHolds(t *testing.T) {
 	} {
 		c, err := search.CompileConstraint(text, example())
 		if err != nil {
-			t.Errorf("search.CompileConstraint(text, example()): got %v; want no error", err)
+			t.Errorf("%s: %v, expected a valid constraint", text, err)
 			continue
 		}
 		if got, err := c.Holds(example()); err != nil || got != want {
-			t.Errorf("c.Holds(example()): got %s: %v, %v; want no error, got = want", text, got, err)
+			t.Errorf("%s: %v, %v, expected %v", text, got, err, want)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestMaxDepthLimits(t *testing.T) {
 	}{{31, 5, true}, {32, 5, true}, {33, 5, false}, {33, 0, true}, {33, -1, true}, {255, 6, false}} {
 		got, err := c.Holds(map[string]any{"num_leaves": tc.leaves, "max_depth": tc.depth})
 		if err != nil || got != tc.want {
-			t.Errorf("c.Holds(...): got %+v: %v, %v; want no error, got = tc.want", tc, got, err)
+			t.Errorf("%+v: %v, %v, expected %v", tc, got, err, tc.want)
 		}
 	}
 	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}},
@@ -162,11 +162,11 @@ func TestCondition(t *testing.T) {
 	} {
 		c, err := search.CompileRequire(text, known(names))
 		if err != nil {
-			t.Errorf("search.CompileRequire(text, known(names)): got %v; want no error", err)
+			t.Errorf("%s: %v, expected a valid condition", text, err)
 			continue
 		}
 		if got, err := c.Eval(values); err != nil || got != want || c.String() != text {
-			t.Errorf("c.Eval(values): got %s: %v, %v; want no error, got = want, c.String() = text", text, got, err)
+			t.Errorf("%s: %v, %v, written as %s, expected %v, written as it was read", text, got, err, c, want)
 		}
 	}
 	for text, want := range map[string]string{

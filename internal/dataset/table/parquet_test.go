@@ -131,12 +131,11 @@ func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells); err != nil ||
 		got != "[[2017-07-02T12:53:20Z] [<null>] [1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]" {
-		t.Errorf(`fmt.Sprint(cells): got %s %v; want no error, got = "[[2017-07-02T12:53:20Z] [<null>] `+
-			`[1969-12-31T23:59:59.999999Z] [1970-01-01T00:00:00Z]]"`, got, err)
+		t.Errorf("times of 96 bits are read as %s, %v, expected those before 1970 and null, too", got, err)
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
-		t.Errorf(`fmt.Sprint(cells[0]): got %s %v; want no error, got beginning with "[9999-12-3"`, got, err)
+		t.Errorf("a time of the year 9999 is read as %s, %v", got, err)
 	}
 	for _, tc := range []struct {
 		nanos int64
@@ -437,7 +436,7 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 	_, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{Delimiter: ";"}, 700)
 	if err != nil || len(cells) != want.Rows {
-		t.Fatalf("readAll(...): got %v, %v; want no error, len(cells) = want.Rows", len(cells), err)
+		t.Fatalf("%d rows are read back, %v, expected the %d written", len(cells), err, want.Rows)
 	}
 	for i, row := range cells {
 		for j := range row {
@@ -461,7 +460,7 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil ||
 		fmt.Sprint(cells) != "[[a] [] [b]]" {
-		t.Errorf(`readAll(...): got %v, %v; want no error, fmt.Sprint(cells) = "[[a] [] [b]]"`, cells, err)
+		t.Errorf("one column is read back as %v, %v, expected a, nothing and b", cells, err)
 	}
 }
 

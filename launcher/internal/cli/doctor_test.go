@@ -87,8 +87,8 @@ func TestDoctor(t *testing.T) {
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" ||
 		r.Counts[doctor.Problem] != 1 || len(r.Findings) < 20 {
-		t.Errorf("json.Unmarshal([]byte(out), &r): got %d, %v; want no error, code = sweep.ExitSetup, r.Caller = "+
-			"\"ana@example.com\", r.Counts[doctor.Problem] = 1, len(r.Findings) >= 20\n%s", code, err, out)
+		t.Errorf("doctor --json: exit code %d, %v, expected %d, the caller ana@example.com, one problem and 20 "+
+			"findings or more\n%s", code, err, sweep.ExitSetup, out)
 	}
 
 	bad := w.file("bad.yaml", "nothing: x\n")

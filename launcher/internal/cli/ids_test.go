@@ -78,7 +78,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		Warnings []string
 	}
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
-		t.Fatalf("json.Unmarshal([]byte(out), &said): got %v, %v; want no error", err, out)
+		t.Fatalf("%v, expected JSON, in:\n%s", err, out)
 	}
 	shares := map[string]predict.Input{}
 	for _, in := range said.Inputs {

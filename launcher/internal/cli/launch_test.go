@@ -18,7 +18,7 @@ func TestSlots(t *testing.T) {
 		var got map[string]any
 		out := w.must(append([]string{"sweep", file, "--schedule", "0 3 * * *", "--no-wait", "--json"}, more...)...)
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
-			t.Fatalf("json.Unmarshal([]byte(out), &got): got %v, %v; want no error", err, out)
+			t.Fatalf("sweep --json: %v, expected one JSON object, in:\n%s", err, out)
 		}
 		return got
 	}

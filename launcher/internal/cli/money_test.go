@@ -64,8 +64,7 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" ||
 		len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
-		t.Errorf(`json.Unmarshal([]byte(out), &got): got %+v %v; want no error, got.Region = "europe-west4", `+
-			`len(got.Comparison.Offers) other than 0, got.Comparison.Recommended.Machine other than ""`, got, err)
+		t.Errorf("plan --json: %+v, %v, expected the region europe-west4, offers and a recommended machine", got, err)
 	}
 	for _, name := range []string{"datasets", "sweeps"} {
 		w.empty(name)
@@ -159,8 +158,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got); err != nil ||
 			len(got.Comparison.Recommended) == 0 {
-			t.Fatalf(`json.Unmarshal([]byte(w.must(append(args, "--json")...)), &got): got %s %v; want no error, `+
-				`len(got.Comparison.Recommended) other than 0`, got.Comparison.Recommended, err)
+			t.Fatalf("%q --json recommends %s, %v, expected some machine", args, got.Comparison.Recommended, err)
 		}
 		return out[len(out)-1], string(got.Comparison.Recommended)
 	}
@@ -269,8 +267,8 @@ func TestTheQuoteIsKept(t *testing.T) {
 	p, err := sweep.DecodePlan(data)
 	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) ||
 		p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {
-		t.Fatalf(`sweep.DecodePlan(data): got %v %+v; want no error, p.Spec.Budget = 12.5, p.Quote other than nil, `+
-			`p.Quote.Hourly > 0.07, p.Quote.Region = "us-central1", p.Spec.Machine.LocalSSD = 1`, err, p)
+		t.Fatalf("the plan is %+v, %v, expected the budget 12.5, one local SSD, and a quote for us-central1 above "+
+			"0.07 USD an hour", p, err)
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
@@ -333,8 +331,7 @@ func TestBill(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 ||
 		len(b.Attempts) != 4 || b.Quote == nil {
-		t.Fatalf(`json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b): got %+v %v; want no error, `+
-			`len(b.Trials) = 4, len(b.Attempts) = 4, b.Quote other than nil`, b, err)
+		t.Fatalf("bill --json: %+v, %v, expected 4 trials, 4 attempts and the quote", b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
 		t.Errorf("%v USD, want %v", b.Cost, want)

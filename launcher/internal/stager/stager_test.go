@@ -126,7 +126,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"),
 		stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || other.Existed {
-		t.Fatalf("s.Stage(...): got %v, %v; want no error, not other.Existed", other, err)
+		t.Fatalf("staging with another split: %+v, %v, expected a new version", other, err)
 	}
 	m, err := stager.Resolve(t.Context(), store, "clicks")
 	if err != nil || m.Version != other.Manifest.Version {
@@ -134,7 +134,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	}
 	again, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || !again.Existed {
-		t.Fatalf("s.Stage(...): got %v, %v; want no error, again.Existed", again, err)
+		t.Fatalf("staging the first input again: %+v, %v, expected the version that existed", again, err)
 	}
 	if m, err := stager.Resolve(t.Context(), store, "clicks"); err != nil || m.Version != again.Manifest.Version {
 		t.Errorf("staging it again did not make it the latest: %v", err)
@@ -213,8 +213,7 @@ func TestSourceInABucket(t *testing.T) {
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
 		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
 		if err != nil {
-			t.Fatalf("s.Stage(spec(t, pattern), stager.Destination{Store: dst}): got %s: %v; want no error", pattern,
-				err)
+			t.Fatalf("staging %s: %v", pattern, err)
 		}
 		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
 			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version,
@@ -313,7 +312,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 				}
 			}
 			if _, err := dataset.Check(t.Context(), first.Place, nil); err != nil {
-				t.Errorf("dataset.Check(first.Place, nil): got %s %s: %v; want no error", name, what, err)
+				t.Errorf("%s %s, staged again: %v, expected a whole dataset in the folder", name, what, err)
 			}
 			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil ||
 				!bytes.Equal(data, good) {
@@ -343,7 +342,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 		}
 		lock := flock.New(filepath.Join(base+"live", "lock"))
 		if ok, err := lock.TryLock(); err != nil || !ok {
-			t.Fatalf("lock.TryLock(): got %v, %v; want no error, ok", ok, err)
+			t.Fatalf("locking a live folder: %v, %v, expected the lock", ok, err)
 		}
 		defer lock.Close()
 		live = append(live, filepath.Base(base+"foreign"), filepath.Base(base+"live"))
@@ -388,8 +387,7 @@ func TestStagingsSideBySide(t *testing.T) {
 	}
 	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil ||
 		len(versions) != 2 {
-		t.Errorf(`filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)): got %v %v; want no error, `+
-			`len(versions) = 2`, versions, err)
+		t.Errorf("the versions are %v, %v, expected two", versions, err)
 	}
 }
 

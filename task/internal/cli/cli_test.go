@@ -68,8 +68,8 @@ func TestTrain(t *testing.T) {
 	var got trained
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Trees < 1 || got.MsPerTree <= 0 ||
 		got.Metrics["precision@5%"] == 0 {
-		t.Errorf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0, got.Trees >= 1, "+
-			"got.MsPerTree > 0, got.Metrics[\"precision@5%%\"] other than 0\n%s", code, err, out, errOut)
+		t.Errorf("train --json: exit code %d, %v, %+v, expected 0, a tree, its time and a precision above 0\n%s", code,
+			err, got, errOut)
 	}
 	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
 		t.Error("three threads make another model than one")
@@ -87,8 +87,7 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 		code, out, errOut := run(t, nil, append([]string{"train", "--dataset", dir, "--params", p, "--json"},
 			one.args...)...)
 		if err := json.Unmarshal([]byte(out), one.into); err != nil || code != 0 {
-			t.Fatalf("json.Unmarshal([]byte(out), one.into): got %d %v %s; want no error, code = 0\n%s", code, err, out,
-				errOut)
+			t.Fatalf("train %q: exit code %d, %v, expected 0 and JSON\n%s%s", one.args, code, err, out, errOut)
 		}
 	}
 	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {

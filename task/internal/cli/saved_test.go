@@ -97,8 +97,8 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
 	var got trained
 	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got.Resumed < 42 || got.TreesGrown != 60 {
-		t.Fatalf("json.Unmarshal([]byte(text), &got): got %d %v %+v; want no error, code = 0, got.Resumed >= 42, "+
-			"got.TreesGrown = 60\n%s", code, err, got, errOut)
+		t.Fatalf("train again: exit code %d, %v, %+v, expected 0, resumed at tree 42 or later, and 60 trees grown\n%s",
+			code, err, got, errOut)
 	}
 	want, err := os.ReadFile(calm)
 	if err != nil {

@@ -40,7 +40,7 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 		return nil
 	}})
 	if err != nil || len(all) != 8 {
-		t.Fatalf("gbt.Train(...): got %v, %v; want no error, len(all) = 8", len(all), err)
+		t.Fatalf("training made %d checkpoints, %v, expected one of each of 8 trees", len(all), err)
 	}
 	return all
 }
@@ -224,8 +224,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 	names, err := place.List(t.Context())
 	if err != nil || len(names) != 2 || !strings.HasPrefix(names[0], inBucket+"1/") {
-		t.Errorf(`place.List(): got %q %v; want no error, len(names) = 2, names[0] beginning with inBucket + "1/"`,
-			names, err)
+		t.Errorf("kept are %q, %v, expected two, in the folder of claim 1", names, err)
 	}
 }
 
@@ -372,7 +371,7 @@ func TestFolderIsForOne(t *testing.T) {
 	}
 	defer second.Close()
 	if names, err := second.List(t.Context()); err != nil || names != nil {
-		t.Errorf("second.List(): got %q %v; want no error, names = nil", names, err)
+		t.Errorf("a folder with only the rest of an interrupted write holds %q, %v, expected nothing", names, err)
 	}
 	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a half-written file is left: %v", err)

@@ -211,8 +211,7 @@ func TestWrongObjects(t *testing.T) {
 			dir, other := datasettest.Dir(t, datasettest.Options{Rows: 500})
 			text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
 			if err != nil || other.Version == m.Version {
-				t.Fatalf("os.ReadFile(filepath.Join(dir, dataset.ManifestFile)): got %v; want no error, "+
-					"other.Version other than m.Version", err)
+				t.Fatalf("the other dataset is %s, %v, expected another version than %s", other.Version, err, m.Version)
 			}
 			rewrite(t, s, m, dataset.ManifestFile, func([]byte) []byte { return text })
 		}, func(err error) bool { return errors.Is(err, ErrVersion) }},

@@ -125,8 +125,8 @@ func (w *world) models(t *testing.T) map[int]string {
 		for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 			data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
 			if err != nil || int64(len(data)) != o.Bytes {
-				t.Fatalf("blob.ReadAll(w.sweeps, o.Name, 1<<24): got %v, %v; want no error, int64(len(data)) = o.Bytes",
-					o, err)
+				t.Fatalf("trial %d: %s has %d bytes, %v, expected the %d that its result states", i, o.Name, len(data),
+					err, o.Bytes)
 			}
 			out[i] += string(data)
 		}
@@ -190,8 +190,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil || len(m.Trees) != r.Trees {
-		t.Fatalf("gbt.ReadModel(bytes.NewReader(text)): got %v, %v; want no error, len(m.Trees) = r.Trees",
-			len(m.Trees), err)
+		t.Fatalf("the model has %d trees, %v, expected the %d that its result states", len(m.Trees), err, r.Trees)
 	}
 	data, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Scores.Test.Name, 1<<24)
 	if err != nil {
@@ -199,7 +198,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 	scores, err := sweep.DecodeScores(data)
 	if err != nil || len(scores) == 0 {
-		t.Fatalf("sweep.DecodeScores(data): got %v, %v; want no error, len(scores) other than 0", len(scores), err)
+		t.Fatalf("%d scores of test, %v, expected some", len(scores), err)
 	}
 }
 
