@@ -81,6 +81,10 @@ const (
 	maxCell   = 1000 // characters of a cell that are shown; three dots replace the middle of a longer one
 	paper     = 120  // width to which text is wrapped where there is no terminal
 	narrowest = 20   // of a column that is wrapped
+
+	// glue is a space at which no line ends, before a percent sign: a character that means nothing, one column wide, which
+	// no visible cell has.
+	glue = "\u0378"
 )
 
 // visible makes cells safe to show, so that their widths are right and no escape sequence is taken for the table's own.
@@ -240,6 +244,9 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	}
 	for _, row := range t.rows {
 		drawn.AppendRow(pick(row, func(_ column, cell any) any {
+			if words, ok := cell.(string); ok {
+				return strings.ReplaceAll(words, " %", glue+"%")
+			}
 			state, ok := cell.(Standing)
 			if !ok {
 				return cell
@@ -265,7 +272,7 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	drawn.SetColumnConfigs(configs)
 
 	// All cells are visible: the only escape sequences are those of colours.
-	if out := drawn.Render() + "\n"; t.screen.Colour {
+	if out := strings.ReplaceAll(drawn.Render(), glue, " ") + "\n"; t.screen.Colour {
 		fmt.Fprint(t.screen.Raw(), out)
 	} else {
 		fmt.Fprint(t.screen, out)

@@ -51,6 +51,20 @@ func TestTablesFitTheTerminal(t *testing.T) {
 	}
 }
 
+// TestPercentStaysWithItsNumber: no line begins with the sign.
+func TestPercentStaysWithItsNumber(t *testing.T) {
+	for width := 30; width < 60; width++ {
+		var text bytes.Buffer
+		table := tables.Screen{Output: program.To(&text), Width: width}.Table("feature", "most frequent \u0378")
+		table.Row("job", "admin. 25.4 %, blue-collar 22.6 %, technician 16.6 %; 11 levels \u0378")
+		table.Print()
+		if s := text.String(); strings.Contains(s, "│ %") || strings.Contains(s, "\u0378") ||
+			!strings.Contains(s, "22.6 %") {
+			t.Errorf("width %d: a percent sign is parted from its number, or the glue is seen:\n%s", width, s)
+		}
+	}
+}
+
 // TestLastColumnIsLeftOut: the last column, which takes the rest of the width, may be the least of all.
 func TestLastColumnIsLeftOut(t *testing.T) {
 	for width, out := range map[int]string{80: "", 44: "because", 34: "because, levels"} {
