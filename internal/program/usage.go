@@ -99,6 +99,9 @@ func taken(names []string) cobra.PositionalArgs {
 	case last < 0:
 		return cobra.NoArgs
 	case strings.Contains(names[last], "..."):
+		if least < 0 {
+			least = len(names)
+		}
 		return cobra.MinimumNArgs(least)
 	case least < 0:
 		return cobra.ExactArgs(len(names))

@@ -132,7 +132,7 @@ func (t *Table) Print() {
 		}
 		return left
 	}
-	for screen > 0 {
+	for screen > 0 && len(columns) > 0 {
 		i := slices.IndexFunc(columns, func(c column) bool { return c.index == wrapped })
 		least := max(columns[i].word, min(t.taken(columns[i], folded), narrowest))
 		if rest() >= least {

@@ -101,3 +101,14 @@ func TestColour(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyTable: a table without a header and rows prints nothing that is wide, on a terminal as elsewhere.
+func TestEmptyTable(t *testing.T) {
+	for _, width := range []int{0, 80} {
+		var text bytes.Buffer
+		tables.Screen{Output: program.To(&text), Width: width}.Table().Print()
+		if s := strings.TrimSpace(text.String()); s != "" {
+			t.Errorf("an empty table at width %d: %q, expected nothing", width, s)
+		}
+	}
+}
