@@ -231,7 +231,8 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
-	for _, check := range []func() error{s.checkColumns, s.checkSource, s.checkLabel, s.checkSplit, s.checkNumbers, s.checkEncodings,
+	for _, check := range []func() error{s.checkColumns, s.checkSource, s.checkLabel, s.checkSplit, s.checkNumbers,
+		s.checkEncodings,
 		s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err

@@ -50,8 +50,8 @@ func (t *Table) CheckGroups() error {
 
 // join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as
 // train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights, which do not
-// compensate for the sampling: the trainer's shift does. In the final training, their statistics are those of later rows
-// of train.
+// compensate for the sampling: the trainer's shift does. In the final training, their statistics are those of later
+// rows of train.
 func (t *Table) join(parts []sweep.Rows, final bool) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)

@@ -136,7 +136,7 @@ func Lookup(name string) (Metric, error) {
 		names := append(strings.Fields(d.aliases), d.name)
 		switch {
 		case slices.Contains(names, word): // as written: an _at_ in it is no argument
-			base, arg, has = word, "", false
+			arg, has = "", false
 		case !slices.Contains(names, base):
 			continue
 		}

@@ -53,7 +53,8 @@ const (
 )
 
 // order lists the codes as above.
-var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows, CodeRepeatedRows,
+var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows,
+	CodeRepeatedRows,
 	CodeSharedRows,
 	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues,
 	CodeScaled, CodeLevel,

@@ -85,8 +85,8 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 	return row
 }
 
-// squared is the squared distance of two numbers of a column, on an axis with this length scale: two levels are 1 apart,
-// and a level and none a half.
+// squared is the squared distance of two numbers of a column, on an axis with this length scale: two levels are 1
+// apart, and a level and none a half.
 func (c column) squared(a, b, scale float64) float64 {
 	if c.ordered {
 		d := (a - b) / scale

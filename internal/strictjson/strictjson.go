@@ -40,7 +40,7 @@ func decode(data []byte, v any, unknown bool) error {
 	if err := r.value(reflect.TypeOf(v).Elem(), "", 0, false); err != nil {
 		return err
 	}
-	if _, err := r.Token(); err != io.EOF {
+	if _, err := r.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("there is more data after byte %d", r.InputOffset())
 	}
 	return json.Unmarshal(data, v)

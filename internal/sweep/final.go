@@ -25,14 +25,17 @@ func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("final.rows", "rows is %.40q: use %s (train the winner's configuration again on the rows "+
 			"of all splits, and register that) or %s", f.Rows, FinalAll, FinalTrain)
 	case s.Validate != nil:
-		return doc.Errorf("final", "final cannot be combined with validate, which trains its winner on train and valid "+
-			"already; take one of them out")
+		return doc.Errorf("final",
+			"final cannot be combined with validate, which trains its winner on train and valid "+
+				"already; take one of them out")
 	case s.Continue != nil:
-		return doc.Errorf("final", "final cannot be combined with continue: the champion's trees would stay those of fewer "+
-			"rows; take one of them out")
+		return doc.Errorf("final",
+			"final cannot be combined with continue: the champion's trees would stay those of fewer "+
+				"rows; take one of them out")
 	case s.Search.breeds():
-		return doc.Errorf("final", "final cannot be combined with method %s: its models have been trained with several "+
-			"configurations; take one of them out", MethodPBT)
+		return doc.Errorf("final",
+			"final cannot be combined with method %s: its models have been trained with several "+
+				"configurations; take one of them out", MethodPBT)
 	case s.Search.Features != nil:
 		return doc.Errorf("final", "final cannot be combined with search.features, whose winner is a set of columns; "+
 			"train it with final in a sweep of its own")

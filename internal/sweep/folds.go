@@ -133,7 +133,8 @@ func (p *Plan) WithRefit(params Params) *Plan {
 	// It has the parameters of the configuration that it refits, except for the number of trees and early stopping.
 	but := []string{"num_iterations", "early_stopping_round"}
 	for _, t := range p.Trials {
-		if (t.Fold == 1 || p.Folds == nil && !t.Refit) && ConfigurationKey(t.Params.Without(but)) == ConfigurationKey(params.Without(but)) {
+		if (t.Fold == 1 || p.Folds == nil && !t.Refit) &&
+			ConfigurationKey(t.Params.Without(but)) == ConfigurationKey(params.Without(but)) {
 			refit.Absent = t.Absent
 		}
 	}

@@ -247,8 +247,8 @@ func (e *DecodeError) Unwrap() error { return e.err }
 // Kind is problem.Damaged.
 func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 
-// decode reads an object of a kind from JSON, refuses another format than this build's, and checks the sweep's id, where
-// it has one, and what later code relies on.
+// decode reads an object of a kind from JSON, refuses another format than this build's, and checks the sweep's id,
+// where it has one, and what later code relies on.
 func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	var head struct {
 		Format int     `json:"format"`

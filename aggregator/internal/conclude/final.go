@@ -144,7 +144,8 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 		report.Ratio = sum / want
 	}
 	if !(report.Ratio >= 1/finalRatio && report.Ratio <= finalRatio) {
-		return fmt.Errorf("its predictions for sampled test rows add up to %.3g times the winner's, where %.2g to %.3g "+
+		return fmt.Errorf("its predictions for sampled test rows add up to %.3g times the winner's, where %.2g to "+
+			"%.3g "+
 			"is expected", report.Ratio, 1/finalRatio, finalRatio)
 	}
 	return nil

@@ -185,7 +185,8 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			return spec.Errorf("encodings.columns."+c.Name,
 				"column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
 		}
-		r.features = append(r.features, feature{place: r.place(c.Name), column: c, forced: forced[c.Name], texts: texts})
+		r.features = append(r.features, feature{place: r.place(c.Name), column: c, forced: forced[c.Name],
+			texts: texts})
 	}
 
 	if len(r.features) == 0 {

@@ -68,8 +68,9 @@ func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Marke
 	return s
 }
 
-// The default numbers of sampled rows are for tables of up to 500 columns. Of wider ones fewer rows are sampled, so that
-// memory does not grow with the columns: about as many values as these, of 20 to 30 bytes each while they are texts.
+// The default numbers of sampled rows are for tables of up to 500 columns. Of wider ones fewer rows are sampled, so
+// that memory does not grow with the columns: about as many values as these, of 20 to 30 bytes each while they are
+// texts.
 const (
 	binCells    = 500 * dataset.DefaultBinRows
 	nightCells  = 500 * NightRows

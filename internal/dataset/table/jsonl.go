@@ -275,7 +275,6 @@ func (l *jsonLine) value(key string) (jsonValue, error) {
 		text, err := l.str(key)
 		return jsonValue{text: text}, err
 	case '{', '[':
-		start = l.at
 		if err := l.skip(key); err != nil {
 			return jsonValue{}, err
 		}
@@ -286,7 +285,6 @@ func (l *jsonLine) value(key string) (jsonValue, error) {
 		return jsonValue{nested: what}, nil
 	}
 
-	start = l.at
 	for l.at < len(l.text) && !strings.ContainsRune(",}] \t\r", rune(l.text[l.at])) {
 		l.at++
 	}

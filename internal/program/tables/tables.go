@@ -82,8 +82,8 @@ const (
 	paper     = 120  // width to which text is wrapped where there is no terminal
 	narrowest = 20   // of a column that is wrapped
 
-	// glue is a space at which no line ends, before a percent sign: a character that means nothing, one column wide, which
-	// no visible cell has.
+	// glue is a space at which no line ends, before a percent sign: a character that means nothing, one column wide,
+	// which no visible cell has.
 	glue = "\u0378"
 )
 

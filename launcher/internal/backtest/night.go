@@ -231,7 +231,8 @@ type scored struct {
 	pred   []float64
 }
 
-// score predicts with a model of a night all labelled rows of the days from first to last from raw values, as production would.
+// score predicts with a model of a night all labelled rows of the days from first to last from raw values, as
+// production would.
 func (b *Runner) score(ctx context.Context, g *nightModel, model *scorer.Scorer, first, last int) (*scored, error) {
 	var files []table.File
 	for day := first; day <= last; day++ {

@@ -89,7 +89,8 @@ func (b *Bill) Unpriced() (numbers []int, all bool) {
 
 // Make makes the bill.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
-	b := &Bill{Sweep: p.Sweep, Labels: p.Spec.Labels, VMs: l.Machines, From: l.From, To: l.To, Hours: l.To.Sub(l.From).Hours(),
+	b := &Bill{Sweep: p.Sweep, Labels: p.Spec.Labels, VMs: l.Machines, From: l.From, To: l.To,
+		Hours:        l.To.Sub(l.From).Hours(),
 		MachineHours: l.MachineSeconds / 3600,
 		Cost:         l.Cost, LeadCost: l.LeadCost, Budget: p.Spec.Budget, Quote: p.Quote, Unreadable: l.Unreadable}
 	if q := p.Quote; q != nil {

@@ -73,7 +73,8 @@ func runInBatch(ctx context.Context, w *Setup, b *backtestSpecs, in *stager.Loca
 	}
 	q := f.batch.request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile, Day: day,
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile,
+		Day:  day,
 		Spec: string(b.tableText), BacktestFile: b.file, Backtest: string(b.text)}
 	o, err := inBatch(ctx, w, q, sweep.DatasetBacktestRun)
 	if err != nil {

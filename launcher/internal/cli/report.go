@@ -98,7 +98,8 @@ func findView(ctx context.Context, w *Setup, name string) (written, error) {
 		}
 	}
 	if first == nil && name != sweepview.Latest && strings.Contains(name, "@") {
-		return nil, program.Usagef("%.80q is neither a sweep nor a dataset's NAME@VERSION, and a model's page has all its "+
+		return nil, program.Usagef("%.80q is neither a sweep nor a dataset's NAME@VERSION, and a model's page has "+
+			"all its "+
 			"versions: give its name alone", name)
 	}
 	if first == nil {

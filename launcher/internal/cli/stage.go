@@ -30,9 +30,9 @@ func stageCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stage DATASET.yaml",
 		Short: "Bin a table into a dataset version",
-		Long: `Reads the table that DATASET.yaml describes (CSV, JSONL or Parquet, local or gs://), bins it and stores it as
-a new version of the dataset. The same input is recognised and not read again. A relative source: is relative to the
-folder of DATASET.yaml.
+		Long: `Reads the table that DATASET.yaml describes (CSV, JSONL or Parquet, local or gs://), bins it and
+stores it as a new version of the dataset. The same input is recognised and not read again. A relative source: is
+relative to the folder of DATASET.yaml.
 
 The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is
 printed. If a finding blocks, the exit code is 8, and nothing is trained on the dataset until it is accepted, with a

@@ -285,7 +285,8 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		"dataset", p.Dataset.Name+"@"+p.Dataset.Version, "trials", len(p.Own()), "tasks", p.Sizing.Tasks,
 		"ended_before", ended != nil)
 	if ended != nil {
-		w.say("sweep %s has already ended (%s); to train it again, `launcher sweep` takes another --id\n", p.Sweep, ended.Outcome)
+		w.say("sweep %s has already ended (%s); to train it again, `launcher sweep` takes another --id\n", p.Sweep,
+			ended.Outcome)
 	}
 	if !f.noWait {
 		return watchSweep(ctx, w, p.Sweep)

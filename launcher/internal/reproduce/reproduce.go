@@ -74,24 +74,9 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		return nil, problem.New(problem.Input, "the version is of trial %d, but its plan has %d trials", q.Trial,
 			len(p.Trials))
 	}
-	given := p.Trials[q.Trial].Params
-	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
-		given = q.Params
-	}
-	if len(given) == 0 {
-		return nil, problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but "+
-			"the "+
-			"version's result does not contain it", q.Trial)
-	}
-	if err := checkLineage(q); err != nil {
-		return nil, err
-	}
-	params, err := gbt.ParseParams(given)
+	params, err := parameters(q)
 	if err != nil {
 		return nil, err
-	}
-	if p.Spec.Continue != nil && p.Input == nil { // as the worker did
-		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
 	}
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
@@ -154,6 +139,28 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// parameters are those that the trial was trained with.
+func parameters(q Recipe) (gbt.Params, error) {
+	p := q.Plan
+	given := p.Trials[q.Trial].Params
+	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
+		given = q.Params
+	}
+	if len(given) == 0 {
+		return gbt.Params{},
+			problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but "+
+				"the version's result does not contain it", q.Trial)
+	}
+	if err := checkLineage(q); err != nil {
+		return gbt.Params{}, err
+	}
+	params, err := gbt.ParseParams(given)
+	if p.Spec.Continue != nil && p.Input == nil { // as the worker did
+		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
+	}
+	return params, err
 }
 
 // checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as

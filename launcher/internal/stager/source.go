@@ -194,8 +194,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upload copies the files of a staged folder, but not its manifest, into the bucket, and returns their checksums. Objects
-// with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
+// upload copies the files of a staged folder, but not its manifest, into the bucket, and returns their checksums.
+// Objects with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32,
 	error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)

@@ -198,11 +198,11 @@ func (s *View) waves(state State) (waves float64) {
 	return waves
 }
 
-// Latest, in the place of an id, is the sweep that was planned last.
+// Latest stands in the place of an id for the sweep that was planned last.
 const Latest = "@latest"
 
-// Find returns the sweep that a person names: by its id, or as Latest. That its plan cannot be read makes no other sweep
-// the latest: it may be about to be cancelled.
+// Find returns the sweep that a person names: by its id, or as Latest. That its plan cannot be read makes no other
+// sweep the latest: it may be about to be cancelled.
 func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) {
 	if name != Latest {
 		if strings.Contains(name, "@") {

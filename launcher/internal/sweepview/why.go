@@ -103,7 +103,8 @@ func (s *View) readRungs(ctx context.Context, y *Reasons) error {
 func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 	if slices.ContainsFunc(b.Rows, func(r sweep.Row) bool { return r.Result == nil && !r.Trial.Refit }) {
 		if p.Folds == nil {
-			return "it trains the winner's configuration on the rows of all splits when all other trials have ended", nil
+			return "it trains the winner's configuration on the rows of all splits when all other trials have ended",
+				nil
 		}
 		return "it trains the best configuration on all rows of train and valid when all folds have ended", nil
 	}

@@ -34,10 +34,10 @@ func (w *Worker) checkFolds() error {
 	return w.table.CheckGroups()
 }
 
-// settleFold returns what a claimed trial of a cross-validated sweep, or the final training, trains. The first folds of an open configuration
-// settle that; all others depend only on the results of earlier stages, all of which exist and none of which can
-// change. chosen is the refit's configuration. A storage failure is transient; an *untrainedError says why there is
-// nothing to train.
+// settleFold returns what a claimed trial of a cross-validated sweep, or the final training, trains. The first folds of
+// an open configuration settle that; all others depend only on the results of earlier stages, all of which exist and
+// none of which can change. chosen is the refit's configuration. A storage failure is transient; an *untrainedError
+// says why there is nothing to train.
 func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params sweep.Params, chosen *sweep.Rated,
 	err error) {
 	trial := claim.Trial
