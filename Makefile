@@ -216,9 +216,10 @@ images-check: images build ## sizes, labels, the same bits twice, --version, and
 	@sh container/check.sh $(IMAGES) $(IMAGED)
 
 push: ## push the images and print their digests (REGISTRY=LOCATION-docker.pkg.dev/PROJECT/REPOSITORY)
+	@VULN_REQUIRED=1 $(MAKE) --no-print-directory vulncheck >&2
 	@sh container/push.sh $(IMAGED)
 
-# where the database is out of reach it says "not checked", and fails if CI is set
+# where the database is out of reach it says "not checked", and fails if VULN_REQUIRED is set, as before a push
 vulncheck: build/tools/ok ## known vulnerabilities that the programs can reach
 	@sh .ci/tools/vulncheck.sh -tags=$(TAGS) $(BINARIES:%=./%)
 

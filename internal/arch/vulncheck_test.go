@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// TestVulncheckIsNotSkippedInSilence: without its database the check says so, and fails where CI relies on it.
+// TestVulncheckIsNotSkippedInSilence: without its database the check says so, and fails where it is required.
 func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 	script, err := filepath.Abs(".ci/tools/vulncheck.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		ci, says string // CI, and what the tool prints
-		ends     int    // with which code
-		code     int
-		skipped  bool
+		required, says string // VULN_REQUIRED, and what the tool prints
+		ends           int    // with which code
+		code           int
+		skipped        bool
 	}{
 		{"", "fetching vulnerabilities: Get: dial tcp: no such host", 1, 0, true},
 		{"true", "fetching vulnerabilities: Get: dial tcp: no such host", 1, 1, true},
@@ -36,12 +36,12 @@ func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), "sh", script, "./...")
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CI="+tc.ci)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VULN_REQUIRED="+tc.required)
 		out, _ := cmd.CombinedOutput()
 		skipped := strings.Contains(string(out), "not checked")
 		if got := cmd.ProcessState.ExitCode(); got != tc.code || skipped != tc.skipped {
-			t.Errorf("CI=%q, the tool ends with %d and says %q: exit code %d and skipped %t, expected %d and %t\n%s",
-				tc.ci, tc.ends, tc.says, got, skipped, tc.code, tc.skipped, out)
+			t.Errorf("VULN_REQUIRED=%q, the tool ends with %d and says %q: exit code %d and skipped %t, expected %d and %t\n%s",
+				tc.required, tc.ends, tc.says, got, skipped, tc.code, tc.skipped, out)
 		}
 	}
 }
