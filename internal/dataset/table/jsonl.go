@@ -269,8 +269,9 @@ func (l *jsonLine) broken(key, expected string) error {
 }
 
 func (l *jsonLine) value(key string) (jsonValue, error) {
-	start := l.at
-	switch c := l.peek(); c {
+	c := l.peek()
+	start := l.at // peek has skipped the space before it
+	switch c {
 	case '"':
 		text, err := l.str(key)
 		return jsonValue{text: text}, err
