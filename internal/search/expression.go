@@ -377,6 +377,18 @@ type Condition struct {
 	names map[string]string // of the values, by identifier in the expression
 }
 
+// CompileRequires compiles all conditions of a spec: see CompileRequire.
+func CompileRequires(texts []string, resolve func(metric string) (string, error)) (all []*Condition, err error) {
+	for _, text := range texts {
+		c, err := CompileRequire(text, resolve)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
 // CompileRequire compiles a condition on results. Names in it are facts about a trial (FactNames) or metrics, which
 // cannot be listed because there is one for every k of precision@k: resolve returns the name under which a metric's
 // value will be found, or an error. Condition.Names lists the values needed.

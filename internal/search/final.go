@@ -3,7 +3,6 @@ package search
 import (
 	"fmt"
 	"maps"
-	"math"
 
 	"coppice/internal/sweep"
 )
@@ -27,22 +26,16 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 			params = maps.Clone(row.Trial.Params)
 		}
 	}
-	params["num_iterations"], params["early_stopping_round"] = float64(finalTrees(p, winner.Trees)), 0.0
+	params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
 	return winner, params, ""
 }
 
-// finalTrees is the number of trees on more rows, of which each tree can learn more than it can on train.
-func finalTrees(_ *sweep.Plan, trees int) int { return max(1, trees) }
-
-// WhyFinal says what the final training trains, or why nothing.
+// WhyFinal says what the final training trains, or why nothing. All other trials have ended.
 func WhyFinal(p *sweep.Plan, b sweep.Board, require []*Condition) string {
-	if b.Tally(p).Waiting > 0 {
-		return "when all other trials have ended, it trains the configuration of the winner on the rows of all splits"
-	}
 	winner, params, none := ChooseFinal(p, b, require)
 	if winner == nil {
 		return none
 	}
 	return fmt.Sprintf("trial %d wins; this trains its configuration on the rows of all splits, with %.0f trees",
-		winner.Trial, math.Max(1, params["num_iterations"].(float64)))
+		winner.Trial, params["num_iterations"])
 }

@@ -87,9 +87,9 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 
-	f, report, err := a.final(ctx, k, b, w, h)
+	f, report, err := a.final(ctx, k, b, e, w, h)
 	if err != nil {
-		return unusable(c, err)
+		return nil, nil, err
 	}
 	c.Final = report
 
@@ -125,16 +125,8 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	if err != nil {
 		return m, nil, err
 	}
-	var require []*search.Condition
-	for _, text := range p.Spec.Require {
-		c, err := search.CompileRequire(text, metric.Canonical)
-		if err != nil {
-			return m, nil, err
-		}
-		require = append(require, c)
-	}
-
-	return m, require, nil
+	require, err := search.CompileRequires(p.Spec.Require, metric.Canonical)
+	return m, require, err
 }
 
 // filePatience is how long after its ending a sweep waits for a winner's file that the store does not give, before the
@@ -159,17 +151,9 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep
 			return nil, s, nil
 		}
 
-		w, unfit, err := readWinner(ctx, k.trials, resultOf(b, trial), h)
-		// A missing permission concerns every trial, and a person can grant it.
-		if err != nil && ctx.Err() == nil && !problem.Is(err, problem.Environment) &&
-			a.Now().Sub(e.At) >= filePatience {
-			unfit, err = fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err), nil
-		}
+		w, unfit, err := a.readVerified(ctx, k, resultOf(b, trial), e, h)
 		if err != nil {
 			return nil, s, err
-		}
-		if unfit == nil {
-			unfit = w.verify(h)
 		}
 		if unfit == nil {
 			return w, s, nil
@@ -179,6 +163,31 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep
 		a.Log.Warn("trial skipped", "sweep", k.plan.Sweep, "trial", trial, "reason", unfit.Error())
 		exclude[trial] = unfit.Error()
 	}
+}
+
+// readVerified is readWinner and verify. A file that the store does not give makes its trial unfit once filePatience is
+// over.
+func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result, e *sweep.Ending,
+	h *holdout) (w *winner, unfit, err error) {
+	if w, unfit, err = readWinner(ctx, k.trials, r, h); err != nil {
+		unfit = a.gaveUp(ctx, e, err)
+		if unfit == nil {
+			return nil, nil, err
+		}
+	}
+	if unfit == nil {
+		unfit = w.verify(h)
+	}
+	return w, unfit, nil
+}
+
+// gaveUp says that what the store does not give is not waited for any more; nil if it is. A missing permission concerns
+// every trial, and a person can grant it.
+func (a *Aggregator) gaveUp(ctx context.Context, e *sweep.Ending, err error) error {
+	if ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience {
+		return nil
+	}
+	return fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err)
 }
 
 // registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is

@@ -3,6 +3,7 @@ package conclude
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -30,8 +31,8 @@ const (
 
 // final returns the final model if it may be registered. For a plan without a final training, both are nil; the report
 // says why a final model is not used. The error is one of storage.
-func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout) (*final,
-	*sweep.FinalModel, error) {
+func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, w *winner,
+	h *holdout) (*final, *sweep.FinalModel, error) {
 	trial, ok := k.plan.Final()
 	if !ok {
 		return nil, nil, nil
@@ -54,12 +55,9 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, w *winn
 	}
 	report.Trees, report.Rows = r.Trees, r.TrainRows
 
-	own, unfit, err := readWinner(ctx, k.trials, r, h)
+	own, unfit, err := a.readVerified(ctx, k, r, e, h)
 	if err != nil {
 		return nil, nil, err
-	}
-	if unfit == nil {
-		unfit = own.verify(h)
 	}
 	if unfit != nil {
 		return refuse("the final model, trial %d: %v", trial, unfit)
@@ -68,7 +66,15 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, w *winn
 	f := &final{winner: own}
 	own.calibrator = w.calibrator
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
-		return nil, nil, err
+		var damaged *dataError
+		lost := a.gaveUp(ctx, e, err)
+		if errors.As(err, &damaged) {
+			lost = damaged
+		}
+		if lost == nil {
+			return nil, nil, err
+		}
+		return refuse("the statistics over all rows: %v", lost)
 	}
 	if err := f.agree(w, h, report); err != nil {
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
@@ -110,17 +116,21 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 	if w.calibrator != nil {
 		name = "log_loss"
 	}
-	own, err := measure(h, f.predictions(f.testRaw), name)
-	if err != nil {
-		return err
+	var loss [2]float64
+	for i, of := range []*winner{f.winner, w} {
+		values, err := measure(h, of.predictions(of.testRaw), name)
+		if err != nil {
+			return err
+		}
+		value, ok := values[name]
+		if !ok {
+			return fmt.Errorf("its %s on test is not defined", name)
+		}
+		loss[i] = value
 	}
-	judged, err := measure(h, w.predictions(w.testRaw), name)
-	if err != nil {
-		return err
-	}
-	if own[name] > finalLoss*judged[name] {
-		return fmt.Errorf("its %s on test, which it was trained on, is %.6g, and the winner's %.6g", name, own[name],
-			judged[name])
+	if !(loss[0] <= finalLoss*loss[1]) {
+		return fmt.Errorf("its %s on test, which it was trained on, is %.6g, and the winner's %.6g", name, loss[0],
+			loss[1])
 	}
 	if w.calibrator == nil {
 		return nil
@@ -134,24 +144,27 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 	if err != nil {
 		return err
 	}
+	judged, err := w.sampledPredictions(h)
+	if err != nil {
+		return err
+	}
+	if len(judged) == 0 {
+		return nil
+	}
 	sum, want := 0.0, 0.0
-	before := w.predictions(w.testRaw)
-	for _, at := range h.testRows {
-		sum, want = sum+raw[at.sample], want+before[at.part]
+	for i, at := range h.testRows {
+		sum, want = sum+raw[at.sample], want+judged[i]
 	}
-	report.Ratio = 1
-	if len(h.testRows) > 0 {
-		report.Ratio = sum / want
-	}
+	report.Ratio = sum / want
 	if !(report.Ratio >= 1/finalRatio && report.Ratio <= finalRatio) {
-		return fmt.Errorf("its predictions for sampled test rows add up to %.3g times the winner's, where %.2g to "+
-			"%.3g "+
-			"is expected", report.Ratio, 1/finalRatio, finalRatio)
+		return fmt.Errorf("its predictions for sampled test rows add up to %.3g times the winner's, where %.2g "+
+			"to %.3g is expected", report.Ratio, 1/finalRatio, finalRatio)
 	}
 	return nil
 }
 
-// correlation is the weighted correlation coefficient of x and y.
+// correlation is the weighted correlation coefficient of x and y. It is part of the report, so every processor has to
+// compute the same bits: no product is fused with a sum.
 func correlation(x, y []float64, weight []float32) float64 {
 	n, sx, sy := 0.0, 0.0, 0.0
 	of := func(i int) float64 {

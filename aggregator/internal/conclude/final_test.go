@@ -2,11 +2,15 @@ package conclude
 
 import (
 	"bytes"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -17,23 +21,24 @@ import (
 func finally(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, options{table: datasettest.Options{Encodings: "{final: true}"},
-		skip: func(i int) bool { return i == 3 }, change: func(p *sweep.Plan) {
-			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-			p.Trials = append(p.Trials, sweep.Trial{Number: 3, Source: sweep.SourceFinal, Refit: true})
-		}})
+		skip: func(i int) bool { return i == 3 }, change: withFinal})
 }
 
-// trainFinal does the work of the final training, with the labels that relabel makes of train's.
-func (w *world) trainFinal(t *testing.T, relabel func([]float32), edit func(*sweep.Result)) {
+func withFinal(p *sweep.Plan) {
+	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+	p.Trials = append(p.Trials, sweep.Trial{Number: 3, Source: sweep.SourceFinal, Refit: true})
+}
+
+// trainFinal does the work of the final training of a trial that wins, with the labels that relabel makes of train's.
+func (w *world) trainFinal(t *testing.T, winner int, relabel func([]float32), edit func(*sweep.Result)) {
 	t.Helper()
-	w.plan.Trials[3].Params = w.plan.Trials[2].Params
+	w.plan.Trials[3].Params = w.plan.Trials[winner].Params
 	s := w.ds.Split(sweep.Train)
 	was := s.Label
 	if relabel != nil {
 		s.Label = slices.Clone(was)
 		relabel(s.Label)
 	}
-	winner := 2
 	w.train(t, 3, func(r *sweep.Result, _ map[string][]byte) {
 		r.Refits, r.TrainRows = &winner, 3000
 		if edit != nil {
@@ -46,7 +51,7 @@ func (w *world) trainFinal(t *testing.T, relabel func([]float32), edit func(*swe
 // TestTheFinalModelIsRegistered: beside it stands the winner as it was judged, with which later nights compare.
 func TestTheFinalModelIsRegistered(t *testing.T) {
 	w := finally(t)
-	w.trainFinal(t, nil, nil)
+	w.trainFinal(t, 2, nil, nil)
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial != 2 || c.Final == nil || !c.Final.Registered || c.Final.Trial != 3 {
 		t.Fatalf("the sweep's end: %+v, final %+v; expected trial 2 to win and trial 3 to be registered", c, c.Final)
@@ -97,8 +102,68 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelHasToAgree: whatever is wrong with the final training, the winner is registered as it was judged, and
-// the reason is said.
+// TestTheFinalModelOfARegression: there is no calibrator, and the loss is the squared error.
+func TestTheFinalModelOfARegression(t *testing.T) {
+	for name, tc := range map[string]struct {
+		relabel    func([]float32)
+		registered bool
+		want       string
+	}{
+		"as it should be": {nil, true, "trained on all"},
+		"twenty times as much": {func(y []float32) {
+			for i := range y {
+				y[i] *= 20
+			}
+		}, false, "its l2 on test"},
+	} {
+		w := newWorld(t, options{regression: true, table: datasettest.Options{Encodings: "{final: true}"},
+			skip: func(i int) bool { return i == 3 }, change: withFinal})
+		w.trainFinal(t, 1, tc.relabel, nil)
+		c := w.mustConclude(t)
+		if c.Final == nil || c.Final.Registered != tc.registered {
+			t.Errorf("%s: %+v, final %+v; expected registered %t", name, c, c.Final, tc.registered)
+			continue
+		}
+		contains(t, c.Final.Reason, tc.want)
+	}
+}
+
+// TestTheFinalModelsFilesAreLost: what only the final model needs keeps no sweep from its end, and no winner from the
+// registry.
+func TestTheFinalModelsFilesAreLost(t *testing.T) {
+	for name, break_ := range map[string]func(*world){
+		"the statistics over all rows are damaged": func(w *world) {
+			name := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version) + dataset.FinalLevelsFile
+			if _, err := w.datasets.Put(t.Context(), name, blob.Any, strings.NewReader("x")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the store does not give the model": func(w *world) {
+			model := sweep.Names(w.plan.Sweep).Attempt(3, 0) + "model.txt"
+			faulty, err := blobtest.NewFaulty(t.Context(), w.sweeps, blobtest.Refused,
+				func(name string) bool { return name == model })
+			if err != nil || faulty.Struck() != 1 {
+				t.Fatalf("%d objects are struck, %v; expected 1", faulty.Struck(), err)
+			}
+			w.sweeps = faulty
+			if c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep); !errors.Is(err, blobtest.ErrRefused) {
+				t.Fatalf("at first: %+v, %v; expected to be told that the store refuses", c, err)
+			}
+			w.now = w.now.Add(filePatience)
+		},
+	} {
+		w := finally(t)
+		w.trainFinal(t, 2, nil, nil)
+		break_(w)
+		c := w.mustConclude(t)
+		if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Final == nil || c.Final.Registered {
+			t.Errorf("%s: %+v, final %+v; expected the winner to be registered", name, c, c.Final)
+		}
+	}
+}
+
+// TestTheFinalModelHasToAgree: whatever is wrong with the final training, the winner is registered as it was judged,
+// and the reason is said.
 func TestTheFinalModelHasToAgree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(*world)
@@ -106,24 +171,24 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 	}{
 		"it has not ended": {func(w *world) { w.now = created.Add(7 * time.Hour) }, "the final training had not ended"},
 		"it failed": {func(w *world) {
-			w.trainFinal(t, nil, func(r *sweep.Result) { r.Status, r.Reason = sweep.StatusFailed, "out of memory" })
+			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.Status, r.Reason = sweep.StatusFailed, "out of memory" })
 		}, "ended without a model (failed): out of memory"},
 		"of another trial": {func(w *world) {
 			other := 0
-			w.trainFinal(t, nil, func(r *sweep.Result) { r.Refits = &other })
+			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.Refits = &other })
 		}, "was of another trial's configuration"},
 		"its labels were of other rows": {func(w *world) {
-			w.trainFinal(t, func(y []float32) { slices.Reverse(y) }, nil)
+			w.trainFinal(t, 2, func(y []float32) { slices.Reverse(y) }, nil)
 		}, "is unlike the winner: the correlation of their scores on test"},
 		"its labels were inverted": {func(w *world) {
-			w.trainFinal(t, func(y []float32) {
+			w.trainFinal(t, 2, func(y []float32) {
 				for i := range y {
 					y[i] = 1 - y[i]
 				}
 			}, nil)
 		}, "is unlike the winner: the correlation"},
 		"a third of its positives were lost": {func(w *world) {
-			w.trainFinal(t, func(y []float32) {
+			w.trainFinal(t, 2, func(y []float32) {
 				for i := range y {
 					if i%3 > 0 {
 						y[i] = 0

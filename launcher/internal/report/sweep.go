@@ -240,7 +240,11 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 		out.Reason = fmt.Sprintf("of sweep %s, which this one extends: %s", r.Sweep, out.Reason)
 		out.Ended = s.follow.Plan.Created // the best so far begins with theirs
 	}
-	if r.Status == sweep.StatusDone {
+	switch {
+	case r.Refits != nil: // its score is that of the trial that it trains again, which charts show already
+		out.Reason = strings.TrimSuffix(fmt.Sprintf("final training of trial %d's configuration on all rows; %s",
+			*r.Refits, out.Reason), "; ")
+	case r.Status == sweep.StatusDone:
 		out.Score = r.Score
 	}
 	if c := state.Conclusion; c != nil {

@@ -103,6 +103,9 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 		rank, score, trees, took, what := any(""), "-", any(""), "", differ.trial(row.Trial)
 		if r := row.Result; r != nil && r.Status == sweep.StatusDone {
 			rank, score, trees, took = i+1, Number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds)
+			if r.Refits != nil { // it is trained again from the trial whose score it has, and not ranked
+				rank, score = sweep.SourceFinal, "-"
+			}
 		} else if r != nil {
 			score, what = r.State(), shorten(FirstLine(r.Reason))+"  "+what
 		}

@@ -109,13 +109,9 @@ func whyRefit(p *sweep.Plan, b sweep.Board) (string, error) {
 		return "it trains the best configuration on all rows of train and valid when all folds have ended", nil
 	}
 
-	var require []*search.Condition
-	for _, text := range p.Spec.Require {
-		c, err := search.CompileRequire(text, metric.Canonical)
-		if err != nil {
-			return "", err
-		}
-		require = append(require, c)
+	require, err := search.CompileRequires(p.Spec.Require, metric.Canonical)
+	if err != nil {
+		return "", err
 	}
 	if p.Folds == nil {
 		return search.WhyFinal(p, b, require), nil

@@ -67,7 +67,7 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 		return params, nil, nil
 	}
 
-	require, err := w.requirements()
+	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,21 +80,9 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	return chosen.Params, chosen, nil
 }
 
-// requirements returns the conditions that a winner has to meet.
-func (w *Worker) requirements() (all []*search.Condition, err error) {
-	for _, text := range w.plan.Spec.Require {
-		c, err := search.CompileRequire(text, metric.Canonical)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, nil
-}
-
 // settleFinal returns what the final training trains, with the winner's score.
 func (w *Worker) settleFinal(board sweep.Board) (sweep.Params, *sweep.Rated, error) {
-	require, err := w.requirements()
+	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
 	if err != nil {
 		return nil, nil, err
 	}
