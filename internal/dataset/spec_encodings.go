@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -143,6 +144,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	*d = Duration(parsed)
 	return nil
 }
+
+// UnmarshalJSON reads what is written without a method: nanoseconds. Without it, a record with a duration could be
+// written and not be read, since UnmarshalText takes texts alone.
+func (d *Duration) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*int64)(d)) }
 
 // DeriveSpec is what is made of times: hour, weekday or, of a time other than the row's own, age.
 type DeriveSpec map[string]ColumnEncodings

@@ -39,6 +39,7 @@ func (d *Days) UnmarshalText(text []byte) error {
 const (
 	maxDays   = 1100 // three years
 	maxPlaces = 1000
+	maxLooks  = 10_000 // places times days, each of which is listed
 )
 
 // FileList is one place, or a list of them.
@@ -143,6 +144,11 @@ func (s *Spec) checkSource() error {
 		}
 	}
 
+	if looks := len(src.Files) * int(max(1, src.Last)); looks > maxLooks {
+		return s.Errorf("source",
+			"%d places of %d days are %d listings: use at most %d, as with fewer places that hold "+
+				"a * each", len(src.Files), src.Last, looks, maxLooks)
+	}
 	if m := src.Missing; m != "" && m != MissingAllow {
 		return s.Errorf("source.missing", "missing %q: use %s, or leave it out: then a day without a file is an error",
 			m,

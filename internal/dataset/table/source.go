@@ -28,8 +28,8 @@ type File struct {
 	Partitions []Partition // columns that the file's folders give
 }
 
-// maxFiles bounds a source: a search of a whole disk ends there.
-const maxFiles = 100_000
+// MaxFiles bounds a source: a search of a whole disk or bucket ends there.
+const MaxFiles = 100_000
 
 // Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those in a folder whose
 // names have a table's suffix. Folders are searched, with those in them and those that a glob matches. Names that begin
@@ -120,8 +120,8 @@ func (l *lister) add(path string, info fs.FileInfo) error {
 		return &InputError{File: path, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; " +
 			"write the table to a file"}
 	}
-	if len(l.files) == maxFiles {
-		return &InputError{File: path, Msg: fmt.Sprintf("a source has at most %d files", maxFiles)}
+	if len(l.files) == MaxFiles {
+		return &InputError{File: path, Msg: fmt.Sprintf("a source has at most %d files", MaxFiles)}
 	}
 	columns, err := Partitions(l.fixed, path)
 	if err != nil {

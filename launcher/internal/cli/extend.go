@@ -70,7 +70,7 @@ func runExtend(ctx context.Context, w *Setup, arg string, more int, f startFlags
 		}
 
 		// Use the version of that time, whatever the latest is by now.
-		m, err := resolveAllowed(ctx, w, old.Plan.Dataset.Name+"@"+old.Plan.Dataset.Version)
+		m, err := resolveAllowed(ctx, w, old.Plan.Dataset.Name+"@"+old.Plan.Dataset.Version, "")
 		if err != nil {
 			return err
 		}

@@ -86,6 +86,9 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 		if now, err = time.Parse(time.RFC3339, f.at); err != nil {
 			return program.Usagef("--at is %.40q: use a time with a zone, such as 2026-11-20T03:10:00Z", f.at)
 		}
+		if now.After(w.Now()) {
+			return program.Usagef("--at %s is in the future: its slot would be taken before its day is over", f.at)
+		}
 	}
 	at, err := slot.Of(f.schedule, f.zone, now)
 	if err != nil {

@@ -100,6 +100,27 @@ func TestThirtyNights(t *testing.T) {
 	}
 }
 
+// A second start in a slot attaches to its sweep, although the table is too old by then, and nobody is told otherwise.
+func TestASecondStartIsNoNewNight(t *testing.T) {
+	w := newWorld(t)
+	var heard []sweep.VerdictMessage
+	var fail error
+	w.listens(&heard, &fail)
+	w.file("night.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 1", 1))
+	w.file("clicks.yaml", string(nightstest.Spec("day.csv"))+"encodings: none\ncontract: {max_age: 30h}\n")
+	w.file("day.csv", string(nightstest.Stream{Seed: 5, Rows: 800}.Night(0).CSV()))
+	w.now = nightstest.First.AddDate(0, 0, 1).Add(2 * time.Hour)
+	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--at", w.now.Format(time.RFC3339), "--no-wait"}
+	w.must(command...)
+	w.now = w.now.AddDate(0, 0, 3)
+	w.must(command...)
+	if len(w.jobs.submitted) != 1 || len(heard) > 0 {
+		t.Errorf("two starts in one slot: %d jobs, people heard %+v; expected one job and nothing",
+			len(w.jobs.submitted),
+			heard)
+	}
+}
+
 // A slot can be made up for, and belongs to one dataset.
 func TestNightlyFlags(t *testing.T) {
 	w := newWorld(t)
@@ -111,6 +132,7 @@ func TestNightlyFlags(t *testing.T) {
 	if got := slices.Collect(maps.Keys(w.jobs.submitted)); !slices.Equal(got, []sweep.ID{"night-20261120-0000"}) {
 		t.Errorf("a night made up for has the sweeps %v, expected night-20261120-0000", got)
 	}
+	w.refused(sweep.ExitUsage, "is in the future", "nightly", night, "--table", table, "--at", "2126-11-20T03:10:00Z")
 	w.refused(sweep.ExitUsage, "--at is", "nightly", night, "--table", table, "--at", "yesterday")
 	w.refused(sweep.ExitUsage, "five fields", "nightly", night, "--table", table, "--schedule", "daily")
 	w.refused(sweep.ExitUsage, "needs a source in a bucket", "nightly", night, "--table", table, "--batch")

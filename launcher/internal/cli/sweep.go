@@ -164,7 +164,7 @@ func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, *machines.Prices,
 // sweepOn starts a sweep on a dataset, or attaches to it, while the cloud is open. An empty id is made from the plan.
 func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id sweep.ID, scheduled bool,
 	prices *machines.Prices, f startFlags) error {
-	m, err := resolveAllowed(ctx, w, ref)
+	m, err := resolveAllowed(ctx, w, ref, id)
 	if err != nil {
 		if scheduled && !f.dryRun {
 			tellRefused(ctx, w, id, spec.Model, err)
@@ -201,11 +201,17 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 	return startSweep(ctx, w, p, in, scheduled, f)
 }
 
-// resolveAllowed finds a dataset version, and rejects one whose night must not be trained on.
-func resolveAllowed(ctx context.Context, w *Setup, ref string) (*dataset.Manifest, error) {
+// resolveAllowed finds a dataset version, and rejects one whose night must not be trained on, unless the sweep with the
+// id, if it is given, was planned before: then it is only attached to.
+func resolveAllowed(ctx context.Context, w *Setup, ref string, id sweep.ID) (*dataset.Manifest, error) {
 	m, err := stager.Resolve(ctx, w.datasets, ref)
 	if err != nil {
 		return nil, err
+	}
+	if id != "" {
+		if planned, err := sweepstore.New(w.sweeps, id).HasPlan(ctx); planned || err != nil {
+			return m, err
+		}
 	}
 	r, err := stager.Destination{Store: w.datasets}.Night(ctx, m.Name, m.Version)
 	if err != nil {

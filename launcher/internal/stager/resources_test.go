@@ -79,8 +79,8 @@ func stageSize(t *testing.T, s size) time.Duration {
 	return processorTime(t) - before
 }
 
-// TestStagingIsLinear: twice the columns, rows or levels take about twice the processor time. With every pair of columns
-// looked at, twice the columns took seven times as long.
+// TestStagingIsLinear: twice the columns, rows or levels take about twice the processor time. With every pair of
+// columns looked at, twice the columns took seven times as long.
 func TestStagingIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it stages a dozen tables")

@@ -52,6 +52,9 @@ func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) 
 	places := spec.Source.Places(s.newestDay())
 	for _, place := range places {
 		err := s.findIn(ctx, place, src)
+		if len(src.files) > table.MaxFiles {
+			err = tooManyFiles()
+		}
 		if !problem.Is(err, problem.NotFound) || place.Day == "" {
 			if err != nil {
 				return nil, err
@@ -73,6 +76,12 @@ func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) 
 	}
 	src.files = table.Sorted(src.files)
 	return src, nil
+}
+
+func tooManyFiles() error {
+	return problem.New(problem.Input,
+		"the source has more than %d files, the most that a table can have; write fewer, "+
+			"larger ones, or name a part of them", table.MaxFiles)
 }
 
 // findIn adds the files of a place.
@@ -105,7 +114,9 @@ func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) e
 		if err != nil {
 			return err
 		}
-		found = true
+		if found = true; len(src.files) >= table.MaxFiles {
+			return tooManyFiles()
+		}
 		src.objects[uri] = object{store, attrs}
 		src.files = append(src.files, table.File{URI: uri, Bytes: attrs.Size, Generation: int64(attrs.Generation),
 			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size), Partitions: columns})

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,7 +111,31 @@ func TestTheNewestDayIsYesterday(t *testing.T) {
 	}
 }
 
+// endless is a bucket in which more files match than a table can have.
+type endless struct{ blob.Store }
+
+func (endless) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) {
+		for i := 0; yield(blob.Attrs{Name: fmt.Sprintf("e/%d.csv", i), Size: 1}, nil); i++ {
+		}
+	}
+}
+
+// A listing ends with the most files that a table can have.
+func TestASourceOfTooManyFiles(t *testing.T) {
+	s := &stager.Stager{Scratch: t.TempDir(),
+		Bucket: func(context.Context, string) (blob.Store, error) { return endless{blob.Memory()}, nil }}
+	_, err := s.Stage(t.Context(), spec(t, "gs://exports/e/"), stager.Destination{Dir: t.TempDir()})
+	if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), "more than 100000 files") {
+		t.Errorf("staging a bucket without an end: %v, expected an error of the kind input", err)
+	}
+}
+
 func TestSourceSpecs(t *testing.T) {
+	var many []string
+	for i := range 10 {
+		many = append(many, fmt.Sprintf("\"%d/{date:20060102}\"", i))
+	}
 	for source, want := range map[string]string{
 		"[]":                           "d.yaml:2:9: source has 0 places",
 		"[a, a]":                       "d.yaml:2:13: a is listed twice",
@@ -117,11 +143,12 @@ func TestSourceSpecs(t *testing.T) {
 		"\n  files: a.csv\n  last: 3d": "last needs {date:2006-01-02} in every place",
 		"\n  files: a/{date:2006-01}\n  last: 3d": "{date:...} needs the year as 2006, the month as 01 and the day",
 		"a/{date}/*.csv": "write a day as {date:2006-01-02}",
-		"\n  files: a/{date:20060102}\n  last: 3":                 "d.yaml:4:9",
-		"\n  files: a/{date:20060102}\n  last: 0d":                `"0d" is not a number of days from 1d to 1100d`,
-		"\n  files: a/{date:20060102}\n  last: 24h":               `"24h" is not a number of days from 1d to 1100d`,
-		"\n  files: a/{date:20060102}\n  missing: allow":          "the newest day is never optional",
-		"\n  files: a/{date:20060102}\n  last: 3d\n  missing: ok": `missing "ok": use allow`,
+		"\n  files: a/{date:20060102}\n  last: 3":                      "d.yaml:4:9",
+		"\n  files: a/{date:20060102}\n  last: 0d":                     `"0d" is not a number of days from 1d to 1100d`,
+		"\n  files: a/{date:20060102}\n  last: 24h":                    `"24h" is not a number of days from 1d to 1100d`,
+		"\n  files: a/{date:20060102}\n  missing: allow":               "the newest day is never optional",
+		"\n  files: a/{date:20060102}\n  last: 3d\n  missing: ok":      `missing "ok": use allow`,
+		"\n  files: [" + strings.Join(many, ", ") + "]\n  last: 1100d": "10 places of 1100 days are 11000 listings",
 		"\n  file: a.csv": `did you mean "files"?`,
 		`""`:              "d.yaml:2:9",
 	} {
