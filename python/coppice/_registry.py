@@ -317,10 +317,26 @@ def find(store: Store, where: str, model: str | None, version: int | str | None,
     if not is_name(model):
         raise Error(f"model={model!r}: 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit")
     number = _resolve(store, model, version)
+    if _is_deleted(store, model, number):
+        raise NotFoundError(f"{store.describe(version_folder(model, number))}: version {number} of {model} was deleted")
     v = Version(store, version_folder(model, number), verify)
     if v.model and (v.model, v.number) != (model, number):
         raise CorruptError(f"version {number} of {model}: its version.json describes version {v.number} of {v.model!r}")
     return v
+
+
+def _is_deleted(store: Store, model: str, number: int) -> bool:
+    """Whether deleted.json hides the version. One that cannot be read hides it, with an error."""
+    name = version_folder(model, number) + "deleted.json"
+    try:
+        record = open_record(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name))
+    except NotFoundError:
+        return False
+    if (record.text("model"), record.integer("version", 1, _MAX_NUMBER)) != (model, number):
+        record.fail("it is about another version")
+    withdrawn = record.boolean("withdrawn")
+    record.close(unknown=True)
+    return not withdrawn
 
 
 def _resolve(store: Store, model: str, version: int | str | None) -> int:
@@ -345,7 +361,10 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
                 f"{store.describe(f'registry/{model}')}: there is no model {model!r} with a version"
             ) from None
         if version is None:
-            return max(numbers)
+            for number in sorted(set(numbers), reverse=True):
+                if not _is_deleted(store, model, number):
+                    return number
+            raise NotFoundError(f"{store.describe(f'registry/{model}')}: all versions of {model} were deleted")
         raise NotFoundError(
             f"{store.describe(name)}: {model} has no alias {alias!r}; its versions are {sorted(numbers)}"
         ) from None

@@ -138,6 +138,22 @@ class Loading(unittest.TestCase):
             (self.folder / "version.json").write_bytes(text)
             with self.subTest(text[:20]), self.assertRaises(coppice.CorruptError):
                 coppice.Model.load(self.folder)
+        (self.folder / "version.json").write_text(json.dumps(good))
+        gone = self.folder / "deleted.json"
+        deleted = {"format": 1, "model": "ctr", "version": 1, "by": "me", "why": "x", "at": "2026-11-24T00:00:00Z"}
+        for record, error in (
+            (deleted, coppice.NotFoundError),
+            (deleted | {"version": 2}, coppice.CorruptError),
+            (deleted | {"withdrawn": 1}, coppice.CorruptError),
+            ([], coppice.CorruptError),
+        ):
+            gone.write_text(json.dumps(record))
+            with self.subTest(str(record)[:100]), self.assertRaises(error):
+                coppice.Model.load(self.root, "ctr", 1)
+        gone.write_text(json.dumps(deleted | {"withdrawn": True}))
+        coppice.Model.load(self.root, "ctr", 1)
+        gone.unlink()
+        (self.folder / "version.json").write_bytes(b"0" * (2 << 20))
         fixture.point(self.root, "staging", 0)
         with self.assertRaisesRegex(coppice.NotFoundError, "'staging' of ctr was removed"):
             coppice.Model.load(self.root, "ctr", "staging")
