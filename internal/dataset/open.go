@@ -159,17 +159,22 @@ func (d *Dataset) mapInfo(info FileInfo) ([]byte, error) {
 	return m.data, nil
 }
 
-func (d *Dataset) openRows(info FileInfo, s *Split) error {
+// mapArrow maps a file that has to have these fields and as many rows.
+func (d *Dataset) mapArrow(info FileInfo, fields []arrowField, rows int) (*arrowFile, []byte, error) {
 	data, err := d.mapInfo(info)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	f, err := parseArrow(info.Name, data)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
+	return f, data, f.expect(info.Name, fields, rows)
+}
 
-	if err := f.expect(info.Name, rowFields(len(d.Manifest.Features)), s.Rows); err != nil {
+func (d *Dataset) openRows(info FileInfo, s *Split) error {
+	f, data, err := d.mapArrow(info, rowFields(len(d.Manifest.Features)), s.Rows)
+	if err != nil {
 		return err
 	}
 	s.RowMajor = view[uint8](data, f.columns[0].data)
@@ -177,18 +182,10 @@ func (d *Dataset) openRows(info FileInfo, s *Split) error {
 }
 
 func (d *Dataset) openColumns(info FileInfo, s *Split) error {
-	data, err := d.mapInfo(info)
+	f, data, err := d.mapArrow(info, columnFields(d.Manifest.Features), s.Rows)
 	if err != nil {
 		return err
 	}
-	f, err := parseArrow(info.Name, data)
-	if err != nil {
-		return err
-	}
-	if err := f.expect(info.Name, columnFields(d.Manifest.Features), s.Rows); err != nil {
-		return err
-	}
-
 	s.Columns = make([][]byte, len(f.columns))
 	for i, c := range f.columns {
 		s.Columns[i] = view[uint8](data, c.data)
@@ -197,15 +194,8 @@ func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 }
 
 func (d *Dataset) openFinal(info FileInfo) error {
-	data, err := d.mapInfo(info)
+	f, data, err := d.mapArrow(info, finalFields(d.Manifest), d.Manifest.HeldOutRows())
 	if err != nil {
-		return err
-	}
-	f, err := parseArrow(info.Name, data)
-	if err != nil {
-		return err
-	}
-	if err := f.expect(info.Name, finalFields(d.Manifest), d.Manifest.HeldOutRows()); err != nil {
 		return err
 	}
 	for _, c := range f.columns {
@@ -215,17 +205,9 @@ func (d *Dataset) openFinal(info FileInfo) error {
 }
 
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
-	data, err := d.mapInfo(info)
-	if err != nil {
-		return err
-	}
-	f, err := parseArrow(info.Name, data)
-	if err != nil {
-		return err
-	}
-
 	weight, group := d.Manifest.HasWeights(), d.Manifest.Group != ""
-	if err := f.expect(info.Name, targetFields(weight, group), s.Rows); err != nil {
+	f, data, err := d.mapArrow(info, targetFields(weight, group), s.Rows)
+	if err != nil {
 		return err
 	}
 

@@ -30,7 +30,7 @@ var endings = []struct{ end, class, label string }{
 }
 
 // gantt draws which task worked on which trial when.
-func (p *sweepPage) gantt() *plot.Chart { //nolint:funlen // one picture, from its rows to its legend
+func (p *sweepPage) gantt() *plot.Chart {
 	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100},
 		X: plot.Axis{Label: "time since start", Unit: plot.Seconds}}
 	attempts := slices.Clone(p.Attempts)
@@ -104,7 +104,13 @@ func (p *sweepPage) gantt() *plot.Chart { //nolint:funlen // one picture, from i
 		}
 	}
 
-	tabulate(p.data, "gantt", g.Title, attempts, []field[Attempt]{
+	p.tabulateAttempts(g.Title, attempts)
+	return g.Draw()
+}
+
+// tabulateAttempts makes the table behind the picture.
+func (p *sweepPage) tabulateAttempts(title string, attempts []Attempt) {
+	tabulate(p.data, "gantt", title, attempts, []field[Attempt]{
 		{"machine", plot.Plain, func(a Attempt) any { return a.Host }},
 		{"task", plot.Plain, func(a Attempt) any { return a.Task }},
 		{"trial", plot.Plain, func(a Attempt) any { return a.Trial }},
@@ -117,7 +123,6 @@ func (p *sweepPage) gantt() *plot.Chart { //nolint:funlen // one picture, from i
 		{"left a checkpoint", plot.Plain, func(a Attempt) any { return yes(a.Saved) }},
 		{"cost", plot.USD, func(a Attempt) any { return a.Cost }},
 	})
-	return g.Draw()
 }
 
 // yes is a mark in a table.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestALaterStageComesToNoRung: trials that are paused end although the final training, of a later stage, has not begun.
+// TestALaterStageComesToNoRung: trials that are paused end although the final training, of a later stage, has not
+// begun.
 func TestALaterStageComesToNoRung(t *testing.T) {
 	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {

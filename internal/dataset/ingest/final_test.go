@@ -48,7 +48,8 @@ func TestFinalStatistics(t *testing.T) {
 	}
 	table := m.FinalTables[0]
 	if math.Abs(table.Prior-prior) > 1e-9 || table.Levels != sites {
-		t.Errorf("the final table has a prior of %v and %d levels, expected %v and %d", table.Prior, table.Levels, prior,
+		t.Errorf("the final table has a prior of %v and %d levels, expected %v and %d", table.Prior, table.Levels,
+			prior,
 			sites)
 	}
 
@@ -68,8 +69,10 @@ func TestFinalStatistics(t *testing.T) {
 			for bin < len(f.Bounds) && f.Bounds[bin] < want {
 				bin++
 			}
-			if got := int(s.Final[k][i]); got < bin-1 || got > bin+1 || f.From.What == dataset.DeriveRate && got != bin {
-				t.Fatalf("%s of held-out row %d, site %d: bin %d, expected %d for %v", f.Name, i, r.site, got, bin, want)
+			if got := int(s.Final[k][i]); got < bin-1 || got > bin+1 || f.From.What == dataset.DeriveRate &&
+				got != bin {
+				t.Fatalf("%s of held-out row %d, site %d: bin %d, expected %d for %v", f.Name, i, r.site, got, bin,
+					want)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func read(text string) ([]sweep.Seen, error) {
 func TestResults(t *testing.T) {
 	known, err := read("\ufeff" + `{"trial": 0, "params": {"eta": 0.1, "depth": 6}, "value": 0.81, "status": "done"}
 
-{"trial": 1, "params": {"eta": 0.2, "depth": 3}, "value": NaN, "status": "done", "curve": [0.5, NaN, -Infinity, [30, 0.6]]}
+{"trial": 1, "params": {"eta": 0.2, "depth": 3}, "value": NaN, "curve": [0.5, NaN, -Infinity, [30, 0.6]]}
 {"trial": 2, "params": {}, "status": "running", "source": "gp", "reason": "a \"NaN\" here"}
 {"trial": 2, "params": {}, "status": "stopped", "value": null}
 {"trial": 3, "params": {}, "auc": "Infinity", "value": null}
@@ -106,26 +106,37 @@ func TestResultsNameThePlace(t *testing.T) {
 	const good = `{"trial": 0, "params": {"eta": 0.1}, "value": 1, "status": "done"}` + "\n"
 	for line, want := range map[string]string{
 		`{"trial": 1,`: `r.jsonl:2: byte 12: not JSON: unexpected end of JSON input`,
-		`{"trial": 1, "params": {"eta": NaN}, "value": 1} 2`: `r.jsonl:2: byte 50: not JSON: invalid character '2' ` +
+		`{"trial": 1, "params": {"eta": NaN}, "value": 1} 2`: `r.jsonl:2: ` +
+			`byte 50: not JSON: invalid character '2' ` +
 			`after top-level value`,
 		"{\"trial\": 1, \"params\": {}, \"value\": 1, \"source\": \"\xff\"}": `r.jsonl:2: not UTF-8`,
 		`[1]`: `r.jsonl:2: it is [1]: expected an object such as {"trial": 3, "params": ` +
 			`{...}, "value": 0.81, "status": "done"}`,
-		`{"Trial": 1, "params": {}, "value": 1}`:                   `r.jsonl:2: unknown key "Trial" (did you mean "trial"?)`,
-		`{"trial": 1, "params": {}, "AUC": 1}`:                     `r.jsonl:2: unknown key "AUC" (did you mean "auc"?)`,
-		`{"trial": 1, "params": {}, "value": 1, "value": 2}`:       `r.jsonl:2: the key "value" is there twice`,
-		`{"trial": 1, "params": {}, "value": 1, "tr\u0069al": 2}`:  `r.jsonl:2: the key "trial" is there twice`,
-		`{"trial": 1, "params": {"eta": 1, "eta": 1}, "value": 1}`: `r.jsonl:2: "params": the key "eta" is there twice`,
-		`{"trial": 1, "params": {}, "value": 1, "auc": 0.5}`: `r.jsonl:2: "value" is 1 and "auc" is 0.5, which are the ` +
+		`{"Trial": 1, "params": {}, "value": 1}`: `r.jsonl:2: ` +
+			`unknown key "Trial" (did you mean "trial"?)`,
+		`{"trial": 1, "params": {}, "AUC": 1}`: `r.jsonl:2: ` +
+			`unknown key "AUC" (did you mean "auc"?)`,
+		`{"trial": 1, "params": {}, "value": 1, "value": 2}`:      `r.jsonl:2: the key "value" is there twice`,
+		`{"trial": 1, "params": {}, "value": 1, "tr\u0069al": 2}`: `r.jsonl:2: the key "trial" is there twice`,
+		`{"trial": 1, "params": {"eta": 1, "eta": 1}, "value": 1}`: `r.jsonl:2: ` +
+			`"params": the key "eta" is there twice`,
+		`{"trial": 1, "params": {}, "value": 1, "auc": 0.5}`: `r.jsonl:2: ` +
+			`"value" is 1 and "auc" is 0.5, which are the ` +
 			`same; leave one of them out`,
 		`{"trial": 1, "params": {}, "value": 1, "auc": NaN}`: `r.jsonl:2: "value" is 1 and "auc" is `,
-		`{"trial": 1, "params": {}, "value": 1e999}`:         `r.jsonl:2: "value" is 1e999: it is beyond the largest number`,
-		`{"trial": 1, "params": {"eta": 1e999}, "value": 1}`: `r.jsonl:2: parameter "eta" is 1e999, which is beyond the ` +
+		`{"trial": 1, "params": {}, "value": 1e999}`: `r.jsonl:2: ` +
+			`"value" is 1e999: it is beyond the largest number`,
+		`{"trial": 1, "params": {"eta": 1e999}, "value": 1}`: `r.jsonl:2: ` +
+			`parameter "eta" is 1e999, which is beyond the ` +
 			`largest number`,
-		`{"trial": 1, "params": {"eta": -Infinity}, "value": 1}`: `r.jsonl:2: parameter "eta" is not a finite number`,
-		`{"trial": null, "params": {}, "value": 1}`:              `r.jsonl:2: "trial" is null: use the number of the proposal`,
-		`{"trial": 1e999, "params": {}, "value": 1}`:             `r.jsonl:2: "trial" is 1e999: use the number of the proposal`,
-		`{"trial": 1, "params": {"eta": "` + strings.Repeat("x", 2000) + `"}, "value": 1}`: `r.jsonl:2: parameter "eta" ` +
+		`{"trial": 1, "params": {"eta": -Infinity}, "value": 1}`: `r.jsonl:2: ` +
+			`parameter "eta" is not a finite number`,
+		`{"trial": null, "params": {}, "value": 1}`: `r.jsonl:2: ` +
+			`"trial" is null: use the number of the proposal`,
+		`{"trial": 1e999, "params": {}, "value": 1}`: `r.jsonl:2: ` +
+			`"trial" is 1e999: use the number of the proposal`,
+		`{"trial": 1, "params": {"eta": "` + strings.Repeat("x", 2000) +
+			`"}, "value": 1}`: `r.jsonl:2: parameter "eta" ` +
 			`is a text of 2000 bytes; use 1000 at most`,
 		`{"trial": 1, "params": {}, "vale": 1}`: `r.jsonl:2: unknown key "vale" (did you mean "value"?)`,
 		`{"trial": 1, "params": {"et": 1}, "value": 1}`: `r.jsonl:2: the space has no ` +
@@ -149,9 +160,11 @@ func TestResultsNameThePlace(t *testing.T) {
 			`one of [done running failed stopped]`,
 		`{"trial": 1, "params": {}, "value": 1, "curve": [1, "x"]}`: `r.jsonl:2: "curve"[1] is "x": ` +
 			`expected a number`,
-		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`: `r.jsonl:2: trial 0: another end than ` +
+		`{"trial": 0, "params": {"eta": 0.1}, "value": 2, "status": "done"}`: `r.jsonl:2: ` +
+			`trial 0: another end than ` +
 			`line 1 says`,
-		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`: `r.jsonl:2: trial 0: other params ` +
+		`{"trial": 0, "params": {"eta": 0.2}, "value": 1, "status": "done"}`: `r.jsonl:2: ` +
+			`trial 0: other params ` +
 			`than line 1 says`,
 		`{"trial": 1, "params": {}, "value": 1, "x": "` + strings.Repeat("x", maxLine) +
 			`"}`: `r.jsonl:2: a line of more than 1048576 bytes`,

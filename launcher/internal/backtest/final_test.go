@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFinal: a night's final model has seen the days that its judged model was checked on, and the judged one is that of
-// a backtest without a final training.
+// TestFinal: a night's final model has seen the days that its judged model was checked on, and the judged one is that
+// of a backtest without a final training.
 func TestFinal(t *testing.T) {
 	text := clicks(11, nil)
 	without, with := play(t, plain, text), play(t, plain+"final: {rows: all}\n", text)
@@ -14,7 +14,8 @@ func TestFinal(t *testing.T) {
 	for i, n := range with.Nights {
 		old := without.Nights[i]
 		if n.Judged == nil || *n.Judged != old.Value || n.Model != old.Model || n.Trees != old.Trees {
-			t.Errorf("%s: the judged model is %s with %d trees, worth %v; expected %s, %d and %v", n.Night, n.Model, n.Trees,
+			t.Errorf("%s: the judged model is %s with %d trees, worth %v; expected %s, %d and %v", n.Night, n.Model,
+				n.Trees,
 				n.Judged, old.Model, old.Trees, old.Value)
 		}
 		if n.Value == old.Value {

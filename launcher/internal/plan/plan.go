@@ -124,6 +124,22 @@ func Build(q Inputs) (*Planned, error) {
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
 
+	if err := p.complete(q, m); err != nil {
+		return nil, err
+	}
+
+	err = p.fit(s.Machine, q.Manifest)
+	// A caller who compares machines wants the plan, too, when this one is too small.
+	if q.Unfit && problem.Is(err, problem.Input) {
+		return p, nil
+	}
+	return p, err
+}
+
+// complete adds what follows from the spec's trials: the model that they continue, how quickly a lost one is noticed,
+// which are decided later, where they are compared, folds, and the final training.
+func (p *Planned) complete(q Inputs, m metric.Metric) error {
+	s := &p.Spec
 	p.begin(q.Input, s, q.Manifest)
 
 	// Where trials are short, a lost one has to be noticed soon.
@@ -133,28 +149,21 @@ func Build(q Inputs) (*Planned, error) {
 	}
 
 	if err := p.adapt(q); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.climb(m, q.Manifest); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.validate(s.Validate, q.Manifest); err != nil {
-		return nil, err
+		return err
 	}
-
 	if err := p.final(q.Manifest); err != nil {
-		return nil, err
+		return err
 	}
 
 	p.noteConditions()
 	p.noteGoals()
-
-	err = p.fit(s.Machine, q.Manifest)
-	// A caller who compares machines wants the plan, too, when this one is too small.
-	if q.Unfit && problem.Is(err, problem.Input) {
-		return p, nil
-	}
-	return p, err
+	return nil
 }
 
 // fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
@@ -274,11 +283,11 @@ func reported(s *sweep.Spec) ([]string, error) {
 	if s.Gate != nil {
 		wanted = append(wanted, s.Gate.Metric)
 	}
-	for _, text := range s.Require {
-		c, err := search.CompileRequire(text, metric.Canonical)
-		if err != nil {
-			return nil, err
-		}
+	require, err := search.CompileRequires(s.Require, metric.Canonical)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range require {
 		for _, name := range c.Names() {
 			if !slices.Contains(search.FactNames(), name) {
 				wanted = append(wanted, name)

@@ -16,7 +16,8 @@ import (
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{tables.Screen{Output: program.To(&out)}}
-	b := &bill.Bill{Cost: 2.5, Labels: map[string]string{"team": "ads", "env": "prod"}, Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
+	b := &bill.Bill{Cost: 2.5, Labels: map[string]string{"team": "ads", "env": "prod"},
+		Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
 		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
 			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
 			{Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},

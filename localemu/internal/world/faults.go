@@ -59,7 +59,7 @@ at_write:              # when the nth such object has been written, before the w
   - {match: "sweeps/*/trials/*/claims/*", nth: 5, does: pause_task, task: 3, for: 20s}
   - {match: "sweeps/*/trials/*/claims/*", nth: 6, does: slow_machine, vm: 0, for: 20s}      # its tasks stand still four fifths of the time
   - {match: "sweeps/*/trials/*/claims/*", nth: 7, does: restart_batch}                      # as --keep-jobs: all machines are lost, jobs go on
-  - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # all, with SIGKILL, and starts them again
+  - {match: "sweeps/*/ending.json", does: kill_aggregators}                                 # all, by SIGKILL; they start again
   - {match: "sweeps/*/ending.json", does: pause_aggregators, for: 3s}
   - {match: "sweeps/*/trials/*/result.json", does: damage_object, target: "sweeps/*/trials/*/heartbeats/*", how: flip}   # or zero, cut, empty
   - {match: "sweeps/*/trials/*/result.json", does: damage_disk, vm: 0, target: "**/train/targets.arrow", how: zero}

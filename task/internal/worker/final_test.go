@@ -8,8 +8,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestTheFinalTraining: the winner's configuration is trained again on the rows of all splits once all other trials have
-// ended, with the same bytes for one task and for four that start at once, and where every trial is paused at a rung.
+// TestTheFinalTraining: the winner's configuration is trained again on the rows of all splits once all other trials
+// have ended, with the same bytes for one task and for four that start at once, and where every trial is paused at a
+// rung.
 func TestTheFinalTraining(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){
 		"all trials end": func(*sweep.Plan) {},
