@@ -170,10 +170,10 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep
 func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result, e *sweep.Ending,
 	h *holdout) (w *winner, unfit, err error) {
 	if w, unfit, err = readWinner(ctx, k.trials, r, h); err != nil {
-		unfit = a.gaveUp(ctx, e, err)
-		if unfit == nil {
+		if a.waits(ctx, e, err) {
 			return nil, nil, err
 		}
+		unfit = fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err)
 	}
 	if unfit == nil {
 		unfit = w.verify(h)
@@ -181,13 +181,10 @@ func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result
 	return w, unfit, nil
 }
 
-// gaveUp says that what the store does not give is not waited for any more; nil if it is. A missing permission concerns
-// every trial, and a person can grant it.
-func (a *Aggregator) gaveUp(ctx context.Context, e *sweep.Ending, err error) error {
-	if ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience {
-		return nil
-	}
-	return fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err)
+// waits reports whether what the store does not give is waited for. A missing permission concerns every trial, and a
+// person can grant it.
+func (a *Aggregator) waits(ctx context.Context, e *sweep.Ending, err error) bool {
+	return ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience
 }
 
 // registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is

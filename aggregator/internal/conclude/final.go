@@ -66,15 +66,10 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	f := &final{winner: own}
 	own.calibrator = w.calibrator
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
-		var damaged *dataError
-		lost := a.gaveUp(ctx, e, err)
-		if errors.As(err, &damaged) {
-			lost = damaged
-		}
-		if lost == nil {
+		if !errors.As(err, new(*dataError)) && a.waits(ctx, e, err) {
 			return nil, nil, err
 		}
-		return refuse("the statistics over all rows: %v", lost)
+		return refuse("the statistics over all rows: %v", err)
 	}
 	if err := f.agree(w, h, report); err != nil {
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
