@@ -25,7 +25,7 @@ func TestCallers(t *testing.T) {
 		Callers: []string{""}}} {
 		var setup *cloud.SetupError
 		if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
-			t.Errorf("callers(env): got %+v: %v; want err of the type of setup", env, err)
+			t.Errorf("callers of %+v: got error %v; want one of the setup", env, err)
 		}
 	}
 	// What Cloud Run hands on is believed only where the deployment says that it stands in front; the claims are

@@ -121,7 +121,7 @@ func TestRequests(t *testing.T) {
 		file("clicks.yaml", fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\nsplit: "+
 			"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n", file("clicks.csv", table))))
 	if !strings.HasPrefix(said, "exit code 0\n") {
-		t.Fatalf("w.run(...): got %v; want said beginning with \"exit code 0\\n\"", said)
+		t.Fatalf("staged: got %v; want exit code 0", said)
 	}
 	for name, c := range map[string]struct {
 		spec     string
@@ -136,8 +136,7 @@ func TestRequests(t *testing.T) {
 	} {
 		a, said := w.run(c.settings, "sweep", file(name+".yaml", []byte(c.spec)), "--id", "nightly-1", "--dry-run")
 		if a.plan == nil || !strings.HasPrefix(said, "exit code 0\n") {
-			t.Fatalf("w.run(...): got %s: %s; want a.plan other than nil, said beginning with \"exit code 0\\n\"", name,
-				said)
+			t.Fatalf("%s: got %s; want a plan, and exit code 0", name, said)
 		}
 		for n := range len(a.plan.Fallback) + 1 {
 			p := a.plan.Placed(n)
@@ -152,7 +151,7 @@ func TestRequests(t *testing.T) {
 		file("export.yaml", []byte("name: export\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")), "--batch",
 		"--machine", "n2-highmem-16")
 	if a.task == nil || !strings.Contains(said, errNothingIsSent.Error()) {
-		t.Fatalf("w.run(...): got %v; want a.task other than nil, said with errNothingIsSent.Error()", said)
+		t.Fatalf("a staging job: got %v; want its task described, and nothing sent", said)
 	}
 	a.task.Env.File = filepath.Base(a.task.Env.File)
 	golden(t, "staging-0", a.describeTask(*a.task), a.task.Fingerprint)
@@ -160,7 +159,7 @@ func TestRequests(t *testing.T) {
 	a, said = w.run(deployment, "backtest", file("backtest.yaml", []byte("dataset: nights.yaml\ntime: day\nfrom: "+
 		"2026-11-10\nto: 2026-11-12\n")), "--batch", "--spot")
 	if a.task == nil || !strings.Contains(said, errNothingIsSent.Error()) {
-		t.Fatalf("w.run(...): got %v; want a.task other than nil, said with errNothingIsSent.Error()", said)
+		t.Fatalf("a final training: got %v; want its task described, and nothing sent", said)
 	}
 	a.task.Env.File, a.task.Env.BacktestFile = filepath.Base(a.task.Env.File), filepath.Base(a.task.Env.BacktestFile)
 	golden(t, "backtest-0", a.describeTask(*a.task), a.task.Fingerprint)

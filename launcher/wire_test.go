@@ -46,28 +46,25 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	if job.Tasks != 32 || job.Parallelism != 32 || job.TasksPerVM != 16 || job.CPUMilli != 4000 || job.LocalSSDs != 8 ||
 		!job.Spot || job.MaxRetries != 10 {
-		t.Errorf("got %+v; want job.Tasks = 32, job.Parallelism = 32, job.TasksPerVM = 16, job.CPUMilli = 4000, "+
-			"job.LocalSSDs = 8, job.Spot, job.MaxRetries = 10", job)
+		t.Errorf("the job is %+v; want 32 tasks, 16 on a machine with 8 local SSDs, on Spot, with 10 retries", job)
 	}
 	if job.MemoryMiB*16 > 512<<10 || job.MaxRunDuration != 6*time.Hour || !job.NoExternalIP || len(job.Zones) != 2 {
-		t.Errorf("got %+v; want job.MemoryMiB * 16 <= 512 << 10, job.MaxRunDuration = 6 * time.Hour, "+
-			"job.NoExternalIP, len(job.Zones) = 2", job)
+		t.Errorf("the job is %+v; want 16 tasks to fit 512 GiB, 6 hours, 2 zones, and no external address", job)
 	}
 	if job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_SCRATCH"] != job.MountPath ||
 		slices.Contains(job.Args, "train") {
-		t.Errorf(`got %+v; want job.Env["COPPICE_SWEEP"] = "nightly-20261120", job.Env["COPPICE_SCRATCH"] = `+
-			`job.MountPath, not slices.Contains(job.Args, "train")`, job.Env)
+		t.Errorf("the job's environment is %v, its arguments %q; want the sweep's name, scratch on the disk, and no "+
+			"word of train", job.Env, job.Args)
 	}
 	if job.Labels[batch.PlanLabel] != plan().Fingerprint()[:32] ||
 		!slices.Contains(job.RetryExitCodes, sweep.ExitTransient) {
-		t.Errorf("got %+v %v; want job.Labels[batch.PlanLabel] = plan().Fingerprint()[:32], "+
-			"slices.Contains(job.RetryExitCodes, sweep.ExitTransient)", job.Labels, job.RetryExitCodes)
+		t.Errorf("the job has labels %v and retries %v; want the plan's fingerprint, and transient errors retried",
+			job.Labels, job.RetryExitCodes)
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
 	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
-		t.Errorf("j.describe(standard): got %+v; want not job.Spot, job.MaxRetries = 10, job.MaxRetries > "+
-			"sweep.MaxClaims", job)
+		t.Errorf("on demand: got %+v; want 10 retries, more than claims of a trial, and no Spot", job)
 	}
 	text, err := j.Request(plan())
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), `"SPOT"`) {

@@ -37,7 +37,7 @@ func readModule(t *testing.T) module {
 	for _, name := range files {
 		f, diags := parser.ParseHCLFile(name)
 		if diags.HasErrors() {
-			t.Fatalf("parser.ParseHCLFile(name): got %v; want not diags.HasErrors()", diags)
+			t.Fatalf("parsed %s: %v; want no error", name, diags)
 		}
 		body, ok := f.Body.(*hclsyntax.Body)
 		if !ok {

@@ -34,7 +34,7 @@ func TestSub(t *testing.T) {
 func TestSubRefusesFolders(t *testing.T) {
 	for _, folder := range []string{"", "/", "..", "a/../b", "/a", "a//"} {
 		if _, err := blob.Sub(blob.Memory(), folder); !errors.Is(err, blob.ErrName) {
-			t.Errorf("blob.Sub(blob.Memory(), folder): got %q: %v; want err wrapping blob.ErrName", folder, err)
+			t.Errorf("a store below the folder %q: got error %v; want ErrName", folder, err)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestSubWritesBelow(t *testing.T) {
 	}
 	var got map[string]int
 	if _, err := blob.ReadJSON(t.Context(), all, "a/b/c.json", &got); err != nil || got["n"] != 1 {
-		t.Fatalf(`blob.ReadJSON(all, "a/b/c.json", &got): got %v %v; want no error, got["n"] = 1`, got, err)
+		t.Fatalf("written below a/b, read from the whole: got %v (error %v); want n to be 1", got, err)
 	}
 	if _, err := blob.ReadJSON(t.Context(), s, "../b/c.json", &got); !errors.Is(err, blob.ErrName) {
 		t.Errorf("a name left its folder: %v", err)

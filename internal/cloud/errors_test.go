@@ -32,12 +32,12 @@ func TestNobodyAt(t *testing.T) {
 	var d net.Dialer
 	_, err := d.DialContext(t.Context(), "tcp", addr)
 	if got, ok := NobodyAt(fmt.Errorf("post: %w", err)); !ok || got != addr {
-		t.Errorf(`NobodyAt(fmt.Errorf("post: %%w", err)): got %v: %q %v; want ok, got = addr`, err, got, ok)
+		t.Errorf("nobody listens (%v): got address %q, recognised %t; want %q", err, got, ok, addr)
 	}
 	for _, other := range []error{nil, errors.New("x"),
 		errors.New("dial tcp 10.0.0.1:443: connect: connection refused")} {
 		if got, ok := NobodyAt(other); ok {
-			t.Errorf("NobodyAt(other): got %v: %q; want not ok", other, got)
+			t.Errorf("another error (%v): taken for nobody listening at %q; want it not recognised", other, got)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func TestFailFast(t *testing.T) {
 	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) ||
 		!strings.Contains(setup.What, addr) ||
 		!strings.Contains(setup.Hint, "localemu up --data DIR`, then `. DIR/env`") {
-		t.Errorf("FromStatus(\"Pub/Sub\", \"topic t\", \"\", err): got %v; want err of the type of setup, "+
-			"setup.What with addr, setup.Hint with \"localemu up --data DIR`, then `. DIR/env`\"", err)
+		t.Errorf("nobody listens: got error %v; want one of the setup that names the address and advises `localemu up`",
+			err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestFromStatus(t *testing.T) {
 	}
 	err := FromStatus("Pub/Sub", "topic t", "", status.Error(codes.NotFound, "gone"))
 	if errors.As(err, &setup) || status.Code(err) != codes.NotFound {
-		t.Errorf("FromStatus(...): got %v; want not err of the type of setup, status.Code(err) = codes.NotFound", err)
+		t.Errorf("an error of the service itself: got %v; want its status NotFound, and no error of the setup", err)
 	}
 }
 

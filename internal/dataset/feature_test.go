@@ -81,6 +81,6 @@ func TestSplitAndSeconds(t *testing.T) {
 		}
 	}
 	if got := Seconds(1499039000, 250e6); got != 1499039000.25 {
-		t.Errorf("Seconds(1499039000, 250e6): got %v; want got = 1499039000.25", got)
+		t.Errorf("1499039000 s and 250 ms: got %v, want 1499039000.25", got)
 	}
 }

@@ -126,7 +126,7 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
 		`{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
 		if _, err := DecodeEncoding([]byte(bad)); !problem.Is(err, problem.Damaged) {
-			t.Errorf("DecodeEncoding([]byte(bad)): got %s: %v; expected an error of the kind damaged", bad, err)
+			t.Errorf("the encoding %s: got error %v; want it called damaged", bad, err)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestFoldsRefuse(t *testing.T) {
 		"scheme":          func() ([]Fold, error) { return plain.Folds("loo", 5) },
 	} {
 		if folds, err := try(); !errors.Is(err, ErrScheme) || folds != nil {
-			t.Errorf("try(): got %s: %v, %v; want err wrapping ErrScheme, folds = nil", name, folds, err)
+			t.Errorf("%s: got folds %v (error %v); want ErrScheme and no folds", name, folds, err)
 		}
 	}
 	if _, err := grouped.Folds(GroupKFold, 5); err != nil {
@@ -267,10 +267,10 @@ func TestSummarize(t *testing.T) {
 	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}},
 		{Metrics: map[string]float64{"a": 6}}})
 	if a := got["a"]; a.Folds != 3 || a.Mean != 3 || math.Abs(a.SD-math.Sqrt(7)) > 1e-12 {
-		t.Errorf("got %+v; want a.Folds = 3, a.Mean = 3, math.Abs(a.SD - math.Sqrt(7)) <= 1e-12", a)
+		t.Errorf("metric a: got %+v; want 3 folds with mean 3 and standard deviation sqrt(7)", a)
 	}
 	if b := got["b"]; b.Folds != 1 || b.Mean != 5 || !math.IsNaN(b.SD) {
-		t.Errorf("got %+v; want b.Folds = 1, b.Mean = 5, math.IsNaN(b.SD)", b)
+		t.Errorf("metric b: got %+v; want 1 fold with mean 5 and no standard deviation", b)
 	}
 }
 
@@ -284,8 +284,7 @@ func TestSelectAgreesWithMask(t *testing.T) {
 		t.Errorf("the same fold twice: error %v, or other rows than the first time", err)
 	}
 	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
-		t.Errorf(`table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}): got %v; want err wrapping ErrNoRows`,
-			err)
+		t.Errorf("a split without rows: got error %v; want ErrNoRows", err)
 	}
 }
 

@@ -218,7 +218,7 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 		return nil
 	}
 	if _, err := Train(t.Context(), d, p, opt); !errors.Is(err, errKilled) {
-		t.Fatalf("Train(d, p, opt): got %v; want err wrapping errKilled", err)
+		t.Fatalf("a training that is interrupted: got error %v; want errKilled", err)
 	}
 	return last
 }
@@ -248,7 +248,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	prefix := []byte("before")
 	data, err := c.AppendBinary(prefix)
 	if err != nil || !bytes.HasPrefix(data, prefix) {
-		t.Fatalf("c.AppendBinary(prefix): got %v; want no error, bytes.HasPrefix(data, prefix)", err)
+		t.Fatalf("appending a checkpoint to a prefix (error %v): want the prefix kept", err)
 	}
 	again, err := ReadCheckpoint(data[len(prefix):])
 	if err != nil {
@@ -320,8 +320,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		var other *MismatchError
 		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &other) ||
 			!strings.Contains(err.Error(), tc.says) {
-			t.Errorf("Train(&d.Data, p, opt): got %s: %v; want err of the type of other, err.Error() with tc.says",
-				name, err)
+			t.Errorf("%s: got error %v; want a checkpoint of another run, and %q", name, err, tc.says)
 		}
 	}
 	d, p, opt = fresh()

@@ -83,8 +83,7 @@ func TestShiftOfAConstantModel(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), inf, -inf} {
 		var pe *ParamError
 		if _, err := Train(t.Context(), &d.Data, p, Options{Shift: bad}); !errors.As(err, &pe) || pe.Name != "shift" {
-			t.Errorf(`Train(&d.Data, p, Options{Shift: bad}): got %v: %v; want err of the type of pe, pe.Name = `+
-				`"shift"`, bad, err)
+			t.Errorf("shift %v: got error %v; want one about shift", bad, err)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestCancelledWithinATree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Train(ctx, &d.Data, small(), Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Train(&d.Data, small(), Options{}): got %v; want err wrapping context.Canceled", err)
+		t.Errorf("cancelled within a tree: got error %v; want context.Canceled", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
 	d.RowMajor[77], d.Columns[0][77] = 200, 200
 	if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-		t.Errorf("Train(&d.Data, small(), Options{}): got %v; want err wrapping ErrData", err)
+		t.Errorf("a bin beyond its feature: got error %v; want ErrData", err)
 	}
 }
 
@@ -443,8 +443,7 @@ func TestConstantModel(t *testing.T) {
 	}
 	res := mustTrain(t, d, small(), Options{})
 	if res.Stopped != StopNoSplit || len(res.Model.Trees) != 1 {
-		t.Fatalf("mustTrain(t, d, small(), Options{}): got %+v; want res.Stopped = StopNoSplit, "+
-			"len(res.Model.Trees) = 1", res)
+		t.Fatalf("a constant label: got %+v; want one tree, and no split as the reason to stop", res)
 	}
 	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
 		t.Errorf("predicts %v, the rate is 0.25", p)

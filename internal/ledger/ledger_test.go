@@ -85,7 +85,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 func TestNothingYet(t *testing.T) {
 	l := newWorld(t, 3, 2, 2).read(100)
 	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
-		t.Errorf("newWorld(t, 3, 2, 2).read(100): got %+v; want l.MachineSeconds = 0, len(l.Attempts) = 0", l)
+		t.Errorf("a sweep without a claim: got %+v; want no attempts and no machine time", l)
 	}
 }
 
@@ -218,8 +218,8 @@ func TestDamage(t *testing.T) {
 	}
 	after := w.read(300)
 	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
-		t.Errorf("w.read(300): got %+v; want after.Unreadable = 4, after.MachineSeconds = before.MachineSeconds, "+
-			"len(after.Attempts) = 1", after)
+		t.Errorf("four foreign objects: got %+v; want them counted as unreadable, and one attempt that costs what "+
+			"it did", after)
 	}
 }
 

@@ -90,8 +90,8 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
 	l, err := r.Read(t.Context(), w.results, at(1e6))
 	if err != nil || l.Attempts[0].End != ledger.Finished || l.Attempts[1].End != ledger.Silent {
-		t.Errorf("r.Read(w.results, at(1e6)): got %+v %v; want no error, l.Attempts[0].End = ledger.Finished, "+
-			"l.Attempts[1].End = ledger.Silent", l.Attempts, err)
+		t.Errorf("read long after the end: got attempts %+v (error %v); want the first finished and the second silent",
+			l.Attempts, err)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	cost := func() float64 {
 		l, err := r.Read(t.Context(), w.results, at(500))
 		if err != nil || len(l.Jobs) != 1 {
-			t.Fatalf("r.Read(w.results, at(500)): got %v, %v; want no error, len(l.Jobs) = 1", l.Jobs, err)
+			t.Fatalf("a job that was never recorded: got jobs %v (error %v); want one job", l.Jobs, err)
 		}
 		return l.Cost
 	}

@@ -252,8 +252,7 @@ func TestWriteAndReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(back.Prices) != len(p.Prices) || *back.Prices[0].OnDemand != *p.Prices[0].OnDemand {
-		t.Errorf("got %+v; want len(back.Prices) = len(p.Prices), *back.Prices[0].OnDemand = *p.Prices[0].OnDemand",
-			back.Prices[0])
+		t.Errorf("written and read again: got %+v; want as many prices, and the same one on demand", back.Prices[0])
 	}
 	if err := (&machines.Prices{}).WriteFile(path); err == nil {
 		t.Error("no prices were written over good ones")

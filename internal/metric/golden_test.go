@@ -87,7 +87,7 @@ func compare(t *testing.T, in metric.Input, want map[string]float64) {
 	for name, value := range want {
 		got, err := e.Eval(lookup(t, name))
 		if err != nil {
-			t.Errorf("e.Eval(lookup(t, name)): got %s: %v; want no error", name, err)
+			t.Errorf("evaluated %s: error %v", name, err)
 			continue
 		}
 		if math.Abs(got-value) > 1e-12*max(1, math.Abs(value)) {

@@ -88,8 +88,7 @@ func TestIntervals(t *testing.T) {
 	for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
 		narrow, err := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
 		if err != nil {
-			t.Fatalf("m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3}): got %s: %v; want no error",
-				m.Name, err)
+			t.Fatalf("an 80 %% interval of %s: error %v", m.Name, err)
 		}
 		wide, _ := m.Interval(in, metric.Confidence{Level: 0.99, Samples: 200, Seed: 3})
 		again, _ := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})

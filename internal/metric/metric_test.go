@@ -70,7 +70,7 @@ func eval(t *testing.T, m metric.Metric, in metric.Input) float64 {
 	t.Helper()
 	v, err := m.Eval(in)
 	if err != nil {
-		t.Fatalf("m.Eval(in): got %s: %v; want no error", m.Name, err)
+		t.Fatalf("evaluated %s: error %v", m.Name, err)
 	}
 	return v
 }

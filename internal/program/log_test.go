@@ -54,7 +54,7 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 			"coppice_sweep": "s-1"},
 	}
 	if d := cmp.Diff(want, line); d != "" {
-		t.Errorf(`cmp.Diff(want, line): got %v; want d = ""`, d)
+		t.Errorf("the log line differs from what Cloud Logging expects (-want +got):\n%s", d)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestSeverities(t *testing.T) {
 		got = append(got, line["severity"].(string))
 	}
 	if d := cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got); d != "" { // DEBUG is off
-		t.Errorf(`cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got): got %v; want d = ""`, d)
+		t.Errorf("the severities differ (-want +got):\n%s", d)
 	}
 }
 

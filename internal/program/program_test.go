@@ -60,8 +60,8 @@ func TestExitCodes(t *testing.T) {
 	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"},
 		{"do", "x", "--what"}} {
 		if code, _, e := run(t.Context(), args, nil); code != sweep.ExitUsage || !strings.HasPrefix(e, "prog: ") {
-			t.Errorf(`run(args, nil): got %q: %d, %q; want code = sweep.ExitUsage, e beginning with "prog: "`, args,
-				code, e)
+			t.Errorf("run with %q: exit code %d, error output %q; want the code for wrong usage, and the program named",
+				args, code, e)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -86,7 +86,7 @@ func TestErrorsForACollector(t *testing.T) {
 	}
 	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" ||
 		line["exit_code"] != 1.0 {
-		t.Errorf(`got %v; want line["severity"] = "ERROR", line["message"] = "no wings", line["exit_code"] = 1.0`, line)
+		t.Errorf(`the log line is %v; want severity ERROR, message "no wings", exit code 1`, line)
 	}
 }
 
@@ -109,8 +109,8 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 		var s *cloud.SetupError
 		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) ||
 			!strings.Contains(err.Error(), "localemu")) {
-			t.Errorf("without %q: got %v; want a *cloud.SetupError that names it, and none where nothing is missing",
-				name, err)
+			t.Errorf("without %q: got error %v; want a *cloud.SetupError that names it, and none where nothing is "+
+				"missing", name, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		Execute(t.Context(), World{Out: To(&errOut), Err: To(&errOut)}, root)
 		all := out.String() + errOut.String()
 		if strings.Contains(all, secret) {
-			t.Errorf("got %s: %s; want not all with secret", name, all)
+			t.Errorf("%s: the log shows a secret: %s", name, all)
 		}
 		for _, kept := range []string{"connection reset", `"path":"/push"`, "(removed)"} {
 			if !strings.Contains(all, kept) {
@@ -69,7 +69,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, _, after string) {
 		const token = "ya29.c0SECRET0123456789"
 		if out := Redact(before + " " + token + " " + after); strings.Contains(out, "SECRET0123456789") {
-			t.Fatalf(`Redact(before + " " + token + " " + after): got %q; want not out with "SECRET0123456789"`, out)
+			t.Fatalf("Redact leaves a secret: %q", out)
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestKeysAreRefused(t *testing.T) {
 			t.Errorf("%s: got the error %v, want none", name, err)
 		case tc.refused != "" && (!errors.As(err, &setup) || !strings.Contains(err.Error(), tc.refused) ||
 			ExitCode(context.Background(), err) != sweep.ExitSetup):
-			t.Errorf("%s: got %v; want a *cloud.SetupError with %q", name, err, tc.refused)
+			t.Errorf("%s: got error %v; want a *cloud.SetupError with %q, and its exit code", name, err, tc.refused)
 		case err != nil && strings.Contains(err.Error(), "MIIE"):
 			t.Errorf("%s: the error quotes the key: %v", name, err)
 		}

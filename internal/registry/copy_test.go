@@ -20,7 +20,7 @@ func TestCopy(t *testing.T) {
 	there := blob.Memory()
 	to := registry.New(there)
 	if v := register(t, to, "ctr", "own"); v.Number != 1 {
-		t.Fatalf(`register(t, to, "ctr", "own"): got %v; want v.Number = 1`, v.Number)
+		t.Fatalf("the first version in the other registry has number %d; want 1", v.Number)
 	}
 	got, err := to.Copy(ctx, from, v, act(9, "to production"))
 	if err != nil || got.Number != 2 || got.Key != v.Key || !strings.HasPrefix(got.Info.Labels[registry.LabelCopied],

@@ -252,7 +252,7 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}}
 	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
 		act(2, "two")); err != nil || a.Version != 2 {
-		t.Errorf("registry.New(...): got %+v, %v; want no error, a.Version = 2", a, err)
+		t.Errorf("the rival's promotion: got %+v (error %v); want version 2", a, err)
 	}
 	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
 		a.Last.Sequence != 3 {
@@ -290,8 +290,7 @@ func TestMovesWithoutCopies(t *testing.T) {
 	}
 	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
 		errRefused) {
-		t.Fatalf(`refusing.Promote("ctr", 2, registry.Expect{Version: 1}, act(2, "two")): got %v; want err wrapping `+
-			`errRefused`, err)
+		t.Fatalf("no copy of the event can be written: got error %v; want errRefused", err)
 	}
 	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {
 		t.Errorf("the history after a refused promotion is %q; want two registrations and the first promotion", got)

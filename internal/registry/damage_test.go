@@ -187,7 +187,7 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	r := registry.New(&brokenReads{s, "registry/ctr/versions/1/version.json"})
 	_, err := r.Get(t.Context(), "ctr", "1")
 	if !errors.Is(err, errCut) || problem.Is(err, problem.Damaged) {
-		t.Errorf("got %v; want err wrapping errCut, not err of the type of corrupt", err)
+		t.Errorf("a read that breaks off: got error %v; want errCut, and no word of damage", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestCancelled(t *testing.T) {
 		"rollback": third(r.Rollback(ctx, "ctr", "champion", registry.Expect{}, act(0, "x"))),
 	} {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("got %s: %v; want err wrapping context.Canceled", name, err)
+			t.Errorf("%s: got error %v; want context.Canceled", name, err)
 		}
 	}
 }

@@ -135,14 +135,12 @@ func TestConstraintErrors(t *testing.T) {
 	long := strings.Repeat(" ", 995) + "1 == 1"
 	if _, err := search.CompileConstraint(long, example()); err == nil ||
 		!strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
-		t.Errorf(`search.CompileConstraint(long, example()): got %v; want an error, err.Error() ending in "1001 `+
-			`bytes, more than the 1000 that an expression may have"`, err)
+		t.Errorf("an expression of 1,001 bytes: got error %v; want one with the limit of 1,000", err)
 	}
 	many := "1" + strings.Repeat("+1", 300) + " == 1"
 	if _, err := search.CompileConstraint(many, example()); err == nil ||
 		!strings.Contains(err.Error(), "exceeds maximum allowed nodes") {
-		t.Errorf(`search.CompileConstraint(many, example()): got %v; want an error, err.Error() with "exceeds `+
-			`maximum allowed nodes"`, err)
+		t.Errorf("an expression of too many nodes: got error %v; want one that says so", err)
 	}
 }
 
@@ -197,8 +195,7 @@ func TestCondition(t *testing.T) {
 	for _, v := range []map[string]float64{{"trees": 3}, {"trees": 3, "precision@1%": math.NaN()}} {
 		if _, err := c.Eval(v); err == nil ||
 			err.Error() != `"precision@1% > 0.1 && precision_at_1pct < trees": precision@1% is not known` {
-			t.Errorf("c.Eval(v): got %v: %v; want an error, err.Error() = `\"precision@1%% > 0.1 && "+
-				"precision_at_1pct < trees\": precision@1%% is not known`", v, err)
+			t.Errorf("values %v: got error %v; want one that says that precision@1%% is not known", v, err)
 		}
 	}
 }
@@ -221,18 +218,15 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 		t.Errorf("names %v", got)
 	}
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
-		t.Errorf(`c.Eval(map[string]float64{"auc": 0.7, "precision@1%%": 0.3}): got %v, %v; want no error, holds`,
-			holds, err)
+		t.Errorf("auc and precision are high enough: holds is %t (error %v); want true", holds, err)
 	}
 	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
 	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
-		t.Errorf("search.CompileRequire(\"auc > 1 and\\n ä\", resolve): got %v; want an error, err.Error() = `\"auc "+
-			"> 1 and\\n ä\": column 14: unknown name \"ä\" (known: auc)`", err)
+		t.Errorf("an unknown name on the second line: got error %v; want column 14 and the known names", err)
 	}
 	_, err = search.CompileRequire("auc > rocauc", resolve)
 	if err == nil || err.Error() != `"auc > rocauc": column 7: no such metric` {
-		t.Errorf("search.CompileRequire(\"auc > rocauc\", resolve): got %v; want an error, err.Error() = `\"auc > "+
-			"rocauc\": column 7: no such metric`", err)
+		t.Errorf("an unknown metric: got error %v; want column 7 and the resolver's reason", err)
 	}
 }
 
@@ -249,8 +243,8 @@ func TestFacts(t *testing.T) {
 	}
 	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 ||
 		facts["trees_grown"] != 5 {
-		t.Errorf(`got %v; want len(facts) = len(search.FactNames()) + 1, facts["auc"] = 0.7, facts["model_bytes"] = `+
-			`99, facts["trees_grown"] = 5`, facts)
+		t.Errorf("facts of a trial: got %v; want all known ones and auc, with auc 0.7, 99 bytes and 5 trees grown",
+			facts)
 	}
 	if len(r.Metrics) != 1 {
 		t.Error("the result was changed")

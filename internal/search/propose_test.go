@@ -134,8 +134,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	}
 	p, err := search.Propose(search.Request{Trials: 1, Base: map[string]any{"anything": 3}})
 	if err != nil || !reflect.DeepEqual(p.Trials[0].Params, sweep.Params{"anything": 3.0}) {
-		t.Errorf(`search.Propose(...): got %+v, %v; want no error, p.Trials[0].Params = sweep.Params{"anything": 3.0}`,
-			p, err)
+		t.Errorf("nothing to search: got %+v (error %v); want one trial with the fixed parameter", p, err)
 	}
 }
 
@@ -328,7 +327,7 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
 	p = propose(t, request(1000, s))
 	if len(p.Trials) != 3 { // 41 leaves, lambda 10, three depths
-		t.Errorf("propose(t, request(1000, s)): got %v; want len(p.Trials) = 3",
+		t.Errorf("a space of three configurations: planned %v; want three trials",
 			params(p, "num_leaves", "lambda_l2", "max_depth"))
 	}
 }

@@ -16,8 +16,7 @@ func TestSpotIsTrueFalseOrAuto(t *testing.T) {
 	} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words())
 		if err != nil {
-			t.Errorf(`sweep.ParseSpec("sweep.yaml", []byte(withMachine(text)), words()): got %s: %v; want no error`,
-				text, err)
+			t.Errorf("parsed a sweep with the machine %s: error %v", text, err)
 			continue
 		}
 		if m := s.Machine; *m.Spot != want.Spot || m.SpotAuto != want.Auto || m.Asked != nil {

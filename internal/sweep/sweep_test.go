@@ -241,8 +241,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
-		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Spec.Budget = 12.5, "+
-			"back.Quote.ReserveCost() = 0.05", back, err)
+		t.Errorf("the plan read again: got %+v (error %v); want a budget of 12.5 and a reserve of 0.05", back, err)
 	}
 	other := plan()
 	other.Trials[3].Params["num_leaves"] = 99.0
@@ -346,8 +345,7 @@ func TestNames(t *testing.T) {
 	} {
 		trial, part, claim, ok := sweep.Names(id).ParseTrialObject(name)
 		if trial != want.trial || part != want.part || claim != want.claim || ok != want.ok {
-			t.Errorf("sweep.Names(id).ParseTrialObject(name): got %s: %d %q %d %t; want trial = want.trial, part = "+
-				"want.part, claim = want.claim, ok = want.ok", name, trial, part, claim, ok)
+			t.Errorf("object %s: got trial %d, part %q, claim %d, ok %t; want %+v", name, trial, part, claim, ok, want)
 		}
 	}
 	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
@@ -368,7 +366,7 @@ func TestScores(t *testing.T) {
 	data := sweep.EncodeScores(raw)
 	got, err := sweep.DecodeScores(data)
 	if err != nil || !slices.Equal(got, raw) {
-		t.Fatalf("sweep.DecodeScores(data): got %v, %v; want no error, got = raw", got, err)
+		t.Fatalf("scores read again: got %v (error %v); want those written", got, err)
 	}
 	for i := range data {
 		bad := slices.Clone(data)

@@ -39,8 +39,8 @@ func newReceiver(t *testing.T, fail int) *receiver {
 		}
 		unzipped, err := gzip.NewReader(q.Body)
 		if err != nil || q.URL.Path != "/v1/metrics" || q.Header.Get("Content-Type") != "application/x-protobuf" {
-			t.Errorf(`gzip.NewReader(q.Body): got %s %s, %v: %v; want no error, q.URL.Path = "/v1/metrics", `+
-				`q.Header.Get("Content-Type") = "application/x-protobuf"`, q.Method, q.URL, q.Header, err)
+			t.Errorf("received %s %s with headers %v (error %v); want compressed protobuf at /v1/metrics", q.Method,
+				q.URL, q.Header, err)
 			return
 		}
 		data, err := io.ReadAll(unzipped)
@@ -196,6 +196,6 @@ func TestNothingIsPushedUnasked(t *testing.T) {
 	m.Flush(t.Context())
 	m.Close(t.Context())
 	if log.Len() > 0 {
-		t.Errorf("got %s; want log.Len() <= 0", log.String())
+		t.Errorf("nothing is configured, but the log says %s", log.String())
 	}
 }

@@ -57,8 +57,7 @@ func TestEndpoints(t *testing.T) {
 	for _, a := range []*conclude.Aggregator{fine, bad} {
 		if ok, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan); !ok ||
 			err != nil {
-			t.Fatalf("blobtest.CreateJSON(a.Sweeps, sweep.Names(plan.Sweep).Plan(), plan): got %v, %v; want ok, no "+
-				"error", ok, err)
+			t.Fatalf("stored the plan: created %t, error %v", ok, err)
 		}
 		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -205,7 +204,7 @@ func TestMissingEnvironment(t *testing.T) {
 	w := world(&out, blob.Memory(), nil, "reconcile")
 	w.Env = envconfig.MapLookuper(nil)
 	if code := Run(t.Context(), w); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_PROJECT") {
-		t.Errorf(`Run(w): got %d: %s; want code = sweep.ExitSetup, out.String() with "COPPICE_PROJECT"`, code,
-			out.String())
+		t.Errorf("without the environment: exit code %d, output %s; want the code for a faulty setup, and "+
+			"COPPICE_PROJECT named", code, out.String())
 	}
 }

@@ -49,7 +49,7 @@ func scraped(t *testing.T, args ...string) (text, log string) {
 		data, err := io.ReadAll(r.Body)
 		r.Body.Close()
 		if err != nil || r.StatusCode != http.StatusOK {
-			t.Fatalf("got %v, %v; want no error, r.StatusCode = http.StatusOK", r.Status, err)
+			t.Fatalf("the page of metrics answers %s (error %v); want 200", r.Status, err)
 		}
 		text = string(data)
 	}
@@ -64,8 +64,8 @@ func TestPrometheusPage(t *testing.T) {
 	text, address := scraped(t, "pull", "--metrics", "127.0.0.1:0")
 	if !strings.Contains(text, "coppice_aggregator_messages_total{") || !strings.HasPrefix(address,
 		"http://127.0.0.1:") {
-		t.Errorf(`scraped(t, "pull", "--metrics", "127.0.0.1:0"): got %s: %s; want text with `+
-			`"coppice_aggregator_messages_total{", address beginning with "http://127.0.0.1:"`, address, text)
+		t.Errorf("the page of metrics is at %s and says %s; want it on 127.0.0.1, with "+
+			"coppice_aggregator_messages_total", address, text)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestPrometheusPageOfTheSecond(t *testing.T) {
 	var out lockedBuffer
 	if code := Run(t.Context(), world(&out, blob.Memory(), &script{}, "pull", "--metrics",
 		newPage().address)); code == 0 || !strings.Contains(out.String(), "set another address with --metrics") {
-		t.Errorf(`Run(...): got %d %s; want code other than 0, out.String() with "set another address with --metrics"`,
-			code, out.String())
+		t.Errorf("a second aggregator on the same port: exit code %d, output %s; want an error that advises another "+
+			"--metrics", code, out.String())
 	}
 }

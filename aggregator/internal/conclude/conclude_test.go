@@ -32,8 +32,8 @@ func TestConcludesWithTheBest(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Model != "ctr" || c.Done != 3 {
-		t.Fatalf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Version = 1, c.Model = "ctr", `+
-			`c.Done = 3`, c)
+		t.Fatalf("three good trials: concluded as %+v; want a winner, registered as ctr@1, from three finished trials",
+			c)
 	}
 	if c.Verified.Rows == 0 || c.Verified.MaxDiff > tolerance || c.Verified.Scorer != "leaves" {
 		t.Errorf("verified: %+v", c.Verified)
@@ -124,8 +124,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	var r report
 	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial ||
 		r.Test["auc"] != c.Test["auc"] {
-		t.Errorf(`json.Unmarshal(read(scorer.FileReport), &r): got %+v, %v; want no error, r.Trial = c.Trial, `+
-			`r.Test["auc"] = c.Test["auc"]`, r, err)
+		t.Errorf("the scorer's report in the version is %+v (error %v); want the winner's trial and the "+
+			"conclusion's AUC on test", r, err)
 	}
 }
 
@@ -329,8 +329,7 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := lie(tc.edit)
 			if c.Outcome != sweep.OutcomeWinner || c.Trial != 1 || len(c.Rejected) != 1 || c.Rejected[0].Trial != 0 {
-				t.Fatalf("lie(tc.edit): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial = 1, len(c.Rejected) "+
-					"= 1, c.Rejected[0].Trial = 0", c)
+				t.Fatalf("trial 0's model lies: concluded as %+v; want trial 0 rejected and trial 1 the winner", c)
 			}
 			contains(t, c.Rejected[0].Reason, tc.want)
 		})
@@ -351,7 +350,7 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 	}
 	c := w.mustConclude(t)
 	if c.Trial == best || c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf("w.mustConclude(t): got %+v; want c.Trial other than best, c.Outcome = sweep.OutcomeWinner", c)
+		t.Fatalf("the best trial's model is damaged: concluded as %+v; want another trial as winner", c)
 	}
 	contains(t, c.Rejected[0].Reason, "SHA-256")
 
@@ -472,7 +471,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
-		t.Errorf("consider(gone, nil): got %+v; want c.Outcome = sweep.OutcomeCancelled, c.Version = 0", c)
+		t.Errorf("a cancelled sweep: concluded as %+v; want it cancelled, without a version", c)
 	}
 }
 
@@ -482,8 +481,7 @@ func TestAllTrialsFailed(t *testing.T) {
 			r.Reason = sweep.StatusFailed, "no luck"
 	}})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
-		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Failed = 3, c.Reason other `+
-			`than ""`, c)
+		t.Errorf("three failed trials: concluded as %+v; want no winner, three failures and a reason", c)
 	}
 }
 
@@ -516,9 +514,8 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||
 		!c.Gate.Promoted {
-		t.Errorf(`newWorld(t, options{regression: true}).mustConclude(t): got %+v; want c.Outcome = `+
-			`sweep.OutcomeWinner, c.Calibration = nil, c.Test["rmse"] other than 0, c.Verified.Rows other than 0, `+
-			`c.Gate.Promoted`, c)
+		t.Errorf("a regression: concluded as %+v; want a promoted winner with an RMSE on test, verified, and no "+
+			"calibration", c)
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
@@ -539,8 +536,8 @@ func TestTheGateNeedsUntouchedRows(t *testing.T) {
 		}})
 	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted ||
 		!strings.Contains(c.Gate.Reason, "no row of the test part") {
-		t.Errorf(`second.mustConclude(t): got %+v %+v; want c.Verified.Rows other than 0, not c.Gate.Passed, not `+
-			`c.Gate.Promoted, c.Gate.Reason with "no row of the test part"`, c.Gate, c.Verified)
+		t.Errorf("a sample of calib rows only: gate %+v, verified %+v; want it verified but not promoted, because "+
+			"no row is of test", c.Gate, c.Verified)
 	}
 }
 
@@ -549,7 +546,7 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
 	w.datasets = without(t, w.datasets, prefix+"sample.arrow")
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "sample.arrow") {
-		t.Errorf(`w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeNoWinner, c.Reason with "sample.arrow"`, c)
+		t.Errorf("without sample.arrow: concluded as %+v; want no winner, because of sample.arrow", c)
 	}
 }
 
@@ -562,8 +559,8 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	var data *dataError
 	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(),
 		"trial 7: calibrate: all labels are the same: ") {
-		t.Errorf(`got %v; want err of the type of data, err wrapping calibrate.ErrOneClass, err.Error() beginning `+
-			`with "trial 7: calibrate: all labels are the same: "`, err)
+		t.Errorf("a calibration on labels of one class: got error %v; want one about trial 7's data, wrapping "+
+			"ErrOneClass and saying so once", err)
 	}
 }
 

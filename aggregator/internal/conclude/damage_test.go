@@ -43,8 +43,8 @@ func TestAFlippedByteOfTheDatasetEndsWithoutAWinner(t *testing.T) {
 		c := w.mustConclude(t)
 		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, "dataset") && !strings.Contains(c.Reason,
 			file) {
-			t.Errorf(`w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeNoWinner, not `+
-				`(!strings.Contains(c.Reason, "dataset") and !strings.Contains(c.Reason, file))`, file, c)
+			t.Errorf("a flipped byte in %s: concluded as %+v; want no winner, and a reason that names the dataset "+
+				"or the file", file, c)
 		}
 		if n := len(state(t, w.models, "")); n != 0 {
 			t.Errorf("%s: %d objects in the registry", file, n)
@@ -68,8 +68,8 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 			sweep.Names(w.plan.Sweep).Ending())
 		flip(t, w.sweeps, sweep.Names(w.plan.Sweep).Attempt(best, 0)+file)
 		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial == best || len(c.Rejected) == 0 {
-			t.Errorf("w.mustConclude(t): got %s: %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than "+
-				"best, len(c.Rejected) other than 0", file, c)
+			t.Errorf("a flipped byte in the best trial's %s: concluded as %+v; want that trial rejected and another "+
+				"one as winner", file, c)
 		}
 	}
 }
@@ -78,13 +78,13 @@ func TestAFlippedByteOfTheWinner(t *testing.T) {
 func TestAFlippedByteOfTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{15}, trees: 40})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
-		t.Fatalf("first.mustConclude(t): got %+v; want c.Gate.Promoted", c.Gate)
+		t.Fatalf("the first version: gate %+v; want it promoted", c.Gate)
 	}
 	flip(t, first.models, "registry/ctr/versions/1/"+scorer.FileModel)
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{31}, trees: 60})
 	c := second.mustConclude(t)
 	if c.Gate.Promoted || !strings.Contains(c.Gate.Reason, "cannot") {
-		t.Errorf(`second.mustConclude(t): got %+v; want not c.Gate.Promoted, c.Gate.Reason with "cannot"`, c.Gate)
+		t.Errorf("the champion is damaged: gate %+v; want no promotion, since it cannot be compared", c.Gate)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 		sweep.Names(w.plan.Sweep).Result(best))
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial == best || c.Done != 2 || c.Failed != 1 {
-		t.Errorf("w.mustConclude(t): got %+v; want c.Outcome = sweep.OutcomeWinner, c.Trial other than best, c.Done "+
-			"= 2, c.Failed = 1", c)
+		t.Errorf("the best trial's result is gone: concluded as %+v; want another winner, with two trials done and "+
+			"one failed", c)
 	}
 }
 
@@ -162,8 +162,7 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	}
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "it is of sweep night-1") {
-		t.Errorf(`w.aggregator().Consider("night-9"): got %v; want one of kind damaged, err.Error() with "it is of `+
-			`sweep night-1"`, err)
+		t.Errorf("a plan of another sweep: got error %v; want it called damaged, and the other sweep named", err)
 	}
 	a, log := w.aggregator(), &bytes.Buffer{}
 	a.Log = slog.New(slog.NewTextHandler(log, nil))

@@ -308,7 +308,7 @@ func TestShares(t *testing.T) {
 func TestGateAgainstTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
-		t.Fatalf("first.mustConclude(t): got %+v; want c.Gate.Promoted", c.Gate)
+		t.Fatalf("the first version: gate %+v; want it promoted", c.Gate)
 	}
 	// A worse model, from a dataset with other categories and fewer rows, on another day.
 	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1,

@@ -102,7 +102,7 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 		From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
 	if c, err := a.Consider(t.Context(), id); err != nil || c != nil {
-		t.Fatalf("a.Consider(id): got %+v %v; want no error, c = nil", c, err)
+		t.Fatalf("trials are still open: concluded as %+v (error %v); want no conclusion yet", c, err)
 	}
 	if want := map[string]int{w.plan.JobName(0): 1, w.plan.JobName(1): 1}; !maps.Equal(asked.asked, want) {
 		t.Errorf("asked %v, want %v", asked.asked, want)

@@ -76,7 +76,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c != nil {
-		t.Fatalf("a.Consider(w.plan.Sweep): got %+v, %v; want no error, c = nil", c, err)
+		t.Fatalf("trials are still open: concluded as %+v (error %v); want no conclusion yet", c, err)
 	}
 	id := string(w.plan.Sweep)
 	var trees, takeovers float64

@@ -24,7 +24,7 @@ func (w *world) tested(t *testing.T) *metric.Tested {
 	}
 	d, err := scorer.DecodeTested(text)
 	if err != nil {
-		t.Fatalf("scorer.DecodeTested(text): got %v: %s; want no error", err, text)
+		t.Fatalf("read the report again: error %v in %s", err, text)
 	}
 	if len(text) > 20_000 {
 		t.Errorf("it has %d bytes, expected a few thousand", len(text))

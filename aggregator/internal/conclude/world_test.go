@@ -72,7 +72,7 @@ func newWorld(t testing.TB, o options) *world {
 	w.plan = o.plan(m)
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok ||
 		err != nil {
-		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
+		t.Fatalf("stored the plan: created %t, error %v", ok, err)
 	}
 	for i := range w.plan.Trials {
 		if o.skip == nil || !o.skip(i) {
@@ -194,8 +194,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 			Test: *objects["test.scores"]}
 	}
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(r.Sweep).Result(trial), r); !ok || err != nil {
-		t.Fatalf("blobtest.CreateJSON(w.sweeps, sweep.Names(r.Sweep).Result(trial), r): got %v, %v; want ok, no error",
-			ok, err)
+		t.Fatalf("stored the result of trial %d: created %t, error %v", trial, ok, err)
 	}
 }
 

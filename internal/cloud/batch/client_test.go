@@ -71,12 +71,12 @@ func TestSubmitAndWait(t *testing.T) {
 	}
 	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" ||
 		s.UID == "" || s.RunDuration <= 0 {
-		t.Errorf(`got %+v; want s.State = Succeeded, s.State.Finished(), s.Counts["SUCCEEDED"] = 3, s.Tasks = 3, `+
-			`s.ID = "ok-1", s.UID other than "", s.RunDuration > 0`, s)
+		t.Errorf("the job that was waited for: got %+v; want ok-1 finished, with three tasks that succeeded, a UID "+
+			"and a duration", s)
 	}
 	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
-		t.Errorf(`got %+v; want s.FailureReason() = "", len(s.Events) = 3, s.Events[2].Text with "RUNNING to `+
-			`SUCCEEDED"`, s.Events)
+		t.Errorf("the events of a job that succeeded: got %+v; want three and no reason for failure, the last about "+
+			"RUNNING to SUCCEEDED", s.Events)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestNoCapacity(t *testing.T) {
 		"CODE_MACHINE_TYPE_NOT_FOUND": false,
 	} {
 		if got := event(text).NoCapacity(); (got != "") != want {
-			t.Errorf(`event(text).NoCapacity(): got %s: %q; want (got != "") = want`, text, got)
+			t.Errorf("event %q: no capacity is reported as %q; want a reason: %t", text, got, want)
 		}
 	}
 	for _, c := range []struct {
@@ -337,7 +337,7 @@ func TestNoCapacity(t *testing.T) {
 		{Status{State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}}, false},
 		{Status{State: Failed, Counts: map[string]int64{"FAILED": 1}}, true}} {
 		if c.s.Began() != c.want {
-			t.Errorf("got %+v; want c.s.Began() = c.want", c.s)
+			t.Errorf("whether the job %+v began: got %t, want %t", c.s, !c.want, c.want)
 		}
 	}
 }
@@ -431,7 +431,7 @@ func TestWaitHasALimit(t *testing.T) {
 	}})
 	if _, err := c.Wait(t.Context(), "x", 50*time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "RUNNING") {
-		t.Errorf(`c.Wait("x", 50*time.Millisecond): got %v; want an error, err.Error() with "RUNNING"`, err)
+		t.Errorf("a job that never ends: got error %v; want one that says it was still RUNNING", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -445,7 +445,7 @@ func TestEventsAreSorted(t *testing.T) {
 	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)},
 		{Description: "2b", EventTime: at(2)}})
 	if len(got) != 3 || got[0].Text+got[1].Text+got[2].Text != "122b" {
-		t.Errorf(`eventsOf(...): got %+v; want len(got) = 3, got[0].Text + got[1].Text + got[2].Text = "122b"`, got)
+		t.Errorf("events out of order: got %+v; want the three sorted by time", got)
 	}
 }
 
@@ -462,7 +462,7 @@ func TestSetup(t *testing.T) {
 		o := good
 		change(&o)
 		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
-			t.Errorf("New(o): got %+v: %v; want err of the type of setup", o, err)
+			t.Errorf("a client of %+v: got error %v; want one of the setup", o, err)
 		}
 	}
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")

@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 	for name, job := range jobs {
 		got, err := job.JSON()
 		if err != nil {
-			t.Fatalf("job.JSON(): got %v, %v; want no error", name, err)
+			t.Fatalf("job %s as JSON: error %v", name, err)
 		}
 		again, err := job.JSON()
 		if err != nil || !bytes.Equal(got, again) {
@@ -251,7 +251,7 @@ func TestAtTheLimit(t *testing.T) {
 		j := spotJob()
 		change(&j)
 		if _, err := Build(j); err != nil {
-			t.Errorf("Build(j): got %d: %v; want no error", i, err)
+			t.Errorf("built the job after change %d: error %v", i, err)
 		}
 	}
 }

@@ -156,8 +156,7 @@ func TestPrices(t *testing.T) {
 	}
 	one, err := c.Prices(t.Context(), []string{"us-east1"}, "2026-11-21")
 	if err != nil || len(one.Prices) != 1 || one.Prices[0].Region != "us-east1" {
-		t.Errorf(`c.Prices(...): got %+v %v; want no error, len(one.Prices) = 1, one.Prices[0].Region = "us-east1"`,
-			one, err)
+		t.Errorf("prices of one region: got %+v (error %v); want the one of us-east1", one, err)
 	}
 }
 

@@ -95,10 +95,10 @@ func TestEnvironmentVariable(t *testing.T) {
 	defer c.Close()
 	b := c.Bucket("bucket")
 	if created, err := blob.Create(t.Context(), b, "a/b c", []byte("x")); !created || err != nil {
-		t.Fatalf(`blob.Create(b, "a/b c", []byte("x")): got %v, %v; want created, no error`, created, err)
+		t.Fatalf("created a/b c: %t, error %v", created, err)
 	}
 	if data, _, err := blob.ReadAll(t.Context(), b, "a/b c", 10); err != nil || string(data) != "x" {
-		t.Fatalf(`blob.ReadAll(b, "a/b c", 10): got %q %v; want no error, string(data) = "x"`, data, err)
+		t.Fatalf(`read through the address in the environment: got %q (error %v); want "x"`, data, err)
 	}
 }
 
@@ -110,8 +110,7 @@ func TestLostAnswers(t *testing.T) {
 	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3*smallPut)} {
 		a, err := b.Put(t.Context(), name, blob.Absent, bytes.NewReader(data))
 		if err != nil || a.Size != int64(len(data)) {
-			t.Errorf("b.Put(name, blob.Absent, bytes.NewReader(data)): got %s: %+v, %v; want no error, a.Size = "+
-				"int64(len(data))", name, a, err)
+			t.Errorf("%s: put with a lost answer returned %+v (error %v); want all bytes stored", name, a, err)
 		}
 	}
 	a, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1"))
@@ -175,8 +174,8 @@ func TestMissingEnvironment(t *testing.T) {
 		t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
 		_, err := New(t.Context())
 		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gcloud auth application-default login") {
-			t.Errorf(`New(): got %v; want err of the type of setup, err.Error() with "gcloud auth `+
-				`application-default login"`, err)
+			t.Errorf("without credentials: got error %v; want one of the setup that advises `gcloud auth "+
+				"application-default login`", err)
 		}
 	})
 	t.Run("no bucket", func(t *testing.T) {
@@ -190,7 +189,7 @@ func TestMissingEnvironment(t *testing.T) {
 		}
 		for what, err := range map[string]error{"stat": statErr, "open": openErr, "put": putErr, "list": listErr} {
 			if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gs://absent") {
-				t.Errorf(`got %s: %v; want err of the type of setup, err.Error() with "gs://absent"`, what, err)
+				t.Errorf("%s: got error %v; want one of the setup that names gs://absent", what, err)
 			}
 		}
 	})
@@ -288,7 +287,7 @@ func TestSlowSourceIsNoStall(t *testing.T) {
 	slow := &slowReader{left: 2, pause: 1200 * time.Millisecond}
 	a, err := b.Put(t.Context(), "slow", blob.Absent, slow)
 	if err != nil || a.Size != 2<<20 {
-		t.Fatalf(`b.Put("slow", blob.Absent, slow): got %+v %v; want no error, a.Size = 2 << 20`, a, err)
+		t.Fatalf("an upload from a slow source: got %+v (error %v); want all 2 MiB stored", a, err)
 	}
 }
 

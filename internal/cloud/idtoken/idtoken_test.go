@@ -112,7 +112,7 @@ func TestAGoodTokenIsBelieved(t *testing.T) {
 	v := verifier(t, g, at(now))
 	for range 3 {
 		if email, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); err != nil || email != push {
-			t.Fatalf(`v.Verify("Bearer "+g.token(t, nil)): got %v, %v; want no error, email = push`, email, err)
+			t.Fatalf("a good token: got %q (error %v); want the address that pushes", email, err)
 		}
 	}
 	if n := g.fetches.Load(); n != 1 {
@@ -216,7 +216,7 @@ func TestNewKeysAreFound(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		if _, err := v.Verify(t.Context(), "Bearer "+forged); outcome(err) != http.StatusUnauthorized {
-			t.Fatalf(`v.Verify("Bearer "+forged): got %v; want outcome(err) = http.StatusUnauthorized`, err)
+			t.Fatalf("a forged token: got error %v; want it refused as unauthorised", err)
 		}
 	}
 	for range 3 {
@@ -242,8 +242,7 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	for range 2 { // the second is not even tried
 		if _, err := v.Verify(t.Context(), "Bearer "+g.token(t, nil)); outcome(err) != http.StatusServiceUnavailable ||
 			!strings.Contains(err.Error(), "502") {
-			t.Errorf(`v.Verify("Bearer "+g.token(t, nil)): got %v; want outcome(err) = `+
-				`http.StatusServiceUnavailable, err.Error() with "502"`, err)
+			t.Errorf(`no keys can be had: got error %v; want "unavailable", with the server's 502`, err)
 		}
 	}
 	g.status.Store(http.StatusOK)
@@ -268,7 +267,7 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 	} {
 		var setup *cloud.SetupError
 		if _, err := New(t.Context(), o); !errors.As(err, &setup) {
-			t.Errorf("New(o): got %s: %v; want err of the type of setup", name, err)
+			t.Errorf("%s: got error %v; want one of the setup", name, err)
 		}
 	}
 }

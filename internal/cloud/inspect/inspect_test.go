@@ -79,10 +79,10 @@ func TestProject(t *testing.T) {
 		t.Errorf("%q, %v, asked %q with %q", email, err, g.asked, g.bodies)
 	}
 	if n, err := c.Number(ctx); err != nil || n != "42" {
-		t.Errorf(`c.Number(ctx): got %q, %v; want no error, n = "42"`, n, err)
+		t.Errorf("the project's number: got %q (error %v); want 42", n, err)
 	}
 	if names, err := c.Enabled(ctx); err != nil || !slices.Equal(names, []string{"a", "b"}) {
-		t.Errorf(`c.Enabled(ctx): got %q, %v; want no error, names = []string{"a", "b"}`, names, err)
+		t.Errorf("the enabled services: got %q (error %v); want a and b", names, err)
 	}
 	c.token = func() (string, error) { return "", errors.New("expired") }
 	var setup *cloud.SetupError
@@ -197,7 +197,7 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s: %q, %v; asked %q", tc.r, h, err, g.asked)
 		}
 		if said := g.asked[1] + g.bodies[1]; !strings.Contains(said, "one") || !strings.Contains(said, "two") {
-			t.Errorf(`got %s: %s; want said with "one", said with "two"`, tc.r, said)
+			t.Errorf("rights on %s were asked for as %s; want both permissions named", tc.r, said)
 		}
 	}
 	c, _ := serve(t, nil)
@@ -234,7 +234,7 @@ func TestThings(t *testing.T) {
 		"bare": {Location: "eu"}, "odd": {},
 	} {
 		if b, err := c.Bucket(ctx, name); err != nil || b != want {
-			t.Errorf("c.Bucket(name): got %s: %+v, %v; want no error, b = want", name, b, err)
+			t.Errorf("bucket %s: got %+v (error %v); want %+v", name, b, err, want)
 		}
 	}
 	if err := errors.Join(c.Topic(ctx, "projects/p1/topics/t"), c.Offered(ctx, "z", "n2-highmem-2")); err != nil {
@@ -243,14 +243,11 @@ func TestThings(t *testing.T) {
 	if s, err := c.Subscription(ctx, "projects/p1/subscriptions/s"); err != nil ||
 		s != (cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d",
 			MaxAttempts: 7}) {
-		t.Errorf(`c.Subscription("projects/p1/subscriptions/s"): got %+v, %v; want no error, s = `+
-			`(cloud.Subscription{Topic: "projects/p1/topics/t", DeadLetterTopic: "projects/p1/topics/d", `+
-			`MaxAttempts: 7})`, s, err)
+		t.Errorf("the subscription: got %+v (error %v); want topic t, and topic d after 7 attempts", s, err)
 	}
 	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) ||
 		r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
-		t.Errorf(`c.Region(ctx): got %+v, %v; want no error, r.Zones = []string{"us-central1-a", "us-central1-b"}, `+
-			`r.Quotas["CPUS"] = (cloud.Quota{Limit: 24, Usage: 2.5})`, r, err)
+		t.Errorf("the region: got %+v (error %v); want zones a and b, and 2.5 of 24 CPUS used", r, err)
 	}
 	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i",
 		"l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
@@ -262,7 +259,7 @@ func TestThings(t *testing.T) {
 	for _, err := range []error{c.Topic(ctx, "projects/p1/topics/none"), c.Offered(ctx, "z", "x"),
 		c.Image(ctx, cloud.Image{})} {
 		if !errors.Is(err, cloud.ErrNotThere) {
-			t.Errorf("got %v; want err wrapping cloud.ErrNotThere", err)
+			t.Errorf("an absent bucket: got error %v; want ErrNotThere", err)
 		}
 	}
 	for _, asked := range g.asked {

@@ -140,11 +140,11 @@ func TestNoCredentials(t *testing.T) {
 	var setup *cloud.SetupError
 	if _, err := New(t.Context(), "p"); !errors.As(err, &setup) ||
 		!strings.Contains(err.Error(), "gcloud auth application-default login") {
-		t.Errorf(`New("p"): got %v; want err of the type of setup, err.Error() with "gcloud auth `+
-			`application-default login"`, err)
+		t.Errorf("without credentials: got error %v; want one of the setup that advises `gcloud auth "+
+			"application-default login`", err)
 	}
 	if _, err := New(t.Context(), ""); !errors.As(err, &setup) || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-		t.Errorf(`New(""): got %v; want err of the type of setup, err.Error() with "COPPICE_PROJECT"`, err)
+		t.Errorf("without a project: got error %v; want one of the setup that names COPPICE_PROJECT", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestStandingStill(t *testing.T) {
 	c.limit = 100 * time.Millisecond
 	p := c.Publisher("scores")
 	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf(`p.Publish([]byte("x"), nil): got %v; want err wrapping context.DeadlineExceeded`, err)
+		t.Errorf("publishing to a server that never answers: got error %v; want its deadline exceeded", err)
 	}
 	p.Close() // must not hang either
 }

@@ -180,8 +180,8 @@ func TestMostFrequent(t *testing.T) {
 		100: {"b", "a", "c", "", "e"}} {
 		texts, numbers := MostFrequent(counts, limit)
 		if !slices.Equal(texts, want) || len(numbers) != len(texts) {
-			t.Errorf("mostFrequent(counts, limit): got %d: %q %d; want texts = want, len(numbers) = len(texts)", limit,
-				texts, numbers)
+			t.Errorf("the %d most frequent values: got %q, numbers of them %d; want %q, each with its number", limit,
+				texts, numbers, want)
 		}
 	}
 	texts, numbers := MostFrequent(map[string]int64{"x": 1, "y": 1, "z": 1}, 9)
@@ -194,7 +194,7 @@ func TestOrdered(t *testing.T) {
 	xs := []float64{math.Inf(-1), -math.MaxFloat64, -1, -5e-324, 0, 5e-324, 1, math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {
 		if FromOrdered(Ordered(x)) != x || i > 0 && Ordered(x) <= Ordered(xs[i-1]) {
-			t.Errorf("got %v; want fromOrdered(ordered(x)) = x, not (i > 0 and ordered(x) <= ordered(xs[i-1]))", x)
+			t.Errorf("%v does not come back from its ordered integer, or is not above the value before", x)
 		}
 	}
 	if Ordered(math.Copysign(0, -1)) != Ordered(0) {

@@ -137,7 +137,7 @@ func TestTokens(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
 		"-999.0": false, "n/a": true, "NAN": false} {
 		if tok.Has(text) != want {
-			t.Errorf("got %q: %v; want tok.has(text) = want", text, !want)
+			t.Errorf("whether %q is a missing marker: got %t, want %t", text, !want, want)
 		}
 	}
 	if !tok.HasNumber(-999) || tok.HasNumber(0) {

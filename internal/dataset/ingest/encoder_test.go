@@ -31,7 +31,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 	}
 	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
 	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
-		t.Errorf(`enc.Columns(): got %q; want got = []string{"n", "t", "c", "o"}`, got)
+		t.Errorf("the encoder's columns: got %q, want n, t, c, o", got)
 	}
 	nan := math.NaN()
 	for name, tc := range map[string]struct {
@@ -142,8 +142,7 @@ func TestEncoderErrors(t *testing.T) {
 	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"},
 		Columns: []dataset.Values{text("1", "x"), times}})
 	if err == nil || err.Error() != `sample.arrow: row 2: column "n": "x" is not a number` {
-		t.Errorf("enc.EncodeSample(...): got %v; want an error, err.Error() = `sample.arrow: row 2: column \"n\": "+
-			"\"x\" is not a number`", err)
+		t.Errorf("text in a numeric column: got error %v; want one that names file, row, column and value", err)
 	}
 }
 
@@ -319,7 +318,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	remote.Checksum = ""
 	if _, err := Fingerprint(ctx, spec, []table.File{remote}); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("Fingerprint(spec, []table.File{remote}): got %v; want err wrapping os.ErrNotExist", err)
+		t.Errorf("the fingerprint of an absent file: got error %v; want os.ErrNotExist", err)
 	}
 	long := func(at int) string { // a part and a bit
 		data := bytes.Repeat([]byte{'\n'}, hashPart+100)
@@ -337,7 +336,7 @@ func TestFingerprint(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Fingerprint(ctx, spec, []table.File{a}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Fingerprint(spec, []table.File{a}): got %v; want err wrapping context.Canceled", err)
+		t.Errorf("the fingerprint after a cancellation: got error %v; want context.Canceled", err)
 	}
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
 		t.Error(err)

@@ -74,7 +74,7 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	}
 	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2,
 		"test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
-		t.Errorf("got %+v; want s.Manifest.Split = want", s.Manifest.Split)
+		t.Errorf("the manifest's split: got %+v, want %+v", s.Manifest.Split, want)
 	}
 }
 
@@ -199,8 +199,7 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		}
 	}
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
-		t.Errorf(`rowsOfSplits(t, s): got %v; want math.Abs(float64(got["train"]) - 1500) <= 15, `+
-			`math.Abs(float64(got["test"]) - 300) <= 15`, got)
+		t.Errorf("rows of each split: got %v; want about 1,500 in train and 300 in test", got)
 	}
 	if u := s.Manifest.Split.Until; len(u) != 3 || !(u["train"] < u["valid"] && u["valid"] < u["calib"]) {
 		t.Errorf("until %v", u)
@@ -219,16 +218,16 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: "+
 		"0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 test:970 train:10 valid:10]" {
-		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[calib:10 test:970 train:10 valid:10]"`, got)
+		t.Errorf("numbers as times: got %s; want 10 rows each in train, valid and calib, and 970 in test", got)
 	}
 	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
-		t.Errorf(`fmt.Sprint(s.Manifest.Split.Until): got %s; want got = "map[calib:300 train:100 valid:200]"`, got)
+		t.Errorf("the times up to which splits go: got %s; want train 100, valid 200, calib 300", got)
 	}
 	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n",
 		timeTable(rng, times, labels))
 	// nearest to 900 that leaves test any row
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" {
-		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %s; want got = "map[test:970 train:30]"`, got)
+		t.Errorf("one time for most rows: got %s; want 30 rows in train and 970 in test", got)
 	}
 }
 
@@ -236,7 +235,7 @@ func TestColumnSplit(t *testing.T) {
 	rows := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", rows)
 	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
-		t.Errorf(`fmt.Sprint(rowsOfSplits(t, s)): got %v; want got = "map[calib:10 train:30]"`, got)
+		t.Errorf("a column that names the split: got %v; want 10 rows in calib and 30 in train", got)
 	}
 	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil ||
 		len(s.Manifest.Features) != 1 {
@@ -294,7 +293,7 @@ func TestHashesAreSpread(t *testing.T) {
 	for i := range 16_000 {
 		parts[cell.Below(cell.HashText([]byte(fmt.Sprint(i))), 16)]++
 		if u := cell.Unit(cell.HashRow(int64(i))); u < 0 || u >= 1 {
-			t.Fatalf("unit(hashRow(int64(i))): got %v; want u >= 0, u < 1", u)
+			t.Fatalf("a row's hash as a number is %v; want it in [0, 1)", u)
 		}
 	}
 	for i, n := range parts {

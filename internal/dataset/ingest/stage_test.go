@@ -274,13 +274,13 @@ func TestNumericTokensInText(t *testing.T) {
 	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", rows)
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 ||
 		s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
-		t.Errorf(`s.feature(t, "x"): got %+v; want x.Kind = dataset.Numeric, x.Missing = 30, x.Range.Min = 1.5, `+
-			`s.Split("train").Columns[0][1] = uint8(x.MissingBin)`, x)
+		t.Errorf("column x: got %+v; want it numeric, with 30 missing values, 1.5 as minimum, and a missing value "+
+			"in row 1", x)
 	}
 	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 ||
 		slices.Contains(c.Categories, "-999.0") {
-		t.Errorf(`s.feature(t, "c"): got %+v; want c.Kind = dataset.Categorical, c.Missing = 20, not `+
-			`slices.Contains(c.Categories, "-999.0")`, c)
+		t.Errorf("column c: got %+v; want it categorical, with 20 missing values, and -999.0 not among its categories",
+			c)
 	}
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
 		t.Errorf("left out %d: %v", m.LeftOut, m.About.LeftOut)

@@ -165,7 +165,8 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"all NUL": {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
 		"not UTF-8": {"t.csv", many + "1,caf\xe9\n",
 			"t.csv:100002: the byte 0xe9 is not UTF-8 (in Latin-1 it is é); convert the file to UTF-8: iconv -f"},
-		"UTF-16":                {"t.csv", "\xff\xfea\x00,\x00", "t.csv:1: text in UTF-16; convert it to UTF-8: iconv -f UTF-16"},
+		"UTF-16": {"t.csv", "\xff\xfea\x00,\x00",
+			"t.csv:1: text in UTF-16; convert it to UTF-8: iconv -f UTF-16"},
 		"UTF-16 without a mark": {"t.csv", "a\x00,\x00b\x00\n\x00", "t.csv:1: text in UTF-16; convert"},
 		"UTF-16, big end first": {"t.csv", "\x00a\x00,\x00b\x00\n", "t.csv:1: text in UTF-16; convert"},
 		"name twice":            {"t.csv", "a,b,a\n", `t.csv: column "a": columns 1 and 3 have this name; rename one`},
@@ -243,7 +244,8 @@ func TestSeveralFiles(t *testing.T) {
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
 	if want := [][]string{{"1", "x"}, {"2", "y"}, {"3", "z"}}; err != nil ||
 		!reflect.DeepEqual(names, []string{"a", "b"}) || !reflect.DeepEqual(cells, want) {
-		t.Errorf(`got %q %q %v; want no error, names = []string{"a", "b"}, cells = want`, names, cells, err)
+		t.Errorf("several files: got columns %q, cells %q (error %v); want %q in columns a and b", names, cells, err,
+			want)
 	}
 	for text, want := range map[string]string{
 		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (known: a, bb)`,
@@ -261,18 +263,17 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	err = table.Read(context.Background(), []string{"c"}, 10, nil)
 	if err == nil || !strings.Contains(err.Error(), `1.csv: column "c": no such column`) {
-		t.Errorf("table.Read([]string{\"c\"}, 10, nil): got %v; want an error, err.Error() with `1.csv: column "+
-			"\"c\": no such column`", err)
+		t.Errorf("a column that the first file lacks: got error %v; want one that names file and column", err)
 	}
 	stop := errors.New("enough")
 	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err,
 		stop) {
-		t.Errorf("table.Read(...): got %v; want err wrapping stop", err)
+		t.Errorf("the reader's callback fails: got error %v; want that of the callback", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := table.Read(ctx, []string{"a"}, 1, func(*Batch) error { return nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("table.Read(...): got %v; want err wrapping context.Canceled", err)
+		t.Errorf("reading after a cancellation: got error %v; want context.Canceled", err)
 	}
 }
 

@@ -93,8 +93,7 @@ func TestParquetTypes(t *testing.T) {
 			if what := map[string]string{"list": "a list", "struct": "a struct", "map": "a map"}[c.Name]; err == nil ||
 				!strings.Contains(err.Error(), fmt.Sprintf("column %q: is nested (%s), which cannot be a feature",
 					c.Name, what)) {
-				t.Errorf(`got %s: %s: %v; want an error, err.Error() with fmt.Sprintf("column %%q: is nested (%%s), `+
-					`which cannot be a feature", c.Name, what)`, name, c.Name, err)
+				t.Errorf("%s: nested column %s: got error %v; want one that names column and kind", name, c.Name, err)
 			}
 		}
 	}
@@ -358,7 +357,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 		names := make([]string, 0, 8)
 		for i, c := range table.Columns() {
 			if c != writerColumns()[i] {
-				t.Errorf("got %s: %+v; want c = writerColumns()[i]", codec, c)
+				t.Errorf("%s: read %+v, want %+v as written", codec, c, writerColumns()[i])
 			}
 			names = append(names, c.Name)
 		}
@@ -402,13 +401,13 @@ func TestWritersRefuse(t *testing.T) {
 	var e *InputError
 	for _, err := range []error{w.Write(b), c.Write(b)} {
 		if !errors.As(err, &e) || e.Column != "int" {
-			t.Errorf(`got %v; want err of the type of e, e.Column = "int"`, err)
+			t.Errorf("a batch with another column in its place: got error %v; want one about column int", err)
 		}
 	}
 	b = writerBatch(0, 3)
 	b.Columns[4].Int[1], b.Columns[4].Null = math.MaxInt64, nil
 	if err := w.Write(b); err == nil || !strings.Contains(err.Error(), "does not fit a Parquet date") {
-		t.Errorf(`w.Write(b): got %v; want an error, err.Error() with "does not fit a Parquet date"`, err)
+		t.Errorf("a date out of range: got error %v; want one that says so", err)
 	}
 	full := errors.New("disk full")
 	w, err = NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
@@ -416,7 +415,7 @@ func TestWritersRefuse(t *testing.T) {
 		err = errors.Join(w.Write(writerBatch(0, 3)), w.Close())
 	}
 	if !errors.Is(err, full) {
-		t.Errorf("got %v; want err wrapping full", err)
+		t.Errorf("writing to a full disk: got error %v; want the disk's", err)
 	}
 }
 
@@ -471,7 +470,7 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 		out := map[string]bool{}
 		_ = guard(func() error { return arrowDictionaries(text, out) })
 		if len(out) > 0 {
-			t.Errorf("got %.20q: %v; want len(out) <= 0", text, out)
+			t.Errorf("metadata %.20q: got the dictionaries %v; want none", text, out)
 		}
 		_ = guard(func() error { return pandasCategories(text, out) })
 	}

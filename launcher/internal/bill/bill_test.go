@@ -94,23 +94,20 @@ func TestByHand(t *testing.T) {
 	second := 0.00025
 	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) ||
 		b.Trials[1].Attempts != 2 {
-		t.Errorf("got %+v; want len(b.Trials) = 2, near(b.Trials[0].Cost, 200*second), near(b.Trials[1].Cost, "+
-			"180*second), b.Trials[1].Attempts = 2", b.Trials)
+		t.Errorf("trials of the bill: got %+v; want 200 s and 180 s paid, the second in two attempts", b.Trials)
 	}
 	if lost := b.Trials[1].LostSeconds; !near(lost, 100-60) || !near(b.LostCost, 40*second) || b.Interrupted != 1 ||
 		!near(b.LostSeconds, 40) {
 		t.Errorf("lost %v s, %v USD; %d interrupted", lost, b.LostCost, b.Interrupted)
 	}
 	if !near(b.LeadCost, 0.06) || !near(b.UsefulCost, 340*second) || !near(b.IdleCost, 0.44-380*second-0.06) {
-		t.Errorf("got %+v; want near(b.LeadCost, 0.06), near(b.UsefulCost, 340*second), near(b.IdleCost, "+
-			"0.44-380*second-0.06)", b)
+		t.Errorf("parts of the bill: got %+v; want lead .06, useful 340 s, and the rest idle", b)
 	}
 	if b.NsPerValue != 3.5 || !near(b.MeanTrial, 155) || b.Model != "on Spot" || b.Hourly != 3.6 {
-		t.Errorf(`got %+v; want b.NsPerValue = 3.5, near(b.MeanTrial, 155), b.Model = "on Spot", b.Hourly = 3.6`, b)
+		t.Errorf("means of the bill: got %+v; want 3.5 ns per value, 155 s per trial, 3.60 USD per hour on Spot", b)
 	}
 	if len(b.Attempts) != 3 || !near(b.Attempts[1].Cost, 100*second) || b.Attempts[1].End != ledger.Lost {
-		t.Errorf("got %+v; want len(b.Attempts) = 3, near(b.Attempts[1].Cost, 100*second), b.Attempts[1].End = "+
-			"ledger.Lost", b.Attempts)
+		t.Errorf("attempts of the bill: got %+v; want three, the second 100 s long and lost", b.Attempts)
 	}
 }
 
@@ -130,8 +127,8 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	b := w.bill(1000)
 	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 ||
 		b.Interrupted != 0 || b.MeanTrial != 90 {
-		t.Errorf("got %+v; want near(b.UsefulCost, 100*second), near(b.StoppedCost, 300*second), b.LostCost = 0, "+
-			"b.Interrupted = 0, b.MeanTrial = 90", b)
+		t.Errorf("a cancelled trial and one given back: got %+v; want 100 s useful, 300 s stopped, nothing lost, "+
+			"and a mean of 90 s", b)
 	}
 }
 
@@ -163,8 +160,7 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
 	if !near(b.Cost, 0.12+0.44) || !near(b.LeadCost, 0.02+0.04) || !near(b.Trials[0].Cost, 0.025) ||
 		!near(b.Trials[1].Cost, 0.2) {
-		t.Errorf("w.bill(1000): got %+v; want near(b.Cost, 0.12+0.44), near(b.LeadCost, 0.02+0.04), "+
-			"near(b.Trials[0].Cost, 0.025), near(b.Trials[1].Cost, 0.2)", b)
+		t.Errorf("a job on Spot and one on demand: got %+v; want each at its own price", b)
 	}
 	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" ||
 		b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" ||
@@ -234,13 +230,11 @@ func TestWithoutAPrice(t *testing.T) {
 	w.done(0, 0, 0, 230, sweep.Usage{TrainSeconds: 190})
 	b := w.bill(1000)
 	if b.Cost != 0 || b.Hourly != 0 || !near(b.MachineHours*3600, 200) || b.Trials[0].Seconds != 200 {
-		t.Errorf("w.bill(1000): got %+v; want b.Cost = 0, b.Hourly = 0, near(b.MachineHours*3600, 200), "+
-			"b.Trials[0].Seconds = 200", b)
+		t.Errorf("without a price: got %+v; want hours, and no cost", b)
 	}
 	empty := newWorld(t, 1, 1).bill(5)
 	if empty.Cost != 0 || len(empty.Trials) != 0 || math.IsNaN(empty.MeanTrial) {
-		t.Errorf("newWorld(t, 1, 1).bill(5): got %+v; want empty.Cost = 0, len(empty.Trials) = 0, not "+
-			"math.IsNaN(empty.MeanTrial)", empty)
+		t.Errorf("a sweep without attempts: got %+v; want no cost, no trials, and a mean that is a number", empty)
 	}
 }
 

@@ -326,15 +326,13 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	}
 	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job was still running, and is cancelled") ||
 		!w.jobs.cancelled {
-		t.Errorf(`w.must("cancel", string(id)): got %s; want out with "its job was still running, and is `+
-			`cancelled", w.jobs.cancelled`, out)
+		t.Errorf("cancelled a running sweep: got %s; want its job cancelled, and that said", out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
 	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") ||
 		strings.Contains(out, "submitted") {
-		t.Errorf(`w.must("sweep", file, "--no-wait"): got %s; want out with "has already ended (winner)", not out `+
-			`with "submitted"`, out)
+		t.Errorf("swept again after the end: got %s; want the outcome, and nothing submitted", out)
 	}
 	w.refused(sweep.ExitUsage, "--top is -3", "leaderboard", string(id), "--top", "-3")
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
@@ -394,12 +392,11 @@ func TestSweepIDs(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--id", "nightly-1", "--no-wait")
 	if !strings.Contains(out, "launcher watch nightly-1") || w.jobs.submitted["nightly-1"] != 1 {
-		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "launcher watch `+
-			`nightly-1", w.jobs.submitted["nightly-1"] = 1`, out)
+		t.Errorf("a sweep with an id: got %s; want one job, and the command to watch it", out)
 	}
 	w.now = w.now.Add(time.Hour)
 	if out := w.must("sweep", file, "--id", "nightly-1", "--no-wait"); !strings.Contains(out, "attached") {
-		t.Errorf(`w.must("sweep", file, "--id", "nightly-1", "--no-wait"): got %s; want out with "attached"`, out)
+		t.Errorf("the same sweep again: got %s; want it attached", out)
 	}
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	w.refused(sweep.ExitConflict, "another plan", "sweep", other, "--id", "nightly-1", "--no-wait")
@@ -452,7 +449,7 @@ func TestCancel(t *testing.T) {
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if out := w.must("cancel", "x"); !strings.Contains(out, "CANCELLED") || !w.jobs.cancelled {
-		t.Errorf(`w.must("cancel", "x"): got %s; want out with "CANCELLED", w.jobs.cancelled`, out)
+		t.Errorf("cancelled sweep x: got %s; want its job cancelled, and that said", out)
 	}
 	read := func() string {
 		data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("x").Cancel(), 1<<10)
@@ -526,17 +523,16 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "rollback", "ctr")
 	w.must("registry", "promote", "ctr@2", "--why", "approved")
 	if out := w.must("registry", "promote", "ctr@3"); !strings.Contains(out, "2 -> 3") {
-		t.Errorf(`w.must("registry", "promote", "ctr@3"): got %s; want out with "2 -> 3"`, out)
+		t.Errorf("promoted version 3: got %s; want 2 -> 3", out)
 	}
 	if out := w.must("registry", "rollback", "ctr", "--why", "worse"); !strings.Contains(out, "3 -> 2") {
-		t.Errorf(`w.must("registry", "rollback", "ctr", "--why", "worse"): got %s; want out with "3 -> 2"`, out)
+		t.Errorf("rolled back: got %s; want 3 -> 2", out)
 	}
 	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"},
 		{"show", "ctr@2"}} {
 		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") ||
 			!strings.Contains(out, "auc 0.6") && args[0] == "show" {
-			t.Errorf("w.must(append([]string{\"registry\"}, args...)...): got %q; want out with \"2\", not "+
-				"(!strings.Contains(out, \"auc 0.6\") and args[0] == \"show\")\n%s", args, out)
+			t.Errorf("registry %q: got %s; want version 2, and with show its AUC of .6", args, out)
 		}
 	}
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {

@@ -76,8 +76,8 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
-		t.Errorf("got %d %s; want code = sweep.ExitSetup, errOut ending in \"1 problem; the command next to it "+
-			"fixes it\\n\"", code, errOut)
+		t.Errorf("one right is missing: exit code %d, output %s; want the code for a faulty setup, and one problem "+
+			"counted", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
 		t.Errorf("the problem is not shown first:\n%s", out)
@@ -114,6 +114,6 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("no credentials: %d\n%s", code, out)
 	}
 	if code, _, errOut := w.examined(open, "a", "b"); code != sweep.ExitUsage {
-		t.Errorf(`w.examined(open, "a", "b"): got %d %s; want code = sweep.ExitUsage`, code, errOut)
+		t.Errorf("doctor with two arguments: exit code %d, output %s; want the code for wrong usage", code, errOut)
 	}
 }

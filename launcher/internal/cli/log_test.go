@@ -23,10 +23,9 @@ func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	}
 	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+
 		sweep.ID("night-1").Trace() {
-		t.Errorf(`got %v; want line["message"] = "sweep submitted", line["logging.googleapis.com/trace"] = `+
-			`"projects/p/traces/" + sweep.ID("night-1").Trace()`, line)
+		t.Errorf(`the log line is %v; want "sweep submitted" with the sweep's trace`, line)
 	}
 	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {
-		t.Errorf("w.run(\"watch\", \"no-such-sweep\"): got %s; want errOut with `\"severity\":\"ERROR\"`", errOut)
+		t.Errorf("watched a sweep that does not exist: got %s; want a log line of severity ERROR", errOut)
 	}
 }

@@ -176,8 +176,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	} {
 		line, want := asked(tc.machine, "--machines", tc.like, "--vms", "2")
 		if !strings.HasPrefix(line, "machine: {type: "+tc.like+", vms: 2, ") || !strings.Contains(line, tc.says) {
-			t.Errorf(`asked(tc.machine, "--machines", tc.like, "--vms", "2"): got %s: %s; want line beginning with `+
-				`"machine: {type: " + tc.like + ", vms: 2, ", line with tc.says`, name, line)
+			t.Errorf("%s: the line to paste is %s; want two %s and %q", name, line, tc.like, tc.says)
 		}
 		if _, got := asked(line, "--machines", tc.like); got != want {
 			t.Errorf("%s: %s\ntakes %s\nwant  %s", name, line, got, want)
@@ -278,13 +277,13 @@ func TestTheQuoteIsKept(t *testing.T) {
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices",
 		filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
-		t.Errorf(`w.must(...): got %s; want out with "was started with a budget of 12.50 USD, and keeps it"`, out)
+		t.Errorf("a start with another budget: got %s; want the first budget kept, and that said", out)
 	}
 	// Nor is it rejected because it would now cost more than its budget.
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices",
 		filepath.Join(w.dir, "prices.json"))
 	if !strings.Contains(out, "attached to it") {
-		t.Errorf(`w.must(...): got %s; want out with "attached to it"`, out)
+		t.Errorf("a start with another budget: got %s; want it attached", out)
 	}
 	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50",
 		"--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
@@ -349,8 +348,7 @@ func TestPricesRefresh(t *testing.T) {
 	file := filepath.Join(w.dir, "new", "prices.json")
 	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out,
 		"1 prices read") || len(list.asked) != 1 {
-		t.Errorf(`w.must("prices", "refresh", "--out", file, "--region", "us-central1"): got %s; want out with "1 `+
-			`prices read", len(list.asked) = 1`, out)
+		t.Errorf("refreshed prices: got %s; want one price read, from one request", out)
 	}
 	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"},
 		Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}

@@ -96,16 +96,15 @@ func TestDisksOfAStagingJob(t *testing.T) {
 		code, said := newWorld(t).stageInBatch(s, "--machine", machine)
 		if code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != want ||
 			s.submitted[0].Machine != machine {
-			t.Errorf("newWorld(t).stageInBatch(s, \"--machine\", machine): got %s: %d, %+v; want code = "+
-				"sweep.ExitInterrupt, len(s.submitted) = 1, s.submitted[0].LocalSSD = want, s.submitted[0].Machine "+
-				"= machine\n%s", machine, code, s.submitted, said)
+			t.Errorf("--machine %s: exit code %d, submitted %+v, output %s; want one job on it with %d local SSDs",
+				machine, code, s.submitted, said, want)
 		}
 	}
 	s := &stages{}
 	if code, said := newWorld(t).stageInBatch(s, "--machine", "n1-standard-8", "--local-ssd",
 		"16"); code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != 16 {
-		t.Errorf("newWorld(...): got %d, %+v; want code = sweep.ExitInterrupt, len(s.submitted) = 1, "+
-			"s.submitted[0].LocalSSD = 16\n%s", code, s.submitted, said)
+		t.Errorf("n1-standard-8 with 16 local SSDs: exit code %d, submitted %+v, output %s; want one job with all 16",
+			code, s.submitted, said)
 	}
 	for says, flags := range map[string][]string{
 		"c2-standard-60 takes 8 local SSDs, not 1": {"--machine", "c2-standard-60", "--local-ssd",
@@ -121,8 +120,8 @@ func TestDisksOfAStagingJob(t *testing.T) {
 		s := &stages{}
 		if code, said := newWorld(t).stageInBatch(s, flags...); code != sweep.ExitUsage ||
 			!strings.Contains(said, says) || len(s.submitted) != 0 {
-			t.Errorf("newWorld(t).stageInBatch(s, flags...): got %q: %d, %+v; want code = sweep.ExitUsage, said "+
-				"with says, len(s.submitted) = 0\n%s", flags, code, s.submitted, said)
+			t.Errorf("%q: exit code %d, submitted %+v, output %s; want wrong usage with %q, and nothing submitted",
+				flags, code, s.submitted, said, says)
 		}
 	}
 }

@@ -19,8 +19,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		w.staged()
 		file := w.file("sweep.yaml", sweepYAML)
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
-			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want not out with "had been `+
-				`started"`, out)
+			t.Errorf("started a sweep whose job is gone: got %s; want no claim that it had been started", out)
 		}
 		w.jobs.status = &provision.JobStatus{State: sweepview.JobMissing, Finished: true}
 		began := time.Now()
@@ -34,12 +33,10 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out,
 			"sweep fifth was planned, but had no job; submitted, finished trials are kept\n") ||
 			w.jobs.submitted["fifth"] != 1 {
-			t.Errorf("w.must(\"sweep\", file, \"--id\", \"fifth\", \"--no-wait\"): got %s; want out with \"sweep "+
-				"fifth was planned, but had no job; submitted, finished trials are kept\\n\", "+
-				"w.jobs.submitted[\"fifth\"] = 1", out)
+			t.Errorf("started a sweep whose job is gone: got %s; want one new job, and finished trials kept", out)
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
-			t.Errorf(`w.must("sweep", file, "--id", "fifth", "--no-wait"): got %s; want out with "attached to it"`, out)
+			t.Errorf("started it once more: got %s; want it attached", out)
 		}
 	})
 }
@@ -75,9 +72,7 @@ func TestPatience(t *testing.T) {
 		}
 		err := p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later))
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf(`p.lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later)): got %s: %v; want not `+
-				`(tc.says == "" and err != nil), not (tc.says != "" and (err == nil || `+
-				`!strings.Contains(err.Error(), tc.says)))`, name, err)
+			t.Errorf("%s: got error %v; want %q, none if that is empty", name, err, tc.says)
 		}
 	}
 }

@@ -74,8 +74,7 @@ func TestSubmit(t *testing.T) {
 	}{{"stage-clicks-0123456789ab", false}, {"stage-clicks-0123456789ab", true}} {
 		j, err := Submit(t.Context(), c, request())
 		if err != nil || j.ID != want.id || j.Attached != want.attached || j.Name != "jobs/"+j.ID {
-			t.Errorf(`Submit(c, request()): got %d: %+v %v; want no error, j.ID = want.id, j.Attached = `+
-				`want.attached, j.Name = "jobs/" + j.ID`, i, j, err)
+			t.Errorf("submission %d: got %+v (error %v); want job %s, attached %t", i, j, err, want.id, want.attached)
 		}
 	}
 	c.jobs["jobs/stage-clicks-0123456789ab"] = []string{"FAILED"}
@@ -167,16 +166,15 @@ func TestTaskTellsFollower(t *testing.T) {
 		}}
 	o, err := f.Wait(t.Context(), folder, j)
 	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
-		t.Fatalf(`f.Wait(folder, j): got %+v %v; want no error, o.Attempt = 2, len(o.Version) = 16, not o.Existed`, o,
-			err)
+		t.Fatalf("the outcome that the follower reads: got %+v (error %v); want a new version from attempt 2", o, err)
 	}
 	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 ||
 		progress[0] != "bin 5/10" {
-		t.Errorf(`got %q %q; want states = []string{"QUEUED", "RUNNING", "SUCCEEDED"}, len(progress) = 2, `+
-			`progress[0] = "bin 5/10"`, states, progress)
+		t.Errorf(`the follower saw states %q and progress %q; want three states and two steps, the first "bin 5/10"`,
+			states, progress)
 	}
 	if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Version != o.Version {
-		t.Errorf(`stager.Manifest(store, "clicks", o.Version): got %v; want no error, m.Version = o.Version`, err)
+		t.Errorf("the manifest of the staged version (error %v): want that version", err)
 	}
 }
 
@@ -280,11 +278,11 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := task(t, store, rows(t, 10)).Run(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("task(t, store, rows(t, 10)).Run(ctx): got %v; want err wrapping context.Canceled", err)
+		t.Errorf("an interrupted task: got error %v; want context.Canceled", err)
 	}
 	if o, err := readOutcome(t.Context(), store,
 		sweep.DatasetStaging("clicks", "stage-clicks-0123456789ab")); o != nil || err != nil {
-		t.Errorf("readOutcome(...): got %+v %v; want o = nil, no error", o, err)
+		t.Errorf("the outcome of an interrupted task: got %+v (error %v); want none", o, err)
 	}
 }
 

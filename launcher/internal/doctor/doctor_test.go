@@ -73,8 +73,8 @@ func TestHealthy(t *testing.T) {
 	d.Datasets = store
 	r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, machines)})
 	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 50 || r.Caller != owner {
-		t.Errorf("examineSweep(...): got %+v; want r.Counts[Problem] = 0, r.Counts[Warning] = 0, r.Counts[OK] >= "+
-			"50, r.Caller = owner", r.Counts)
+		t.Errorf("a healthy deployment: counted %+v for %s; want no problem, no warning, at least 50 checks, and "+
+			"the owner as caller", r.Counts, r.Caller)
 	}
 	for _, f := range r.Findings {
 		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
@@ -233,7 +233,7 @@ func TestFindings(t *testing.T) {
 				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.fix)
 				for _, f := range r.Sorted() {
 					if f.Check == tc.check {
-						t.Errorf("got   %+v; want f.Check other than tc.check", f)
+						t.Errorf("also found %+v; want nothing else of that check", f)
 					}
 				}
 			}
@@ -252,7 +252,7 @@ func TestNoSweepAndBrokenSweep(t *testing.T) {
 	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
 	has(t, r, "credentials", Problem, "none")
 	if f := r.Sorted()[0]; f.Fix != ownLogin || r.Counts[Problem] != 1 {
-		t.Errorf("got %+v; want f.Fix = ownLogin, r.Counts[Problem] = 1", f)
+		t.Errorf("without a login: got %+v; want one problem, and the owner's login as its fix", f)
 	}
 }
 
@@ -286,8 +286,8 @@ func TestLocalCloudThatHasStopped(t *testing.T) {
 	has(t, r, "local cloud", Problem, "no answer for Google Cloud at 127.0.0.1:4443")
 	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 ||
 		!strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
-		t.Errorf(`got %+v; want len(r.Findings) = 2, r.Counts[Problem] = 1, first.Fix beginning with "localemu up `+
-			`--data DIR", first.Fix ending in ". DIR/env"`, r.Findings)
+		t.Errorf("the local cloud has stopped: got %+v; want two findings, one of them a problem that `localemu up` "+
+			"fixes", r.Findings)
 	}
 }
 

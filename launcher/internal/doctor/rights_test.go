@@ -45,7 +45,7 @@ func TestEveryBinding(t *testing.T) {
 		member, _ := d.memberOf(b.Identity)
 		on, why := d.resourcesOf(b.Resource)
 		if why != "" || len(on) != 1 {
-			t.Errorf(`d.resourcesOf(b.Resource): got %s: %q, %v; want why = "", len(on) = 1`, b, why, on)
+			t.Errorf("the resources of %s: got %q (%v); want one", b, why, on)
 			continue
 		}
 		f.policies[on[0]][b.Role] = slices.DeleteFunc(f.policies[on[0]][b.Role],
@@ -54,16 +54,16 @@ func TestEveryBinding(t *testing.T) {
 		found := about(r, b)
 		if r.Counts[Problem] != 1 || len(found) != 1 || found[0].Verdict != Problem ||
 			found[0].Binding.Member != member || found[0].Binding.On != on[0].Name {
-			t.Errorf("about(r, b): got %s: %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].Verdict = "+
-				"Problem, found[0].Binding.Member = member, found[0].Binding.On = on[0].Name", b, r.Counts, found)
+			t.Errorf("%s is taken away: counted %v, found %+v; want one problem, about that member on that resource", b,
+				r.Counts, found)
 			continue
 		}
 		fix := found[0].Fix
 		kind, _, _ := strings.Cut(b.Resource, "/")
 		if !strings.HasPrefix(fix, verbs[kind]) || !strings.Contains(fix, "--member="+member) ||
 			!strings.Contains(fix, "--role="+b.Role) {
-			t.Errorf(`strings.Cut(b.Resource, "/"): got %s: %s; want fix beginning with verbs[kind], fix with `+
-				`"--member=" + member, fix with "--role=" + b.Role`, b, fix)
+			t.Errorf("%s is taken away: the fix is %s; want the command for that kind of resource, with member and "+
+				"role", b, fix)
 		}
 	}
 	if seen < 25 {
@@ -84,8 +84,7 @@ func TestSourceBuckets(t *testing.T) {
 			Role: "roles/storage.objectViewer"})
 		if len(found) != 2 || found[0].Verdict != OK || found[1].Verdict != Problem ||
 			!strings.Contains(found[1].Fix, "gs://more ") {
-			t.Errorf(`about(...): got %s: %+v; want len(found) = 2, found[0].Verdict = OK, found[1].Verdict = `+
-				`Problem, found[1].Fix with "gs://more "`, identity, found)
+			t.Errorf("as %s: found %+v; want the first bucket right, and a problem with gs://more", identity, found)
 		}
 	}
 }
@@ -110,13 +109,12 @@ func TestAsTheLauncher(t *testing.T) {
 		Role: "roles/batch.jobsEditor"})
 	if r.Counts[Problem] != 1 || len(found) != 1 ||
 		!strings.Contains(found[0].What, "does not have batch.jobs.delete") {
-		t.Errorf(`about(...): got %v %+v; want r.Counts[Problem] = 1, len(found) = 1, found[0].What with "does not `+
-			`have batch.jobs.delete"`, r.Counts, found)
+		t.Errorf("as the launcher: counted %v, found %+v; want one problem, about batch.jobs.delete", r.Counts, found)
 	}
 	other := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.SweepsBucket,
 		Role: "roles/storage.objectUser"})
 	if len(other) != 1 || other[0].Verdict != NotChecked || other[0].Fix != ownLogin {
-		t.Errorf("about(...): got %+v; want len(other) = 1, other[0].Verdict = NotChecked, other[0].Fix = ownLogin",
+		t.Errorf("as the launcher: found %+v about the others; want them not checked, and the owner's login as fix",
 			other)
 	}
 }
@@ -171,14 +169,14 @@ func TestUnknownNames(t *testing.T) {
 		}
 		if found := about(r, b); len(found) != 1 || found[0].Verdict != NotChecked ||
 			!strings.Contains(found[0].What, "COPPICE_TASK_SERVICE_ACCOUNT") {
-			t.Errorf(`about(r, b): got %s: %+v; want len(found) = 1, found[0].Verdict = NotChecked, found[0].What `+
-				`with "COPPICE_TASK_SERVICE_ACCOUNT"`, b, found)
+			t.Errorf("without names, %s: found %+v; want it not checked, for want of COPPICE_TASK_SERVICE_ACCOUNT", b,
+				found)
 		}
 	}
 	found := about(r, terraform.Binding{Identity: terraform.Task, Resource: terraform.JobsTopic,
 		Role: "roles/pubsub.publisher"})
 	if len(found) != 1 || !strings.Contains(found[0].What, "COPPICE_JOBS_TOPIC") {
-		t.Errorf(`about(...): got %+v; want len(found) = 1, found[0].What with "COPPICE_JOBS_TOPIC"`, found)
+		t.Errorf("without names: found %+v about the topic; want COPPICE_JOBS_TOPIC named", found)
 	}
 	agent := 0
 	for _, f := range r.Findings {
@@ -188,8 +186,7 @@ func TestUnknownNames(t *testing.T) {
 		agent++
 		nameless := f.Binding.Resource == "account/push" || f.Binding.Resource == "topic/dead_letters"
 		if f.Verdict == Problem || nameless && !strings.Contains(f.What, "its name is not known") {
-			t.Errorf(`got %+v; want f.Verdict other than Problem, not (nameless and !strings.Contains(f.What, "its `+
-				`name is not known"))`, f)
+			t.Errorf("without names: found %+v; want no problem, and unknown names called so", f)
 		}
 	}
 	if agent != 4 {
@@ -207,8 +204,8 @@ func TestImpersonation(t *testing.T) {
 		i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == "right" && f.Verdict == Warning })
 		if i < 0 || !strings.Contains(r.Findings[i].Fix, "--member="+member+
 			" --role=roles/iam.serviceAccountTokenCreator") {
-			t.Errorf(`slices.IndexFunc(...): got %+v; want i >= 0, r.Findings[i].Fix with "--member=" + member + " `+
-				`--role=roles/iam.serviceAccountTokenCreator"`, r.Sorted()[0])
+			t.Errorf("without the right to impersonate: found %+v first; want the command that grants it",
+				r.Sorted()[0])
 		}
 	}
 }

@@ -81,8 +81,7 @@ func TestBuild(t *testing.T) {
 	}
 	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) ||
 		!strings.HasPrefix(string(p.Sweep), "night-") {
-		t.Errorf(`got %+v; want len(p.Trials) = 8, p.Maximize, p.Job = "jobs/" + string(p.Sweep), string(p.Sweep) `+
-			`beginning with "night-"`, p.Plan)
+		t.Errorf("the plan is %+v; want 8 trials of a night's sweep to maximise, with its job's name", p.Plan)
 	}
 	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
 	for i, want := range []float64{0.05, 0.2} {
@@ -95,8 +94,8 @@ func TestBuild(t *testing.T) {
 	slices.Sort(known)
 	if !slices.Equal(names, known) || p.Trials[3].Params["early_stopping_round"] != 10.0 ||
 		p.Trials[3].Params["seed"] != 3.0 {
-		t.Errorf(`got %v; want names = known, p.Trials[3].Params["early_stopping_round"] = 10.0, `+
-			`p.Trials[3].Params["seed"] = 3.0`, p.Trials[3].Params)
+		t.Errorf("trial 3 has the parameters %v; want all known ones, with early_stopping_round 10 and seed 3",
+			p.Trials[3].Params)
 	}
 	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") ||
 		!slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
@@ -314,14 +313,13 @@ func TestSizing(t *testing.T) {
 				used := z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes
 				if used > z.MemoryBytes || used+z.TrialBytes <= z.MemoryBytes ||
 					!strings.Contains(z.LimitedBy, tc.limited) {
-					t.Errorf("got %+v; want used <= z.MemoryBytes, used + z.TrialBytes > z.MemoryBytes, z.LimitedBy "+
-						"with tc.limited", z)
+					t.Errorf("sized as %+v; want all memory used by whole trials, limited by %s", z, tc.limited)
 				}
 				return
 			}
 			if z.TasksPerVM != tc.tasksPerVM || z.Tasks != tc.tasks || !strings.Contains(z.LimitedBy, tc.limited) {
-				t.Errorf("got %+v; want z.TasksPerVM = tc.tasksPerVM, z.Tasks = tc.tasks, z.LimitedBy with tc.limited",
-					z)
+				t.Errorf("sized as %+v; want %d tasks per machine, %d in all, limited by %s", z, tc.tasksPerVM,
+					tc.tasks, tc.limited)
 			}
 		})
 	}

@@ -188,14 +188,14 @@ func TestSettle(t *testing.T) {
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {
-					t.Errorf("got %q; want moved[i] with part", moved[i])
+					t.Errorf("move %d is %q; want %q in it", i, moved[i], part)
 				}
 			}
 			look, err := Look(t.Context(), w.store, w, plan())
 			if err != nil || len(look.Earlier) != len(moved) ||
 				!strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
-				t.Errorf("Look(w.store, w, plan()): got %+v %v; want no error, len(look.Earlier) = len(moved), "+
-					"look.Name ending in string(plan().Sweep.JobID(len(moved)))", look, err)
+				t.Errorf("looked again after %d moves: got %+v (error %v); want as many earlier jobs, and the next "+
+					"one's name", len(moved), look, err)
 			}
 		})
 	}
@@ -228,7 +228,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 			return
 		}
 		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("got %v; want err wrapping context.Canceled", err)
+			t.Fatalf("an interrupted search for machines: got error %v; want context.Canceled", err)
 		}
 		w.before, w.store.before = nil, nil
 		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {

@@ -137,7 +137,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("a trial of %v s after %v s, want %v and %v", o.Trial.Expected, o.Lead.Expected, trial, lead)
 	}
 	if o.VMs != 4 || o.TasksPerVM != 13 || o.Waves != 1 || o.LocalSSD != 8 { // 50 trials on 4 x 13 tasks: 1
-		t.Errorf("got %+v; want o.VMs = 4, o.TasksPerVM = 13, o.Waves = 1, o.LocalSSD = 8", o)
+		t.Errorf("the offer is %+v; want one wave on 4 machines of 13 tasks, with 8 local SSDs", o)
 	}
 	hours := (lead + trial) / 3600
 	hourly := 64*0.031611 + 512*0.004237 + 8*375*0.08/730
@@ -173,8 +173,7 @@ func TestASpeedThatWasSeen(t *testing.T) {
 	o := compare(t, q, Wish{Machines: []string{"n2-highmem-16"}, VMs: 4}).Offers[0]
 	if trial := 130e6 * 40 * 500 * 3e-9; math.Abs(o.Trial.Expected/trial-1) > 1e-9 ||
 		math.Abs(o.Trial.High/trial-1.15) > 1e-9 || math.Abs(o.NsPerValue-3) > 1e-9 {
-		t.Errorf("got %+v; want math.Abs(o.Trial.Expected/trial - 1) <= 1e-9, math.Abs(o.Trial.High/trial - 1.15) "+
-			"<= 1e-9, math.Abs(o.NsPerValue - 3) <= 1e-9", o.Trial)
+		t.Errorf("with a speed of 3 ns seen: got %+v; want that speed, and at most 15 %% more", o.Trial)
 	}
 }
 
@@ -259,7 +258,7 @@ func checkOffer(t *testing.T, o Offer) {
 	ordered := func(r sweep.Range) bool { return r.Low > 0 && r.Low <= r.Expected && r.Expected <= r.High }
 	for _, s := range []Side{o.OnDemand, o.Spot} {
 		if !ordered(s.Hours) || s.Cost == nil || !ordered(*s.Cost) {
-			t.Errorf("got %s: %+v; want ordered(s.Hours), s.Cost other than nil, ordered(*s.Cost)", o.Machine, s)
+			t.Errorf("%s: offered at %+v; want a cost, and low, expected and high in order", o.Machine, s)
 		}
 	}
 	if o.Spot.Hours.Expected < o.OnDemand.Hours.Expected || o.UsedBytes > o.MemoryBytes ||
@@ -400,8 +399,8 @@ func TestHold(t *testing.T) {
 	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
 		!strings.Contains(err.Error(),
 			"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
-		t.Errorf("Hold(q, \"c4-highmem-96-lssd\", 5): got %v; want an error, err.Error() with \"no Spot price "+
-			"of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`\"", err)
+		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises `launcher prices "+
+			"refresh`", err)
 	}
 	if err := Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)
@@ -432,7 +431,7 @@ func TestFallbacksAreQuoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back, err := sweep.DecodePlan(data); err != nil || !reflect.DeepEqual(back.Quote.Fallback, out.Fallback) {
-		t.Errorf("sweep.DecodePlan(data): got %+v %v; want no error, back.Quote.Fallback = out.Fallback", back, err)
+		t.Errorf("the plan read again: got %+v (error %v); want its fallback's quote", back, err)
 	}
 	out.Fallback[1].VMs = -1
 	if data, err = json.Marshal(q.Plan.Plan); err != nil {
@@ -478,8 +477,7 @@ func TestQuoteIsKept(t *testing.T) {
 	}
 	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly ||
 		back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
-		t.Errorf("got %+v; want back.Quote = q.Plan.Quote, back.Quote.Hourly = o.Spot.Hourly, back.Quote.OnDemand = "+
-			"o.OnDemand.Hourly, back.Quote.Cost = *o.Spot.Cost, back.Quote.Spot\n%+v", back.Quote, o)
+		t.Errorf("the quote is %+v; want that of the plan, with the prices of the offer %+v", back.Quote, o)
 	}
 	if keptBack(q.Plan.Plan) != 6*time.Minute {
 		t.Errorf("%s kept back", keptBack(q.Plan.Plan))

@@ -113,8 +113,7 @@ func TestAttachedDisksArePreferred(t *testing.T) {
 	}
 	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes,
 		"c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine") {
-		t.Errorf("strings.Join(c.Notes, \"\\n\"): got %v; want notes with \"c3d-highmem-60-lssd, "+
-			"c4d-highmem-64-lssd: the local SSDs come with the machine\"", notes)
+		t.Errorf("notes on the machines: got %v; want the two whose disks come with them named", notes)
 	}
 	if c = compare(t, q, Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil ||
 		c.Recommended.Machine != "c3d-highmem-60-lssd" {

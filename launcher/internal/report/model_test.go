@@ -129,6 +129,6 @@ func TestModel(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := m.Write(&out); err != nil || !strings.Contains(out.String(), "Tree 1 of 10") {
-		t.Errorf(`m.Write(&out): got %v, %.300s; want no error, out.String() with "Tree 1 of 10"`, err, out.String())
+		t.Errorf("the model's page (error %v) begins %.300s; want its first tree of 10", err, out.String())
 	}
 }

@@ -280,7 +280,7 @@ func TestLookingAgain(t *testing.T) {
 	}
 	n.claim(0, 0, 0, "vm-a", time.Minute)
 	if v, _, err := s.Look(t.Context()); err != nil || v.Trials[0].State != page.StateRunning {
-		t.Fatalf("s.Look(): got %+v, %v; want no error, v.Trials[0].State = page.StateRunning", v, err)
+		t.Fatalf("looked while trial 0 runs: got %+v (error %v); want it running", v, err)
 	}
 	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100}, time.Minute,
 		2*time.Minute)

@@ -54,11 +54,11 @@ func TestLast(t *testing.T) {
 	} {
 		s, err := parse(c.schedule, c.zone)
 		if err != nil {
-			t.Fatalf("parse(c.schedule, c.zone): got %v, %v; want no error", c, err)
+			t.Fatalf("parsed the schedule of %v: error %v", c, err)
 		}
 		got, err := s.last(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
-			t.Errorf("s.last(at(t, c.now)): got %+v: %v %v; want no error, got.Equal(at(t, c.want))", c, got, err)
+			t.Errorf("%+v: got %v (error %v); want the slot of the case", c, got, err)
 		}
 	}
 }

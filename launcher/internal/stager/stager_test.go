@@ -165,7 +165,8 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names(t, whole), names(t, broken)) {
-		t.Errorf("got %v; want names(t, whole) = names(t, broken)\n%v", names(t, whole), names(t, broken))
+		t.Errorf("after an interruption there are %v; want the names of a whole upload, %v", names(t, broken),
+			names(t, whole))
 	}
 }
 
@@ -304,8 +305,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 			}
 			for _, dst := range []stager.Destination{folder, bucket} {
 				if again := stage(dst); again.Existed || again.Manifest.Version != first.Manifest.Version {
-					t.Errorf("stage(dst): got %s %s: %+v; want not again.Existed, again.Manifest.Version = "+
-						"first.Manifest.Version", name, what, again)
+					t.Errorf("%s %s: staged again as %+v; want the same version, made anew", name, what, again)
 				}
 				if !stage(dst).Existed {
 					t.Errorf("%s %s: not known after it was made again", name, what)

@@ -62,8 +62,7 @@ func TestLook(t *testing.T) {
 		return st
 	}
 	if st := look(); st.Board.Waiting != 5 || st.Running != 0 || st.Conclusion != nil || st.Cancelled {
-		t.Errorf("look(): got %+v; want st.Board.Waiting = 5, st.Running = 0, st.Conclusion = nil, not st.Cancelled",
-			st)
+		t.Errorf("before the first claim: got %+v; want five waiting trials and no conclusion", st)
 	}
 	if _, ok := s.Left(look()); ok {
 		t.Error("an estimate from nothing")
@@ -77,8 +76,8 @@ func TestLook(t *testing.T) {
 	st := look()
 	if st.Running != 1 || st.Board.Done != 1 || st.Board.Failed != 1 || st.Board.Waiting != 3 ||
 		st.Board.Best().Trial != 0 {
-		t.Errorf("look(): got %+v; want st.Running = 1, st.Board.Done = 1, st.Board.Failed = 1, st.Board.Waiting = "+
-			"3, st.Board.Best().Trial = 0", st)
+		t.Errorf("midway: got %+v; want one trial done, one failed, one running, three waiting, and trial 0 the best",
+			st)
 	}
 	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
 		t.Errorf("left %s", left)
@@ -87,7 +86,7 @@ func TestLook(t *testing.T) {
 	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep,
 		Outcome: sweep.OutcomeCancelled})
 	if st := look(); !st.Cancelled || st.Conclusion.Outcome != sweep.OutcomeCancelled {
-		t.Errorf("look(): got %+v; want st.Cancelled, st.Conclusion.Outcome = sweep.OutcomeCancelled", st)
+		t.Errorf("after a cancellation: got %+v; want it cancelled and concluded so", st)
 	}
 }
 

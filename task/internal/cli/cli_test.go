@@ -47,8 +47,7 @@ func TestTrain(t *testing.T) {
 	model := filepath.Join(t.TempDir(), "model.txt")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model)
 	if code != 0 {
-		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model): got %v, %v; want code = 0`,
-			code, errOut)
+		t.Fatalf("trained: exit code %d, error output %s; want 0", code, errOut)
 	}
 	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%",
 		"valid log_loss", "private", model} {
@@ -109,21 +108,21 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
-		t.Errorf("run(t, nil, \"train\", \"--dataset\", dir): got %d; want code = 0, out with \"valid rmse\"\n%s\n%s",
-			code, out, errOut)
+		t.Errorf("trained a regression: exit code %d, output %s%s; want 0 and the RMSE on valid", code, out, errOut)
 	}
 	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params",
 		params(t, "objective: binary\n")); code != sweep.ExitInput || !strings.Contains(errOut, "params.yaml:1:12") {
-		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "params.yaml:1:12"`, code, errOut)
+		t.Errorf("binary on a numeric target: exit code %d, error output %s; want that of a wrong input, with the line",
+			code, errOut)
 	}
 	only, _ := datasettest.Dir(t, datasettest.Options{Rows: 500, Split: "{by: hash, key: user_id, train: 1}"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", only); code != 0 || strings.Contains(out, "valid") {
-		t.Errorf("run(t, nil, \"train\", \"--dataset\", only): got %d; want code = 0, not out with \"valid\"\n%s\n%s",
-			code, out, errOut)
+		t.Errorf("trained on train only: exit code %d, output %s%s; want 0 and no word of valid", code, out, errOut)
 	}
 	if code, _, errOut := run(t, nil, "train", "--dataset", only, "--params",
 		params(t, "early_stopping_round: 3\n")); code != sweep.ExitInput || !strings.Contains(errOut, "held-out") {
-		t.Errorf(`run(...): got %d %s; want code = sweep.ExitInput, errOut with "held-out"`, code, errOut)
+		t.Errorf("early stopping without valid: exit code %d, error output %s; want that of a wrong input, and "+
+			"held-out rows named", code, errOut)
 	}
 }
 
@@ -171,8 +170,8 @@ func TestTrainRefuses(t *testing.T) {
 
 func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
-		t.Errorf(`run(t, nil, "run"): got %d %s; want code = sweep.ExitSetup, errOut with "launcher sweep"`, code,
-			errOut)
+		t.Errorf("run without a job: exit code %d, error output %s; want the code for a faulty setup, and `launcher "+
+			"sweep` named", code, errOut)
 	}
 	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()

@@ -16,7 +16,7 @@ func TestCrossValidation(t *testing.T) {
 	p := params(t, "num_iterations: 20\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: auc\n")
 	code, out, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--cv", "kfold", "--folds", "5")
 	if code != 0 {
-		t.Fatalf("run(...): got %v, %v; want code = 0", code, errOut)
+		t.Fatalf("cross-validated: exit code %d, error output %s; want 0", code, errOut)
 	}
 	for _, part := range []string{"fold 1 of 5:", "fold 5 of 5:", "tree     1", "valid auc", "rows rated",
 		"standard deviation", "log_loss", "private"} {
@@ -28,7 +28,7 @@ func TestCrossValidation(t *testing.T) {
 		"--threads", "2")
 	var got crossValidated
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatalf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
+		t.Fatalf("cross-validated: exit code %d (error %v), output %s%s; want 0 and JSON", code, err, out, errOut)
 	}
 	train, _ := m.FindSplit(dataset.TrainSplit)
 	rated, mean := 0, 0.0
@@ -36,8 +36,7 @@ func TestCrossValidation(t *testing.T) {
 		rated += f.RatedRows
 		mean += f.Metrics["auc"] / 5
 		if f.TrainRows+f.RatedRows != train.Rows || f.Trees < 1 || len(f.TrainFolds) != 8 || len(f.RatedFolds) != 2 {
-			t.Errorf("got %+v; want f.TrainRows + f.RatedRows = train.Rows, f.Trees >= 1, len(f.TrainFolds) = 8, "+
-				"len(f.RatedFolds) = 2", f)
+			t.Errorf("a round of folds is %+v; want trees, all rows used, 8 folds trained on and 2 evaluated", f)
 		}
 	}
 	auc := got.Summary["auc"]
@@ -55,11 +54,10 @@ func TestCrossValidationForward(t *testing.T) {
 		"--json")
 	var got crossValidated
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
-		t.Fatalf("json.Unmarshal([]byte(out), &got): got %d %v %s; want no error, code = 0\n%s", code, err, out, errOut)
+		t.Fatalf("validated forward: exit code %d (error %v), output %s%s; want 0 and JSON", code, err, out, errOut)
 	}
 	if len(got.Folds) != 1 || got.Summary["log_loss"].SD != nil || got.Summary["log_loss"].Mean <= 0 {
-		t.Errorf(`got %+v; want len(got.Folds) = 1, got.Summary["log_loss"].SD = nil, got.Summary["log_loss"].Mean > 0`,
-			got)
+		t.Errorf("validated forward: got %+v; want one fold, its log loss, and no standard deviation", got)
 	}
 }
 

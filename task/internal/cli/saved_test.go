@@ -56,21 +56,20 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 	out := t.TempDir()
 	calm, model, saved := filepath.Join(out, "calm.txt"), filepath.Join(out, "model.txt"), filepath.Join(out, "saved")
 	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm); code != 0 {
-		t.Fatalf(`run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm): got %v; want code = 0`, errOut)
+		t.Fatalf("trained undisturbed: error output %s; want exit code 0", errOut)
 	}
 	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
 
 	code, errOut := interrupted(t, "tree    21", command...)
 	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) ||
 		!strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
-		t.Fatalf(`interrupted(t, "tree 21", command...): got %d %s: %v; want code = sweep.ExitInterrupt, errOut `+
-			`with saved, errOut with "the same command resumes", len(checkpointFiles(t, saved)) = 1`, code, errOut,
-			checkpointFiles(t, saved))
+		t.Fatalf("interrupted after tree 21: exit code %d, error output %s, files %v; want one checkpoint, its "+
+			"place, and how to resume", code, errOut, checkpointFiles(t, saved))
 	}
 	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
 	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
-		t.Fatalf("interrupted(...): got %d %s: %v; want code = sweep.ExitInterrupt, len(checkpointFiles(t, saved)) = 2",
-			code, errOut, checkpointFiles(t, saved))
+		t.Fatalf("interrupted again: exit code %d, error output %s, files %v; want two checkpoints", code, errOut,
+			checkpointFiles(t, saved))
 	}
 	if _, err := os.Stat(model); !os.IsNotExist(err) {
 		t.Fatalf("half a training left a model: %v", err)
@@ -118,11 +117,12 @@ func TestTrainPassesOverDamage(t *testing.T) {
 	saved := t.TempDir()
 	command := []string{"train", "--dataset", dir, "--params", p, "--checkpoint", saved}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
-		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
+		t.Fatalf("interrupted after tree 20: exit code %d, error output %s; want the code for an interruption", code,
+			errOut)
 	}
 	files := checkpointFiles(t, saved)
 	if len(files) != 1 {
-		t.Fatalf("checkpointFiles(t, saved): got %v; want len(files) = 1", files)
+		t.Fatalf("checkpoints after the interruption: got %v, want one", files)
 	}
 	if err := os.Truncate(files[0], 500); err != nil {
 		t.Fatal(err)
@@ -130,23 +130,24 @@ func TestTrainPassesOverDamage(t *testing.T) {
 	code, out, errOut := run(t, nil, command...)
 	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) ||
 		strings.Contains(out, "resuming") {
-		t.Errorf("run(t, nil, command...): got %d; want code = 0, errOut with \"damaged\", errOut with "+
-			"filepath.Base(files[0]), not out with \"going on\"\n%s\n%s", code, out, errOut)
+		t.Errorf("resumed with a damaged checkpoint: exit code %d, output %s%s; want 0, the damaged file named, and "+
+			"a new beginning", code, out, errOut)
 	}
 	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
-		t.Fatalf(`interrupted(t, "tree 20", command...): got %v, %v; want code = sweep.ExitInterrupt`, code, errOut)
+		t.Fatalf("interrupted after tree 20: exit code %d, error output %s; want the code for an interruption", code,
+			errOut)
 	}
 	if code, out, errOut := run(t, nil, command...); code != 0 ||
 		!strings.Contains(out, "resuming from the checkpoint after tree 2") ||
 		!strings.Contains(out, "of them before a checkpoint") {
-		t.Errorf("run(t, nil, command...): got %d; want code = 0, out with \"resuming from the checkpoint after "+
-			"tree 2\", out with \"of them before a checkpoint\"\n%s\n%s", code, out, errOut)
+		t.Errorf("resumed: exit code %d, output %s%s; want 0, and which trees come from the checkpoint", code, out,
+			errOut)
 	}
 	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " +
 		p: "not a usable folder"} {
 		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir},
 			strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
-			t.Errorf("run(...): got %s: %d %s; want code = sweep.ExitUsage, errOut with says", flags, code, errOut)
+			t.Errorf("%s: exit code %d, error output %s; want wrong usage with %q", flags, code, errOut, says)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 			}
 			again.Offer(t.Context(), all[7]) // nothing new
 			if got := rounds(t, p.place); !slices.Equal(got, []int{6, 7}) {
-				t.Errorf("rounds(t, p.place): got %v; want got = []int{6, 7}", got)
+				t.Errorf("seven checkpoints written: kept those of rounds %v, want 6 and 7", got)
 			}
 			if err := again.Clear(t.Context()); err != nil || rounds(t, p.place) != nil || newest(t, again) != -1 {
 				t.Errorf("%v: %v is left", err, rounds(t, p.place))
@@ -186,12 +186,12 @@ func TestDamageFallsBack(t *testing.T) {
 				}
 				k.Offer(t.Context(), all[3])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
-					t.Fatalf("rounds(t, p.place): got %v; want got = []int{2, 3}", got)
+					t.Fatalf("the third is damaged: kept those of rounds %v, want 2 and 3", got)
 				}
 				k.took = 0
 				k.Offer(t.Context(), all[4])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{3, 4}) {
-					t.Fatalf("rounds(t, p.place): got %v; want got = []int{3, 4}", got)
+					t.Fatalf("the fourth is written: kept those of rounds %v, want 3 and 4", got)
 				}
 				if err := k.Clear(t.Context()); err != nil {
 					t.Fatal(err)
@@ -213,7 +213,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 	second, _ := keeper(place, inBucket+"1/")
 	if got := newest(t, second); got != 3 {
-		t.Fatalf("newest(t, second): got %v; want got = 3", got)
+		t.Fatalf("the second claim resumes after round %d, want 3", got)
 	}
 	for _, want := range [][]int{{3, 4}, {4, 5}, {5, 6}, {6, 7}} {
 		second.took = 0
@@ -285,7 +285,7 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 	k.took = 0
 	k.Offer(t.Context(), all[6])
 	if got := rounds(t, place); !slices.Equal(got, []int{3, 6}) {
-		t.Errorf("rounds(t, place): got %v; want got = []int{3, 6}", got)
+		t.Errorf("a bad checkpoint: kept those of rounds %v, want 3 and 6", got)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestFolderIsForOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenFolder(dir); !problem.Is(err, problem.Conflict) {
-		t.Errorf("OpenFolder(dir): got %v; want err of the type of busy", err)
+		t.Errorf("a folder in use is opened: got error %v; want a conflict", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -387,10 +387,10 @@ func TestErrorsOfThePlace(t *testing.T) {
 	cancel()
 	k, _ := keeper(bucket(blob.Memory()), inBucket+"0/")
 	if c, err := k.Newest(ctx); c != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("k.Newest(ctx): got %v %v; want c = nil, err wrapping context.Canceled", c, err)
+		t.Errorf("the store cannot be reached: got checkpoint %v (error %v); want context.Canceled", c, err)
 	}
 	if err := k.Clear(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("k.Clear(ctx): got %v; want err wrapping context.Canceled", err)
+		t.Errorf("cleared while the store cannot be reached: got error %v; want context.Canceled", err)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestSelf(t *testing.T) {
 		t.Skip("SKIPPED: only Linux tells")
 	}
 	if m := Self(); m.Private <= 0 || m.PSS < m.Private || m.Shared <= 0 {
-		t.Errorf("Self(): got %+v; want m.Private > 0, m.PSS >= m.Private, m.Shared > 0", m)
+		t.Errorf("this process: got %+v; want private and shared memory, and no less PSS than private", m)
 	}
 	if Available() <= 0 {
 		t.Error("no memory left?")

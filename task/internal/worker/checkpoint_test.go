@@ -236,7 +236,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Usage.ResumedTrees != both[0] || r.TreesGrown != 600 || r.Claim != 2 {
-		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = both[0], r.TreesGrown = 600, r.Claim = 2", r)
+		t.Errorf("resumed after SIGTERM: got %+v; want 600 trees in claim 2, those before the signal resumed", r)
 	}
 	if text := log.String(); !strings.Contains(text, "damaged") || !strings.Contains(text, names[both[1]]) {
 		t.Errorf("log:\n%s", text)
@@ -263,8 +263,7 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Usage.ResumedTrees != 0 || r.Status != sweep.StatusDone || r.TreesGrown != 600 {
-		t.Errorf("w.result(t, 0): got %+v; want r.Usage.ResumedTrees = 0, r.Status = sweep.StatusDone, r.TreesGrown "+
-			"= 600", r)
+		t.Errorf("resumed by another build: got %+v; want 600 trees grown anew", r)
 	}
 	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
 		t.Errorf("checkpoints %v are left", trees)
@@ -358,7 +357,7 @@ func TestStorageThatTakesNoCheckpoint(t *testing.T) {
 		t.Error(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusDone {
-		t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
+		t.Errorf("no checkpoint can be written: got %+v; want the trial done", r)
 	}
 }
 

@@ -27,8 +27,7 @@ func TestTheSameIndexInAnotherJobIsAnotherTask(t *testing.T) {
 		var c sweep.Claim
 		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c); err != nil ||
 			c.Job != "nightly-1-f1" {
-			t.Errorf(`blob.ReadJSON(w.sweeps, sweep.Names(w.plan.Sweep).Claim(1, 1), &c): got %+v %v; want no `+
-				`error, c.Job = "nightly-1-f1"`, c, err)
+			t.Errorf("the claim of the second job's task: got %+v (error %v); want job nightly-1-f1", c, err)
 		}
 	})
 }

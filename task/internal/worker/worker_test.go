@@ -181,8 +181,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	r := w.result(t, 0)
 	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 ||
 		r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
-		t.Errorf(`w.result(t, 0): got %+v; want r.Score = r.Metrics["auc"], len(r.Metrics) = 3, r.Score > 0.55, `+
-			`r.Trees >= 1, r.TreesGrown >= r.Trees, r.Usage.TrainSeconds > 0`, r)
+		t.Errorf("a finished trial: got %+v; want its AUC of over .55 as score, three metrics, trees and time", r)
 	}
 	text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
 	if err != nil {
@@ -209,7 +208,7 @@ func TestABadCandidateIsAResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "num_leaves") {
-		t.Errorf(`w.result(t, 1): got %s: %s; want r.Status = sweep.StatusFailed, r.Reason with "num_leaves"`, r.Status,
+		t.Errorf("a wrong num_leaves: the trial is %s: %s; want it failed, with num_leaves as the reason", r.Status,
 			r.Reason)
 	}
 	for _, i := range []int{0, 2} {
@@ -225,7 +224,7 @@ func TestTimeLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusTimedOut {
-		t.Errorf("w.result(t, 0): got %s: %s; want r.Status = sweep.StatusTimedOut", r.Status, r.Reason)
+		t.Errorf("beyond its time: the trial is %s: %s; want it timed out", r.Status, r.Reason)
 	}
 }
 
@@ -235,7 +234,7 @@ func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok ||
 		err != nil {
-		t.Fatalf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
+		t.Fatalf("stored the object: created %t, error %v", ok, err)
 	}
 }
 
@@ -251,7 +250,7 @@ func TestTakesOverFromTheDead(t *testing.T) {
 			t.Errorf("taken over after %s", waited)
 		}
 		if r := w.result(t, 1); r.Claim != 1 || r.Status != sweep.StatusDone {
-			t.Errorf("w.result(t, 1): got %+v; want r.Claim = 1, r.Status = sweep.StatusDone", r)
+			t.Errorf("taken over from a dead task: got %+v; want it done by claim 1", r)
 		}
 	})
 }
@@ -296,7 +295,7 @@ func TestTakesUpItsOwnEarlierTrial(t *testing.T) {
 			t.Errorf("waited %s for itself", waited)
 		}
 		if r := w.result(t, 1); r.Claim != 1 || r.Attempt != 1 {
-			t.Errorf("w.result(t, 1): got %+v; want r.Claim = 1, r.Attempt = 1", r)
+			t.Errorf("its own trial of an earlier attempt: got %+v; want claim 1 of attempt 1", r)
 		}
 	})
 }
@@ -323,7 +322,7 @@ func TestTheFirstResultWins(t *testing.T) {
 	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
 		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok ||
 			err != nil {
-			t.Errorf("blobtest.CreateJSON(...): got %v, %v; want ok, no error", ok, err)
+			t.Errorf("stored the object: created %t, error %v", ok, err)
 		}
 	}}
 	if err := worker.Run(t.Context()); err != nil {
@@ -352,7 +351,7 @@ func TestCancelStopsTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != sweep.StatusCancelled {
-		t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusCancelled", r)
+		t.Errorf("cancelled while training: got %+v; want it cancelled", r)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0)); !errors.Is(err, blob.ErrNotExist) {
 		t.Error("a trial was begun after the sweep was cancelled")
@@ -374,7 +373,7 @@ func TestSupersededGivesUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Reason != done.Reason {
-		t.Errorf("w.result(t, 0): got %+v; want r.Reason = done.Reason", r)
+		t.Errorf("superseded: got %+v; want the result of the other task kept", r)
 	}
 }
 
@@ -413,7 +412,8 @@ func TestStorageFailuresAreTransient(t *testing.T) {
 		worker := w.worker(0)
 		worker.Sweeps = broken{w.sweeps, part}
 		if err := worker.Run(t.Context()); !problem.Is(err, problem.Transient) || !errors.Is(err, errBroken) {
-			t.Errorf("worker.Run(): got %s: %v; expected a transient error that wraps errBroken", part, err)
+			t.Errorf("the store fails at %s: the worker ended with %v; want a transient error that wraps errBroken",
+				part, err)
 		}
 	}
 	w := newWorld(t, 1, nil) // a heartbeat that cannot be written is no reason to stop
@@ -518,11 +518,10 @@ func TestADeadlyTrialIsGivenUp(t *testing.T) {
 		}
 		if r := w.result(t, 1); r.Status != sweep.StatusFailed ||
 			!strings.Contains(r.Reason, "5 tasks died while training it") {
-			t.Errorf(`w.result(t, 1): got %+v; want r.Status = sweep.StatusFailed, r.Reason with "5 tasks died `+
-				`while training it"`, r)
+			t.Errorf("five tasks died of it: got %+v; want the trial failed, with that reason", r)
 		}
 		if r := w.result(t, 0); r.Status != sweep.StatusDone {
-			t.Errorf("w.result(t, 0): got %+v; want r.Status = sweep.StatusDone", r)
+			t.Errorf("the other trial: got %+v; want it done", r)
 		}
 	})
 }
