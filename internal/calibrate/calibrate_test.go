@@ -394,8 +394,8 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                   "unexpected EOF",
-		`{"format":1,"method":"none"} {}`:    "there is more data after byte 30",
+		``:                                   "byte 0: unexpected end of JSON input",
+		`{"format":1,"method":"none"} {}`:    "byte 30: invalid character '{' after top-level value",
 		`{"format":3,"method":"none"}`:       "format 3; this build reads 1 and 2",
 		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt isotonic])`,
 		`{"format":1,"method":"none","d":1}`: `unknown key "d"`,

@@ -25,14 +25,14 @@ const (
 type encoded struct {
 	Format int       `json:"format"`
 	Method Method    `json:"method"`
-	X      []float64 `json:"x,omitempty"` // isotonic: raw scores
-	Y      []float64 `json:"y,omitempty"` // isotonic: probabilities
-	A      *float64  `json:"a,omitempty"` // platt: see the formula
-	C      *float64  `json:"c,omitempty"` // platt
+	X      []float64 `json:"x,omitempty" max:"65536"` // isotonic: raw scores
+	Y      []float64 `json:"y,omitempty" max:"65536"` // isotonic: probabilities
+	A      *float64  `json:"a,omitempty"`             // platt: see the formula
+	C      *float64  `json:"c,omitempty"`             // platt
 
-	By       []string  `json:"by,omitempty"`       // format 2: columns that make segments
-	Segments []string  `json:"segments,omitempty"` // hashes of their values, 16 hexadecimal digits each, ascending
-	Shifts   []float64 `json:"shifts,omitempty"`   // of the log odds, by segment
+	By       []string  `json:"by,omitempty" max:"4"`            // format 2: columns that make segments
+	Segments []string  `json:"segments,omitempty" max:"131072"` // hashes of their values, 16 hexadecimal digits each, ascending
+	Shifts   []float64 `json:"shifts,omitempty" max:"131072"`   // of the log odds, by segment
 }
 
 // MarshalJSON writes the format of Decode.

@@ -13,7 +13,7 @@ type Derived struct {
 	What  Derivation `json:"what"`
 	Table int        `json:"table"` // of rate, count and recency: index of the level table; -1 otherwise
 	// of hour, weekday and age: the time; of recency and age, preceded by the row's time
-	Of []Part `json:"of,omitempty"`
+	Of []Part `json:"of,omitempty" max:"4"`
 }
 
 // Derivation is the kind of value that a derived feature has.
@@ -33,9 +33,9 @@ const (
 // Part is what one column contributes to a level: its text, its number, or the range that contains its number.
 type Part struct {
 	Column string     `json:"column"`
-	Kind   Kind       `json:"kind"`             // how the column is read
-	Take   Derivation `json:"take,omitempty"`   // of a time: hour or weekday instead of the time itself
-	Bounds []float64  `json:"bounds,omitempty"` // of ranges: the largest number of each but the last, ascending
+	Kind   Kind       `json:"kind"`                         // how the column is read
+	Take   Derivation `json:"take,omitempty"`               // of a time: hour or weekday instead of the time itself
+	Bounds []float64  `json:"bounds,omitempty" max:"65536"` // of ranges: the largest number of each but the last, ascending
 }
 
 // String is the part as written in a derived feature's name: ranges are marked, exact numbers are not.
@@ -59,7 +59,7 @@ func (p Part) Same(q Part) bool {
 // LevelTable describes the statistics of the train split's levels for some columns: rows First to First+Levels-1 of the
 // levels file, by ascending hash.
 type LevelTable struct {
-	Of     []Part `json:"of"`
+	Of     []Part `json:"of" max:"4"`
 	First  int    `json:"first"`
 	Levels int    `json:"levels"`
 	Floor  int    `json:"floor"` // levels with fewer rows of train are not in the table, and are treated as unseen

@@ -125,7 +125,7 @@ var derivedDamage = map[string]damage{
 		"tables[0]: levels of 0 columns; 1 to 4 are possible"},
 	"too many parts": {`"of":[{"column":"id","kind":"categorical"}]`, `"of":[` +
 		strings.Repeat(`{"column":"id","kind":"categorical"},`, 4) + `{"column":"x","kind":"numeric"}]`,
-		"tables[0]: levels of 5 columns"},
+		"tables[0].of: more than 4 values"},
 	"part without a name": {`"of":[{"column":"id"`, `"of":[{"column":""`, "tables[0]: column name"},
 	"part's kind": {`"of":[{"column":"id","kind":"categorical"}]`, `"of":[{"column":"id","kind":"text"}]`,
 		`tables[0]: kind "text"`},

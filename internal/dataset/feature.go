@@ -47,11 +47,11 @@ type Feature struct {
 	Bins int    `json:"bins"` // total, at most MaxBins
 
 	// Bounds are the upper bounds of bins 0, 1 ..., ascending and finite; the last value bin has none.
-	Bounds []float64 `json:"bounds,omitempty"`
+	Bounds []float64 `json:"bounds,omitempty" max:"255"`
 	// Categories are the texts of bins 0, 1 ..., the most frequent first, and Counts their occurrences in the binning
 	// sample.
-	Categories []string `json:"categories,omitempty"`
-	Counts     []int64  `json:"counts,omitempty"`
+	Categories []string `json:"categories,omitempty" max:"255"`
+	Counts     []int64  `json:"counts,omitempty" max:"255"`
 
 	MissingBin int `json:"missing_bin"` // -1 if no value of the table was missing
 	OtherBin   int `json:"other_bin"`   // -1 unless categorical

@@ -43,8 +43,8 @@ type Manifest struct {
 	Format   int        `json:"format"`
 	Name     string     `json:"name"`
 	Version  string     `json:"version"` // hash of everything else except About
-	Features []Feature  `json:"features"`
-	Missing  []string   `json:"missing"` // texts that stand for a missing value
+	Features []Feature  `json:"features" max:"32768"`
+	Missing  []string   `json:"missing" max:"1000"` // texts that stand for a missing value
 	MaxBin   int        `json:"max_bin"`
 	BinRows  int        `json:"bin_rows"` // rows of train that bins were made from
 	Label    LabelInfo  `json:"label"`
@@ -55,9 +55,9 @@ type Manifest struct {
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label
 	Sample   SampleInfo `json:"sample"`
 
-	Tables []LevelTable `json:"tables,omitempty"` // of the statistics that derived features use
+	Tables []LevelTable `json:"tables,omitempty" max:"4096"` // of the statistics that derived features use
 	// FinalTables are the same over the rows of all splits, for the final training; nil unless the spec wants them
-	FinalTables []LevelTable `json:"final_tables,omitempty"`
+	FinalTables []LevelTable `json:"final_tables,omitempty" max:"4096"`
 	Order       *Ordering    `json:"order,omitempty"` // in which train's statistics were made; nil if there are none
 	// share of the negative rows that was kept, in every split; 0 means all
 	Negatives float64 `json:"negatives,omitempty"`
@@ -178,9 +178,9 @@ type SampleInfo struct {
 // with the levels file if it has tables.
 type Encoding struct {
 	Format   int          `json:"format"`
-	Features []Feature    `json:"features"`
-	Missing  []string     `json:"missing"`
-	Tables   []LevelTable `json:"tables,omitempty"`
+	Features []Feature    `json:"features" max:"32768"`
+	Missing  []string     `json:"missing" max:"1000"`
+	Tables   []LevelTable `json:"tables,omitempty" max:"4096"`
 }
 
 // Encoding returns the part of the manifest that a model needs.

@@ -117,7 +117,10 @@ func (p *modelReader) block(required, optional []string) (map[string]string, err
 			return nil, p.errorf("it is not UTF-8")
 		}
 
-		key, value, _ := strings.Cut(line, "=")
+		key, value, ok := strings.Cut(line, "=")
+		if !ok && line != "tree" { // LightGBM ends the process where a tree's line has none
+			return nil, p.errorf("%.40q without \"=\"", key)
+		}
 		if strings.Contains(value, "=") { // LightGBM refuses the whole file
 			return nil, p.errorf("%.40q has a second \"=\"", key)
 		}

@@ -46,7 +46,7 @@ func TestDamage(t *testing.T) {
 			}, "object is too long: more than the 7 bytes"},
 		"version": {"registry/ctr/versions/1/version.json", "{",
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"unexpected EOF"},
+			"unexpected end of JSON"},
 		"format": {"registry/ctr/versions/1/version.json", `{"format":2}`,
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
 			"format 2; this build reads 1"},
@@ -56,7 +56,7 @@ func TestDamage(t *testing.T) {
 				return fmt.Errorf("the other version is not there: %+v", all)
 			}
 			return err
-		}, "unexpected EOF"},
+		}, "unexpected end of JSON"},
 		"alias": {"registry/ctr/aliases/champion.json", `{"format":1,"model":"ctr","alias":"champion","version":7}`,
 			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) },
 			"it is \"champion\" of \"ctr\" at version 7"},
@@ -69,7 +69,7 @@ func TestDamage(t *testing.T) {
 				return fmt.Errorf("%d events", len(events))
 			}
 			return err
-		}, "cannot unmarshal array"},
+		}, "an object belongs here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := blob.Memory()

@@ -8,20 +8,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deeply values are nested, which costs stack in every reader.
-const maxDepth = 32
+const (
+	// maxDepth bounds how deeply values are nested, which costs stack in every reader.
+	maxDepth = 32
+	// maxBrackets and maxQuotes bound objects, lists and texts, which cost a reader tens of times their bytes; those
+	// within a text are counted, too. A dataset of 32,768 features has half as many brackets, and one of 10,000
+	// features with 255 categories each two thirds as many quotes.
+	maxBrackets = 1 << 20
+	maxQuotes   = 1 << 23
+)
 
 // Decode reads one value into v, a pointer. It refuses keys that v does not have, and needs those that Go always
-// writes: of fields with a tag that omits nothing. The caller bounds the size of data.
+// writes: of fields with a tag that omits nothing. The caller bounds the size of data, and a tag such as max:"255" the
+// length of a list.
 func Decode(data []byte, v any) error { return decode(data, v, false) }
 
 // DecodeKnown is Decode, except that keys that v does not have are ignored: for records to which later builds may add.
@@ -31,17 +41,25 @@ func decode(data []byte, v any, unknown bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
 	}
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxBrackets ||
+		bytes.Count(data, []byte(`"`)) > maxQuotes {
+		return fmt.Errorf("more than %d objects and lists, or %d quotes", maxBrackets, maxQuotes)
+	}
 	if half := halfOfPair(data); half != "" {
 		return fmt.Errorf("%s is half of a character", half)
 	}
 
-	r := &reader{json.NewDecoder(bytes.NewReader(data)), unknown}
-	r.UseNumber()
-	if err := r.value(reflect.TypeOf(v).Elem(), "", 0, false); err != nil {
+	if !json.Valid(data) {
+		var raw json.RawMessage
+		err := json.Unmarshal(data, &raw)
+		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+			return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		}
 		return err
 	}
-	if _, err := r.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("there is more data after byte %d", r.InputOffset())
+	w := &walker{data: data, unknown: unknown}
+	if place, err := w.value(reflect.StructField{Type: reflect.TypeOf(v).Elem()}, 0); err != nil {
+		return at(place, err)
 	}
 	return json.Unmarshal(data, v)
 }
@@ -60,50 +78,111 @@ func halfOfPair(data []byte) string {
 	return string(half.Find(wholePair.ReplaceAll(escapes, []byte("_"))))
 }
 
-// reader walks over the value, beside the type that it is read into.
-type reader struct {
-	*json.Decoder
+// walker goes over a value that is valid JSON, beside the type that it is read into. What it refuses, it refuses before
+// encoding/json has made anything of it: a list of 64 MiB of "0," would become one of 28 million structs.
+type walker struct {
+	data    []byte
+	at      int
 	unknown bool // keys are ignored
 }
 
-func (r *reader) value(t reflect.Type, place string, depth int, nullable bool) error {
-	token, err := r.Token()
-	if err != nil {
-		return at(place, err)
-	}
+// timePattern is RFC 3339, of which encoding/json takes more: one digit of hours, a comma before fractions.
+var timePattern = regexp.MustCompile(
+	`^"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)
 
+// value passes the value of a field, or one of a list or map whose type is the field's. It returns the place of what is
+// wrong below it: [3].from
+func (w *walker) value(f reflect.StructField, depth int) (place string, err error) {
+	t := f.Type
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	isTime := t == reflect.TypeFor[time.Time]()
 	if t != nil && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		t = nil // it reads itself; only what holds for all JSON is checked
 	}
 
-	delim, _ := token.(json.Delim)
+	w.space()
+	first := w.data[w.at]
 	switch {
-	case token == nil && t != nil && !nullable:
-		return at(place, errors.New("it is null"))
-	case delim != 0 && depth == maxDepth:
-		return at(place, fmt.Errorf("values are nested more than %d deep", maxDepth))
-	case delim == '{':
-		err = r.object(t, place, depth)
-	case delim == '[':
-		err = r.list(t, place, depth)
+	case first == 'n':
+		if t != nil && !writesNull(f) {
+			err = errors.New("it is null")
+		}
+	case t == nil:
+	case (t.Kind() == reflect.Struct || t.Kind() == reflect.Map) && first != '{':
+		err = errors.New("an object belongs here")
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && first != '[' && t.Elem().Kind() != reflect.Uint8:
+		err = errors.New("a list belongs here")
 	}
-	return err
+	if err == nil && (first == '{' || first == '[') && depth == maxDepth {
+		err = fmt.Errorf("values are nested more than %d deep", maxDepth)
+	}
+	if err != nil {
+		return "", err
+	}
+
+	switch first {
+	case '{':
+		return w.object(t, depth)
+	case '[':
+		return w.list(t, f.Tag.Get("max"), depth)
+	case '"':
+		if text := w.text(); isTime && !timePattern.Match(text) {
+			return "", fmt.Errorf("%.60s is no time such as 2006-01-02T15:04:05Z", text)
+		}
+	default:
+		for w.at < len(w.data) && !isSpace(w.data[w.at]) && w.data[w.at] != ',' && w.data[w.at] != ']' &&
+			w.data[w.at] != '}' {
+			w.at++
+		}
+	}
+	return "", nil
 }
 
-func (r *reader) object(t reflect.Type, place string, depth int) error {
+func (w *walker) space() {
+	for w.at < len(w.data) && isSpace(w.data[w.at]) {
+		w.at++
+	}
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// text passes a text, and returns it with its quotes.
+func (w *walker) text() []byte {
+	begin := w.at
+	for w.at++; w.data[w.at] != '"'; w.at++ {
+		if w.data[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+	return w.data[begin:w.at]
+}
+
+// next begins with the first byte of an object or list, or after one of its values. It is false after the last byte.
+func (w *walker) next() bool {
+	if w.at++; w.data[w.at-1] == ']' || w.data[w.at-1] == '}' {
+		return false
+	}
+	w.space()
+	if w.data[w.at] == ']' || w.data[w.at] == '}' { // of an empty one
+		w.at++
+		return false
+	}
+	return true
+}
+
+func (w *walker) object(t reflect.Type, depth int) (place string, err error) {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}
-	for r.More() {
-		token, err := r.Token()
-		if err != nil {
-			return at(place, err)
+	for w.next() {
+		var key string
+		if err := json.Unmarshal(w.text(), &key); err != nil {
+			return "", err
 		}
-		key, _ := token.(string)
 		if seen[key] {
-			return at(place, fmt.Errorf("the key %.60q is there twice", key))
+			return "", fmt.Errorf("the key %.60q is there twice", key)
 		}
 		seen[key] = true
 
@@ -111,46 +190,61 @@ func (r *reader) object(t reflect.Type, place string, depth int) error {
 		if fields != nil && !known {
 			for name := range fields {
 				if strings.EqualFold(name, key) {
-					return at(place, fmt.Errorf("the key %.60q; write %q", key, name))
+					return "", fmt.Errorf("the key %.60q; write %q", key, name)
 				}
 			}
-			if !r.unknown {
-				return at(place, fmt.Errorf("unknown key %.60q", key))
+			if !w.unknown {
+				return "", fmt.Errorf("unknown key %.60q", key)
 			}
 		}
 		if t != nil && t.Kind() == reflect.Map {
-			field.Type = t.Elem()
+			field = reflect.StructField{Name: key, Type: t.Elem()}
 		}
 
-		if err := r.value(field.Type, strings.TrimPrefix(fmt.Sprintf("%s.%.60s", place, key), "."), depth+1,
-			writesNull(field)); err != nil {
-			return err
+		w.space()
+		w.at++ // the colon
+		if place, err := w.value(field, depth+1); err != nil {
+			if place != "" && place[0] != '[' {
+				place = "." + place
+			}
+			return fmt.Sprintf("%.60s%s", key, place), err
 		}
-	}
-	if _, err := r.Token(); err != nil {
-		return at(place, err)
+		w.space()
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if tag := fields[name].Tag.Get("json"); !r.unknown && !seen[name] && tag != "" &&
+		if tag := fields[name].Tag.Get("json"); !w.unknown && !seen[name] && tag != "" &&
 			!strings.Contains(tag, ",omit") {
-			return at(place, fmt.Errorf("the key %q is missing", name))
+			return "", fmt.Errorf("the key %q is missing", name)
 		}
 	}
-	return nil
+	return "", nil
 }
 
-func (r *reader) list(t reflect.Type, place string, depth int) error {
-	var of reflect.Type
+// list passes a list of at most as many values as the tag max of its field says, if it has one.
+func (w *walker) list(t reflect.Type, most string, depth int) (place string, err error) {
+	var of reflect.StructField
 	if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
-		of = t.Elem()
+		of.Type = t.Elem()
 	}
-	for i := 0; r.More(); i++ {
-		if err := r.value(of, fmt.Sprintf("%s[%d]", place, i), depth+1, false); err != nil {
-			return err
+	limit := math.MaxInt
+	if most != "" {
+		if limit, err = strconv.Atoi(most); err != nil {
+			return "", err
 		}
 	}
-	_, err := r.Token()
-	return at(place, err)
+	for i := 0; w.next(); i++ {
+		if i == limit {
+			return "", fmt.Errorf("more than %d values", limit)
+		}
+		if place, err := w.value(of, depth+1); err != nil {
+			if place != "" && place[0] != '[' {
+				place = "." + place
+			}
+			return fmt.Sprintf("[%d]%s", i, place), err
+		}
+		w.space()
+	}
+	return "", nil
 }
 
 // fieldsOf returns a struct's fields by their keys; nil for any other type.
@@ -171,9 +265,9 @@ func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// writesNull reports whether Go writes null for an empty field.
+// writesNull reports whether Go writes null for an empty field. A value of a list has no name.
 func writesNull(f reflect.StructField) bool {
-	if f.Type == nil || strings.Contains(f.Tag.Get("json"), ",omit") {
+	if f.Type == nil || f.Name == "" || strings.Contains(f.Tag.Get("json"), ",omit") {
 		return false
 	}
 	return f.Type.Kind() == reflect.Pointer || f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map ||
@@ -181,10 +275,7 @@ func writesNull(f reflect.StructField) bool {
 }
 
 func at(place string, err error) error {
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	if err == nil || place == "" {
+	if place == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", place, err)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
 import re
@@ -11,7 +12,9 @@ from .errors import FormatError
 
 MAX_NAME = 1024
 _MAX_DEPTH = 32
+_MAX_BRACKETS, _MAX_QUOTES = 1 << 20, 1 << 23  # each costs a reader tens of times its bytes
 _HALF = re.compile("[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _LEFT_OUT = object()
 
 
@@ -20,35 +23,40 @@ def parse_json(data: bytes, what: str, limit: int) -> Any:
     if len(data) > limit:
         raise FormatError(f"{what}: {len(data)} bytes, more than the {limit} that it may have")
 
+    if data.count(b"{") + data.count(b"[") > _MAX_BRACKETS or data.count(b'"') > _MAX_QUOTES:
+        raise FormatError(f"{what}: more than {_MAX_BRACKETS} objects and lists, or {_MAX_QUOTES} quotes")
+
     def no_constant(text: str) -> NoReturn:
         raise ValueError(f"{text} is not a JSON number")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         out = dict(pairs)
         if len(out) != len(pairs):
-            keys = [k for k, _ in pairs]
-            raise ValueError(f"the key {max(keys, key=keys.count)[:60]!r} is there twice")
+            [(key, _)] = collections.Counter(k for k, _ in pairs).most_common(1)
+            raise ValueError(f"the key {key[:60]!r} is there twice")
         return out
 
     try:
         value = json.loads(data.decode("utf-8"), parse_constant=no_constant, object_pairs_hook=once)
-        _check(value, 0)
+        _check(value, 0, _ESCAPED_HALF.search(data) is not None)
     except (ValueError, RecursionError) as e:
         raise FormatError(f"{what}: {str(e)[:200]}") from e
     return value
 
 
-def _check(value: Any, depth: int) -> None:
-    if isinstance(value, str):
-        if _HALF.search(value):
-            raise ValueError(f"{value[:60]!r} has half of a character")
-    elif isinstance(value, (dict, list)):
+def _check(value: Any, depth: int, texts: bool) -> None:
+    """Checks how deeply values are nested and, if there can be one that is wrong, the texts."""
+    if isinstance(value, dict):
+        if texts:
+            _check(list(value), depth, texts)
+        value = list(value.values())
+    if isinstance(value, list):
         if depth == _MAX_DEPTH:
             raise ValueError(f"values are nested more than {_MAX_DEPTH} deep")
-        for v in value:
-            _check(v, depth + 1)
-        if isinstance(value, dict):
-            _check(list(value.values()), depth)
+        for v in [v for v in value if isinstance(v, (dict, list, str) if texts else (dict, list))]:
+            _check(v, depth + 1, texts)
+    elif isinstance(value, str) and _HALF.search(value):
+        raise ValueError(f"{value[:60]!r} has half of a character")
 
 
 def is_number(v: Any) -> bool:

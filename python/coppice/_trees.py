@@ -59,7 +59,7 @@ def read(data: bytes) -> Trees:
     head = r.block(_HEAD, frozenset([b"monotone_constraints"]))
 
     def one_of(key: bytes, *values: str) -> str:
-        have = (head[key] or b"").decode()
+        have = head[key].decode()
         if have not in values:
             r.fail(f"{key.decode()}={have[:40]}; this package reads {' and '.join(values)}")
         return have
@@ -114,9 +114,9 @@ class _Reader:
         self.start, self._number = end + 1, self._number + 1
         return line
 
-    def block(self, required: frozenset[bytes], optional: frozenset[bytes]) -> dict[bytes, bytes | None]:
-        """Lines KEY=VALUE up to an empty one, and all empty ones after it. The value is None without "="."""
-        keys: dict[bytes, bytes | None] = {}
+    def block(self, required: frozenset[bytes], optional: frozenset[bytes]) -> dict[bytes, bytes]:
+        """Lines KEY=VALUE up to an empty one, and all empty ones after it."""
+        keys: dict[bytes, bytes] = {}
         while True:
             line = self.line()
             if line is None:
@@ -131,6 +131,8 @@ class _Reader:
                 line.decode()
             except UnicodeDecodeError:
                 self.fail("it is not UTF-8")
+            if not equals and line != b"tree":  # LightGBM ends the process where a tree's line has none
+                self.fail(f'{shown} without "="')
             if b"=" in value:
                 self.fail(f'{shown} has a second "="')
             if key in keys:
@@ -139,21 +141,21 @@ class _Reader:
                 self.fail(f"{shown} is not a key that this package knows")
             if len(value) > MAX_LINE and required is _HEAD:
                 self.fail(f"{shown} has {len(value)} bytes, more than the {MAX_LINE} that a line of the head may have")
-            keys[key] = value if equals else None
+            keys[key] = value
         for key in sorted(required - keys.keys()):
             self.fail(f"the lines above lack {key.decode()}")
         while self._data[self.start : self.start + 1] == b"\n":
             self.line()
         return keys
 
-    def words(self, keys: dict[bytes, bytes | None], key: bytes) -> bytes:
+    def words(self, keys: dict[bytes, bytes], key: bytes) -> bytes:
         """A value that consists of words with a space between them."""
-        value = keys.get(key) or b""
+        value = keys.get(key, b"")
         if value[:1] == b" " or value[-1:] == b" " or b"  " in value:
             self.fail(f"{key.decode()}: one space belongs between two values, and none elsewhere")
         return value
 
-    def count(self, keys: dict[bytes, bytes | None], key: bytes, n: int | None) -> list[bytes]:
+    def count(self, keys: dict[bytes, bytes], key: bytes, n: int | None) -> list[bytes]:
         """The words of a value, which must be n."""
         value = self.words(keys, key)
         have = value.count(b" ") + 1 if value else 0
@@ -161,7 +163,7 @@ class _Reader:
             self.fail(f"{key.decode()} has {have} values, expected {n}")
         return value.split(b" ") if value else []
 
-    def ints(self, keys: dict[bytes, bytes | None], key: bytes, n: int | None, low: int, high: int) -> np.ndarray:
+    def ints(self, keys: dict[bytes, bytes], key: bytes, n: int | None, low: int, high: int) -> np.ndarray:
         """Whole numbers from low to high."""
         words = self.count(keys, key, n)
         out = np.empty(len(words), dtype=np.int64)
@@ -171,7 +173,7 @@ class _Reader:
             out[i] = v
         return out
 
-    def numbers(self, keys: dict[bytes, bytes | None], key: bytes, n: int) -> np.ndarray:
+    def numbers(self, keys: dict[bytes, bytes], key: bytes, n: int) -> np.ndarray:
         """Finite numbers."""
         words = self.count(keys, key, n)
         for i, w in enumerate(words):

@@ -31,7 +31,7 @@ from mlflow.models import Model as Description
 from mlflow.models import ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
-from . import __version__, _registry
+from . import __version__, _encoding, _registry
 from ._strict import parse_json
 from .errors import CorruptError, Error
 from .model import Model
@@ -154,7 +154,7 @@ class _Source:
     def _json(v: _registry.Version, name: str) -> dict[str, Any]:
         if not v.has(name):
             return {}
-        value = parse_json(v.read(name).to_pybytes(), name, _registry.MAX_FILE)
+        value = parse_json(v.read(name).to_pybytes(), name, _encoding.MAX_BYTES)
         if not isinstance(value, dict):
             raise CorruptError(f"{name}: no JSON object")
         return value
