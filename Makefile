@@ -171,7 +171,7 @@ chaos-spot: ## a sweep with a machine lost after every 30 s of machine time besi
 	  -v -run TestSpotMachinesLost ./e2e
 .PHONY: nights
 NIGHTS_SEEDS ?= 5
-nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (about 15 minutes)
+nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
 # DATA=folder of real tables

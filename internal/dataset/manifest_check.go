@@ -132,17 +132,12 @@ func (m *Manifest) checkRoles() error {
 		return badManifest("label.column", err)
 	}
 
-	ways := 0
-	for _, given := range []bool{l.Positive != nil, l.Above != nil} {
-		if given {
-			ways++
-		}
-	}
-
+	classes := l.Positive != nil || l.Above != nil
 	switch {
 	case l.Kind != Binary && l.Kind != Regression:
 		return badManifest("label.kind", fmt.Errorf("%.40q", l.Kind))
-	case ways > 1 || l.Kind == Regression && ways > 0 || l.Negative != nil && l.Positive == nil:
+	case l.Positive != nil && l.Above != nil || l.Kind == Regression && classes || l.Negative != nil &&
+		l.Positive == nil:
 		return badManifest("label", errors.New("contradicts itself"))
 	}
 

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"encoding"
 	"fmt"
 	"math"
 	"regexp"
@@ -32,25 +33,35 @@ func (r RangeSpec) Holds(x float64) bool {
 }
 
 // UnmarshalText reads the words auto and none.
-func (c *ContractSpec) UnmarshalText(word []byte) error {
-	switch string(word) {
-	case EncodeNone:
-		c.Off = true
-	case EncodingAuto, "null", "~": // a key without a value
-	default:
-		return fmt.Errorf("contract %q: use auto, none or a mapping", word)
-	}
-	return nil
+func (c *ContractSpec) UnmarshalText(word []byte) (err error) {
+	c.Off, err = isNone(word, "contract", "")
+	return err
 }
 
 // UnmarshalYAML accepts the words auto and none too.
 func (c *ContractSpec) UnmarshalYAML(decode func(any) error) error {
+	type plain ContractSpec
+	return wordOr(decode, c, (*plain)(c))
+}
+
+// isNone reports whether the value of a key is the word none rather than auto; any other word is an error.
+func isNone(word []byte, key, example string) (bool, error) {
+	switch string(word) {
+	case EncodeNone:
+		return true, nil
+	case EncodingAuto, "null", "~": // a key without a value
+		return false, nil
+	}
+	return false, fmt.Errorf("%s %q: use auto, none or a mapping%s", key, word, example)
+}
+
+// wordOr reads a word into one of the two, or else a mapping into the other.
+func wordOr(decode func(any) error, words encoding.TextUnmarshaler, mapping any) error {
 	var word string
 	if decode(&word) == nil {
-		return c.UnmarshalText([]byte(word))
+		return words.UnmarshalText([]byte(word))
 	}
-	type plain ContractSpec
-	return decode((*plain)(c))
+	return decode(mapping)
 }
 
 // findingPattern is a finding's code, and perhaps its column behind a colon.

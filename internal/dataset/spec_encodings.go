@@ -37,25 +37,15 @@ type EncodingsSpec struct {
 }
 
 // UnmarshalText reads the words auto and none.
-func (e *EncodingsSpec) UnmarshalText(word []byte) error {
-	switch string(word) {
-	case EncodeNone:
-		e.Off = true
-	case EncodingAuto, "null", "~": // a key without a value
-	default:
-		return fmt.Errorf("encodings %q: use auto, none or a mapping", word)
-	}
-	return nil
+func (e *EncodingsSpec) UnmarshalText(word []byte) (err error) {
+	e.Off, err = isNone(word, "encodings", "")
+	return err
 }
 
 // UnmarshalYAML also accepts the words auto and none.
 func (e *EncodingsSpec) UnmarshalYAML(decode func(any) error) error {
-	var word string
-	if decode(&word) == nil {
-		return e.UnmarshalText([]byte(word))
-	}
 	type plain EncodingsSpec
-	return decode((*plain)(e))
+	return wordOr(decode, e, (*plain)(e))
 }
 
 // ColumnEncodings are the features to make of a column.
@@ -100,24 +90,16 @@ type BackOffSpec map[string]string
 
 // UnmarshalText reads the words auto and none.
 func (b *BackOffSpec) UnmarshalText(word []byte) error {
-	switch string(word) {
-	case EncodeNone:
+	none, err := isNone(word, "back_off", " such as {campaign_id: advertiser_id}")
+	if *b = nil; none {
 		*b = BackOffSpec{}
-	case EncodingAuto, "null", "~": // a key without a value
-		*b = nil
-	default:
-		return fmt.Errorf("back_off %q: use auto, none or a mapping such as {campaign_id: advertiser_id}", word)
 	}
-	return nil
+	return err
 }
 
 // UnmarshalYAML accepts the words auto and none, or a mapping.
 func (b *BackOffSpec) UnmarshalYAML(decode func(any) error) error {
-	var word string
-	if decode(&word) == nil {
-		return b.UnmarshalText([]byte(word))
-	}
-	return decode((*map[string]string)(b))
+	return wordOr(decode, b, (*map[string]string)(b))
 }
 
 // OrderSpec says which rows of train a row of train sees.

@@ -72,6 +72,17 @@ func (c *comparison) add(level Level, code Code, column, format string, args ...
 	c.findings = append(c.findings, Finding{code, level, column, fmt.Sprintf(format, args...)})
 }
 
+// addIf adds a finding that blocks, or else one that only warns, if either is so, and reports whether one blocks.
+func (c *comparison) addIf(blocks, warns bool, code Code, column, format string, args ...any) bool {
+	switch {
+	case blocks:
+		c.add(Blocking, code, column, format, args...)
+	case warns:
+		c.add(Warning, code, column, format, args...)
+	}
+	return blocks
+}
+
 // chance is by how many standard errors of a share, at most, two samples may differ.
 const chance = 2.5
 

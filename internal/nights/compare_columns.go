@@ -90,13 +90,10 @@ func numberDistance(a, b *Column) float64 {
 // cumulative estimates the share of the numbers less than x, or at most x.
 func cumulative(q []float64, x float64, below bool) float64 {
 	i, found := slices.BinarySearch(q, x)
-	if found && !below {
-		for i+1 < len(q) && q[i+1] == x {
+	if found {
+		for !below && i+1 < len(q) && q[i+1] == x {
 			i++
 		}
-		return float64(i) / float64(len(q)-1)
-	}
-	if found {
 		return float64(i) / float64(len(q)-1)
 	}
 

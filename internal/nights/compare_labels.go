@@ -162,16 +162,10 @@ func (c *comparison) checkRate() {
 		c.p.Ratio = round5(max(0, mean/expected))
 	}
 	before := c.learn(func(p *Profile) (float64, bool) { return change(p.Ratio, 1), p.Ratio > 0 })
-	switch off := change(mean, expected); {
-	case far || off > allowed(rateFloor, before.hi):
-		c.add(Blocking, CodeLabelRate, "",
-			"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's "+
-				"rows", mean, u.lo, u.hi, expected)
-	case off > allowed(rateNotice, before.hi):
-		c.add(Warning, CodeLabelRate, "",
-			"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's "+
-				"rows", mean, u.lo, u.hi, expected)
-	}
+	off := change(mean, expected)
+	c.addIf(far || off > allowed(rateFloor, before.hi), off > allowed(rateNotice, before.hi), CodeLabelRate, "",
+		"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected from last night's rates and tonight's rows",
+		mean, u.lo, u.hi, expected)
 }
 
 // expectedRate is the mean label if each level of the most informative column had last night's rate.

@@ -210,16 +210,9 @@ func (c *comparison) checkLevels(k *Column) bool {
 
 	churn, churned := levelDistance(k, old), both(levelDistance)
 	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
-	switch {
-	case churn > churned.doubt()*churnFloor+3*churned.hi+spread:
-		c.add(Blocking, CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
-			churned.atMost("but usually at most %s have"))
-		return true
-	case churn > 0.1+1.5*churned.hi+spread:
-		c.add(Warning, CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
-			churned.atMost("but usually at most %s have"))
-	}
-	return false
+	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
+		CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
+		churned.atMost("but usually at most %s have"))
 }
 
 // greatestRise returns the largest rise of a level's share, and the level.
@@ -254,18 +247,13 @@ func (c *comparison) checkDrift(k, old *Column) {
 		return Distance(a, b), true
 	})
 
-	median := fmt.Sprintf("the median is %.6g", k.Quantiles[steps/2])
-	if was := fmt.Sprintf("the median is %.6g", old.Quantiles[steps/2]); was != median {
-		median += fmt.Sprintf(", and was %.6g", old.Quantiles[steps/2])
-	} else {
+	median, was := fmt.Sprintf("%.6g", k.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])
+	if was == median {
 		median += " as before"
+	} else {
+		median += ", and was " + was
 	}
-	text := "the distribution of the numbers has changed: %s; %s of the rows are elsewhere, %s"
-	args := []any{median, percent(now), seen.atMost("but at most %s were before")}
-	switch {
-	case now > seen.doubt()*driftFloor+3*seen.hi+c.noise:
-		c.add(Blocking, CodeDrift, k.Name, text, args...)
-	case now > driftFloor/2+1.5*seen.hi+c.noise:
-		c.add(Warning, CodeDrift, k.Name, text, args...)
-	}
+	c.addIf(now > seen.doubt()*driftFloor+3*seen.hi+c.noise, now > driftFloor/2+1.5*seen.hi+c.noise, CodeDrift, k.Name,
+		"the distribution of the numbers has changed: the median is %s; %s of the rows are elsewhere, %s", median,
+		percent(now), seen.atMost("but at most %s were before"))
 }

@@ -74,12 +74,8 @@ func (c *comparison) checkVolume() {
 		low, high = 0.5, 2
 	}
 
-	switch {
-	case rows < low*u.lo || rows > high*u.hi:
-		c.add(Blocking, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
-	case rows < 0.8*u.lo || rows > 1.25*u.hi:
-		c.add(Warning, CodeRows, "", "%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
-	}
+	c.addIf(rows < low*u.lo || rows > high*u.hi, rows < 0.8*u.lo || rows > 1.25*u.hi, CodeRows, "",
+		"%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
 }
 
 // Tolerances of times.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 )
 
 // Distinct is a number and its count.
@@ -25,7 +26,7 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
 		if x == x { // not NaN
-			keys = append(keys, Ordered(Clamp(x)))
+			keys = append(keys, encode.Ordered(Clamp(x)))
 		}
 	}
 
@@ -127,13 +128,7 @@ func Median(all []Distinct, rows int) float64 {
 	return math.NaN()
 }
 
-// Ordered maps numbers to integers with the same order.
-func Ordered(x float64) uint64 {
-	b := math.Float64bits(x + 0) // -0 becomes 0
-	return b ^ (uint64(int64(b)>>63) | 1<<63)
-}
-
-// FromOrdered is the inverse of Ordered.
+// FromOrdered is the inverse of encode.Ordered.
 func FromOrdered(k uint64) float64 {
 	if k>>63 == 1 {
 		return math.Float64frombits(k &^ (1 << 63))

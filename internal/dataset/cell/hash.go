@@ -17,9 +17,6 @@ func HashRow(row int64) uint64 { return encode.Mix(uint64(row) ^ seedRow<<32) }
 // Unit maps a hash to a number in [0, 1).
 func Unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-// Below maps a hash to a whole number in [0, n).
-func Below(h uint64, n uint64) uint64 { return (h >> 32) * n >> 32 }
-
 // Keys hashes the values of a key column. A row without a key gets a key of its own. Spellings are normalised: spaces
 // around a key do not matter, and 17 in one file equals 17.0 in the next.
 type Keys struct {

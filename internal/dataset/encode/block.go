@@ -33,8 +33,8 @@ type ranked struct {
 	at    uint32
 }
 
-// ordered maps numbers to integers with the same order.
-func ordered(x float64) uint64 {
+// Ordered maps numbers to integers with the same order.
+func Ordered(x float64) uint64 {
 	b := math.Float64bits(x + 0) // -0 becomes 0
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
@@ -94,7 +94,7 @@ func (m *Maker) load(p place, order int, b *block) error {
 		r := ranked{row: m.layout.row(record), at: uint32(i)}
 		switch {
 		case train && m.c.Order.By == dataset.OrderTime:
-			r.order = ordered(m.layout.timeOf(record))
+			r.order = Ordered(m.layout.timeOf(record))
 		case train:
 			r.order = Order(r.row, order)
 		}
@@ -152,7 +152,7 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 		case !train:
 			b.limit[i] = math.MaxUint64
 		case delay > 0: // rows at least that much older
-			b.limit[i] = ordered(b.time[i]-delay) + 1
+			b.limit[i] = Ordered(b.time[i]-delay) + 1
 		default:
 			b.limit[i] = r.order
 		}

@@ -13,15 +13,9 @@ import (
 // known in the pass that bins them. So bounds are made from simulated values: half of them as for rows that are
 // predicted later, from all rows of their level, and half as for rows of train, from some of them.
 func (m *Maker) layFeatures() error {
-	for k, key := range m.c.Keys {
-		for _, made := range []struct {
-			what dataset.Derivation
-			on   bool
-		}{{dataset.DeriveRate, key.Rate}, {dataset.DeriveCount, key.Count}, {dataset.DeriveRecency, key.Recency}} {
-			if made.on {
-				m.features = append(m.features,
-					DerivedFeature{Key: k, What: made.what, Missing: made.what == dataset.DeriveRecency})
-			}
+	for k := range m.c.Keys {
+		for _, what := range m.c.Keys[k].Statistics() {
+			m.features = append(m.features, DerivedFeature{Key: k, What: what, Missing: what == dataset.DeriveRecency})
 		}
 	}
 	rows, err := m.sample.take()

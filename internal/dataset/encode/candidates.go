@@ -387,15 +387,18 @@ func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
 		}
 	}
 
-	// Quantiles. Equal rates give fewer cells.
 	slices.Sort(sample)
+	return quantiles(sample, rateCells)
+}
+
+// quantiles divides sorted numbers into at most parts of about equal counts; equal numbers stay together.
+func quantiles(sorted []float64, parts int) []float64 {
 	var bounds []float64
-	for q := 1; q < rateCells && len(sample) > 0; q++ {
-		if x := sample[q*len(sample)/rateCells]; len(bounds) == 0 || x > bounds[len(bounds)-1] {
+	for q := 1; q < parts && len(sorted) > 0; q++ {
+		if x := sorted[q*len(sorted)/parts]; len(bounds) == 0 || x > bounds[len(bounds)-1] {
 			bounds = append(bounds, x)
 		}
 	}
-
 	return bounds
 }
 
@@ -406,13 +409,7 @@ const statisticBins = 64
 func binned(values []float64) Column {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
-	var bounds []float64
-	for q := 1; q < statisticBins; q++ {
-		if x := sorted[q*len(sorted)/statisticBins]; len(bounds) == 0 || x > bounds[len(bounds)-1] {
-			bounds = append(bounds, x)
-		}
-	}
-
+	bounds := quantiles(sorted, statisticBins)
 	c := Column{Bins: len(bounds) + 1, Data: make([]uint8, len(values))}
 	for i, x := range values {
 		c.Data[i] = uint8(sort.SearchFloat64s(bounds, x))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sort"
 
 	"coppice/internal/dataset"
@@ -19,6 +20,20 @@ type Key struct {
 	Recency  bool    // add a feature with the time since the level's last row
 	// Bounds gives bin bounds by statistic; missing ones are computed. May be nil.
 	Bounds map[dataset.Derivation][]float64
+}
+
+// Statistics are the key's features, in the order of a dataset's.
+func (k *Key) Statistics() []dataset.Derivation {
+	var out []dataset.Derivation
+	for _, made := range []struct {
+		on   bool
+		what dataset.Derivation
+	}{{k.Rate, dataset.DeriveRate}, {k.Count, dataset.DeriveCount}, {k.Recency, dataset.DeriveRecency}} {
+		if made.on {
+			out = append(out, made.what)
+		}
+	}
+	return out
 }
 
 // Config says what a Maker makes.
@@ -122,15 +137,7 @@ func PieceRows(c *Config) int {
 
 // timed reports whether rows have a time.
 func (c *Config) timed() bool {
-	if c.Order.By == dataset.OrderTime {
-		return true
-	}
-	for _, k := range c.Keys {
-		if k.Recency {
-			return true
-		}
-	}
-	return false
+	return c.Order.By == dataset.OrderTime || slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Recency })
 }
 
 // Close removes the temporary files.
@@ -218,15 +225,7 @@ func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	}
 
 	if m.c.Order.By == dataset.OrderTime {
-		lo, hi := 0, len(m.c.Cuts)
-		for lo < hi {
-			if mid := (lo + hi) / 2; r.Time[i] <= m.c.Cuts[mid] {
-				hi = mid
-			} else {
-				lo = mid + 1
-			}
-		}
-		return lo
+		return sort.SearchFloat64s(m.c.Cuts, r.Time[i])
 	}
 	return int(Order(uint32(r.First+i), 0) >> 32 * uint64(m.pieces) >> 32)
 }

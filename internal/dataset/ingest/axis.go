@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
 )
 
 // axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times;
@@ -36,7 +37,7 @@ func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: 
 
 func (a *axis) add(x float64) {
 	a.rows++
-	a.counts[cell.Ordered(x)>>a.shift]++
+	a.counts[encode.Ordered(x)>>a.shift]++
 	for len(a.counts) > a.limit {
 		coarse := make(map[uint64]int64, len(a.counts)/4)
 		for k, n := range a.counts {

@@ -30,19 +30,14 @@ func (t *Times) Seconds(b *table.Batch) ([]float64, error) {
 
 	out := make([]float64, b.Rows)
 	for i := range out {
-		switch {
+		var ok bool
+		switch out[i], ok = timeAt(v, i); {
 		case cell.Missing(v, i, t.markers):
 			return nil, b.ErrorAt(i, t.column, "the time is missing; leave such rows out of the table")
-		case v.Type == dataset.Time:
-			out[i] = dataset.Seconds(v.Unit.Split(v.Int[i]))
-		case v.Type == dataset.Text:
-			sec, nsec, ok := cell.ParseTime(v.Text[i])
-			if !ok {
-				return nil, b.ErrorAt(i, t.column, "%.40q is not a time", v.Text[i])
-			}
-			out[i] = dataset.Seconds(sec, nsec)
-		default:
+		case v.Type != dataset.Time && v.Type != dataset.Text:
 			return nil, b.ErrorAt(i, t.column, "the column holds numbers, not times")
+		case !ok:
+			return nil, b.ErrorAt(i, t.column, "%.40q is not a time", v.Text[i])
 		}
 	}
 	return out, nil

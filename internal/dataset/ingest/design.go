@@ -383,25 +383,11 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	k.Rate, k.Count, k.Recency = k.Rate || key.Rate, k.Count || key.Count, k.Recency || key.Recency
 	p.d.tables[number].Recency = k.Recency
 	if info != nil {
-		for _, what := range statisticsOf(&key) {
+		for _, what := range key.Statistics() {
 			info.Made = append(info.Made, featureName(&table, what))
 		}
 	}
 	return number
-}
-
-// statisticsOf returns the statistics of a key that become features.
-func statisticsOf(k *encode.Key) []dataset.Derivation {
-	var out []dataset.Derivation
-	for _, made := range []struct {
-		on   bool
-		what dataset.Derivation
-	}{{k.Rate, dataset.DeriveRate}, {k.Count, dataset.DeriveCount}, {k.Recency, dataset.DeriveRecency}} {
-		if made.on {
-			out = append(out, made.what)
-		}
-	}
-	return out
 }
 
 // featureName returns the name of a statistic's feature.
@@ -461,7 +447,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 	}
 
 	for number := range d.keys {
-		for _, what := range statisticsOf(&d.keys[number]) {
+		for _, what := range d.keys[number].Statistics() {
 			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric,
 				Why: dataset.WhyDerived, Bins: 1,
 				MissingBin: -1, OtherBin: -1,

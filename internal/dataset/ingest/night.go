@@ -70,16 +70,7 @@ func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 // Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as
 // times.
 func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
-	return n.read(v, func(i int) (float64, bool) {
-		switch v.Type {
-		case dataset.Time:
-			return dataset.Seconds(v.Unit.Split(v.Int[i])), true
-		case dataset.Text:
-			sec, nsec, ok := cell.ParseTime(v.Text[i])
-			return dataset.Seconds(sec, nsec), ok
-		}
-		return 0, false
-	})
+	return n.read(v, func(i int) (float64, bool) { return timeAt(v, i) })
 }
 
 func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
@@ -108,10 +99,8 @@ func (n *Night) Half(first int) *Night {
 	}
 
 	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers,
-		Row:   dataset.PickInto(n.Row, places, nil),
-		Split: dataset.PickInto(n.Split, places, nil),
-		Label: dataset.PickInto(n.Label, places, nil), Weight: dataset.PickInto(n.Weight, places, nil),
-		Time: dataset.PickInto(n.Time, places, nil)}
+		Row: dataset.Pick(n.Row, places), Split: dataset.Pick(n.Split, places), Label: dataset.Pick(n.Label, places),
+		Weight: dataset.Pick(n.Weight, places), Time: dataset.Pick(n.Time, places)}
 	out.Sample = &dataset.Sample{Names: n.Sample.Names}
 	for i := range places {
 		out.Sample.Row = append(out.Sample.Row, uint32(i))

@@ -53,11 +53,8 @@ func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design) *pass
 	}
 
 	for i, name := range dataset.SplitNames() {
-		if rows, ok := m.FindSplit(name); ok {
-			if i == 0 {
-				rows.Rows /= d.copies
-			}
-			p.splits[i] = &splitPart{name: name, rows: rows.Rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
+		if rows := m.TableRows(name); rows > 0 {
+			p.splits[i] = &splitPart{name: name, rows: rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
 		}
 	}
 

@@ -117,14 +117,11 @@ func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split u
 // time returns value i of the time column as seconds since 1970, or as a number.
 func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 	switch {
-	case v.Type == dataset.Time:
-		return dataset.Seconds(v.Unit.Split(v.Int[i])), true
+	case v.Type == dataset.Time || v.Type == dataset.Text && s.asTime != nil:
+		return timeAt(v, i)
 	case v.Type != dataset.Text:
 		x, _ := number(v, i)
 		return x, dataset.Finite(x)
-	case s.asTime != nil:
-		sec, nsec, ok := cell.ParseTime(v.Text[i])
-		return dataset.Seconds(sec, nsec), ok
 	}
 	x, ok := cell.ParseForced(v.Text[i])
 	return x, ok && dataset.Finite(x)

@@ -48,12 +48,8 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		MaxBins: s.spec.MaxBin,
 		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
 
-	for i, split := range m.Splits {
-		rows := split.Rows
-		if i == 0 {
-			rows /= d.copies
-		}
-		c.Rows = append(c.Rows, rows)
+	for _, split := range m.Splits {
+		c.Rows = append(c.Rows, m.TableRows(split.Name))
 	}
 
 	if c.Order.By == dataset.OrderTime {
@@ -253,11 +249,8 @@ func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Optio
 // rowsBefore is the number of rows, without copies, in the splits before one.
 func (s *statistics) rowsBefore(split int) int {
 	n := 0
-	for i, info := range s.m.Splits[:split] {
-		if i == 0 {
-			info.Rows /= s.d.copies
-		}
-		n += info.Rows
+	for _, info := range s.m.Splits[:split] {
+		n += s.m.TableRows(info.Name)
 	}
 	return n
 }
@@ -276,10 +269,7 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 // and later copies of train it also writes the other columns.
 func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
-	rows, distinctRows := len(columns[0]), info.Rows
-	if split == 0 {
-		distinctRows /= s.d.copies
-	}
+	rows, distinctRows := len(columns[0]), s.m.TableRows(info.Name)
 	all := dataset.Resize(s.all, len(s.m.Features))
 	s.all = all
 	errs := make([]error, len(all))
