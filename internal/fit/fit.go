@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -114,6 +115,7 @@ type Request struct {
 	Checkpoint func(*gbt.Checkpoint) error
 	Resume     *gbt.Checkpoint
 	Program    string
+	Deadline   time.Time // gbt's
 	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are
 	// renewed.
 	Input *gbt.InputModel
@@ -148,7 +150,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input}
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input,
+		Deadline: q.Deadline}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
 		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -396,4 +397,96 @@ func seal(data []byte) []byte {
 	out := append([]byte(checkpointMagic), body...)
 	sum := sha256.Sum256(out)
 	return append(out, sum[:]...)
+}
+
+// TestCutAtAnyTree ends trainings at every tree: with ErrLimit, at a deadline within the next tree, and at one that has
+// passed when the training is resumed. The model has the first trees of the whole one, or those up to the best of them
+// with early stopping, and leaves predicts what it does. Without a tree there is no model.
+func TestCutAtAnyTree(t *testing.T) {
+	d := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 40, missing: 0.1, seed: 9})
+	v := randomTable(tableSpec{rows: 700, numerical: 5, categorical: 2, bins: 40, missing: 0.1, seed: 9})
+	for name, change := range map[string]func(*Params){
+		"all trees":      func(*Params) {},
+		"early stopping": func(p *Params) { p.EarlyStoppingRound = 3 },
+		"sampled":        func(p *Params) { p.BaggingFraction, p.BaggingFreq, p.FeatureFraction = 0.5, 1, 0.4 },
+	} {
+		p := small()
+		p.NumIterations = 9
+		change(&p)
+		var best []int
+		var saved [][]byte
+		opt := Options{Threads: 2, Valid: &v.Data, Eval: noisyRating(4), Shift: -0.7}
+		opt.OnTree = func(g Progress) error {
+			best = append(best, g.Best)
+			return nil
+		}
+		opt.Checkpoint = func(c *Checkpoint) error {
+			saved = append(saved, encoded(t, c))
+			return nil
+		}
+		whole := mustTrain(t, &d.Data, p, opt)
+		check := func(how string, k int, got *Result, err error) {
+			t.Helper()
+			want := k
+			if p.EarlyStoppingRound > 0 {
+				want = best[k-1]
+			}
+			if err != nil || got.Stopped != StopLimit || got.Grown != k || len(got.Model.Trees) != want {
+				t.Fatalf("%s: ended %s at tree %d: %+v, %v; expected the first %d of %d trees", name, how, k, got, err,
+					want, k)
+			}
+			for i, tree := range got.Model.Trees {
+				if !slices.Equal(tree.LeafValue, whole.Model.Trees[i].LeafValue) {
+					t.Errorf("%s: ended %s at tree %d: tree %d is another than in the whole training", name, how, k, i)
+				}
+			}
+			raw := make([]float64, v.Rows)
+			if err := got.Model.PredictAll(v.raw, raw, 1); err != nil {
+				t.Fatal(err)
+			}
+			checkAgainstLeaves(t, got.Model, v, raw)
+		}
+
+		for k := 1; k < len(best); k++ {
+			cut := opt
+			cut.Checkpoint = nil
+			cut.OnTree = func(g Progress) error {
+				if g.Tree == k {
+					return ErrLimit
+				}
+				return nil
+			}
+			told, err := Train(t.Context(), &d.Data, p, cut)
+			check("by ErrLimit", k, told, err)
+
+			synctest.Test(t, func(t *testing.T) {
+				// a pool of one: several would poll, and time stand still
+				cut.Threads, cut.Deadline = 1, time.Now().Add(time.Duration(k)*time.Minute-time.Second)
+				cut.OnTree = func(Progress) error {
+					<-time.After(time.Minute) // a tree takes a minute of the bubble's time
+					return nil
+				}
+				got, err := Train(t.Context(), &d.Data, p, cut)
+				check("at a deadline", k, got, err)
+				if !bytes.Equal(text(t, got.Model), text(t, told.Model)) {
+					t.Errorf("%s: ended at tree %d by ErrLimit and at a deadline, the models differ", name, k)
+				}
+			})
+
+			cut.OnTree, cut.Deadline = nil, time.Unix(0, 0)
+			if cut.Resume, err = ReadCheckpoint(saved[k]); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Train(t.Context(), &d.Data, p, cut)
+			check("when it was resumed", k, got, err)
+			if !bytes.Equal(text(t, got.Model), text(t, told.Model)) {
+				t.Errorf("%s: resumed at tree %d after its deadline, another model", name, k)
+			}
+		}
+
+		opt.Deadline = time.Unix(0, 0)
+		if got, err := Train(t.Context(), &d.Data, p, opt); !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: ended before its first tree: %+v, %v; expected ErrLimit", name, got, err)
+		}
+	}
 }

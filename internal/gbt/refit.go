@@ -20,7 +20,8 @@ const refitRows = 1 << 15
 // with boost_from_average off. With it on, the first tree starts from the constant that a training here would start
 // from.
 //
-// Checkpoints are neither written nor used. The same data, parameters and model give the same bytes for any number of
+// Checkpoints are neither written nor used, and at its Deadline there is no model: the trees that are left would have
+// the values that were to be renewed. The same data, parameters and model give the same bytes for any number of
 // threads.
 func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error) {
 	pool := newPool(opt.Threads)
@@ -35,6 +36,9 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		start := time.Now()
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if !opt.Deadline.IsZero() && !start.Before(opt.Deadline) {
+			return nil, ErrLimit
 		}
 
 		renewed := r.renew(t)

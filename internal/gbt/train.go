@@ -32,8 +32,12 @@ type Options struct {
 	// the finished model. num_iterations, early_stopping_round and Progress refer to new trees only.
 	Input *InputModel
 
-	// OnTree is called after every tree. Its error ends the training.
+	// OnTree is called after every tree. Its error ends the training; ErrLimit ends it as Deadline does.
 	OnTree func(Progress) error
+
+	// Deadline, if not zero, is when the training ends with the trees that it has: the first ones of the model that it
+	// would have had, up to the best one with early stopping. The tree under way is given up.
+	Deadline time.Time
 
 	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save
 	// it. If ctx ends within a tree, it is called once more with the last state before Train returns. Its error ends
@@ -76,7 +80,11 @@ const (
 	StopIterations Stop = "num_iterations reached"
 	StopEarly      Stop = "no improvement on valid"
 	StopNoSplit    Stop = "no split improves the model"
+	StopLimit      Stop = "at its limit"
 )
+
+// ErrLimit is returned by a training that comes to its Deadline without a model, and by an Options.OnTree that ends one.
+var ErrLimit = errors.New("the training is at its limit")
 
 // errDiverged is wrapped by the error of a training whose values overflow.
 var errDiverged = errors.New("the training diverges")
@@ -92,6 +100,12 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		return nil, err
 	}
 
+	growing, cancel := ctx, func() {}
+	if !opt.Deadline.IsZero() {
+		growing, cancel = context.WithDeadline(ctx, opt.Deadline)
+	}
+	defer cancel()
+
 	for b.stopped == "" {
 		at := b.checkpoint()
 		if err := ctx.Err(); err != nil {
@@ -100,7 +114,19 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		if err := b.save(at); err != nil {
 			return nil, err
 		}
-		if err := b.step(ctx); err != nil {
+
+		err := growing.Err()
+		if err == nil {
+			err = b.step(growing)
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() == nil && (errors.Is(err, ErrLimit) || errors.Is(err, growing.Err())):
+			if len(b.trees) == 0 {
+				return nil, ErrLimit
+			}
+			b.stopped = StopLimit
+		default:
 			return nil, b.abandoned(ctx, at, err)
 		}
 	}

@@ -211,6 +211,9 @@ func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) s
 	if chosen == nil { // it could not have been trained
 		return none
 	}
-	return fmt.Sprintf("%s; trial %d trains it on all rows of train and valid, with %d trees", chosen.Reason, number,
-		chosen.Trees)
+	trains := "trains it on all rows of train and valid"
+	if refit.AtLimit {
+		return fmt.Sprintf("%s; trial %d %s and %s", chosen.Reason, number, trains, refit.Reason)
+	}
+	return fmt.Sprintf("%s; trial %d %s, with %d trees", chosen.Reason, number, trains, chosen.Trees)
 }

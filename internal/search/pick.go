@@ -63,6 +63,9 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 			s.Reason += fmt.Sprintf("; %d that ranked higher may not win", passed)
 		}
 	}
+	if len(eligible) > 0 && eligible[0].AtLimit {
+		s.Reason += "; it " + eligible[0].Reason
+	}
 	for _, e := range eligible {
 		s.Candidates = append(s.Candidates, e.Trial)
 	}

@@ -130,6 +130,7 @@ type Tally struct {
 	Stopped               int // because others were better
 	Untrained             int // because the sweep had enough
 	Cancelled             int // by a person, individually
+	AtLimit               int // of those done: limits.trial ended them, with the trees until then
 }
 
 // Ended returns how many have ended.
@@ -145,6 +146,9 @@ func (b Board) Tally(p *Plan) (t Tally) {
 			t.Waiting++
 		case r.Status == StatusDone:
 			t.Done++
+			if r.AtLimit {
+				t.AtLimit++
+			}
 		case r.Untrained():
 			t.Untrained++
 		case r.Status == StatusStopped:

@@ -19,9 +19,9 @@ type Status string
 
 // The ways in which a trial ends.
 const (
-	StatusDone      Status = "done"      // trained; may win
+	StatusDone      Status = "done"      // trained, perhaps up to its limit; may win
 	StatusFailed    Status = "failed"    // its own parameters or data made training impossible
-	StatusTimedOut  Status = "timed_out" // over the spec's limit for a trial
+	StatusTimedOut  Status = "timed_out" // at the spec's limit for a trial, before it had a model
 	StatusCancelled Status = "cancelled" // by a person, or with the sweep
 	StatusStopped   Status = "stopped"   // others were better at a rung; Score is the one at that rung
 )
@@ -90,7 +90,7 @@ type Result struct {
 	Task    int            `json:"task"`
 	Attempt int            `json:"attempt"`
 	Status  Status         `json:"status"`
-	Reason  string         `json:"reason,omitempty"` // for every status except done
+	Reason  string         `json:"reason,omitempty"` // for every status except done, unless AtLimit
 	Params  map[string]any `json:"params"`
 	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, not its sweep
 
@@ -106,9 +106,10 @@ type Result struct {
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration
 	BestIteration int                `json:"best_iteration"`
-	Trees         int                `json:"trees"`            // of the model
-	TreesGrown    int                `json:"trees_grown"`      // before it stopped
-	Leaves        int                `json:"leaves,omitempty"` // of all trees of the model
+	Trees         int                `json:"trees"`              // of the model
+	TreesGrown    int                `json:"trees_grown"`        // before it stopped
+	AtLimit       bool               `json:"at_limit,omitempty"` // limits.trial ended it with the trees grown so far
+	Leaves        int                `json:"leaves,omitempty"`   // of all trees of the model
 
 	// From, in a sweep that trains a population, is whose model the trial continued; nil in the first generation.
 	From *Origin `json:"from,omitempty"`

@@ -387,7 +387,8 @@ type Origin struct {
 	Model Object `json:"model"`
 
 	// Lineage are the space's parameters of all trials that the model goes back to, oldest first, that trial last:
-	// training them one after the other makes the model again.
+	// training them one after the other makes the model again. One that ended at its limit also has num_iterations, the
+	// trees that it had grown.
 	Lineage []Params `json:"lineage"`
 }
 

@@ -57,6 +57,17 @@ func TestConcludesWithTheBest(t *testing.T) {
 	checkVersion(t, w, c)
 }
 
+// TestATrialAtItsLimitMayWin: it has a model like any other, which leaves verifies, and the conclusion says so.
+func TestATrialAtItsLimitMayWin(t *testing.T) {
+	const why = "stopped at its limit of 2h0m0s after 12 of 500 trees"
+	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.AtLimit, r.Reason = true, why }})
+	c := w.mustConclude(t)
+	if c.Outcome != sweep.OutcomeWinner || c.Done != 3 || c.Failed != 0 || c.Verified.Rows == 0 {
+		t.Errorf("all trials ended at their limit: %+v; expected one of three to win, verified", c)
+	}
+	contains(t, c.Reason, "; it "+why)
+}
+
 // TestConcludesWithTheSmallest: with several objectives the plan's rule picks the winner, here the smallest model
 // within a half of the best score, and the conclusion says so.
 func TestConcludesWithTheSmallest(t *testing.T) {

@@ -50,6 +50,8 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final training had not ended")
 	case r.Status != sweep.StatusDone:
 		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
+	case r.AtLimit: // it was to have as many trees as the winner
+		return refuse("the final training %s", r.Reason)
 	case r.Refits == nil || *r.Refits != w.result.Trial:
 		return refuse("the final training was of another trial's configuration")
 	}

@@ -173,6 +173,9 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 		"it failed": {func(w *world) {
 			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.Status, r.Reason = sweep.StatusFailed, "out of memory" })
 		}, "ended without a model (failed): out of memory"},
+		"it ended at its limit": {func(w *world) {
+			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.AtLimit, r.Reason = true, "stopped at its limit of 1h" })
+		}, "the final training stopped at its limit of 1h; the winner is registered"},
 		"of another trial": {func(w *world) {
 			other := 0
 			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.Refits = &other })

@@ -28,6 +28,7 @@ type grown struct {
 	*world
 	manifest *dataset.Manifest
 	dir      string
+	limit    int // trees at which trainings reach their limit; 0 for none
 }
 
 // grow stages a dataset and registers a version of it for each number of trees.
@@ -87,6 +88,12 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	if in != nil {
 		q.Input, q.Refit = g.input(ds.Manifest, in), in.Mode == sweep.RefitMode
 	}
+	q.OnTree = func(t gbt.Progress) error {
+		if t.Tree == g.limit {
+			return gbt.ErrLimit
+		}
+		return nil
+	}
 	res, err := table.Train(g.t.Context(), q)
 	if err != nil {
 		g.t.Fatal(err)
@@ -128,7 +135,8 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	}
 	for name, v := range map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan,
 		scorer.FileCalibrator: choice.Calibrator,
-		scorer.FileResult:     sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map()}} {
+		scorer.FileResult: sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map(),
+			TreesGrown: res.Grown, AtLimit: g.limit > 0}} {
 		text, err := json.MarshalIndent(v, "", "  ")
 		if name == scorer.FileCalibrator {
 			text, err = json.Marshal(v)

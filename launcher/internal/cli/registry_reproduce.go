@@ -98,6 +98,9 @@ func trainAgain(ctx context.Context, w *Setup, o origin, f reproduceFlags) (*rep
 		return nil, err
 	}
 	q.Trial, q.Params = result.Trial, result.Params
+	if result.AtLimit {
+		q.Trees = result.TreesGrown
+	}
 	if result.From != nil {
 		q.Lineage = result.From.Lineage
 	}

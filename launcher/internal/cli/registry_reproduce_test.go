@@ -68,6 +68,27 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
+// TestReproduceAtItsLimit: a version whose training ended at limits.trial is trained up to the same tree.
+func TestReproduceAtItsLimit(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow()
+	g.limit = 5
+	g.version(0, 12)
+	g.limit = 0
+	g.continued(1, 4, &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode})
+	for version, trees := range map[string]string{"ctr@1": "5 trees", "ctr@2": "9 trees"} {
+		if out := w.must("registry", "reproduce", version); !strings.Contains(out, trees) ||
+			!strings.Contains(out, ": the same bytes") {
+			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, trees)
+		}
+	}
+	g.changed("1", map[string]func(string) string{scorer.FileResult: func(text string) string {
+		return strings.Replace(text, `"at_limit": true`, `"at_limit": false`, 1)
+	}})
+	w.refused(sweep.ExitConflict, "5 trees were registered, 12 were grown, and the first 5 are the same", "registry",
+		"reproduce", "ctr@3")
+}
+
 // input reads the model that a version continues.
 func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
 	g.t.Helper()

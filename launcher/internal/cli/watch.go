@@ -233,7 +233,7 @@ func (v *view) jsonLine(s sweepview.Snapshot) {
 func (v *view) summary(s sweepview.Snapshot) string {
 	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
 		fmt.Sprintf("%d running", s.Running)},
-		sweepview.Counts("waiting for a task", s.Ready, "paused", s.Paused, "stopped", s.Stopped, "not trained",
+		sweepview.Counts("at their limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused, "stopped", s.Stopped, "not trained",
 			s.Untrained, "cancelled", s.Cancelled, "failed", s.Failed)...)
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
@@ -273,6 +273,8 @@ func (v *view) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s swe
 			r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.State(), show.FirstLine(r.Reason))
+		} else if r.AtLimit {
+			how += ", " + r.Reason
 		}
 		if fold := show.FoldOf(row.Trial); fold != "" {
 			how = fold + ": " + how

@@ -298,6 +298,9 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 		return page.StateCancelled, r.Reason
 	}
 
+	if r.AtLimit {
+		return page.StateEarly, r.Reason
+	}
 	if most := allowed(params); most > 0 && r.TreesGrown < most {
 		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration,
 			r.TreesGrown, most)

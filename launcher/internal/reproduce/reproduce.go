@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,8 +29,10 @@ type Recipe struct {
 	Trial int
 	// Params are the parameters in the trial's result, for a trial that the plan leaves open.
 	Params sweep.Params
-	Files  map[string][]byte // of the version
-	Dir    string            // folder of the complete, verified dataset
+	// Trees is how many trees a trial had grown that ended at its limit; 0 for all others.
+	Trees int
+	Files map[string][]byte // of the version
+	Dir   string            // folder of the complete, verified dataset
 	// Input is the text of the model that the plan continues, and InputDataset the manifest of its dataset.
 	Input, InputDataset []byte
 	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
@@ -99,7 +102,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	table := fit.NewTable(ds)
-	request := fit.Request{Params: params, Metric: m, Threads: threads, OnTree: q.OnTree}
+	request := fit.Request{Params: params, Metric: m, Threads: threads}
 	request.Rows, request.Valid = p.RowsOf(q.Trial)
 	final, ok := p.Final()
 	request.Final = ok && q.Trial == final
@@ -114,10 +117,13 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		request.Refit = p.Input.Mode == sweep.RefitMode
 	}
 	for i, own := range q.Lineage {
+		trees, _ := own[numIterations].(float64)
+		request.OnTree = q.upTo(int(trees))
 		if request.Input, err = ancestor(ctx, table, ds.Manifest, p.Base, own, request); err != nil {
 			return nil, fmt.Errorf("generation %d: %w", i+1, err)
 		}
 	}
+	request.OnTree = q.upTo(q.Trees)
 	o, err := table.Train(ctx, request)
 	if err != nil {
 		return nil, err
@@ -139,6 +145,24 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// numIterations, in a lineage, is the number of trees that a trial had grown that ended at its limit.
+const numIterations = "num_iterations"
+
+// upTo is OnTree of a training that ended with so many trees at its limit; 0 if it did not.
+func (q *Recipe) upTo(trees int) func(gbt.Progress) error {
+	return func(g gbt.Progress) error {
+		if q.OnTree != nil {
+			if err := q.OnTree(g); err != nil {
+				return err
+			}
+		}
+		if g.Tree == trees {
+			return gbt.ErrLimit
+		}
+		return nil
+	}
 }
 
 // parameters are those that the trial was trained with.
@@ -177,6 +201,9 @@ func checkLineage(q Recipe) error {
 	}
 	for i, own := range q.Lineage {
 		for name := range own {
+			if name == numIterations { // at most so many: the plan's own ends the training, too
+				continue
+			}
 			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
 				return problem.New(problem.Input,
 					"the version's result has a lineage with %.60q in generation %d, which "+
@@ -190,6 +217,8 @@ func checkLineage(q Recipe) error {
 // ancestor trains a model that the version goes back to, itself continuing the request's input.
 func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params,
 	request fit.Request) (*gbt.InputModel, error) {
+	own = maps.Clone(own)
+	delete(own, numIterations)
 	complete, err := table.Complete(base, own)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func TestLineage(t *testing.T) {
 			"trial 4 is of generation 3, but the version's result has a lineage of 0"},
 		"too long":      {sweep.MethodPBT, 2, make([]sweep.Params, 10_000), "a lineage of 10000"},
 		"no population": {sweep.MethodTPE, 4, []sweep.Params{own, own}, "a lineage of 2"},
-		"another parameter": {sweep.MethodPBT, 2, []sweep.Params{{"num_iterations": 1e9}},
-			`"num_iterations" in generation 1, which the sweep does not search`},
+		"another parameter": {sweep.MethodPBT, 2, []sweep.Params{{"max_bin": 1e9}},
+			`"max_bin" in generation 1, which the sweep does not search`},
 	} {
 		p.Spec.Search.Method, p.Spec.Search.Population = tc.method, 2
 		_, err := reproduce.Run(t.Context(), reproduce.Recipe{Plan: p, Trial: tc.trial, Params: own,

@@ -106,6 +106,9 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 			if r.Refits != nil { // it is trained again from the trial whose score it has, and not ranked
 				rank, score = sweep.SourceFinal, "-"
 			}
+			if r.AtLimit {
+				what = r.Reason + "  " + what
+			}
 		} else if r != nil {
 			score, what = r.State(), shorten(FirstLine(r.Reason))+"  "+what
 		}
@@ -165,6 +168,8 @@ func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
 		how := fmt.Sprintf("%d trees on %d rows", r.Trees, r.TrainRows)
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.Status, FirstLine(r.Reason))
+		} else if r.AtLimit {
+			how += ", " + r.Reason
 		}
 		w.printf("refit: trial %d, %s\n", r.Trial, how)
 	}

@@ -22,6 +22,7 @@ type Snapshot struct {
 	Sweep   sweep.ID            `json:"sweep"`
 	Job     provision.JobStatus `json:"job,omitzero"`
 	Done    int                 `json:"done"`
+	AtLimit int                 `json:"at_limit,omitempty"` // of those done: limits.trial ended them
 	Running int                 `json:"running"`
 	Failed  int                 `json:"failed"`
 	Waiting int                 `json:"waiting"` // running ones among them
@@ -49,7 +50,7 @@ type Best struct {
 // Snapshot counts a state's trials.
 func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, Running: st.Running, Ready: st.Ready,
+	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running, Ready: st.Ready,
 		Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled,
 		Untrained: own.Untrained, Folds: newFolds(b), Halted: st.Halted, Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {

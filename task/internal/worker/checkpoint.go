@@ -71,7 +71,8 @@ func (w *Worker) timeLeft(from *gbt.Checkpoint) time.Duration {
 type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
-	damage error // errCopy, once a save has found it
+	damage error     // errCopy, once a save has found it
+	limit  time.Time // when limits.trial ends the training
 	from   *gbt.Checkpoint
 	pause  int  // the trees at which the trial waits for others; 0 while it does not
 	halted bool // the sweep is paused
@@ -114,7 +115,7 @@ func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Evalua
 		s.clear()
 	}
 
-	q.Resume = s.from
+	q.Resume, q.Deadline = s.from, s.limit
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
 		halted := w.halted.Load()
 		if s.pause == 0 && !halted {

@@ -62,6 +62,9 @@ func (w *Worker) trySample(ctx context.Context, s *saving, q fit.Request, p *pul
 	if err != nil {
 		return math.NaN(), err
 	}
+	if o.Stopped == gbt.StopLimit { // a model of a sample is none that could win
+		return math.NaN(), gbt.ErrLimit
+	}
 	s.clear() // the next training is another one
 	w.Log.Info("trained on a sample", "rows", o.TrainRows, "trees", o.Grown, "score", o.Score, "seconds", o.Seconds)
 	return o.Score, nil

@@ -169,7 +169,11 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 	if r.From != nil {
 		from.Lineage = slices.Clone(r.From.Lineage)
 	}
-	from.Lineage = append(from.Lineage, search.Own(d.w.plan, r.Params))
+	own := search.Own(d.w.plan, r.Params)
+	if r.AtLimit {
+		own["num_iterations"] = float64(r.TreesGrown)
+	}
+	from.Lineage = append(from.Lineage, own)
 	return true, nil
 }
 

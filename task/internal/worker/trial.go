@@ -26,7 +26,6 @@ import (
 
 // Why training stops early.
 var (
-	errTimeLimit  = errors.New("over the sweep's time limit for a trial")
 	errSuperseded = errors.New("another task has taken the trial over")
 	// An earlier holder of the trial was taken for dead, came back and ended it.
 	errEndedElsewhere = errors.New("another task has ended the trial")
@@ -73,8 +72,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
 	}
 
-	training, cancel := context.WithTimeoutCause(training, w.timeLeft(s.from), errTimeLimit)
-	defer cancel()
+	s.limit = time.Now().Add(w.timeLeft(s.from))
 	r, out, err := w.train(training, claim, m, pulse, s)
 	ended, cause := time.Now().UTC(), context.Cause(training)
 
@@ -100,7 +98,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	}
 	stopped := new(stoppedError)
 	idle := errors.As(err, &stopped) && pulse.grew() == 0 // it was stopped where an earlier holder had left it
-	if damage := w.intact(w.after.work, err != nil && (unwanted(cause) || idle)); damage != nil {
+	if damage := w.intact(w.after.work, err != nil && (unwanted(cause) || errors.Is(err, gbt.ErrLimit) || idle)); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
@@ -120,9 +118,9 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	return ending{claim: claim, r: r, out: out}
 }
 
-// unwanted reports whether the trial was stopped because the sweep wants no more results, or none that takes this long.
+// unwanted reports whether the trial was stopped because the sweep wants no more results.
 func unwanted(cause error) bool {
-	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded) || errors.Is(cause, errTimeLimit)
+	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded)
 }
 
 // finished holds the files that a trained trial leaves beside its result.
@@ -187,6 +185,12 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+	if o.Stopped == gbt.StopLimit {
+		r.AtLimit = true
+		r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", w.plan.Spec.Limits.Trial, o.Grown,
+			params.NumIterations)
+		w.Log.Warn(r.Reason, "trial", claim.Trial)
+	}
 	for _, t := range o.Model.Trees {
 		r.Leaves += len(t.LeafValue)
 	}
@@ -301,8 +305,9 @@ func (w *Worker) failure(cause, err error) (sweep.Status, string) {
 		return sweep.StatusStopped, untrained.reason
 	case errors.As(err, &stopped):
 		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.step), stopped.reason)
-	case errors.Is(cause, errTimeLimit):
-		return sweep.StatusTimedOut, fmt.Sprintf("%v (%s)", errTimeLimit, w.plan.Spec.Limits.Trial)
+	case errors.Is(err, gbt.ErrLimit):
+		return sweep.StatusTimedOut, fmt.Sprintf("stopped at its limit of %s before it had a model",
+			w.plan.Spec.Limits.Trial)
 	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
 		return sweep.StatusCancelled, cause.Error()
 	}

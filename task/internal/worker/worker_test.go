@@ -218,16 +218,6 @@ func TestABadCandidateIsAResult(t *testing.T) {
 	}
 }
 
-func TestTimeLimit(t *testing.T) {
-	w := newWorld(t, 1, func(p *sweep.Plan) { p.Spec.Limits.Trial = 1 })
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.result(t, 0); r.Status != sweep.StatusTimedOut {
-		t.Errorf("beyond its time: the trial is %s: %s; want it timed out", r.Status, r.Reason)
-	}
-}
-
 // claimed writes another task's claim on a trial.
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
