@@ -63,6 +63,12 @@ bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty t
 	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) \
 	  $(if $(ROWS),--rows $(ROWS))
 
+.PHONY: bench-search-ensemble
+# DATA=, ONLY=, ROWS=, ENSEMBLE_SEEDS=; an hour; goes on where it was
+bench-search-ensemble: build $(PEERS_READY) ## the winner of thirty trials beside the mean of the best, on real tables
+	$(PEERS) bench/search_ensemble.py --data $(DATA) --bin bin --out $(BENCH)/ensemble $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(ROWS),--rows $(ROWS)) $(if $(ENSEMBLE_SEEDS),--seeds $(ENSEMBLE_SEEDS))
+
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl

@@ -236,7 +236,8 @@ type Conclusion struct {
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
-	Final       *FinalModel        `json:"final,omitempty"` // of a sweep with a final training
+	Final       *FinalModel        `json:"final,omitempty"`    // of a sweep with a final training
+	Ensemble    *EnsembleModel     `json:"ensemble,omitempty"` // of a sweep with an ensemble
 
 	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`
@@ -265,6 +266,20 @@ type FinalModel struct {
 	// Agreement with the winner on test rows: the ratio of the sums of predictions, and the correlation of raw scores.
 	Ratio       float64 `json:"ratio,omitempty"`
 	Correlation float64 `json:"correlation,omitempty"`
+}
+
+// EnsembleModel is what became of merging the best trials.
+type EnsembleModel struct {
+	Trials     []int  `json:"trials"`     // merged, best first; the first is the winner
+	Registered bool   `json:"registered"` // the merged model is the version's; otherwise the winner's is
+	Reason     string `json:"reason"`
+	Trees      int    `json:"trees,omitempty"`
+
+	// How much better it is than the winner's model on calib, by the sweep's metric.
+	Gain float64 `json:"gain,omitempty"`
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+	Rows int     `json:"rows,omitempty"`
 }
 
 // Rejected is a trial that the aggregator passed over.

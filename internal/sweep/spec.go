@@ -45,6 +45,9 @@ type Spec struct {
 	// Final, if not nil, trains the winner's configuration again, on more rows, for the version.
 	Final *Final `yaml:"final" json:"final,omitempty"`
 
+	// Ensemble, if not nil, merges the best trials' models.
+	Ensemble *Ensemble `yaml:"ensemble" json:"ensemble,omitempty"`
+
 	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
 
 	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
@@ -275,7 +278,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkFinal, s.checkEnough,
+		s.checkValidate, s.checkFinal, s.checkEnsemble, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

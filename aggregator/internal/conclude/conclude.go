@@ -75,6 +75,13 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return c, nil, nil
 	}
 
+	if w, c.Ensemble, err = a.ensemble(ctx, k, b, e, w, h, selection); err != nil {
+		return unusable(c, err)
+	}
+	if c.Ensemble != nil {
+		c.Reason += "; " + c.Ensemble.Reason
+	}
+
 	if err := w.calibrate(p, h); err != nil {
 		return unusable(c, err)
 	}
@@ -218,6 +225,8 @@ type report struct {
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
 	Final       *sweep.FinalModel  `json:"final,omitempty"`
+
+	Ensemble *sweep.EnsembleModel `json:"ensemble,omitempty"`
 }
 
 // register makes the winner, or the final model that stands for it, a version, with all files needed to use it and to
@@ -250,15 +259,19 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	}
 
 	// Nothing in these depends on when or by which process they are written: registering again produces the same bytes.
-	for name, v := range map[string]any{
+	records := map[string]any{
 		scorer.FileFeatures: encoding,
 		scorer.FileInputs:   inputs,
 		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
 			Test:        c.Test,
-			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
-	} {
+			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final, Ensemble: c.Ensemble},
+	}
+	if w.members != nil {
+		records[scorer.FileMembers] = w.members
+	}
+	for name, v := range records {
 		text, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return registry.Version{}, fmt.Errorf("write %s: %w", name, err)

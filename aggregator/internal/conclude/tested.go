@@ -39,7 +39,13 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 			return nil, err
 		}
 	}
-	t.RunnerUp, err = a.runnerUp(ctx, k, b, w, h, s, before)
+	others := s.Candidates[1:]
+	if w.members != nil { // an ensemble is compared with its best trial
+		others = s.Candidates
+	}
+	if len(others) > 0 {
+		t.RunnerUp, err = a.runnerUp(ctx, k, resultOf(b, others[0]), w, h, before)
+	}
 	return t, err
 }
 
@@ -124,16 +130,15 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 
 // runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often
 // within chance. It is nil if there is no such trial, or its files cannot be read.
-func (a *Aggregator) runnerUp(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout, s search.Selection,
+func (a *Aggregator) runnerUp(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
 	before []float64) (*metric.Rival, error) {
-	if len(s.Candidates) < 2 || len(h.testRows) == 0 {
+	if len(h.testRows) == 0 {
 		return nil, nil
 	}
 	m, err := metric.Lookup(k.plan.Spec.Metric)
 	if err != nil {
 		return nil, &dataError{err}
 	}
-	r := resultOf(b, s.Candidates[1])
 	data, lost, err := k.trials.File(ctx, r.Scores.Test)
 	if lost != nil || err != nil {
 		return nil, err

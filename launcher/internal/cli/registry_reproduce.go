@@ -104,6 +104,11 @@ func trainAgain(ctx context.Context, w *Setup, o origin, f reproduceFlags) (*rep
 	if result.From != nil {
 		q.Lineage = result.From.Lineage
 	}
+	if _, ok := o.File(scorer.FileMembers); ok {
+		if err := readJSON(ctx, w, o.Version, scorer.FileMembers, &q.Members); err != nil {
+			return nil, err
+		}
+	}
 	for _, file := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
 		if _, ok := o.File(file); !ok {
 			continue

@@ -38,6 +38,8 @@ type Recipe struct {
 	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
 	// trains a population.
 	Lineage []sweep.Params
+	// Members are the results of the trials whose models the version merges, if it is an ensemble.
+	Members []sweep.Result
 	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
 	Threads int // 0 for all CPUs; the bytes do not depend on it
@@ -73,13 +75,17 @@ func (r *Report) Complete() bool {
 // Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
 func Run(ctx context.Context, q Recipe) (*Report, error) {
 	p := q.Plan
-	if q.Trial < 0 || q.Trial >= len(p.Trials) {
-		return nil, problem.New(problem.Input, "the version is of trial %d, but its plan has %d trials", q.Trial,
-			len(p.Trials))
+	if q.Members != nil && (p.Spec.Ensemble == nil || len(q.Members) == 0) {
+		return nil, problem.New(problem.Input, "the version merges %d trials, but its plan has no ensemble",
+			len(q.Members))
 	}
-	params, err := parameters(q)
-	if err != nil {
-		return nil, err
+	members := q.members()
+	params := make([]gbt.Params, len(members))
+	for i, one := range members {
+		var err error
+		if params[i], err = parameters(one); err != nil {
+			return nil, err
+		}
 	}
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
@@ -102,40 +108,29 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	table := fit.NewTable(ds)
-	request := fit.Request{Params: params, Metric: m, Threads: threads}
-	request.Rows, request.Valid = p.RowsOf(q.Trial)
-	final, ok := p.Final()
-	request.Final = ok && q.Trial == final
-	if p.Input != nil {
-		old, err := dataset.DecodeManifest(q.InputDataset)
+	final, isFinal := p.Final()
+	isFinal = isFinal && q.Trial == final
+	var models []*gbt.Model
+	seconds := 0.0
+	for i, one := range members {
+		o, err := one.train(ctx, table, ds.Manifest, fit.Request{Params: params[i], Metric: m, Threads: threads,
+			Final: isFinal})
 		if err != nil {
-			return nil, fmt.Errorf("input model: %w", err)
-		}
-		if request.Input, err = fit.Input(ds.Manifest, old, q.Input); err != nil {
 			return nil, err
 		}
-		request.Refit = p.Input.Mode == sweep.RefitMode
-	}
-	for i, own := range q.Lineage {
-		trees, _ := own[numIterations].(float64)
-		request.OnTree = q.upTo(int(trees))
-		if request.Input, err = ancestor(ctx, table, ds.Manifest, p.Base, own, request); err != nil {
-			return nil, fmt.Errorf("generation %d: %w", i+1, err)
-		}
-	}
-	request.OnTree = q.upTo(q.Trees)
-	o, err := table.Train(ctx, request)
-	if err != nil {
-		return nil, err
+		models, seconds = append(models, o.Model), seconds+o.Seconds
 	}
 
-	made, err := remake(table, ds, p, o, q.Dir, threads, request.Final)
+	made, err := remake(table, ds, p, models, q.Dir, threads, isFinal)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trees: len(o.Model.Trees), Seconds: o.Seconds}
+	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Seconds: seconds}
+	for _, m := range models {
+		r.Trees += len(m.Trees)
+	}
 	for _, name := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
-		if request.Final && name == scorer.FileCalibrator { // it is the judged model's
+		if isFinal && name == scorer.FileCalibrator { // it is the judged model's
 			continue
 		}
 		was, had := q.Files[name]
@@ -165,9 +160,56 @@ func (q *Recipe) upTo(trees int) func(gbt.Progress) error {
 	}
 }
 
+// members are the recipes of the models that the version merges; by itself, if it is of one trial.
+func (q Recipe) members() []Recipe {
+	if q.Members == nil {
+		return []Recipe{q}
+	}
+	var all []Recipe
+	for _, r := range q.Members {
+		q.Trial, q.Params, q.Trees = r.Trial, r.Params, 0
+		if r.AtLimit {
+			q.Trees = r.TreesGrown
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// train trains the recipe's trial.
+func (q Recipe) train(ctx context.Context, table *fit.Table, m *dataset.Manifest, request fit.Request) (*fit.Evaluated,
+	error) {
+	p := q.Plan
+	request.Rows, request.Valid = p.RowsOf(q.Trial)
+	if p.Input != nil {
+		old, err := dataset.DecodeManifest(q.InputDataset)
+		if err != nil {
+			return nil, fmt.Errorf("input model: %w", err)
+		}
+		if request.Input, err = fit.Input(m, old, q.Input); err != nil {
+			return nil, err
+		}
+		request.Refit = p.Input.Mode == sweep.RefitMode
+	}
+	for i, own := range q.Lineage {
+		trees, _ := own[numIterations].(float64)
+		request.OnTree = q.upTo(int(trees))
+		var err error
+		if request.Input, err = ancestor(ctx, table, m, p.Base, own, request); err != nil {
+			return nil, fmt.Errorf("generation %d: %w", i+1, err)
+		}
+	}
+	request.OnTree = q.upTo(q.Trees)
+	return table.Train(ctx, request)
+}
+
 // parameters are those that the trial was trained with.
 func parameters(q Recipe) (gbt.Params, error) {
 	p := q.Plan
+	if q.Trial < 0 || q.Trial >= len(p.Trials) {
+		return gbt.Params{}, problem.New(problem.Input, "the version is of trial %d, but its plan has %d trials",
+			q.Trial, len(p.Trials))
+	}
 	given := p.Trials[q.Trial].Params
 	if p.Trials[q.Trial].Open || p.Trials[q.Trial].Refit {
 		given = q.Params
@@ -240,10 +282,16 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.
-func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluated, dir string,
+func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.Model, dir string,
 	threads int, final bool) (map[string][]byte, error) {
+	model, err := models[0], error(nil)
+	if len(models) > 1 {
+		if model, err = gbt.Merge(models); err != nil {
+			return nil, err
+		}
+	}
 	var text bytes.Buffer
-	if _, err := o.Model.WriteTo(&text); err != nil {
+	if _, err := model.WriteTo(&text); err != nil {
 		return nil, err
 	}
 	made := map[string][]byte{scorer.FileModel: text.Bytes()}
@@ -260,7 +308,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluat
 		}
 		defer levels.Close()
 	}
-	encoding, kept := scorer.Compact(o.Model, all, levels)
+	encoding, kept := scorer.Compact(model, all, levels)
 	if kept != nil {
 		made[scorer.FileLevels] = kept.Encode()
 	}
@@ -277,7 +325,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluat
 	if err != nil {
 		return nil, err
 	}
-	raw, err := o.Model.PredictBinned(&calib.Data, threads)
+	raw, err := meanScores(models, &calib.Data, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -291,6 +339,27 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, o *fit.Evaluat
 	}
 	made[scorer.FileCalibrator] = append(calibrator, '\n')
 	return made, nil
+}
+
+// meanScores is the mean of the models' scores, added in their order, as an aggregator adds them.
+func meanScores(models []*gbt.Model, d *gbt.Data, threads int) ([]float64, error) {
+	sum, err := models[0].PredictBinned(d, threads)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range models[1:] {
+		raw, err := m.PredictBinned(d, threads)
+		if err != nil {
+			return nil, err
+		}
+		for i, v := range raw {
+			sum[i] += v
+		}
+	}
+	for i := range sum {
+		sum[i] /= float64(len(models))
+	}
+	return sum, nil
 }
 
 // compare says where two files diverge.
