@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ type versionResult struct {
 	Refused string    `json:"refused,omitempty"`
 	Raw     []float64 `json:"raw,omitempty"`
 	Scores  []float64 `json:"scores,omitempty"`
+	Memory  int       `json:"memory"` // KiB, the most that the process has had so far
 	// Odd is set if the scores cannot be written as JSON: some are not finite.
 	Odd string `json:"odd,omitempty"`
 }
@@ -50,6 +52,7 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 				if err != nil {
 					return err
 				}
+				result.Memory = peakMemory()
 				if err := json.NewEncoder(out).Encode(result); err != nil {
 					result = versionResult{Odd: fmt.Sprint(result.Raw, result.Scores)}
 					if err := json.NewEncoder(out).Encode(result); err != nil {
@@ -60,6 +63,16 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 			return nil
 		},
 	}
+}
+
+// peakMemory returns the most KiB of memory that this process has had, where the system tells. getrusage has what the
+// process that started this one had, too.
+func peakMemory() (kib int) {
+	status, _ := os.ReadFile("/proc/self/status")
+	if _, text, ok := strings.Cut(string(status), "VmHWM:"); ok {
+		_, _ = fmt.Sscan(text, &kib)
+	}
+	return kib
 }
 
 // scoreVersion scores the rows of a CSV with version 1 of the model ctr, whose files are given.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type hostileCase struct {
 	From, To   string
 	Whole      bool        // To is the whole file
 	Times      []any       // a text that follows To, and how often
+	End        string      // what follows that
 	Then       [][2]string // further replacements
 	At         int         // where Hex is written
 	Hex        string      //
@@ -49,7 +51,7 @@ func (c *hostileCase) apply(t *testing.T, data []byte) []byte {
 
 	to := c.To
 	if len(c.Times) == 2 {
-		to += strings.Repeat(c.Times[0].(string), int(c.Times[1].(float64)))
+		to += strings.Repeat(c.Times[0].(string), int(c.Times[1].(float64))) + c.End
 	}
 	if c.Whole {
 		return text(to)
@@ -77,38 +79,95 @@ func sealed(files map[string][]byte) map[string][]byte {
 	return files
 }
 
-// TestHostileVersions alters a version in 300 ways: each is refused, naming the file, or predicts what is expected. The
-// tests of python/coppice read the same table.
-func TestHostileVersions(t *testing.T) {
-	text, err := os.ReadFile(hostileDir + "cases.json")
+// hostileCases reads a table of cases, and the files that they alter.
+func hostileCases(t *testing.T, table string) (cases []hostileCase, base map[string][]byte) {
+	t.Helper()
+	text, err := os.ReadFile(hostileDir + table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cases []hostileCase
 	if err := json.Unmarshal(text, &cases); err != nil {
 		t.Fatal(err)
 	}
-	base := map[string][]byte{}
+	base = map[string][]byte{}
 	for _, name := range []string{"version.json", scorer.FileModel, scorer.FileFeatures, scorer.FileCalibrator,
 		scorer.FileLevels} {
 		if base[name], err = os.ReadFile(filepath.Join(hostileDir, "base", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return cases, base
+}
 
+// version returns the files of the case.
+func (c *hostileCase) version(t *testing.T, base map[string][]byte) map[string][]byte {
+	t.Helper()
+	files := maps.Clone(base)
+	files[c.File] = c.apply(t, base[c.File])
+	if c.Remove {
+		delete(files, c.File)
+	}
+	return sealed(files)
+}
+
+// childKey has the test's program be gauge, whose time and memory are measured.
+const childKey = "COPPICE_GAUGE_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childKey) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// TestLargeVersions: what is as large as it may be and wrong is refused within the time and memory of docs/registry.md.
+func TestLargeVersions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads some 64 MiB ten times")
+	}
+	cases, base := hostileCases(t, "large.json")
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			files := map[string][]byte{}
-			for name, data := range base {
-				files[name] = data
+			folder := t.TempDir()
+			for name, data := range c.version(t, base) {
+				if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			files[c.File] = c.apply(t, base[c.File])
-			if c.Remove {
-				delete(files, c.File)
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			child := exec.CommandContext(t.Context(), self, "versions", hostileDir+"base/rows.csv")
+			child.Env = append(os.Environ(), childKey+"=1")
+			child.Stdin = strings.NewReader(folder + "\n")
+			out, err := child.CombinedOutput()
+			var got versionResult
+			if err == nil {
+				err = json.Unmarshal(out, &got)
+			}
+			if err != nil {
+				t.Fatalf("%v: %.500s", err, out)
 			}
 
+			seconds := (child.ProcessState.UserTime() + child.ProcessState.SystemTime()).Seconds()
+			t.Logf("%.1f s, %d MiB: %.100s", seconds, got.Memory>>10, got.Refused)
+			if got.Refused == "" || seconds > 5 || got.Memory > 512<<10 {
+				t.Errorf("%.1f s, %d MiB: %.100q; expected a refusal within 5 s and 512 MiB", seconds,
+					got.Memory>>10, got.Refused)
+			}
+		})
+	}
+}
+
+// TestHostileVersions alters a version in 300 ways: each is refused, naming the file, or predicts what is expected. The
+// tests of python/coppice read the same table.
+func TestHostileVersions(t *testing.T) {
+	cases, base := hostileCases(t, "cases.json")
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
 			start := time.Now()
-			got, err := scoreVersion(t.Context(), sealed(files), hostileDir+"base/rows.csv")
+			got, err := scoreVersion(t.Context(), c.version(t, base), hostileDir+"base/rows.csv")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 const (
 	MaxModelBytes = 1 << 30
 	maxHeadLine   = 16 << 20
+	maxTrees      = 1_000_001 // of the most iterations, and one for a first score
 )
 
 // modelErrorf reports a model file that cannot be used. Lines count from 1; 0 is not a single one.
@@ -183,6 +184,9 @@ func (p *modelReader) model() (*Model, error) {
 	listOf(lists, "label_index", 1, intIn(0, math.MaxInt32))
 	if _, ok := head["monotone_constraints"]; ok {
 		listOf(lists, "monotone_constraints", n, intIn(-1, 1))
+	}
+	if n := strings.Count(head["tree_sizes"], " ") + 1; n > maxTrees {
+		return nil, p.errorf("tree_sizes: %d trees, more than %d", n, maxTrees)
 	}
 	sizes := listOf(lists, "tree_sizes", -1, intIn(1, MaxModelBytes))
 	if lists.err != nil {

@@ -210,7 +210,7 @@ func (f File) check(model string, number int) error {
 	if err := checkFileName(f.Name); err != nil {
 		return err
 	}
-	if !sumPattern.MatchString(f.SHA256) || f.Bytes < 0 || f.Bytes > MaxFileBytes {
+	if !sumPattern.MatchString(f.SHA256) || f.Bytes < 0 || f.Bytes > mostBytes(f.Name) {
 		return fmt.Errorf("file %s: %d bytes, SHA-256 %.80q", f.Name, f.Bytes, f.SHA256)
 	}
 	if f.Object != versionDir(model, number)+f.Name && f.Object != otherObject(model, number, f.Name, f.SHA256) {

@@ -30,12 +30,21 @@ const Champion = "champion"
 const (
 	MaxFiles     = 64
 	MaxFileBytes = 1 << 30
-	maxRecord    = 1 << 20 // of an object that is JSON of this package
+	maxJSONBytes = 64 << 20 // of a file that is JSON: reading it takes several times its size
+	maxRecord    = 1 << 20  // of an object that is JSON of this package
 	maxNumber    = 1_000_000_000
 	maxText      = 4096
 	maxFacts     = 1000
 	maxPast      = 100
 )
+
+// mostBytes bounds a file of a version.
+func mostBytes(name string) int64 {
+	if strings.HasSuffix(name, ".json") {
+		return maxJSONBytes
+	}
+	return MaxFileBytes
+}
 
 // Registry is safe for concurrent use.
 type Registry struct{ store blob.Store }
@@ -164,9 +173,8 @@ func checkFiles(files map[string][]byte) error {
 		if err := checkFileName(name); err != nil {
 			return err
 		}
-		if len(data) > MaxFileBytes {
-			return wrong("file "+name, "%d bytes, more than the %d that a file may have", len(data),
-				MaxFileBytes)
+		if int64(len(data)) > mostBytes(name) {
+			return wrong("file "+name, "%d bytes, more than the %d that it may have", len(data), mostBytes(name))
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -64,18 +65,35 @@ func decode(data []byte, v any, unknown bool) error {
 	return json.Unmarshal(data, v)
 }
 
-var (
-	wholePair = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
-	half      = regexp.MustCompile(`\\u[dD][89a-fA-F][0-9a-fA-F]{2}`)
-)
-
 // halfOfPair returns an escape such as \ud83d without its other half, which encoding/json would replace.
 func halfOfPair(data []byte) string {
-	if !half.Match(data) {
-		return ""
+	for {
+		i := bytes.IndexByte(data, '\\')
+		if i < 0 || i+1 == len(data) {
+			return ""
+		}
+		data = data[i:]
+		switch first := escaped(data); {
+		case !utf16.IsSurrogate(first):
+			data = data[2:]
+		case utf16.DecodeRune(first, escaped(data[6:])) == utf8.RuneError:
+			return string(data[:6])
+		default:
+			data = data[12:]
+		}
 	}
-	escapes := bytes.ReplaceAll(data, []byte(`\\`), []byte("_")) // what follows a backslash in the text is no escape
-	return string(half.Find(wholePair.ReplaceAll(escapes, []byte("_"))))
+}
+
+// escaped returns the unit that data begins with if it is one such as \ud83d, else 0.
+func escaped(data []byte) rune {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(data[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(unit)
 }
 
 // walker goes over a value that is valid JSON, beside the type that it is read into. What it refuses, it refuses before

@@ -21,6 +21,7 @@ from .errors import CorruptError, Error, FormatError, NotFoundError, StorageErro
 CHAMPION = "champion"
 MAX_RECORD = 1 << 20
 MAX_FILE = 1 << 30
+_MAX_JSON = 64 << 20  # reading it takes several times its size
 _MAX_NUMBER = 1_000_000_000
 _MAX_FILES, _MAX_FACTS, _MAX_TEXT = 64, 1000, 4096
 
@@ -156,6 +157,11 @@ def open_store(where: str | os.PathLike[str], filesystem: pafs.FileSystem | None
     return Bucket(gcs, rest, text)
 
 
+def _most_bytes(name: str) -> int:
+    """The most bytes that a file of a version may have."""
+    return _MAX_JSON if name.endswith(".json") else MAX_FILE
+
+
 @dataclass(frozen=True)
 class File:
     """One file of a version, as version.json names it."""
@@ -208,7 +214,7 @@ class Version:
 
     def _file(self, f: Reader) -> tuple[str, File]:
         name, own = f.text("name"), version_folder(self.model, self.number)
-        lies, size, digest = f.text("object", limit=MAX_RECORD), f.integer("bytes", 0, MAX_FILE, 0), f.text("sha256")
+        lies, size, digest = f.text("object", limit=MAX_RECORD), f.integer("bytes", 0, _most_bytes(name), 0), f.text("sha256")
         f.close(unknown=True)
         if not _FILE.match(name) or name in _RECORDS or not _SHA256.match(digest):
             f.fail(f"file {name[:60]!r} with SHA-256 {digest[:80]!r}")
@@ -225,7 +231,7 @@ class Version:
     def read(self, name: str) -> pa.Buffer:
         """The bytes of a file: CorruptError where they are not those that were registered."""
         if self.files is None:
-            return self._store.read(self._folder + name, MAX_FILE)
+            return self._store.read(self._folder + name, _most_bytes(name))
         if name not in self.files:
             raise CorruptError(
                 f"{self._store.describe(self._folder)}: the version has no {name}; it has {', '.join(self.files)}"
@@ -233,7 +239,7 @@ class Version:
         want = self.files[name]
         shown = self._store.describe(self._folder + want.object)
         try:
-            data = self._store.read(self._folder + want.object, MAX_FILE)
+            data = self._store.read(self._folder + want.object, _most_bytes(name))
         except NotFoundError as e:
             raise CorruptError(f"{shown} is missing, though the version has been registered with it") from e
         if self._verify:

@@ -16,10 +16,12 @@ from .errors import FormatError
 BINARY, REGRESSION = "binary sigmoid:1", "regression"
 MAX_LINE = 16 << 20  # of the head
 MAX_LEAVES = 1 << 17
+MAX_TREES = 1_000_001  # of the most iterations, and one for a first score
 _MAX_WORDS = 1 << 22  # of a tree's sets of categories
 _CATEGORICAL = 1
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+_BLANK = re.compile(rb"\n*")
 _SPECIAL = re.compile(r"[^a-zA-Z0-9_.-]")
 _INT = re.compile(rb"0|-?[1-9][0-9]*").fullmatch
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").fullmatch
@@ -76,6 +78,8 @@ def read(data: bytes) -> Trees:
     r.count(head, b"feature_infos", len(names))
     if b"monotone_constraints" in head:
         r.ints(head, b"monotone_constraints", len(names), -1, 1)
+    if head[b"tree_sizes"].count(b" ") >= MAX_TREES:
+        r.fail(f"tree_sizes: more than {MAX_TREES} trees")
     sizes = r.ints(head, b"tree_sizes", None, 1, 1 << 31)
 
     split = np.zeros(len(names), dtype=np.uint8)
@@ -144,8 +148,8 @@ class _Reader:
             keys[key] = value
         for key in sorted(required - keys.keys()):
             self.fail(f"the lines above lack {key.decode()}")
-        while self._data[self.start : self.start + 1] == b"\n":
-            self.line()
+        blank = _BLANK.match(self._data, self.start).end()
+        self._number, self.start = self._number + blank - self.start, blank
         return keys
 
     def words(self, keys: dict[bytes, bytes], key: bytes) -> bytes:

@@ -134,7 +134,9 @@ def main():
                     answers[which] = children[which].ask(folder)
                 except RuntimeError as e:
                     answers[which], children[which] = {"died": str(e)}, starts[which]()
-            memory = max(memory, answers["python"].pop("memory", 0))
+            memory = max(memory, answers["python"].get("memory", 0))
+            for a in answers.values():
+                a.pop("memory", 0), a.pop("seconds", 0)
             counts.update("+".join(sorted(a)) for a in answers.values())
             if not same(answers["go"], answers["python"]) or any("died" in a for a in answers.values()):
                 findings += 1

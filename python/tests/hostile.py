@@ -1,13 +1,15 @@
 """Versions that no writer of Coppice made, and what becomes of them in a process of its own.
 
-hostile/base is a version with every kind of feature, hostile/cases.json alters one of its files at a time; the Go
-programs read the same cases (bench/gauge/versions_test.go). As a program, it predicts rows with the versions whose
+hostile/base is a version with every kind of feature, hostile/cases.json alters one of its files at a time, and
+hostile/large.json makes one as large and as costly to refuse as it can be; the Go programs read the same cases
+(bench/gauge/versions_test.go). As a program, it predicts rows with the versions whose
 folders are on standard input, as `gauge versions` does: python hostile.py ROWS.csv. """
 
 import hashlib
 import json
 import os
 import pathlib
+import re
 import resource
 import selectors
 import subprocess
@@ -22,13 +24,13 @@ sys.path.insert(0, str(HERE.parent))
 BASE, ROWS = HERE / "hostile" / "base", HERE / "hostile" / "base" / "rows.csv"
 FILES = ("calibrator.json", "features.json", "levels.arrow", "model.txt")
 MEMORY = 3 << 30  # of addresses, most of which the libraries reserve and do not use
-SECONDS = 20.0  # for one version, on a machine that does other things as well
+SECONDS = 60.0  # for one version, on a machine that does other things as well
 GROWTH = 256 << 10  # KiB by which all hostile versions together may raise the process's memory
 
 
-def cases():
+def cases(table="cases.json"):
     """The altered versions: name, what is predicted (None where it is refused), and files by name."""
-    for case in json.loads((HERE / "hostile" / "cases.json").read_text()):
+    for case in json.loads((HERE / "hostile" / table).read_text()):
         yield case["name"], case.get("read"), version(case)
 
 
@@ -42,7 +44,7 @@ def version(case=None):
         data = data[: case["at"]] + new + data[case["at"] + len(new) :]
     elif "remove" not in case:
         more, times = case.get("times", ["", 0])
-        to = text(case["to"] + more * times)
+        to = text(case["to"] + more * times + case.get("end", ""))
         data = to if case.get("whole") else data.replace(text(case["from"]), to, 1)
         for old, new in case.get("then", []):
             data = data.replace(text(old), text(new), 1)
@@ -126,6 +128,14 @@ def written(files, folder):
     return folder
 
 
+def memory():
+    """The most KiB of memory that this process has had. getrusage has that of the one that started it, too."""
+    try:
+        return int(re.search(r"VmHWM:\s*(\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def main(rows):
     import coppice
 
@@ -135,7 +145,7 @@ def main(rows):
     convert = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
     table = pyarrow.csv.read_csv(rows, convert_options=convert)
     for line in sys.stdin:
-        answer = {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+        answer, before = {}, time.process_time()
         try:
             model = coppice.Model.load(line.rstrip("\n"))
             answer |= {"raw": model.predict(table, raw=True).tolist(), "scores": model.predict(table).tolist()}
@@ -143,6 +153,7 @@ def main(rows):
             answer["refused"] = str(e)
         except coppice.InputError:
             answer["odd"] = "input"
+        answer |= {"memory": memory(), "seconds": time.process_time() - before}
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -213,6 +213,20 @@ class Versions(unittest.TestCase):
                         np.testing.assert_allclose(got["scores"], want, atol=1e-12)
             self.assertLess(got["memory"] - start, hostile.GROWTH, "KiB of memory for all of them")
 
+    def test_large(self):
+        """What is as large as it may be and wrong is refused within the time and memory of docs/registry.md."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, _, files in hostile.cases("large.json"):
+                with self.subTest(name):
+                    child = hostile.python()
+                    self.addCleanup(child.close)
+                    start = child.ask(hostile.written(hostile.version(), folder + "/v"))["memory"]
+                    got = child.ask(hostile.written(files, folder + "/v"))
+                    child.close()
+                    self.assertIn("refused", got)
+                    self.assertLess(got["memory"] - start, 1 << 20, f"KiB of memory for {name}")
+                    self.assertLess(got["seconds"], 15, f"seconds for {name}")
+
     def test_altered_at_random(self):
         """Whatever is altered, the version is refused or predicts; a longer run is `make fuzz-versions`."""
         child = hostile.python()
