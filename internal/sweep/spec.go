@@ -12,6 +12,8 @@ import (
 // Spec is a sweep.yaml: what a person asks for. ParseSpec has checked everything that can be checked without the
 // dataset.
 type Spec struct {
+	doc *strictyaml.Document // that it was read from; nil for a spec of a plan
+
 	Name      string `yaml:"name" json:"name"`
 	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
 	Model     string `yaml:"model" json:"model"`         // name in the registry
@@ -289,7 +291,16 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	if err := s.checkConditional(doc, v); err != nil {
 		return nil, err
 	}
+	s.doc = doc
 	return &s, nil
+}
+
+// Errorf is an error about the key at path: at its line, if the spec was read from a file that has it.
+func (s *Spec) Errorf(path, format string, args ...any) error {
+	if s.doc != nil {
+		return s.doc.Errorf(path, format, args...)
+	}
+	return problem.New(problem.Input, format, args...)
 }
 
 // refuseZeros rejects a 0 that would silently become the default.

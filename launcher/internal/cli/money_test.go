@@ -15,6 +15,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/machines"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/quote"
 )
 
 // priceList is Google's list in memory.
@@ -84,6 +85,42 @@ func TestQuoteOfTheDocs(t *testing.T) {
 	if !strings.Contains(string(doc), out) {
 		t.Errorf("docs/cost.md has another output than:\n%s", out)
 	}
+}
+
+// TestTheProductionExample: the night that we ship is quoted at an hour and 5 USD on Spot at most, says what that
+// assumes, and is within its limits.
+func TestTheProductionExample(t *testing.T) {
+	w := newWorld(t)
+	command := []string{"plan", "../../../terraform/examples/production/nightly.yaml", "--rows", "130000000",
+		"--features", "40", "--machines", "n2-highmem-64", "--vms", "2"}
+	out := w.must(command...)
+	for _, want := range []string{"to start a machine, 400 MB/s to copy the dataset (assumed)",
+		"per hour of a Spot machine",
+		"as if scores were random (assumed)",
+		"machine: {type: n2-highmem-64, vms: 2, spot: true, threads_per_task: 8}"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the quote does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "limits.") {
+		t.Errorf("the quote objects to the example's limits:\n%s", out)
+	}
+	var got struct{ Comparison quote.Comparison }
+	if err := json.Unmarshal([]byte(w.must(append(command, "--json")...)), &got); err != nil {
+		t.Fatal(err)
+	}
+	if s := got.Comparison.Offers[0].Spot; !(s.Hours.Expected <= 1) || !(s.Cost.Expected <= 5) {
+		t.Errorf("quoted at %v hours and %v USD on Spot; expected at most 1 and 5", s.Hours, s.Cost)
+	}
+}
+
+// TestALimitIsHeldBeforeAnythingIsWritten: a sweep that is sure to exceed a limit is refused at the limit's line.
+func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "trial: 1m, sweep: 5m", "trial: 1s, sweep: 1s", 1))
+	w.refused(sweep.ExitInput, ":9:28: limits.sweep is 1s, but training takes", "sweep", spec, "--ns-per-value", "1e6")
+	w.empty("sweeps")
 }
 
 func TestPlanOfAStagedDataset(t *testing.T) {

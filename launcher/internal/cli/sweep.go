@@ -228,7 +228,8 @@ func readSpec(file string) (*sweep.Spec, error) {
 	return sweep.ParseSpec(file, text, plan.Vocabulary())
 }
 
-// addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget. A sweep
+// addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget, or sure to
+// exceed a limit. A sweep
 // that exists already is not rejected, whatever it would cost today: it keeps the budget that it was started with.
 func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices *machines.Prices,
 	a quote.Assumptions) error {
@@ -237,6 +238,9 @@ func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifes
 		return err
 	}
 	over := quote.Hold(p.Quote, p.Spec.Machine.Type, p.Spec.Budget)
+	if over == nil {
+		over = q.Late
+	}
 	if over == nil {
 		return nil
 	}

@@ -96,7 +96,14 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	}
 
 	c.recommend(wanted{wish.Budget, keptBack(q.Plan.Plan), q.Region})
-	c.Notes = append(q.notes(), c.age(q.Plan.Created)...)
+	if i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own.Name }); i >= 0 {
+		late, err := q.limits(w, &c.Offers[i])
+		if err != nil { // what is compared here says how to mend it
+			late = append(late, "`launcher sweep` would refuse this: "+err.Error())
+		}
+		c.Notes = append(c.Notes, late...)
+	}
+	c.Notes = append(append(c.Notes, q.notes()...), c.age(q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
 	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {

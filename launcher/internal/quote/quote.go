@@ -61,6 +61,9 @@ type Estimator struct {
 	Prices   *machines.Prices
 	Region   string
 	Assumptions
+
+	// Late, of Price, is a limit of the spec that the sweep is sure to exceed.
+	Late error
 }
 
 // Offer is what the sweep takes on one machine type.
@@ -86,6 +89,8 @@ type Offer struct {
 	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it
 	// never does, or a price is unknown.
 	SpotPays float64 `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
+	least    float64 // seconds of training at the least: what is assumed around it is not in it
+
 	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
 }
@@ -112,11 +117,15 @@ func (o *Offer) Side(spot bool) *Side {
 type work struct {
 	need    plan.Memory
 	seconds []float64 // by trial, in the plan's order
-	steps   []int     // by trial, where each step of a selection waits for the one before; else nil
-	mean    float64
-	ns      float64 // per value, mean
-	low     float64
-	high    float64
+	// What waits only for a free task, part after part: all trials, or the steps of a selection, or what search.stop
+	// has every trial train and what is expected to be trained after it, or the final training. most has every trial
+	// train to its end.
+	parts, most [][]float64
+	refit       float64 // the refit or the final training, if there is one
+	mean        float64
+	ns          float64 // per value, mean
+	low         float64
+	high        float64
 }
 
 func (q *Estimator) work() (*work, error) {
@@ -147,6 +156,7 @@ func (q *Estimator) work() (*work, error) {
 
 	// Each trial separately, at the given speed, else as calibrated.
 	values := 0.0
+	var sample []float64
 	for _, trial := range q.Plan.Expected {
 		p, err := gbt.ParseParams(trial.Params)
 		if err != nil {
@@ -154,17 +164,29 @@ func (q *Estimator) work() (*work, error) {
 		}
 		t := t.of(q.Plan.Plan, trial)
 		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations)
-		s := measured.seconds(t, p)
-		if q.NsPerValue > 0 {
-			s = of * q.NsPerValue * 1e-9
+		speed := func(t table) float64 {
+			if q.NsPerValue > 0 {
+				return float64(t.rows) * float64(t.features) * float64(p.NumIterations) * q.NsPerValue * 1e-9
+			}
+			return measured.seconds(t, p)
 		}
+		s := speed(t)
 		w.seconds = append(w.seconds, s)
+		if stop := q.Plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+			t.rows = max(1, t.rows/stop.OneIn)
+		}
+		sample = append(sample, speed(t))
+		if trial.Refit {
+			w.refit = s
+		}
 		w.mean += s
 		values += of
 	}
 
-	if _, final := q.Plan.Final(); final || q.Plan.Selects() {
-		w.steps = q.Plan.Stages()
+	w.most = w.together(q.Plan.Plan)
+	if w.parts = w.most; q.Plan.Spec.Search.Stop != nil {
+		n := len(w.most[0]) // the final training is a part of its own
+		w.parts = append(stopped(q.Plan.Plan, q.Plan.Expected[:n], w.seconds[:n], sample), w.most[1:]...)
 	}
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
@@ -172,12 +194,13 @@ func (q *Estimator) work() (*work, error) {
 }
 
 // together gives the trials that wait only for a free task: those of one step after the other, else all.
-func (w *work) together() (out [][]float64) {
-	if w.steps == nil {
+func (w *work) together(p *sweep.Plan) (out [][]float64) {
+	if _, final := p.Final(); !final && !p.Selects() {
 		return [][]float64{w.seconds}
 	}
+	steps := p.Stages()
 	for i, s := range w.seconds {
-		if i == 0 || w.steps[i] != w.steps[i-1] {
+		if i == 0 || steps[i] != steps[i-1] {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], s)
@@ -220,6 +243,8 @@ func (q *Estimator) Price() error {
 		return err
 	}
 	notes := q.settle(o)
+	late, err := q.limits(w, o)
+	q.Late, notes = err, append(notes, late...)
 	out := q.quoted(o)
 
 	for i, z := range q.Plan.Fallback {
@@ -265,17 +290,21 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
 
-	training := 0.0
-	for _, seconds := range w.together() {
+	training, most := 0.0, 0.0
+	for _, seconds := range w.parts {
 		training += makespan(seconds, z.Tasks)
 		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
 	}
+	for _, seconds := range w.most {
+		most += makespan(seconds, z.Tasks)
+	}
+	o.least = training * w.low
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{
 			Low:      q.hours(o.Lead.Low, training*w.low, o.Trial.Low, spot),
 			Expected: q.hours(o.Lead.Expected, training, o.Trial.Expected, spot),
-			High:     q.hours(o.Lead.High, training*w.high, o.Trial.High, spot),
+			High:     q.hours(o.Lead.High, most*w.high, o.Trial.High, spot),
 		}
 		if spot {
 			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected

@@ -1,0 +1,79 @@
+package quote
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestLimitsAreComparedWithTheQuote: what is sure to be exceeded is an error at the limit's line, what is expected to
+// be is a note, and both say what would do.
+func TestLimitsAreComparedWithTheQuote(t *testing.T) {
+	const limits = "machine: {type: n2-highmem-64"
+	for name, tc := range map[string]struct {
+		limits      string
+		late, notes string
+	}{ // 50 trials of 24 minutes in four waves: 1.64 hours, training 1.34 to 3.17
+		"wide":              {"{trial: 4h, sweep: 10h}", "", ""},
+		"the sweep is sure": {"{trial: 1h, sweep: 1h}", "sweep.yaml:8:28: limits.sweep is 1h0m0s, but", ""},
+		"the sweep, perhaps": {"{trial: 1h, sweep: 1h30m}", "",
+			"limits.sweep is 1h30m0s, but the sweep is expected to take 1.65"},
+		"a trial is sure": {"{trial: 20m, sweep: 10h}", "sweep.yaml:8:17: limits.trial is 20m0s, but every", ""},
+		"a trial, perhaps": {"{trial: 22m, sweep: 10h}", "",
+			"limits.trial is 22m0s, but trials are expected to take up to 23m45s"},
+	} {
+		q := request(t, large, limits, "limits: "+tc.limits+"\n"+limits)
+		if err := q.Price(); err != nil {
+			t.Fatal(err)
+		}
+		late, notes := "", strings.Join(q.Plan.Notes, "\n")
+		if q.Late != nil {
+			late = q.Late.Error()
+		}
+		if (late == "") != (tc.late == "") || !strings.HasPrefix(late, tc.late) || !strings.Contains(notes, tc.notes) ||
+			tc.notes == "" && strings.Contains(notes, "limits.") {
+			t.Errorf("%s, limits %s: late %q, notes\n%s\nexpected %q and %q", name, tc.limits, late, notes, tc.late,
+				tc.notes)
+		}
+		if text := late + notes; strings.Contains(text, "limits.") &&
+			!strings.Contains(text, "is enough at the slow end") {
+			t.Errorf("%s: %s%s\ndo not say which limit would do", name, late, notes)
+		}
+		// A comparison shows the way out, so it is not refused.
+		if c := compare(t, q, Wish{Machines: []string{"n2-highmem-64"}}); tc.late != "" &&
+			!strings.Contains(strings.Join(c.Notes, "\n"), "would refuse this: "+tc.late) {
+			t.Errorf("%s: the comparison has the notes %q; expected the refusal", name, c.Notes)
+		}
+	}
+}
+
+// TestStoppedTrialsAreNotQuoted: with search.stop a quote counts the part that every trial trains and what is expected
+// to be trained after it; the high end counts every trial to its end.
+func TestStoppedTrialsAreNotQuoted(t *testing.T) {
+	const search = "search: {random"
+	whole := offer(t, request(t, large))
+	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
+		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
+		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
+		w, err := q.work()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(w.parts[1]); len(w.parts[0]) != 50 || n < 10 || float64(n) > most {
+			t.Errorf("%s: %d of %d trials go on; expected 10 to %v of 50", rule, n, len(w.parts[0]), most)
+		}
+		o := offer(t, q)
+		if !(o.Spot.Hours.Expected < 0.9*whole.Spot.Hours.Expected) ||
+			math.Abs(o.Spot.Hours.High/whole.Spot.Hours.High-1) > 1e-9 || !(o.Spot.Hours.Low < o.Spot.Hours.Expected) {
+			t.Errorf("%s: %+v hours; without it %+v", rule, o.Spot.Hours, whole.Spot.Hours)
+		}
+	}
+
+	// The final training comes after all others, on more rows, by itself.
+	stop := request(t, large, search, "search: {stop: {rule: asha, by: rows}, random")
+	final := request(t, large, search, "final: {rows: all}\nsearch: {stop: {rule: asha, by: rows}, random")
+	longer := offer(t, final).OnDemand.Hours.Expected - offer(t, stop).OnDemand.Hours.Expected
+	if trial := offer(t, stop).Trial.Expected / 3600; !(longer > trial && longer < 1.1*trial) {
+		t.Errorf("the final training takes %.3f hours more; expected a little more than a trial, %.3f", longer, trial)
+	}
+}

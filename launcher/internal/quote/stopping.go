@@ -1,0 +1,102 @@
+package quote
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"coppice/internal/search"
+	"coppice/internal/sweep"
+)
+
+// stopRuns is how often a sweep with search.stop is simulated; the median is quoted.
+const stopRuns = 15
+
+// stopped gives what trials are expected to take where search.stop ends those that are behind: the part that every
+// trial trains, and what those that continue train after it, of which nothing is expected to begin before. Scores are
+// random, by the rule of the plan: how much better later trials are is not known, and the high end of a quote has every
+// trial train to its end. sample is what a trial takes on the sample of the rows.
+func stopped(p *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
+	type run struct {
+		parts [][]float64
+		total float64
+	}
+	var runs []run
+	for seed := range uint64(stopRuns) {
+		r := run{parts: make([][]float64, 2)}
+		for i, step := range climbed(p, len(trials), seed) {
+			first, rest := sample[i], seconds[i]
+			if p.Spec.Search.Stop.By == sweep.ByTrees {
+				n, _ := trials[i].Params["num_iterations"].(float64)
+				at := func(step int) float64 { return seconds[i] * min(1, float64(step)/max(n, 1)) }
+				if rungs := search.RungsOf(p, i); len(rungs) > 0 {
+					first = at(rungs[0])
+				} else {
+					first = seconds[i]
+				}
+				rest = seconds[i] - first
+				if step > 0 {
+					rest = at(step) - first
+				}
+			} else if step > 0 {
+				rest = 0
+			}
+			r.total += first + rest
+			r.parts[0] = append(r.parts[0], first)
+			if rest > 0 {
+				r.parts[1] = append(r.parts[1], rest)
+			}
+		}
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.total, b.total) })
+	return runs[stopRuns/2].parts
+}
+
+// climbed simulates n trials with random scores that come to their rungs one after the other, and returns at which step
+// each ends; 0 for those that train to their end.
+func climbed(p *sweep.Plan, n int, seed uint64) []int {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	ends, scores := make([]int, n), make([]float64, n)
+	var l search.Ladder
+	climb := func(trial, from int) {
+		for _, step := range search.RungsOf(p, trial) {
+			if step <= from {
+				continue
+			}
+			own := sweep.Reached{Step: step, Trial: trial, Score: scores[trial]}
+			verdict := search.AtRung(p, own, l.Reached)
+			l.Reached = append(l.Reached, own)
+			if verdict.Action != search.GoOn {
+				l.Paused = append(l.Paused, own)
+				return
+			}
+		}
+	}
+	resume := func() bool {
+		all := search.Resumable(p, l)
+		if len(all) == 0 {
+			return false
+		}
+		r := all[0].Reached
+		l.Paused = slices.DeleteFunc(l.Paused, func(o sweep.Reached) bool { return o.Trial == r.Trial })
+		if all[0].Action == search.GoOn {
+			climb(r.Trial, r.Step)
+		} else {
+			ends[r.Trial] = r.Step
+		}
+		return true
+	}
+
+	halving := p.Spec.Search.Stop.Rule == sweep.StopHalving
+	for trial := range n {
+		scores[trial] = rng.Float64()
+		climb(trial, 0)
+		for !halving && resume() {
+		}
+	}
+	l.Last = true
+	for resume() {
+	}
+	return ends
+}
