@@ -39,7 +39,10 @@ const (
 // pageMemory bounds what all columns of a file unpack at a time: a file of 90 kilobytes can hold pages of gigabytes.
 // Wide tables hold a page of each column, usually of a megabyte; minMemory is that of 256 columns, and a real table's
 // pages do not unpack to more than inflate times its file.
-type pageMemory struct{ left atomic.Int64 }
+type pageMemory struct {
+	left   atomic.Int64
+	packed chan []byte // memory for pages before they are unpacked: one per thread, where columns would need one each
+}
 
 const (
 	minMemory = 256 << 20
@@ -47,7 +50,7 @@ const (
 )
 
 func newPageMemory(fileBytes int64) *pageMemory {
-	m := &pageMemory{}
+	m := &pageMemory{packed: make(chan []byte, 64)}
 	m.left.Store(minMemory + inflate*fileBytes)
 	return m
 }
@@ -149,6 +152,12 @@ func (p *pageReader) next() (page, error) {
 		if rest := p.section.N + int64(p.file.Buffered()); h.compressed > rest {
 			return page{}, fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, rest)
 		}
+		if p.packed == nil {
+			select {
+			case p.packed = <-p.memory.packed:
+			default:
+			}
+		}
 		p.packed = dataset.Resize(p.packed, int(h.compressed))
 		if _, err := io.ReadFull(p.file, p.packed); err != nil {
 			return page{}, err
@@ -209,8 +218,9 @@ func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 
 var errShortLevels = errors.New("a page too short for its levels")
 
-// unpack decompresses a page of size bytes.
+// unpack decompresses a page, or the part behind its levels, to size bytes.
 func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
+	whole := len(data) == len(p.packed)
 	if p.codec == compress.Codecs.Uncompressed {
 		if int64(len(data)) != size {
 			return nil, fmt.Errorf("a page of %d bytes where %d belong", len(data), size)
@@ -229,6 +239,13 @@ func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 	out, err := p.decompress(p.plain, data)
 	if err != nil {
 		return nil, fmt.Errorf("a page that cannot be decompressed: %w", err)
+	}
+	if whole {
+		select {
+		case p.memory.packed <- p.packed:
+		default:
+		}
+		p.packed = nil
 	}
 	if int64(len(out)) != size {
 		return nil, fmt.Errorf("a page of %d bytes where %d belong", len(out), size)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -473,5 +474,44 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 			t.Errorf("metadata %.20q: got the dictionaries %v; want none", text, out)
 		}
 		_ = guard(func() error { return pandasCategories(text, out) })
+	}
+}
+
+// Compressed pages share the buffers that they are read into: columns that kept one each took half of staging's memory.
+func TestParquetColumnsShareABuffer(t *testing.T) {
+	const columns, rows = 32, 1 << 16 // pages of half a megabyte
+	rng := rand.New(rand.NewPCG(7, 1))
+	b := &Batch{Rows: rows}
+	var cols []Column
+	for i := range columns {
+		c := Column{Name: fmt.Sprint("x", i), Type: dataset.Float}
+		v := dataset.Values{Type: dataset.Float, Float: make([]float64, rows)}
+		for j := range v.Float {
+			v.Float[j] = rng.Float64()
+		}
+		cols, b.Names, b.Columns = append(cols, c), append(b.Names, c.Name), append(b.Columns, v)
+	}
+	var out bytes.Buffer
+	w, err := NewParquetWriter(&out, cols, Snappy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(b), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := Open([]File{writeFile(t, "wide.parquet", out.String())}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err = table.Read(t.Context(), b.Names, 1024, func(*Batch) error { return nil })
+	runtime.ReadMemStats(&after)
+	took := (after.TotalAlloc - before.TotalAlloc) / columns
+	if err != nil || took > 1_500_000 { // a page, its dictionary, and a part of each batch are 1.2 MB
+		t.Errorf("reading took %d bytes for a column with pages of half a megabyte, error %v; want up to 1,500,000",
+			took,
+			err)
 	}
 }
