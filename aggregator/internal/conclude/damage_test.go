@@ -189,3 +189,92 @@ func TestADamagedRegistryIsReported(t *testing.T) {
 		t.Errorf("handling a message with a damaged registry: got %v, expected an error of kind damaged", err)
 	}
 }
+
+func TestAModelThatLiesIsPassedOver(t *testing.T) {
+	lie := func(edit func(*sweep.Result, map[string][]byte)) *sweep.Conclusion {
+		w := newWorld(t, options{leaves: []int{8, 2}, store: func(r *sweep.Result, files map[string][]byte) {
+			if r.Trial == 0 {
+				r.Score = 0.999
+				edit(r, files)
+			}
+		}})
+		return w.mustConclude(t)
+	}
+	for name, tc := range map[string]struct {
+		edit func(*sweep.Result, map[string][]byte)
+		want string
+	}{
+		"another leaf value": {func(_ *sweep.Result, f map[string][]byte) {
+			f["model.txt"] = bytes.Clone(f["model.txt"])
+			_, leaf, _ := bytes.Cut(f["model.txt"], []byte("leaf_value=-"))
+			leaf[0] = '9' // the length of a tree's text is checked before
+		}, "predicts"},
+		"another score": {func(_ *sweep.Result, f map[string][]byte) {
+			scores, _ := sweep.DecodeScores(f["test.scores"])
+			for i := range scores {
+				scores[i] += 1e-6
+			}
+			f["test.scores"] = sweep.EncodeScores(scores)
+		}, "predicts"},
+		"no model": {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte("hello") },
+			"LightGBM text"},
+		"too few scores": {func(_ *sweep.Result,
+			f map[string][]byte) {
+			f["calib.scores"] = sweep.EncodeScores([]float64{1})
+		}, "it scored 1 calib"},
+		"damaged scores": {func(_ *sweep.Result, f map[string][]byte) { f["test.scores"][20] ^= 1 }, "checksum"},
+		"feature count": {func(_ *sweep.Result, f map[string][]byte) { f["model.txt"] = []byte(otherModel) },
+			"features"},
+		"leaves' own trap": {func(_ *sweep.Result, f map[string][]byte) {
+			f["model.txt"] = bytes.Replace(f["model.txt"], []byte("version=v3"), []byte("version=v4"), 1)
+		}, "leaves cannot read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := lie(tc.edit)
+			if c.Outcome != sweep.OutcomeWinner || c.Trial != 1 || len(c.Rejected) != 1 || c.Rejected[0].Trial != 0 {
+				t.Fatalf("trial 0's model lies: concluded as %+v; want trial 0 rejected and trial 1 the winner", c)
+			}
+			contains(t, c.Rejected[0].Reason, tc.want)
+		})
+	}
+}
+
+const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=0\nobjective=binary sigmoid:1\nfeature_names=a\nfeature_infos=none\ntree_sizes=44\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"
+
+func TestDamagedAndMissingObjects(t *testing.T) {
+	w := newWorld(t, options{})
+	best := w.mustConclude(t).Trial
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	name := sweep.Names(w.plan.Sweep).Attempt(best, 0) + "model.txt"
+	data := []byte(state(t, w.sweeps, name)[name])
+	data[len(data)/2]++
+	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	c := w.mustConclude(t)
+	if c.Trial == best || c.Outcome != sweep.OutcomeWinner {
+		t.Fatalf("the best trial's model is damaged: concluded as %+v; want another trial as winner", c)
+	}
+	contains(t, c.Rejected[0].Reason, "SHA-256")
+
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(append(data, '\n'))); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.mustConclude(t); c.Trial == best || c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("a model of more bytes than its result says: %+v", c)
+	}
+
+	w.models, w.sweeps = blob.Memory(), without(t, without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion()), name)
+	if c := w.mustConclude(t); c.Trial == best {
+		t.Errorf("a model that is not there won: %+v", c)
+	}
+	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any,
+		strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	if last := w.mustConclude(t); last.Failed != 1 || last.Trial == c.Trial {
+		t.Errorf("a damaged result counted: %+v", last)
+	}
+}

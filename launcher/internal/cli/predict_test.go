@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+)
+
+func TestPredict(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	table := datasettest.Table(datasettest.Options{Rows: 700, Seed: 8})
+	in := w.file("in.csv", string(table))
+	out := filepath.Join(w.dir, "out.csv")
+	w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "user_id,site", "--raw")
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 701 {
+		t.Fatalf("the predictions have %d lines, %v, expected a header and 700 rows", len(rows), err)
+	}
+	if strings.Join(rows[0], ",") != "user_id,site,prediction,raw_score" {
+		t.Errorf("header %q", rows[0])
+	}
+	users := strings.Split(string(table), "\n")
+	for i, row := range rows[1:] {
+		p, err1 := strconv.ParseFloat(row[2], 64)
+		raw, err2 := strconv.ParseFloat(row[3], 64)
+		if err1 != nil || err2 != nil || math.Abs(p-gbt.Probability(raw)) > 1e-15 ||
+			!strings.HasPrefix(users[i+1], row[0]+",") {
+			t.Fatalf("row %d: %q", i, row)
+		}
+	}
+	// Through Parquet and back: the same predictions.
+	parquet := filepath.Join(w.dir, "out.parquet")
+	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep",
+		"user_id,campaign_id,site,hour,age,price,day")
+	again := filepath.Join(w.dir, "again.csv")
+	w.must("predict", "--model", "ctr", "--in", parquet, "--out", again, "--keep", "user_id,site", "--raw")
+	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(text, second) {
+		t.Errorf("scored from Parquet, the output differs: %v", err)
+	}
+	var sum map[string]any
+	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")),
+		&sum); err != nil || sum["rows"] != 700.0 {
+		t.Errorf("predict --json: %v, %v, expected 700 rows", sum, err)
+	}
+}
+
+func TestPredictRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	short := w.file("short.csv", "user_id,site\nu1,site2\n")
+	ragged := w.file("ragged.csv",
+		"user_id,campaign_id,site,hour,age,price,day\nu1,4000,site2,3,20,1.5,2026-11-01\nu1\n")
+	out := filepath.Join(w.dir, "out.csv")
+	w.refused(sweep.ExitInput, `short.csv: column "age"`, "predict", "--model", "ctr", "--in", short, "--out", out)
+	w.refused(sweep.ExitInput, "ragged.csv:3", "predict", "--model", "ctr", "--in", ragged, "--out", out)
+	w.refused(sweep.ExitUsage, ".parquet", "predict", "--model", "ctr", "--in", in, "--out",
+		filepath.Join(w.dir, "out.xls"))
+	w.refused(sweep.ExitUsage, "no such column", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
+		"nobody")
+	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"),
+		"--out", out)
+	w.refused(sweep.ExitUsage, "give --in and --out: ", "predict", "--model", "ctr")
+	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
+		"site,site")
+	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter",
+		";;")
+	w.refused(sweep.ExitUsage, "use none", "predict", "--model", "ctr", "--in", in, "--out", out, "--quote", "'")
+	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
+	w.refused(sweep.ExitInput, "--quote none of `launcher predict`", "predict", "--model", "ctr", "--in", stray,
+		"--out", out)
+	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote",
+		"none")
+	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",
+		in, "--out", "nodir/x.csv")
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a local file\n", "predict", "--model",
+		"ctr", "--in", in, "--out", "gs://b/x.csv")
+	folder := t.TempDir()
+	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr",
+		"--in", in, "--out", folder)
+	w.refused(sweep.ExitUsage, "only local files", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
+	before, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out",
+		filepath.Join(filepath.Dir(in), ".", "in.csv"))
+	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the table was overwritten: %v", err)
+	}
+	w.refused(sweep.ExitUsage, "unknown command", "registry", "bogus")
+	if _, err := os.Stat(out); err == nil {
+		t.Error("an output was left behind")
+	}
+}

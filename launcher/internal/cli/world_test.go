@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/notify"
+	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/provision"
+)
+
+// world is a cloud in memory: buckets by name, and jobs that do what the test says.
+type world struct {
+	t       *testing.T
+	dir     string
+	buckets map[string]blob.Store
+	jobs    *jobs
+	runner  SweepJobs // in place of jobs; nil is jobs
+	list    *priceList
+	now     time.Time
+	ctx     context.Context
+	env     map[string]string // beside the deployment's
+	screen  bool              // the output is a terminal
+	tasks   cloudjob.Jobs
+	// verdicts are the channels for notifications.
+	verdicts func(context.Context) ([]notify.Channel, func(), error)
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, ctx: t.Context(), dir: t.TempDir(), buckets: map[string]blob.Store{},
+		now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
+	for _, name := range []string{"datasets", "sweeps", "registry"} {
+		w.buckets[name] = blob.Memory()
+	}
+	w.jobs = &jobs{sweeps: w.buckets["sweeps"], submitted: map[sweep.ID]int{}, leaving: func() {}}
+	return w
+}
+
+// jobs counts submissions; run, if set, stands for everything that happens in the cloud.
+type jobs struct {
+	mu        sync.Mutex
+	sweeps    blob.Store
+	submitted map[sweep.ID]int
+	spot      bool // the last request
+	cancelled bool
+	leaving   func()               // called when a job is cancelled
+	status    *provision.JobStatus // Batch's answer, if it is not the usual one
+	away      error                // Batch cannot be reached
+	run       func(*sweep.Plan)
+	err       error
+}
+
+func (j *jobs) Name(id sweep.ID) string { return "projects/p/locations/l/jobs/" + string(id) }
+
+func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
+	return fmt.Appendf(nil, `{"taskCount": %d, "spot": %t}`, p.Sizing.Tasks, *p.Spec.Machine.Spot), nil
+}
+
+func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return false, j.err
+	}
+	j.submitted[p.Sweep]++
+	j.spot = *p.Spec.Machine.Spot
+	if j.submitted[p.Sweep] > 1 {
+		return true, nil
+	}
+	if j.run != nil {
+		j.run(p)
+	}
+	return false, nil
+}
+
+func (j *jobs) Status(context.Context, string) (provision.JobStatus, error) {
+	if j.away != nil {
+		return provision.JobStatus{}, j.away
+	}
+	if j.cancelled {
+		return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
+	}
+	if j.status != nil {
+		return *j.status, nil
+	}
+	return provision.JobStatus{State: "RUNNING"}, nil
+}
+
+func (j *jobs) Cancel(context.Context, string) (provision.JobStatus, error) {
+	j.leaving()
+	j.cancelled = true
+	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
+}
+
+// run is one command line.
+func (w *world) run(args ...string) (code int, out, errOut string) {
+	var o, e bytes.Buffer
+	code = w.runTo(&o, &e, args...)
+	return code, o.String(), e.String()
+}
+
+// runTo is run for a command that continues while its output is read.
+func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
+	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
+		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
+		"COPPICE_REGISTRY_BUCKET": "registry"}))
+	return Run(w.ctx, Setup{
+		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
+			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
+		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
+		Connect: func(context.Context, Env) (*Backends, error) {
+			runner := w.runner
+			if runner == nil {
+				runner = w.jobs
+			}
+			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
+					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }},
+				nil
+		},
+		Callers: someCallers,
+	})
+}
+
+func (w *world) must(args ...string) string {
+	w.t.Helper()
+	code, out, errOut := w.run(args...)
+	if code != 0 {
+		w.t.Fatalf("%q ended with %d\n%s\n%s", args, code, out, errOut)
+	}
+	return out
+}
+
+// refused runs a command that has to fail.
+func (w *world) refused(code int, says string, args ...string) {
+	w.t.Helper()
+	got, out, errOut := w.run(args...)
+	if got != code || !strings.Contains(errOut, says) {
+		w.t.Errorf("%q ended with %d, want %d and %q\n%s\n%s", args, got, code, says, out, errOut)
+	}
+}
+
+func (w *world) file(name, text string) string {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+const sweepYAML = `
+name: night
+dataset: clicks
+model: ctr
+metric: auc
+trials: 4
+search: {random: {num_leaves: {log_int: [4, 40]}}}
+machine: {type: n2-highmem-2, threads_per_task: 1}
+limits: {trial: 1m, sweep: 5m}
+`
+
+// staged puts a dataset into the bucket through the command itself.
+func (w *world) staged() string {
+	w.t.Helper()
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: "+
+			"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	return w.must("stage", spec)
+}
+
+// concluded writes what tasks and the aggregator would, at once.
+func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
+	return func(p *sweep.Plan) {
+		write := func(name string, v any) {
+			if _, err := blobtest.CreateJSON(w.t.Context(), w.buckets["sweeps"], name, v); err != nil {
+				w.t.Error(err)
+			}
+		}
+		for i := range p.Trials {
+			o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(i, 0) + "x"}
+			write(sweep.Names(p.Sweep).Result(i), sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i,
+				Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o,
+				Scores: &sweep.Scored{Calib: o, Test: o}})
+		}
+		write(sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome,
+			Reason: "because", Trial: 3, Model: "ctr", Version: 1,
+			Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true,
+				Reason: "there was no champion"}})
+	}
+}
+
+// register trains a model on the staged dataset and registers it n times.
+func (w *world) register(n int) {
+	w.t.Helper()
+	dir, m := datasettest.Dir(w.t, datasettest.Options{Rows: 1200})
+	ds, err := dataset.Open(dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer ds.Close()
+	s := ds.Split("train")
+	data := datasettest.Data(m, s)
+	p := gbt.Defaults()
+	p.NumIterations = 5
+	res, err := gbt.Train(w.t.Context(), data, p, gbt.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var model bytes.Buffer
+	if _, err := res.Model.WriteTo(&model); err != nil {
+		w.t.Fatal(err)
+	}
+	features, err := json.Marshal(m.Encoding())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	levels, err := os.ReadFile(filepath.Join(dir, dataset.LevelsFile))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	reg := registry.New(w.buckets["registry"])
+	for i := range n {
+		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
+			scorer.FileLevels: levels, scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`),
+			scorer.FileReport: []byte(`{"valid":{"auc":0.7}}`), scorer.FileInputs: usualInputs(w.t, dir, ds)}
+		switch i { // the others do not say
+		case 0:
+			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)
+		case 1:
+			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"max_bin":255}}`)
+		}
+		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
+			registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
