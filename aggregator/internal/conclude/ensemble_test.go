@@ -3,12 +3,14 @@ package conclude
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/gbt"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -136,9 +138,9 @@ func TestAnEnsembleIsRefused(t *testing.T) {
 	}{
 		"the cost allows no second trial": {1.9, nil, 1, "none of the next best trials could be merged"},
 		"the cost allows three":           {3.9, nil, 3, "registered is the mean"},
-		"a result says too few trees": {3, func(r *sweep.Result, _ map[string][]byte) {
+		"results say too few trees": {2.5, func(r *sweep.Result, _ map[string][]byte) {
 			r.Trees = 1
-		}, 3, "registered is the mean"},
+		}, 2, "registered is the mean"},
 		"the others' scores are not their models'": {4, func(r *sweep.Result, files map[string][]byte) {
 			if r.Trial == 1 {
 				raw, err := sweep.DecodeScores(files["test.scores"])
@@ -161,6 +163,36 @@ func TestAnEnsembleIsRefused(t *testing.T) {
 			continue
 		}
 		contains(t, e.Reason, tc.want)
+	}
+}
+
+// TestAMembersFileIsLost: the others are merged, at once if the file is gone, and after filePatience if the store does
+// not give it.
+func TestAMembersFileIsLost(t *testing.T) {
+	w := together(t, 4, options{})
+	model := sweep.Names(w.plan.Sweep).Attempt(1, 0) + "model.txt"
+	trained := w.sweeps
+	w.sweeps = without(t, trained, model)
+	gone := w.mustConclude(t)
+
+	w.models = blob.Memory()
+	faulty, err := blobtest.NewFaulty(t.Context(), without(t, trained), blobtest.Refused,
+		func(name string) bool { return name == model })
+	if err != nil || faulty.Struck() != 1 {
+		t.Fatalf("%d objects are struck, %v; expected 1", faulty.Struck(), err)
+	}
+	w.sweeps = faulty
+	if c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep); !errors.Is(err, blobtest.ErrRefused) {
+		t.Fatalf("at first: %+v, %v; expected to be told that the store refuses", c, err)
+	}
+	w.now = w.now.Add(filePatience)
+	refused := w.mustConclude(t)
+
+	for what, c := range map[string]*sweep.Conclusion{"gone": gone, "refused": refused} {
+		if e := c.Ensemble; c.Trial == 1 || e == nil || !e.Registered || len(e.Trials) != 3 ||
+			slices.Contains(e.Trials, 1) {
+			t.Errorf("the model of trial 1 is %s: %+v, ensemble %+v; expected one of the other three", what, c, e)
+		}
 	}
 }
 
