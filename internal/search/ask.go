@@ -52,6 +52,7 @@ func Methods() []string {
 const (
 	SourceFixed     = "fixed"
 	SourceGrid      = "grid"
+	SourceDefault   = "default"   // params as they are
 	SourceWarm      = "warm"      // a winner of an earlier search
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
 )

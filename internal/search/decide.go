@@ -25,8 +25,17 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 	}
 
 	var out []sweep.Trial
+	if d := a.byDefault(p, complete); d != nil && !keys[sweep.ConfigurationKey(d.Params)] && len(known) < total {
+		d.Number = len(known)
+		keys[sweep.ConfigurationKey(d.Params)] = true
+		out = append(out, *d)
+		if a, err = newAsker(askOf(p, append(slices.Clone(known), out...), nil)); err != nil {
+			return nil, err
+		}
+	}
+	first := len(out)
 	for len(a.axes) > 0 && len(known)+len(out) < total {
-		s := a.beginning(p.Spec.Search.Method, len(out), total-len(known))
+		s := a.beginning(p.Spec.Search.Method, len(out)-first, total-len(known))
 		if s == nil {
 			break
 		}
@@ -41,6 +50,25 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 			Absent: p.Spec.Search.Absent(s.Params)})
 	}
 	return out, nil
+}
+
+// byDefault is the default configuration, params as they are, which a search that learns tries before all others: what
+// is found has to be better than it. Its values may lie outside the space, as those of fixed configurations may. It is
+// nil if the trainer or a constraint refuses it.
+func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Params, error)) *sweep.Trial {
+	if p.Spec.Search.Listed() {
+		return nil
+	}
+	full, err := complete(nil)
+	if err != nil {
+		return nil
+	}
+	own := Own(p, full)
+	if a.violated(own) != nil {
+		return nil
+	}
+	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full,
+		Absent: p.Spec.Search.Absent(own)}
 }
 
 // beginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.

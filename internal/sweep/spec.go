@@ -274,6 +274,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	}
 
 	// The check is of what the sweep will run with, defaults included.
+	s.searchByDefault(doc, v)
 	s.fillDefaults(v)
 	s.normalizeNumbers()
 
@@ -331,6 +332,25 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 		}
 	}
 	return nil
+}
+
+// searchByDefault is the search of a spec that has none, but several trials: the parameters that matter on most tables,
+// without those that params has, and the method that is best on most. A model that is continued has its parameters.
+func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
+	if doc.Has("search") || s.Trials < 2 || s.Continue != nil {
+		return
+	}
+	s.Search.Method = MethodAuto
+	s.Search.Random = map[string]Distribution{
+		"learning_rate":    {LogUniform: []float64{0.03, 0.3}},
+		"num_leaves":       {LogInt: []int64{8, 255}},
+		"min_data_in_leaf": {LogInt: []int64{5, 500}},
+		"feature_fraction": {Uniform: []float64{0.4, 1}},
+		"lambda_l2":        {LogUniform: []float64{0.001, 20}},
+	}
+	for name := range s.Params {
+		delete(s.Search.Random, v.ParamName(name))
+	}
 }
 
 func (s *Spec) fillDefaults(v Vocabulary) {

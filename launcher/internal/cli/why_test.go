@@ -18,7 +18,7 @@ func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
-		"search: {method: tpe, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
+		"search: {method: tpe, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
 			"asha, min_trees: 5}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 
@@ -132,7 +132,7 @@ func TestWhyOfFolds(t *testing.T) {
 		"[revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: "+
 		"0.4}\n"))
 	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}",
-		"search: {method: gp, fixed: [{num_leaves: 9}], random: {num_leaves: {log_int: [4, 40]}}}",
+		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}}",
 		"dataset: clicks", "dataset: plain\nvalidate: {kfold: 4}").Replace(sweepYAML))
 	if out := strings.Join(strings.Fields(w.must("sweep", file, "--dry-run")), " "); !strings.Contains(out,
 		"3 configurations are decided when their first fold is claimed") || strings.Count(out, "│ gp │") != 3 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -242,5 +243,58 @@ func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 	}
 	if _, text := choice[1].(string); !text {
 		t.Errorf("a list of lists stands in the plan as %T; want the text that a trial has", choice[1])
+	}
+}
+
+// TestNoSearchAtAll: fifty trials are fifty different ones of the default space, by method auto, without the parameters
+// that the spec sets; the default configuration is the first. One trial is the default alone.
+func TestNoSearchAtAll(t *testing.T) {
+	few := func(trials, more string) *plan.Planned {
+		t.Helper()
+		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\ntrials: "+trials+"\n"+
+			more),
+			plan.Vocabulary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := build(s, manifest(all...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	p := few("50", "params: {eta: 0.05, num_iterations: 300}\n")
+	first := p.Trials[0]
+	if len(p.Trials) != 50 || p.Spec.Search.Method != sweep.MethodAuto || len(p.Spec.Search.Random) != 4 ||
+		first.Source != search.SourceDefault || first.Params["learning_rate"] != 0.05 ||
+		first.Params["num_leaves"] != 31. {
+		t.Errorf("50 trials without search: %s of %d parameters by %q, first %+v; expected 50 of 4 by auto, the "+
+			"default "+
+			"first", sources(p), len(p.Spec.Search.Random), p.Spec.Search.Method, first)
+	}
+	keys := map[string]bool{}
+	for _, e := range p.Expected {
+		keys[sweep.ConfigurationKey(e.Params)] = true
+	}
+	if len(keys) != 50 {
+		t.Errorf("50 trials without search: %d different configurations", len(keys))
+	}
+	if one := few("1", ""); len(one.Trials) != 1 || one.Trials[0].Source != search.SourceFixed {
+		t.Errorf("one trial without search: %s; expected a fixed one", sources(one))
+	}
+
+	// It takes part in every search that learns, once: not where it is listed, or against a constraint.
+	space := "search: {random: {num_leaves: {int: [40, 80]}}, method: METHOD}\n"
+	for method, want := range map[string]string{"auto": search.SourceDefault, "gp": search.SourceDefault,
+		"tpe": search.SourceDefault, "halton": "halton", "random": "random"} {
+		if p := few("9", strings.Replace(space, "METHOD", method, 1)); p.Trials[0].Source != want {
+			t.Errorf("method %s: %s, first %s; expected %s", method, sources(p), p.Trials[0].Source, want)
+		}
+	}
+	for name, more := range map[string]string{"listed": "fixed: [{}]", "refused": `constraints: ["num_leaves > 35"]`} {
+		p := few("9", strings.Replace(space, "method: METHOD", "method: tpe, "+more, 1))
+		if text := sources(p); strings.Contains(text, search.SourceDefault) {
+			t.Errorf("%s: %s; expected no default of its own", name, text)
+		}
 	}
 }

@@ -47,8 +47,8 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 	}
 }
 
-// TestParseSpecOfFewWords: a metric of numbers needs no objective beside it, and trials without a space are an error
-// that shows one.
+// TestParseSpecOfFewWords: a metric of numbers needs no objective beside it, and trials of a search without a space are
+// an error that shows one.
 func TestParseSpecOfFewWords(t *testing.T) {
 	const spec = "name: n\ndataset: d\nmetric: rmse\ntrials: 1\n"
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(spec), Vocabulary())
@@ -58,12 +58,13 @@ func TestParseSpecOfFewWords(t *testing.T) {
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), Vocabulary()); err == nil {
 		t.Error("metric: rmse with objective: binary was accepted")
 	}
-	_, err = sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)), Vocabulary())
+	fifty := strings.Replace(spec, "trials: 1", "trials: 50", 1)
+	_, err = sweep.ParseSpec("sweep.yaml", []byte(fifty+"search: {constraints: [\"eta < 1\"]}\n"), Vocabulary())
 	if err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:4:9: trials is 50, but search says nothing") {
-		t.Fatalf("50 trials without a space: got %v", err)
+		t.Fatalf("50 trials with a search without a space: got %v", err)
 	}
 	_, example, _ := strings.Cut(err.Error(), "\n")
-	if s, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "trials: 1", "trials: 50", 1)+example+"\n"),
+	if s, err := sweep.ParseSpec("sweep.yaml", []byte(fifty+example+"\n"),
 		Vocabulary()); err != nil || len(s.Search.Random) != 2 {
 		t.Errorf("the example %q: got %v", example, err)
 	}

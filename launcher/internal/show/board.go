@@ -215,6 +215,9 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 			v.Scorer, v.Rows, v.MaxDiff)})
 	}
 
+	for _, text := range c.AtBounds {
+		rows = append(rows, [2]string{"bound", text})
+	}
 	for _, r := range c.Rejected {
 		rows = append(rows, [2]string{"passed over", fmt.Sprintf("trial %d: %s", r.Trial, FirstLine(r.Reason))})
 	}

@@ -69,6 +69,9 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		}
 		rows = append(rows, [2]string{"ended", how})
 	}
+	for _, text := range y.AtBounds {
+		rows = append(rows, [2]string{"bound", text})
+	}
 	if e := y.Enough; e != nil {
 		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule,
 			e.Task, e.Trial)},

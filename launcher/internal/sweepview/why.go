@@ -25,6 +25,8 @@ type Reasons struct {
 	Result *sweep.Result `json:"result,omitempty"`
 	// why no more trials were started, for one that was not trained
 	Enough *sweep.Enough `json:"enough,omitempty"`
+	// parameters whose best values lie at a bound of the space, for the winner
+	AtBounds []string `json:"at_bounds,omitempty"`
 }
 
 // replayed is the outcome of repeating a decision.
@@ -45,6 +47,9 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 		}
 	}
 
+	if c := st.Conclusion; c != nil && c.Outcome == sweep.OutcomeWinner && c.Trial == y.Trial.Number {
+		y.AtBounds = c.AtBounds
+	}
 	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
 		y.Enough, y.Replayed = st.Enough, replayed(search.ReplayEnough(p, st.Enough))
 		return y, nil
