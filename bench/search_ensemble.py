@@ -15,9 +15,10 @@ import os
 import sys
 import tempfile
 
-import ids_peers
 import numpy as np
 import pandas as pd
+
+import ids_peers
 import search_nights
 import search_quality
 from ids_tables import Source
@@ -37,7 +38,7 @@ def halved(frame, seed):
 def raw_scores(night, split):
     """Labels and log odds of the model trained last."""
     import lightgbm as lgb
-    import pyarrow.ipc as ipc
+    from pyarrow import ipc
 
     with open(night.place + "/manifest.json") as f:
         values = [ids_peers.representatives(f) for f in json.load(f)["features"]]
@@ -61,9 +62,9 @@ def measure(programs, table, source, rows, trials):
             asked = search_nights.ask(night, "auto", source.seed + 1, 1, results)[0] if n else {"params": {}}
             told = night.train(asked["params"])
             trees.append(told["trees"])
-            for split in out:
+            for split, scores in out.items():
                 y[split], raw = raw_scores(night, split)
-                out[split].append(raw)
+                scores.append(raw)
             if n:
                 line = {"params": asked["params"], "value": told["metrics"]["log_loss"], "status": "done"}
                 with open(results, "a") as f:

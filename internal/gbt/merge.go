@@ -18,7 +18,8 @@ func Merge(models []*Model) (*Model, error) {
 	for i, m := range models {
 		if m.Objective != first.Objective || !slices.Equal(m.FeatureNames, first.FeatureNames) ||
 			!slices.Equal(m.FeatureInfos, first.FeatureInfos) {
-			return nil, fmt.Errorf("%w: models 1 and %d of those to merge differ in their objective or features", ErrData,
+			return nil, fmt.Errorf("%w: models 1 and %d of those to merge differ in their objective or features",
+				ErrData,
 				i+1)
 		}
 		for _, t := range m.Trees {

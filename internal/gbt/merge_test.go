@@ -83,7 +83,8 @@ func TestMerge(t *testing.T) {
 		for _, raw := range scores {
 			want += raw[r] / 3
 		}
-		for name, got := range map[string]float64{"leaves": other.PredictSingle(d.row(r), 0), "Predict": m.Predict(d.row(r)),
+		for name, got := range map[string]float64{"leaves": other.PredictSingle(d.row(r), 0),
+			"Predict":       m.Predict(d.row(r)),
 			"PredictBinned": raw[r]} {
 			if !(math.Abs(got-want) < 1e-12) {
 				t.Fatalf("row %d: %s gives %v, the mean of the members' scores is %v", r, name, got, want)

@@ -107,7 +107,8 @@ func (w *winner) beside(alone *winner, p *sweep.Plan, h *holdout) (string, compa
 	if err != nil {
 		return "", compared{}, err
 	}
-	t, fresh, old := h.calib, predictions(w.trees, nil, slices.Clone(w.calib)), predictions(w.trees, nil, slices.Clone(alone.calib))
+	t, fresh, old := h.calib, predictions(w.trees, nil, slices.Clone(w.calib)),
+		predictions(w.trees, nil, slices.Clone(alone.calib))
 	if n := len(t.Label); n > ensembleRows && t.Group == nil { // a group stays whole
 		var rows []uint32
 		for i := 0; i < n; i += (n + ensembleRows - 1) / ensembleRows {

@@ -74,8 +74,10 @@ func TestAnEnsembleIsRegistered(t *testing.T) {
 		c := w.mustConclude(t)
 		e := c.Ensemble
 		if c.Outcome != sweep.OutcomeWinner || e == nil || !e.Registered || len(e.Trials) != 4 ||
-			e.Trials[0] != c.Trial || e.Trees != 80 || !(0 < e.Low && e.Low < e.Gain && e.Gain < e.High) || e.Rows == 0 {
-			t.Fatalf("regression %t: the sweep's end: %+v, ensemble %+v; expected one of all four trials, better beyond "+
+			e.Trials[0] != c.Trial || e.Trees != 80 || !(0 < e.Low && e.Low < e.Gain && e.Gain < e.High) ||
+			e.Rows == 0 {
+			t.Fatalf("regression %t: the sweep's end: %+v, ensemble %+v; expected one of all four trials, better "+
+				"beyond "+
 				"chance", regression, c, e)
 		}
 		contains(t, c.Reason, fmt.Sprintf("registered is the mean of trials %v with 80 trees", e.Trials))
@@ -202,7 +204,8 @@ func TestAnEnsembleWithinChance(t *testing.T) {
 		p.Spec.Ensemble = &sweep.Ensemble{Cost: 3}
 	}})
 	c := w.mustConclude(t)
-	if e := c.Ensemble; e == nil || e.Registered || c.Version != 1 || !strings.Contains(e.Reason, "is not better beyond chance") {
+	if e := c.Ensemble; e == nil || e.Registered || c.Version != 1 ||
+		!strings.Contains(e.Reason, "is not better beyond chance") {
 		t.Fatalf("three times one model: %+v, ensemble %+v; expected the winner alone", c, e)
 	}
 	v, read := w.version(t)

@@ -128,8 +128,8 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 
-// runnerUp compares the winner with the next-best eligible trial on the sampled test rows: the difference is often
-// within chance. It is nil if there is no such trial, or its files cannot be read.
+// runnerUp compares the winner with another trial on the sampled test rows: the difference is often within chance. It
+// is nil if that trial's files cannot be read.
 func (a *Aggregator) runnerUp(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
 	before []float64) (*metric.Rival, error) {
 	if len(h.testRows) == 0 {

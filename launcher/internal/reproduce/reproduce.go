@@ -284,8 +284,9 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 // remake makes the files that depend on the trees, as an aggregator does.
 func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.Model, dir string,
 	threads int, final bool) (map[string][]byte, error) {
-	model, err := models[0], error(nil)
+	model := models[0]
 	if len(models) > 1 {
+		var err error
 		if model, err = gbt.Merge(models); err != nil {
 			return nil, err
 		}
