@@ -459,6 +459,12 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 		}
 	}
 
+	if len(d.tables) > dataset.MaxTables {
+		return s.spec.Errorf("encodings", "%d columns of ids and combinations of them have statistics; %d at most. "+
+			"Drop some, give some "+
+			"categories or none under encodings.columns, or make none at all: `encodings: none`",
+			len(d.tables), dataset.MaxTables)
+	}
 	m.Tables, m.Order = d.tables, s.ordering(d)
 	m.Splits[0].Rows *= d.copies
 	m.About.Encodings, m.About.Delay = d.about, d.delayInfo

@@ -296,6 +296,17 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		}
 		return s
 	}
+	ids := func(columns int) string { // of 50 levels each, on 200 rows
+		s := ""
+		for i := range columns {
+			s += fmt.Sprintf("c%d,", i)
+		}
+		s += "y\n"
+		for row := range 200 {
+			s += strings.Repeat(fmt.Sprintf("v%d,", row%50), columns) + fmt.Sprintln(row/50%2)
+		}
+		return s
+	}
 	for name, tc := range map[string]struct{ spec, csv, want string }{
 		"no label column": {"label: yy\n", abc, `d.yaml:3:8: column "yy" is not in t.csv (did you mean "y"?)`},
 		"wrong delimiter": {"label: y\ncsv: {delimiter: \"|\"}\n", "a;b;y\n1;2;0\n",
@@ -306,6 +317,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			`d.yaml:5:11: column "b" is dropped, or splits the rows`},
 		"no key column": {"label: y\nsplit: {by: hash, key: q, train: 1}\n", abc,
 			`d.yaml:4:24: column "q" is not in t.csv`},
+		"too many columns of ids": {"label: y\n", ids(dataset.MaxTables + 1),
+			"4097 columns of ids and combinations of them have statistics; 4096 at most"},
 		"nothing left":  {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
 		"empty":         {"label: y\n", "", "t.csv: the file is empty"},
 		"only a header": {"label: y\n", "a,y\n", "t.csv: the table has no rows"},

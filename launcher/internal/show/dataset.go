@@ -220,8 +220,13 @@ func (w Printer) warnings(all []dataset.Warning) {
 	}
 	together := len(drop) > 1
 
+	const most = 5 // lines of one code; a table of 10,000 columns has as many
+	lines := map[string]int{}
 	for _, warning := range all {
 		if together && useless[warning.Code] {
+			continue
+		}
+		if lines[warning.Code]++; lines[warning.Code] > most {
 			continue
 		}
 		where, kind := "", "warning"
@@ -232,6 +237,12 @@ func (w Printer) warnings(all []dataset.Warning) {
 			kind = "hint"
 		}
 		w.printf("%s: %s%s\n", kind, where, warning.Text)
+	}
+	for _, code := range slices.Sorted(maps.Keys(lines)) {
+		if more := lines[code] - most; more > 0 {
+			w.printf("and %s more with code %s, which the dataset's manifest.json has\n",
+				humanize.Comma(int64(more)), code)
+		}
 	}
 
 	if !together {

@@ -1,9 +1,14 @@
 package show
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
 )
 
 // TestYAMLText: column names survive the list that is printed for pasting.
@@ -15,5 +20,20 @@ func TestYAMLText(t *testing.T) {
 		if err != nil || len(spec.Drop) != 1 || spec.Drop[0] != name {
 			t.Errorf("%q is written %s and read as %q (%v)", name, yamlText(name), spec.Drop, err)
 		}
+	}
+}
+
+// TestManyWarnings: a table of 10,000 columns that look like ids has a few lines of hints, not one for each.
+func TestManyWarnings(t *testing.T) {
+	all := []dataset.Warning{{Code: ingest.HintKey, Column: "user", Text: "one"}}
+	for i := range 1234 {
+		all = append(all, dataset.Warning{Code: ingest.HintIDs, Column: fmt.Sprint("c", i), Text: "many"})
+	}
+	var out strings.Builder
+	Printer{tables.Screen{Output: program.To(&out)}}.warnings(all)
+	want := "hint: user: one\nhint: c0: many\nhint: c1: many\nhint: c2: many\nhint: c3: many\nhint: c4: many\n" +
+		"and 1,229 more with code " + ingest.HintIDs + ", which the dataset's manifest.json has\n"
+	if out.String() != want {
+		t.Errorf("1,234 columns of whole numbers printed\n%s\nexpected\n%s", out.String(), want)
 	}
 }
