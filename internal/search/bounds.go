@@ -18,8 +18,8 @@ const (
 )
 
 // AtBounds names the numerical parameters whose best values lie at a bound of the space, where a wider range may have
-// better ones. Only a parameter that has a significant effect is named: by Importance, above what chance gives in one of
-// twenty draws. A bound of 0 or 1 is mostly the parameter's own, and not named.
+// better ones. Only a parameter that has a significant effect is named: by Importance, above what chance gives in one
+// of twenty draws. A bound of 0 or 1 is mostly the parameter's own, and not named.
 func AtBounds(p *sweep.Plan, b sweep.Board) (texts []string) {
 	type trial struct {
 		own  sweep.Params

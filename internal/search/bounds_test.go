@@ -54,6 +54,20 @@ func TestParametersAtABoundAreNamed(t *testing.T) {
 		}
 	}
 
+	// A search that has settled at a bound where the parameter has no effect: most trials are there, the best as well.
+	p, _ := boundless(60, 3, func(_, _, _ float64) float64 { return 0 })
+	var results []sweep.Result
+	for n, trial := range p.Trials {
+		if n%6 > 0 {
+			trial.Params["num_leaves"] = 127.
+		}
+		results = append(results, sweep.Result{Trial: n, Status: sweep.StatusDone, Params: trial.Params,
+			Score: -math.Abs(math.Log(trial.Params["learning_rate"].(float64) / 0.05))})
+	}
+	if got := search.AtBounds(p, sweep.Fold(p, results)); len(got) > 0 {
+		t.Errorf("settled at a bound without an effect: got %q, expected nothing", got)
+	}
+
 	named := 0
 	for seed := range uint64(100) { // parameters without any effect
 		rng := rand.New(rand.NewPCG(seed, 9))

@@ -44,7 +44,7 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	// The refit is expected to train the largest configuration.
 	p.Expected = p.Folds.Expand(expected)
 	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected,
-		func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+		bySize).Params
 	p.noteFolds(len(configurations))
 	return nil
 }
@@ -60,17 +60,21 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	}
 	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
 	p.Trials = append(slices.Clone(p.Trials), t)
-	t.Params = slices.MaxFunc(p.Expected,
-		func(a, b sweep.Trial) int { return cmp.Compare(trees(a), trees(b)) }).Params
+	t.Params = slices.MaxFunc(p.Expected, bySize).Params
 	p.Expected = append(slices.Clone(p.Expected), t)
 	p.note("final: once the winner is known, trial %d trains its configuration on the rows of all splits; that model "+
 		"is registered if it agrees with the one that was judged", t.Number)
 	return nil
 }
 
-func trees(t sweep.Trial) float64 {
-	n, _ := t.Params["num_iterations"].(float64)
-	return n
+// bySize orders configurations by their trees and leaves, which decide how long a training takes.
+func bySize(a, b sweep.Trial) int {
+	number := func(t sweep.Trial, name string) float64 {
+		n, _ := t.Params[name].(float64)
+		return n
+	}
+	return cmp.Or(cmp.Compare(number(a, "num_iterations"), number(b, "num_iterations")),
+		cmp.Compare(number(a, "num_leaves"), number(b, "num_leaves")))
 }
 
 func (p *Planned) noteFolds(configurations int) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// limits says what is assumed of search.stop, and compares the spec's limits with what its own machines are expected to take. One that is sure to be exceeded,
-// at the fast end of the measured speeds and with nothing assumed around the training, is an error at its line; one
-// that is expected to be exceeded is a note. Both say which limit would do.
+// limits says what is assumed of search.stop, and compares the spec's limits with what its own machines are expected to
+// take. One that is sure to be exceeded, at the fast end of the measured speeds and with nothing assumed around the
+// training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit would do.
 func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
 	hours := o.Side(q.spot(o)).Hours
@@ -20,18 +20,21 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	on := fmt.Sprintf("on %d x %s", o.VMs, o.Machine)
 	enough := does("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	if s.Search.Stop != nil {
-		notes = append(notes, fmt.Sprintf("search.stop: %d of %d trials are expected to be trained on after their first "+
-			"comparison, as if scores were random (assumed); the high ends have every trial train to its end",
-			len(w.parts[1]), len(w.parts[0])))
+		notes = append(notes,
+			fmt.Sprintf("search.stop: %d of %d trials are expected to be trained on after their first "+
+				"comparison, as if scores were random (assumed); the high ends have every trial train to its end",
+				len(w.parts[1]), len(w.parts[0])))
 	}
 	switch {
 	case o.least > whole.Seconds():
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s", whole,
 			seconds(o.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
-		notes = append(notes, fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s hours (%s to %s) %s: "+
-			"it would be concluded before its last trials; %s", whole, hoursText(hours.Expected), hoursText(hours.Low),
-			hoursText(hours.High), on, enough))
+		notes = append(notes,
+			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s hours (%s to %s) %s: "+
+				"it would be concluded before its last trials; %s", whole, hoursText(hours.Expected),
+				hoursText(hours.Low),
+				hoursText(hours.High), on, enough))
 	}
 
 	own, longest := w.seconds, slices.Max(w.seconds)
@@ -45,7 +48,8 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 			"would be cut before their last tree; %s, or take fewer num_iterations", trial,
 			seconds(slices.Min(own)*w.low), enough)
 	case w.refit*w.low > trial.Seconds():
-		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at the "+
+		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
+			"the "+
 			"least and would be cut before its last tree; %s", trial, seconds(w.refit*w.low), enough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+

@@ -98,7 +98,8 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	}
 	stopped := new(stoppedError)
 	idle := errors.As(err, &stopped) && pulse.grew() == 0 // it was stopped where an earlier holder had left it
-	if damage := w.intact(w.after.work, err != nil && (unwanted(cause) || errors.Is(err, gbt.ErrLimit) || idle)); damage != nil {
+	discarded := unwanted(cause) || errors.Is(err, gbt.ErrLimit) || idle
+	if damage := w.intact(w.after.work, err != nil && discarded); damage != nil {
 		return ending{claim: claim, why: protocol.Broken, err: damage}
 	}
 
