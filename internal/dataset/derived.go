@@ -33,9 +33,10 @@ const (
 // Part is what one column contributes to a level: its text, its number, or the range that contains its number.
 type Part struct {
 	Column string     `json:"column"`
-	Kind   Kind       `json:"kind"`                         // how the column is read
-	Take   Derivation `json:"take,omitempty"`               // of a time: hour or weekday instead of the time itself
-	Bounds []float64  `json:"bounds,omitempty" max:"65536"` // of ranges: the largest number of each but the last, ascending
+	Kind   Kind       `json:"kind"`           // how the column is read
+	Take   Derivation `json:"take,omitempty"` // of a time: hour or weekday instead of the time itself
+	// of ranges: the largest number of each but the last, ascending
+	Bounds []float64 `json:"bounds,omitempty" max:"65536"`
 }
 
 // String is the part as written in a derived feature's name: ranges are marked, exact numbers are not.
