@@ -220,7 +220,7 @@ func (s *Spec) Errorf(path, format string, args ...any) error {
 // ParseSpec reads a dataset.yaml, fills in defaults and checks it. Errors are *strictyaml.Error.
 func ParseSpec(file string, data []byte) (*Spec, error) {
 	s := &Spec{MaxBin: MaxBins, Sample: SampleSpec{Rows: DefaultSample}, BinRows: DefaultBinRows,
-		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows}}
+		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows, Final: true}}
 
 	doc, err := strictyaml.Decode(file, data, s)
 	if err != nil {

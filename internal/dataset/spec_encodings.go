@@ -29,7 +29,7 @@ type EncodingsSpec struct {
 	Levels int       `yaml:"levels" json:"levels"`           // most levels over all tables
 	Rows   int       `yaml:"sample_rows" json:"sample_rows"` // rows of train used to find keys
 	// Final also makes the statistics that held-out rows have as later rows of train, and those over all rows, for the
-	// final training of a sweep (final: {rows: all}).
+	// final training of a sweep.
 	Final bool `yaml:"final" json:"final,omitempty"`
 	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above;
 	// once resolved, it is that dataset, NAME@VERSION.
@@ -39,6 +39,7 @@ type EncodingsSpec struct {
 // UnmarshalText reads the words auto and none.
 func (e *EncodingsSpec) UnmarshalText(word []byte) (err error) {
 	e.Off, err = isNone(word, "encodings", "")
+	e.Final = e.Final && !e.Off
 	return err
 }
 

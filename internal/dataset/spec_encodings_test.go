@@ -135,7 +135,7 @@ func TestEncodingsNameThePlace(t *testing.T) {
 func TestEncodingsForms(t *testing.T) {
 	ten := 10
 	defaults := func(change func(e *EncodingsSpec)) EncodingsSpec {
-		e := EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows}
+		e := EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows, Final: true}
 		change(&e)
 		return e
 	}
@@ -145,7 +145,7 @@ func TestEncodingsForms(t *testing.T) {
 		"encodings:\n":                defaults(func(*EncodingsSpec) {}),
 		"encodings: ~\n":              defaults(func(*EncodingsSpec) {}),
 		"encodings: {}\n":             defaults(func(*EncodingsSpec) {}),
-		"encodings: none\n":           defaults(func(e *EncodingsSpec) { e.Off = true }),
+		"encodings: none\n":           defaults(func(e *EncodingsSpec) { e.Off, e.Final = true, false }),
 		"encodings: {budget: 10}\n":   defaults(func(e *EncodingsSpec) { e.Budget = &ten }),
 		"encodings: {levels: 1000}\n": defaults(func(e *EncodingsSpec) { e.Levels = 1000 }),
 		"encodings: {back_off: none}": defaults(func(e *EncodingsSpec) { e.BackOff = BackOffSpec{} }),

@@ -53,7 +53,7 @@ derive: {ts: [hour, weekday]}
 			Keys:    []KeySpec{{"site", "ad"}, {"zip~", "ts.hour"}}, Budget: new(int),
 			BackOff: BackOffSpec{"campaign_id": "advertiser_id"},
 			Order:   OrderSpec{By: "time", Column: "ts", Delay: Duration(36 * time.Hour)}, Levels: 1_000_000,
-			Rows: 50_000,
+			Rows: 50_000, Final: true,
 		},
 		Derive: DeriveSpec{"ts": {"hour", "weekday"}},
 	}

@@ -1,8 +1,13 @@
 package sweep
 
-import "coppice/internal/strictyaml"
+import (
+	"fmt"
 
-// Final says which rows the model is trained on that is registered, once the winner has been chosen.
+	"coppice/internal/strictyaml"
+)
+
+// Final says which rows the model is trained on that is registered, once the winner has been chosen. Left out, it is
+// all where that is possible.
 type Final struct {
 	Rows string `yaml:"rows" json:"rows"`
 }
@@ -13,38 +18,41 @@ const (
 	FinalTrain = "train" // those that the winner has been trained on: it is registered as it is
 )
 
-// checkFinal checks the final training, and drops one that would change nothing.
+// checkFinal checks the final training, if the spec asks for one.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
-	switch f := s.Final; {
-	case f == nil:
+	if s.Final == nil || s.Final.Rows == FinalTrain {
 		return nil
-	case f.Rows == FinalTrain:
-		s.Final = nil
-		return nil
-	case f.Rows != FinalAll:
+	}
+	if s.Final.Rows != FinalAll {
 		return doc.Errorf("final.rows", "rows is %.40q: use %s (train the winner's configuration again on the rows "+
-			"of all splits, and register that) or %s", f.Rows, FinalAll, FinalTrain)
-	case s.Validate != nil:
-		return doc.Errorf("final",
-			"final cannot be combined with validate, which trains its winner on train and valid "+
-				"already; take one of them out")
-	case s.Continue != nil:
-		return doc.Errorf("final",
-			"final cannot be combined with continue: the champion's trees would stay those of fewer "+
-				"rows; take one of them out")
-	case s.Search.breeds():
-		return doc.Errorf("final",
-			"final cannot be combined with method %s: its models have been trained with several "+
-				"configurations; take one of them out", MethodPBT)
-	case s.Search.Features != nil:
-		return doc.Errorf("final", "final cannot be combined with search.features, whose winner is a set of columns; "+
-			"train it with final in a sweep of its own")
-	case s.Trials >= MaxTrials:
-		return doc.Errorf("trials", "%d trials and the final training are more than %d, the most that a sweep can "+
-			"have; use fewer", s.Trials, MaxTrials)
+			"of all splits, and register that) or %s", s.Final.Rows, FinalAll, FinalTrain)
+	}
+	if key, why := s.WithoutFinal(); why != "" {
+		return doc.Errorf("final", "final cannot be combined with %s: %s; take one of them out", key, why)
 	}
 	return nil
 }
+
+// WithoutFinal says what in the spec excludes a final training, and why. why is empty if nothing does.
+func (s *Spec) WithoutFinal() (key, why string) {
+	switch {
+	case s.Validate != nil:
+		return "validate", "its winner is trained on train and valid already"
+	case s.Continue != nil:
+		return "continue", "the champion's trees would stay those of fewer rows"
+	case s.Search.breeds():
+		return "method " + MethodPBT, "its models have been trained with several configurations"
+	case s.Search.Features != nil:
+		return "search.features", "its winner is a set of columns, which is trained in a sweep of its own"
+	case s.Trials >= MaxTrials:
+		return fmt.Sprintf("%d trials", s.Trials), fmt.Sprintf("a sweep can have at most %d", MaxTrials)
+	}
+	return "", ""
+}
+
+// FinalRows reports whether the spec has a final training. A plan's spec always says so, since Build decides it where
+// the user's does not.
+func (s *Spec) FinalRows() bool { return s.Final != nil && s.Final.Rows == FinalAll }
 
 // Final returns the trial that trains the winner's configuration on the rows of all splits. It is the last, and cannot
 // win. ok is false in a plan without one.

@@ -9,7 +9,7 @@ import (
 // of a backtest without a final training.
 func TestFinal(t *testing.T) {
 	text := clicks(11, nil)
-	without, with := play(t, plain, text), play(t, plain+"final: {rows: all}\n", text)
+	without, with := play(t, plain+"final: {rows: train}\n", text), play(t, plain, text)
 	gain := 0.0
 	for i, n := range with.Nights {
 		old := without.Nights[i]

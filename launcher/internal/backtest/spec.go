@@ -34,7 +34,8 @@ type Config struct {
 	Candidates []map[string]any `yaml:"candidates"` // overrides of params; the best on valid is the night's model
 	// If n > 0, every n-th night starts from nothing and the others continue the previous model.
 	WarmStart int `yaml:"warm_start"`
-	// Final, if not nil, trains the night's configuration again on all days that the night knows, as a sweep does.
+	// Final, if not nil, trains the night's configuration again on all days that the night knows, as a sweep does. Left
+	// out, it is so without warm_start.
 	Final *sweep.Final `yaml:"final"`
 
 	Stale []int  `yaml:"stale"` // ages of models to compare with
@@ -129,8 +130,9 @@ func (s *Config) checkModel() error {
 		return s.doc.Errorf("metric", "%v", err)
 	}
 	switch {
-	case s.Final == nil:
-	case s.Final.Rows == sweep.FinalTrain:
+	case s.Final == nil && s.WarmStart == 0:
+		s.Final = &sweep.Final{Rows: sweep.FinalAll}
+	case s.Final == nil || s.Final.Rows == sweep.FinalTrain:
 		s.Final = nil
 	case s.Final.Rows != sweep.FinalAll:
 		return s.doc.Errorf("final.rows", "rows is %.40q: use %s or %s", s.Final.Rows, sweep.FinalAll, sweep.FinalTrain)

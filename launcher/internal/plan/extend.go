@@ -33,7 +33,11 @@ type Ended struct {
 // Errors are those of Build.
 func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 	was := old.Plan
-	before, total := len(was.Trials), len(was.Trials)+more
+	before := len(was.Trials)
+	if final, ok := was.Final(); ok { // it was of that sweep's winner; this one has its own
+		before = final
+	}
+	total := before + more
 	switch most := limitOf(&was.Spec); {
 	case was.Spec.Search.Features != nil && was.Open():
 		return nil, errorf("sweep %s selects columns step by step, and its later steps depend on all trials of "+
@@ -45,9 +49,6 @@ func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 	case was.Folds != nil:
 		return nil, errorf("sweep %s uses cross-validation, and its refit was chosen from all of its "+
 			"configurations, so it cannot be extended; start a new sweep with more trials", was.Sweep)
-	case was.Spec.Final != nil:
-		return nil, errorf("sweep %s has a final training, which is its last trial, so it cannot be extended; start a "+
-			"new sweep with more trials", was.Sweep)
 	case total > most:
 		return nil, errorf("sweep %s has %d trials, and with %d more it has %d; such a search has at most %d: use "+
 			"fewer", was.Sweep, before, more, total, most)
@@ -64,7 +65,7 @@ func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 		Takeover: was.Takeover, Earlier: was.Earlier,
 		Extends: &sweep.Extension{Sweep: was.Sweep, Reached: slices.Clone(old.Reached), Winner: old.Winner},
 	}}
-	p.inherit(old)
+	p.inherit(old, before)
 	if in := was.Input; in != nil {
 		own := *in
 		own.Text, own.Dataset = sweepstore.InputObject(id, old.Text), sweepstore.InputObject(id, old.Dataset)
@@ -75,6 +76,9 @@ func Extend(q Inputs, old *Ended, more int) (*Planned, error) {
 		return nil, err
 	}
 	p.Spec.Trials = len(p.Trials)
+	if err := p.final(q.Manifest); err != nil {
+		return nil, err
+	}
 	return p, p.fit(q.Spec.Machine, q.Manifest)
 }
 
@@ -91,9 +95,9 @@ func extendedID(was *sweep.Plan, more int) sweep.ID {
 	return sweep.ID(was.Spec.Name + "-" + hex.EncodeToString(sum[:4]))
 }
 
-// inherit adopts the ended sweep's trials and their results.
-func (p *Planned) inherit(old *Ended) {
-	for i, t := range old.Plan.Trials {
+// inherit adopts that many of the ended sweep's trials and their results.
+func (p *Planned) inherit(old *Ended, trials int) {
+	for i, t := range old.Plan.Trials[:trials] {
 		r, counts := old.Results[i]
 		if !counts {
 			r = sweep.Result{Format: sweep.FormatVersion, Sweep: old.Plan.Sweep, Trial: i,

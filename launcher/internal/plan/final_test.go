@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
-	with := []string{"machine:", "final: {rows: all}\nmachine:"}
+	with := []string{"final: {rows: train}", "final: {rows: all}"}
 	p, err := build(parse(t, with...), manifest(all...))
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	}
 
 	for name, break_ := range map[string]func(*sweep.Plan){
-		"not in the spec":    func(p *sweep.Plan) { p.Spec.Final = nil },
+		"not in the spec":    func(p *sweep.Plan) { p.Spec.Final.Rows = sweep.FinalTrain },
 		"not among trials":   func(p *sweep.Plan) { p.Trials = p.Trials[:8] },
 		"not the last trial": func(p *sweep.Plan) { p.Trials[0].Refit = true },
 		"with parameters":    func(p *sweep.Plan) { p.Trials[8].Params = p.Trials[0].Params },
@@ -71,14 +71,40 @@ func TestFinalIsRefused(t *testing.T) {
 		"final: {rows: all}\ncontinue: {from: champion}": "final cannot be combined with continue",
 		"final: {row: all}":                              `did you mean "rows"`,
 	} {
-		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
+		text := strings.Replace(spec, "final: {rows: train}", edit, 1)
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 		if !errors.As(err, new(*strictyaml.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; expected ... %s ...", edit, err, want)
 		}
 	}
-	text := strings.Replace(spec, "machine:", "final: {rows: train}\nmachine:", 1)
-	if s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words()); err != nil || s.Final != nil {
-		t.Errorf("rows: train: %+v, %v; expected what a spec without final is", s, err)
+}
+
+func TestFinalIsTheDefault(t *testing.T) {
+	plain := []string{"final: {rows: train}", ""}
+	encoded := manifest(all...)
+	encoded.Tables = []dataset.LevelTable{{}}
+	for name, tc := range map[string]struct {
+		edits []string
+		m     *dataset.Manifest
+		final bool
+		note  string
+	}{
+		"nothing asked for":    {plain, manifest(all...), true, "trial 8 trains its configuration on the rows of all splits"},
+		"train":                {nil, manifest(all...), false, ""},
+		"no statistics":        {plain, encoded, false, "encodings: {final: true} in dataset.yaml makes them"},
+		"train, no statistics": {nil, encoded, false, ""},
+		"folds": {[]string{"final: {rows: train}", "validate: {kfold: 2}"}, manifest(all...), false,
+			"because of validate: its winner is trained on train and valid already"},
+	} {
+		p, err := build(parse(t, tc.edits...), tc.m)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_, ok := p.Final()
+		if notes := strings.Join(p.Notes, "\n"); ok != tc.final || p.Spec.FinalRows() != tc.final ||
+			!strings.Contains(notes, tc.note) || tc.note == "" && strings.Contains(notes, "final") {
+			t.Errorf("%s: a final training %t, spec %+v, notes\n%s\nexpected %t and the note %q", name, ok, p.Spec.Final,
+				notes, tc.final, tc.note)
+		}
 	}
 }

@@ -49,15 +49,28 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	return nil
 }
 
-// final adds the final training, if the spec has one. It is expected to train the largest configuration.
+// final adds the final training, if the spec has one or leaves it open and nothing excludes it. It is expected to train
+// the largest configuration.
 func (p *Planned) final(m *dataset.Manifest) error {
-	if p.Spec.Final == nil {
+	asked := p.Spec.FinalRows()
+	if p.Spec.Final != nil && !asked {
+		return nil
+	}
+	if key, why := p.Spec.WithoutFinal(); why != "" { // not asked for, or the spec would have been refused
+		p.note("final: the winner is registered as it is, without a final training on all rows, because of %s: %s",
+			key, why)
 		return nil
 	}
 	if len(m.Tables) > 0 && m.FinalTables == nil {
+		if !asked {
+			p.note("final: the winner is registered as it is, since dataset %s has no statistics of ids over all "+
+				"rows for a final training; encodings: {final: true} in dataset.yaml makes them", m.Name)
+			return nil
+		}
 		return errorf("final: dataset %s@%s has no statistics of ids over all rows; stage it with encodings: "+
 			"{final: true}", m.Name, m.Version)
 	}
+	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
 	p.Trials = append(slices.Clone(p.Trials), t)
 	t.Params = slices.MaxFunc(p.Expected, bySize).Params

@@ -38,6 +38,7 @@ search:
   fixed: [{}, {learning_rate: 0.2}]
   random: {num_leaves: {log_int: [15, 255]}}
 require: ["precision@1% > 0.1", "trees < 900"]
+final: {rows: train}
 machine: {type: n2-highmem-64}
 `
 

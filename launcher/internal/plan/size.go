@@ -151,7 +151,7 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 			return need, err
 		}
 		need.Trial = max(need.Trial, n)
-		if plan.Spec.Final == nil {
+		if !plan.Spec.FinalRows() {
 			continue
 		}
 		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
