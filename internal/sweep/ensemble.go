@@ -31,7 +31,7 @@ func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 	}{
 		{"validate", s.Validate != nil},
 		{"continue", s.Continue != nil},
-		{"final", s.Final != nil},
+		{"final", s.FinalRows()},
 		{"search.features", s.Search.Features != nil},
 		{"require", len(s.Require) > 0},
 		{"a list of metrics", len(s.Goals) > 0},

@@ -44,6 +44,8 @@ func (s *Spec) WithoutFinal() (key, why string) {
 		return "method " + MethodPBT, "its models have been trained with several configurations"
 	case s.Search.Features != nil:
 		return "search.features", "its winner is a set of columns, which is trained in a sweep of its own"
+	case s.Ensemble != nil:
+		return "ensemble", "its model is of several configurations"
 	case s.Trials >= MaxTrials:
 		return fmt.Sprintf("%d trials", s.Trials), fmt.Sprintf("a sweep can have at most %d", MaxTrials)
 	}

@@ -134,6 +134,10 @@ type Sizing struct {
 	LimitedBy      string `json:"limited_by"` // why not more tasks on a VM
 }
 
+// RefitThreads is how many threads a refit or final training may use: those of all tasks of its machine, which have
+// nothing else to do.
+func (z *Sizing) RefitThreads() int { return z.TasksPerVM * z.ThreadsPerTask }
+
 // Trial is one configuration to train.
 type Trial struct {
 	Number int    `json:"number"` // 0, 1, 2 ...

@@ -281,7 +281,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkFinal, s.checkEnsemble, s.checkEnough,
+		s.checkValidate, s.checkEnsemble, s.checkFinal, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

@@ -51,11 +51,17 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		TrialBytes: need, RefitBytes: needs.Refit,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
-	if z.RefitBytes > 0 && z.RefitBytes > memory-z.DatasetBytes-z.ReserveBytes {
-		return z, errorf("the refit on the rows of several splits does not fit a %s: it has a copy of them "+
-			"and needs %s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate "+
-			"or final out",
+	refitFits := func() error {
+		if z.RefitBytes == 0 || z.RefitBytes <= memory-z.DatasetBytes-z.ReserveBytes {
+			return nil
+		}
+		return errorf("the refit on the rows of several splits does not fit a %s: it has a copy of them and needs "+
+			"%s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out, or say "+
+			"final: {rows: train}",
 			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
+	}
+	if err := refitFits(); err != nil {
+		return z, err
 	}
 
 	// The tightest of these limits applies.
@@ -99,7 +105,8 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 	}
 
 	z.Tasks = min(z.TasksPerVM*z.VMs, trials)
-	return z, nil
+	z.RefitBytes += int64(z.RefitThreads()-z.ThreadsPerTask) * needs.RefitThread
+	return z, refitFits()
 }
 
 func gib(n int64) string {
@@ -108,8 +115,9 @@ func gib(n int64) string {
 
 // Memory is the trials' private memory, in bytes.
 type Memory struct {
-	Trial int64 // of the most demanding one
-	Refit int64 // of the refit in a cross-validated sweep, or the final training; 0 without one
+	Trial       int64 // of the most demanding one
+	Refit       int64 // of the refit in a cross-validated sweep, or the final training; 0 without one
+	RefitThread int64 // of each thread that it has beside those of a task
 }
 
 // Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
@@ -155,22 +163,24 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 			continue
 		}
 		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
-		if n, err = joinedBytes(t.Params, all, rows, features, threads); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads); err != nil {
 			return need, err
 		}
-		need.Refit = max(need.Refit, n)
 	}
 	return need, nil
 }
 
-// joinedBytes is the private memory of a training on a copy of that many rows, which are of several splits.
-func joinedBytes(params sweep.Params, all int, rows map[string]int, features []int, threads int) (int64, error) {
+// joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits.
+func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads int) error {
 	p, err := gbt.ParseParams(params)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return gbt.PrivateBytes(p, all, 0, features, threads) + fit.JoinedBytes(all, len(features)) +
-		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]}) + processBytes, nil
+	private := gbt.PrivateBytes(p, all, 0, features, threads)
+	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
+	m.Refit = max(m.Refit, private+fit.JoinedBytes(all, len(features))+
+		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
+	return nil
 }
 
 // needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and
@@ -191,7 +201,11 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) +
 			processBytes, nil
 	}
-	refit := func(params sweep.Params) (int64, error) { return joinedBytes(params, all, rows, features, threads) }
+	refit := func(params sweep.Params) (int64, error) {
+		var m Memory
+		err := m.joined(params, all, rows, features, threads)
+		return m.Refit, err
+	}
 
 	if plan.Open() { // what needs most memory on some rows need not be what needs most on others
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)},
@@ -203,10 +217,9 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 			return need, err
 		}
 		need.Trial = max(need.Trial, n)
-		if n, err = refit(t.Params); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads); err != nil {
 			return need, err
 		}
-		need.Refit = max(need.Refit, n)
 	}
 	return need, nil
 }

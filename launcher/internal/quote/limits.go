@@ -37,20 +37,21 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 				hoursText(hours.High), on, enough))
 	}
 
-	own, longest := w.seconds, slices.Max(w.seconds)
-	if w.refit > 0 {
-		own = own[:len(own)-1]
+	again, longest := 0.0, slices.Max(w.seconds)
+	if o.Refit != nil {
+		again = o.Refit.Expected
+		longest = max(longest, again)
 	}
 	enough = does("trial", longest*w.high)
 	switch mean := o.Trial.Expected; {
-	case slices.Min(own)*w.low > trial.Seconds():
+	case slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
 			"would be cut before their last tree; %s, or take fewer num_iterations", trial,
-			seconds(slices.Min(own)*w.low), enough)
-	case w.refit*w.low > trial.Seconds():
+			seconds(slices.Min(w.seconds)*w.low), enough)
+	case again*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
 			"the "+
-			"least and would be cut before its last tree; %s", trial, seconds(w.refit*w.low), enough)
+			"least and would be cut before its last tree; %s", trial, seconds(again*w.low), enough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+
 			"one): those that take longer are cut and keep the trees that they have; %s", trial, seconds(longest),

@@ -82,9 +82,11 @@ type Offer struct {
 	LocalSSD       int         `json:"local_ssd"`
 	Lead           sweep.Range `json:"lead_seconds"`
 	Trial          sweep.Range `json:"trial_seconds"` // of the mean trial
-	NsPerValue     float64     `json:"ns_per_value"`  // of the mean trial
-	OnDemand       Side        `json:"on_demand"`
-	Spot           Side        `json:"spot"`
+	// of the refit or final training, on one machine with the threads of all its tasks
+	Refit      *sweep.Range `json:"refit_seconds,omitempty"`
+	NsPerValue float64      `json:"ns_per_value"` // of the mean trial
+	OnDemand   Side         `json:"on_demand"`
+	Spot       Side         `json:"spot"`
 
 	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it
 	// never does, or a price is unknown.
@@ -116,12 +118,12 @@ func (o *Offer) Side(spot bool) *Side {
 // work is what does not depend on the machine.
 type work struct {
 	need    plan.Memory
-	seconds []float64 // by trial, in the plan's order
+	seconds []float64 // by trial, in the plan's order, without a refit or final training
 	// What waits only for a free task, part after part: all trials, or the steps of a selection, or what search.stop
-	// has every trial train and what is expected to be trained after it, or the final training. most has every trial
+	// has every trial train and what is expected to be trained after it. most has every trial
 	// train to its end.
 	parts, most [][]float64
-	refit       float64 // the refit or the final training, if there is one
+	refit       func(threads int) float64 // the seconds of the refit or the final training; nil without one
 	mean        float64
 	ns          float64 // per value, mean
 	low         float64
@@ -171,21 +173,26 @@ func (q *Estimator) work() (*work, error) {
 			return measured.seconds(t, p)
 		}
 		s := speed(t)
+		if trial.Refit {
+			w.refit = func(threads int) float64 {
+				with := t
+				with.threads = threads
+				return s * measured.seconds(with, p) / measured.seconds(t, p)
+			}
+			continue
+		}
 		w.seconds = append(w.seconds, s)
 		if stop := q.Plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
 		sample = append(sample, speed(t))
-		if trial.Refit {
-			w.refit = s
-		}
 		w.mean += s
 		values += of
 	}
 
 	w.most = w.together(q.Plan.Plan)
 	if w.parts = w.most; q.Plan.Spec.Search.Stop != nil {
-		n := len(w.most[0]) // the final training is a part of its own
+		n := len(w.most[0])
 		w.parts = append(stopped(q.Plan.Plan, q.Plan.Expected[:n], w.seconds[:n], sample), w.most[1:]...)
 	}
 	w.ns = w.mean * 1e9 / max(values, 1)
@@ -195,7 +202,7 @@ func (q *Estimator) work() (*work, error) {
 
 // together gives the trials that wait only for a free task: those of one step after the other, else all.
 func (w *work) together(p *sweep.Plan) (out [][]float64) {
-	if _, final := p.Final(); !final && !p.Selects() {
+	if !p.Selects() {
 		return [][]float64{w.seconds}
 	}
 	steps := p.Stages()
@@ -290,6 +297,11 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
 
+	refit := 0.0
+	if w.refit != nil {
+		refit = w.refit(z.RefitThreads())
+		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
+	}
 	training, most := 0.0, 0.0
 	for _, seconds := range w.parts {
 		training += makespan(seconds, z.Tasks)
@@ -302,9 +314,9 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{
-			Low:      q.hours(o.Lead.Low, training*w.low, o.Trial.Low, spot),
-			Expected: q.hours(o.Lead.Expected, training, o.Trial.Expected, spot),
-			High:     q.hours(o.Lead.High, most*w.high, o.Trial.High, spot),
+			Low:      q.hours(o.Lead.Low, (training+refit)*w.low, o.Trial.Low, spot),
+			Expected: q.hours(o.Lead.Expected, training+refit, o.Trial.Expected, spot),
+			High:     q.hours(o.Lead.High, (most+refit)*w.high, o.Trial.High, spot),
 		}
 		if spot {
 			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected
@@ -315,10 +327,12 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 		}
 
 		per := usd * float64(vms)
+		alone := usd * float64(vms-1) * refit / 3600 // the other machines have gone by the refit
 		s.Hourly = usd
 		s.PriceDate = from.Date
 		s.PriceFrom = q.Prices.Sources[from.Source]
-		s.Cost = &sweep.Range{Low: per * s.Hours.Low, Expected: per * s.Hours.Expected, High: per * s.Hours.High}
+		s.Cost = &sweep.Range{Low: per*s.Hours.Low - alone*w.low, Expected: per*s.Hours.Expected - alone,
+			High: per*s.Hours.High - alone*w.high}
 	}
 	o.SpotPays = q.spotPays(o)
 	return o

@@ -106,16 +106,20 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 		}
 	}
 
-	w.Pairs([2]string{"speed", speed},
-		[2]string{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
-			seconds(o.Trial.Low), seconds(o.Trial.High))},
-		[2]string{"before the first trial",
+	pairs := [][2]string{{"speed", speed},
+		{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
+			seconds(o.Trial.Low), seconds(o.Trial.High))}}
+	if r := o.Refit; r != nil {
+		pairs = append(pairs, [2]string{"the winner, once more", fmt.Sprintf("%s (%s to %s), on one machine with %s",
+			seconds(r.Expected), seconds(r.Low), seconds(r.High), threads(o.TasksPerVM*o.ThreadsPerTask))})
+	}
+	w.Pairs(append(pairs, [2]string{"before the first trial",
 			fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
 				q.Startup, humanize.Comma(int64(q.Download/1e6)))},
 		[2]string{"preemptions",
 			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 				"resuming", q.Preemptions)},
-		[2]string{"prices", strings.Join(dates, "\n")})
+		[2]string{"prices", strings.Join(dates, "\n")})...)
 }
 
 func threads(n int) string { return english.Plural(n, "thread", "") }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -163,6 +164,9 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 	threads := w.plan.Sizing.ThreadsPerTask
+	if of.Refit { // all others have ended, so the machine is its own; the bytes are the same for any number of threads
+		threads = max(threads, min(runtime.GOMAXPROCS(0), w.plan.Sizing.RefitThreads()))
+	}
 	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
 		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
 		OnTree: func(g gbt.Progress) error {
