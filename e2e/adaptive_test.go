@@ -73,6 +73,12 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 		if r.Untrained() {
 			continue
 		}
+		if trial.Refit { // what the winner trained, with a fixed number of trees
+			if r.Refits == nil || *r.Refits >= n {
+				wrong("sweep %s: the final training, trial %d, is of trial %v", id, n, r.Refits)
+			}
+			continue
+		}
 		params := trial.Params
 		if trial.Open {
 			d, err := sweep.DecodeDecision(text(sweep.Names(id).Decision(n)))

@@ -70,7 +70,7 @@ func (l *local) trees(quorum string, numbers ...int) string {
 	for trial, n := range numbers {
 		fixed += fmt.Sprintf("    - {num_iterations: %d, num_leaves: %d}\n", n, 20+trial)
 	}
-	return l.file("trees.yaml", spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
+	return l.file("trees.yaml", "final: {rows: train}\n"+spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
 		1))
 }
 
