@@ -70,8 +70,9 @@ func (l *local) trees(quorum string, numbers ...int) string {
 	for trial, n := range numbers {
 		fixed += fmt.Sprintf("    - {num_iterations: %d, num_leaves: %d}\n", n, 20+trial)
 	}
-	return l.file("trees.yaml", "final: {rows: train}\n"+spec[:i]+fixed+strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
-		1))
+	return l.file("trees.yaml", "final: {rows: train}\n"+spec[:i]+fixed+
+		strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
+			1))
 }
 
 // TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with

@@ -30,9 +30,10 @@ type encoded struct {
 	A      *float64  `json:"a,omitempty"`             // platt: see the formula
 	C      *float64  `json:"c,omitempty"`             // platt
 
-	By       []string  `json:"by,omitempty" max:"4"`            // format 2: columns that make segments
-	Segments []string  `json:"segments,omitempty" max:"131072"` // hashes of their values, 16 hexadecimal digits each, ascending
-	Shifts   []float64 `json:"shifts,omitempty" max:"131072"`   // of the log odds, by segment
+	By []string `json:"by,omitempty" max:"4"` // format 2: columns that make segments
+	// hashes of their values, 16 hexadecimal digits each, ascending
+	Segments []string  `json:"segments,omitempty" max:"131072"`
+	Shifts   []float64 `json:"shifts,omitempty" max:"131072"` // of the log odds, by segment
 }
 
 // MarshalJSON writes the format of Decode.

@@ -83,7 +83,8 @@ const (
 	StopLimit      Stop = "at its limit"
 )
 
-// ErrLimit is returned by a training that comes to its Deadline without a model, and by an Options.OnTree that ends one.
+// ErrLimit is returned by a training that comes to its Deadline without a model, and by an Options.OnTree that ends
+// one.
 var ErrLimit = errors.New("the training is at its limit")
 
 // errDiverged is wrapped by the error of a training whose values overflow.

@@ -52,8 +52,8 @@ type Tested struct {
 	// up without a name.
 	By       []string  `json:"by,omitempty"`
 	Segments []Segment `json:"segments,omitempty"`
-	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there is
-	// none or it cannot be read.
+	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there
+	// is none or it cannot be read.
 	RunnerUp *Rival `json:"runner_up,omitempty"`
 }
 

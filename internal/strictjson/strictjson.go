@@ -122,22 +122,11 @@ func (w *walker) value(f reflect.StructField, depth int) (place string, err erro
 
 	w.space()
 	first := w.data[w.at]
-	switch {
-	case first == 'n':
-		if t != nil && !writesNull(f) {
-			err = errors.New("it is null")
-		}
-	case t == nil:
-	case (t.Kind() == reflect.Struct || t.Kind() == reflect.Map) && first != '{':
-		err = errors.New("an object belongs here")
-	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && first != '[' && t.Elem().Kind() != reflect.Uint8:
-		err = errors.New("a list belongs here")
-	}
-	if err == nil && (first == '{' || first == '[') && depth == maxDepth {
-		err = fmt.Errorf("values are nested more than %d deep", maxDepth)
-	}
-	if err != nil {
+	if err := fits(first, f, t); err != nil {
 		return "", err
+	}
+	if (first == '{' || first == '[') && depth == maxDepth {
+		return "", fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}
 
 	switch first {
@@ -156,6 +145,21 @@ func (w *walker) value(f reflect.StructField, depth int) (place string, err erro
 		}
 	}
 	return "", nil
+}
+
+// fits checks that a value with that first byte can be one of the field, whose type is t.
+func fits(first byte, f reflect.StructField, t reflect.Type) error {
+	switch {
+	case t == nil:
+	case first == 'n' && !writesNull(f):
+		return errors.New("it is null")
+	case first == 'n':
+	case (t.Kind() == reflect.Struct || t.Kind() == reflect.Map) && first != '{':
+		return errors.New("an object belongs here")
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && first != '[' && t.Elem().Kind() != reflect.Uint8:
+		return errors.New("a list belongs here")
+	}
+	return nil
 }
 
 func (w *walker) space() {

@@ -177,8 +177,8 @@ metric: auc
 trials: 4
 search: {random: {num_leaves: {log_int: [4, 40]}}}
 machine: {type: n2-highmem-2, threads_per_task: 1}
-final: {rows: train}
 limits: {trial: 1m, sweep: 5m}
+final: {rows: train}
 `
 
 // staged puts a dataset into the bucket through the command itself.

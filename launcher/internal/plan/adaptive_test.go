@@ -252,7 +252,7 @@ func TestNoSearchAtAll(t *testing.T) {
 	few := func(trials, more string) *plan.Planned {
 		t.Helper()
 		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\ntrials: "+trials+"\n"+
-			more),
+			more+"final: {rows: train}\n"),
 			plan.Vocabulary())
 		if err != nil {
 			t.Fatal(err)

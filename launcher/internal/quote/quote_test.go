@@ -38,8 +38,8 @@ metric: ap
 trials: 50
 params: {num_iterations: 500}
 search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}
-final: {rows: train}
 machine: {type: n2-highmem-64, spot: true, threads_per_task: 4}
+final: {rows: train}
 `
 
 // request plans a sweep over a table that is only stated.

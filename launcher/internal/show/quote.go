@@ -114,8 +114,8 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 			seconds(r.Expected), seconds(r.Low), seconds(r.High), threads(o.TasksPerVM*o.ThreadsPerTask))})
 	}
 	w.Pairs(append(pairs, [2]string{"before the first trial",
-			fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
-				q.Startup, humanize.Comma(int64(q.Download/1e6)))},
+		fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
+			q.Startup, humanize.Comma(int64(q.Download/1e6)))},
 		[2]string{"preemptions",
 			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 				"resuming", q.Preemptions)},

@@ -50,8 +50,9 @@ type Best struct {
 // Snapshot counts a state's trials.
 func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running, Ready: st.Ready,
-		Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped, Cancelled: own.Cancelled,
+	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
+		Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped,
+		Cancelled: own.Cancelled,
 		Untrained: own.Untrained, Folds: newFolds(b), Halted: st.Halted, Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their tasks are gone

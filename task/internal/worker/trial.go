@@ -131,6 +131,16 @@ type finished struct {
 	calib, test []float64
 }
 
+// threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
+// the same for any number.
+func (w *Worker) threads(of sweep.Trial) int {
+	z := &w.plan.Sizing
+	if of.Refit {
+		return max(z.ThreadsPerTask, min(runtime.GOMAXPROCS(0), z.RefitThreads()))
+	}
+	return z.ThreadsPerTask
+}
+
 // train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad
 // configuration must not fail the task, and with it the whole Batch job.
 func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result,
@@ -163,11 +173,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	if err != nil {
 		return r, nil, err
 	}
-	threads := w.plan.Sizing.ThreadsPerTask
-	if of.Refit { // all others have ended, so the machine is its own; the bytes are the same for any number of threads
-		threads = max(threads, min(runtime.GOMAXPROCS(0), w.plan.Sizing.RefitThreads()))
-	}
-	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: threads,
+	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: w.threads(of),
 		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
 		OnTree: func(g gbt.Progress) error {
 			if err := p.tree(g); err != nil {
@@ -218,7 +224,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, &finished{}, nil
 	}
 
-	out, err = w.score(o.Model, threads)
+	out, err = w.score(o.Model, q.Threads)
 	return r, out, err
 }
 
