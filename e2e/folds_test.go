@@ -37,7 +37,7 @@ seed: 5
 early_stopping_rounds: 10
 validate: {kfold: 4, by: group}
 params: {num_iterations: 40, learning_rate: 0.1}
-search: {method: gp, fixed: [{num_leaves: 7}, {learning_rate: 0.00001}, {num_leaves: 15, min_data_in_leaf: 100}], random: {num_leaves: {log_int: [4, 31]}}}
+search: {method: gp, fixed: [{num_leaves: 7}, {learning_rate: 0.00001}], random: {num_leaves: {log_int: [4, 31]}}}
 machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 1}
 limits: {trial: 5m, sweep: 15m}
 `), "--json"))

@@ -25,8 +25,8 @@
 // renews its leaves, memory.go estimates the memory for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and
-// model_write.go LightGBM's text. predict.go and predict_compile.go score raw rows, route.go binned ones;
-// contribution.go takes a score apart by features.
+// model_write.go LightGBM's text, and merge.go makes one model of several. predict.go and predict_compile.go score raw
+// rows, route.go binned ones; contribution.go takes a score apart by features.
 //
 // Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go),
 // and partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the

@@ -77,7 +77,7 @@ func TestFinalStatistics(t *testing.T) {
 		}
 	}
 
-	again := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {budget: 0, "+
+	again := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {budget: 0, final: false, "+
 		"order: {column: tick, delay: 0}, columns: {site: [rate, count]}}\n", csv.String())
 	if again.Final != nil || again.Manifest.FinalTables != nil {
 		t.Error("a spec without final has made final statistics")
