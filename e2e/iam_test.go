@@ -169,7 +169,8 @@ func makeIAMStates(t *testing.T) {
 	}
 	w.smallSweep(2)
 	w.file("sweep.yaml", strings.Replace(w.read("sweep.yaml"), "num_iterations: 80", "num_iterations: 5", 1))
-	w.file("long.yaml", "final: {rows: train}\n"+strings.Replace(w.read("sweep.yaml"), "early_stopping_rounds: 10\nparams: {num_iterations: 5}",
+	w.file("long.yaml", "final: {rows: train}\n"+strings.Replace(w.read("sweep.yaml"),
+		"early_stopping_rounds: 10\nparams: {num_iterations: 5}",
 		"params: {num_iterations: 100000}", 1))
 	w.file("bucket.yaml", strings.Replace(w.read("dataset.yaml"), "source: clicks.parquet",
 		"source: gs://coppice-exports/clicks.parquet", 1))
