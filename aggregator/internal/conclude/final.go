@@ -55,7 +55,7 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	case r.Refits == nil || *r.Refits != w.result.Trial:
 		return refuse("the final training was of another trial's configuration")
 	}
-	report.Trees, report.Rows = r.Trees, r.TrainRows
+	report.Trees, report.Rows = r.Trees, r.TrainRows/max(1, h.manifest.Copies())
 
 	own, unfit, err := a.readVerified(ctx, k, r, e, h)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	}
 	report.Registered = true
 	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows its predictions add up to %.3g "+
-		"times the winner's, with a correlation of %.3g", r.TrainRows, r.Trees, report.Ratio, report.Correlation)
+		"times the winner's, with a correlation of %.3g", report.Rows, r.Trees, report.Ratio, report.Correlation)
 	return f, report, nil
 }
 
