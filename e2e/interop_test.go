@@ -148,7 +148,7 @@ func (l *local) stageHere(spec string) string {
 func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	t.Helper()
 	objects := l.objects()
-	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/model.txt"])
+	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/judged.txt"])
 	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+
 		"test.scores"]))
 	if err != nil {

@@ -249,7 +249,9 @@ class Sweep:
         frame = self.trials()
         frame = frame[(frame["state"] == "done") & (frame["fold"] == 0 if "fold" in frame else True)].copy()
         frame["_loss"] = -frame["score"] if self.maximize else frame["score"]
-        frame = frame.reset_index().sort_values(["_loss", "trees", "trial"]).set_index("trial")
+        # A final training is last: its score is that of the trial that it trains again.
+        frame["_again"] = [not self.plan.get("folds") and bool(self.plan["trials"][t].get("refit")) for t in frame.index]
+        frame = frame.reset_index().sort_values(["_again", "_loss", "trees", "trial"]).set_index("trial")
         frame.insert(0, "rank", range(1, len(frame) + 1))
         params = [c for c in frame.columns if c.startswith("params.") and frame[c].astype(str).nunique() > 1]
         metrics = [c for c in frame.columns if c.startswith("metrics.")]
