@@ -322,7 +322,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 			wrong("%s holds %d bytes after the end", name, len(data))
 		case ours && part == sweep.PartClaim:
 			run.claims++
-		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"), ours && trial > chaosTrials: // the last is the final training
+		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"),
+			ours && trial > chaosTrials: // that is the final training
 			wrong("%s is nobody's", name)
 		case strings.HasPrefix(name, names.Halts()):
 			run.struck[sweepPaused]++
@@ -330,7 +331,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
 		case name == names.Enough(): // of a sweep with limits
 		case name == names.Cancel() && run.cancelled:
-		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(), names.Told(sweep.OccasionConcluded, "topic")}, name):
+		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(),
+			names.Told(sweep.OccasionConcluded, "topic")}, name):
 			wrong("%s is nobody's", name)
 		}
 	}

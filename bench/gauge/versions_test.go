@@ -120,7 +120,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLargeVersions: what is as large as it may be and wrong is refused within the time and memory of docs/registry.md.
+// TestLargeVersions: what is as large as it may be and wrong is refused within the time and memory that
+// docs/model-file.md states.
 func TestLargeVersions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads some 64 MiB ten times")

@@ -19,8 +19,7 @@ func Merge(models []*Model) (*Model, error) {
 		if m.Objective != first.Objective || !slices.Equal(m.FeatureNames, first.FeatureNames) ||
 			!slices.Equal(m.FeatureInfos, first.FeatureInfos) {
 			return nil, fmt.Errorf("%w: models 1 and %d of those to merge differ in their objective or features",
-				ErrData,
-				i+1)
+				ErrData, i+1)
 		}
 		for _, t := range m.Trees {
 			all.Trees = append(all.Trees, t.dividedBy(float64(len(models))))

@@ -247,7 +247,9 @@ func TestATaskIsKilledAndPaused(t *testing.T) {
 
 // TestAFullDisk accepts nothing at first: a file is in the place of a folder.
 func TestAFullDisk(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults.FullDisk = []FullDisk{{VM: 0, For: sweep.Duration(300 * time.Millisecond)}} })
+	w := newWorld(t, func(o *Options) {
+		o.Faults.FullDisk = []FullDisk{{VM: 0, For: sweep.Duration(300 * time.Millisecond)}}
+	})
 	job := w.create("spot-3", "hang", 1, retrying)
 	w.waitState(job.Name, batchpb.JobStatus_RUNNING)
 	disks := w.server.Disks(0)

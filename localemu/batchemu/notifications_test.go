@@ -71,7 +71,9 @@ func TestNotificationsRefused(t *testing.T) {
 	}{
 		"no Pub/Sub": {silent, notification(jobsTopic, nil), codes.Unimplemented, "no Pub/Sub"},
 		"no topic":   {w, notification("coppice-jobs", nil), codes.InvalidArgument, "topic"},
-		"tasks":      {w, notification(jobsTopic, &batchpb.JobNotification_Message{Type: batchpb.JobNotification_TASK_STATE_CHANGED}), codes.Unimplemented, "tasks"},
+		"tasks": {w, notification(jobsTopic,
+			&batchpb.JobNotification_Message{Type: batchpb.JobNotification_TASK_STATE_CHANGED}),
+			codes.Unimplemented, "tasks"},
 	} {
 		_, err := c.w.client.CreateJob(w.ctx,
 			w.request("refused-1", "ok", 1, func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{c.n} }))

@@ -33,21 +33,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done,
 		Failed: own.Failed, At: a.Now().UTC()}
 
-	// Cancelled, or below the quorum: no winner.
-	switch done, short := ended(p, b, e); {
-	case e.Cancelled:
-		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
-		return c, nil, nil
-	case done >= quorum(p, b, e):
-	case e.Early != "":
-		c.Reason = e.Early + "; " + short
-		return c, nil, nil
-	default:
-		c.Reason = short
-		if p.Folds == nil {
-			c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()),
-				own.Done, quorum(p, b, e))
-		}
+	if !enoughFor(c, p, b, e, own) {
 		return c, nil, nil
 	}
 
@@ -108,6 +94,25 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 
 	c.Version = v.Number
 	return c, &won{w, h, v}, nil
+}
+
+// enoughFor reports whether a winner is looked for. If the sweep was cancelled or is below its quorum, the conclusion
+// says so.
+func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Ending, own sweep.Tally) bool {
+	switch done, short := ended(p, b, e); {
+	case e.Cancelled:
+		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
+	case done >= quorum(p, b, e):
+		return true
+	case e.Early != "":
+		c.Reason = e.Early + "; " + short
+	case p.Folds == nil:
+		c.Reason = fmt.Sprintf("all %d trials have ended, %d of them with a model; the quorum is %d", len(p.Own()),
+			own.Done, quorum(p, b, e))
+	default:
+		c.Reason = short
+	}
+	return false
 }
 
 // unusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change. Storage

@@ -239,7 +239,9 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 	}
 }
 
-const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\nmax_feature_idx=0\nobjective=binary sigmoid:1\nfeature_names=a\nfeature_infos=none\ntree_sizes=44\n\nTree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"
+const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n" +
+	"max_feature_idx=0\nobjective=binary sigmoid:1\nfeature_names=a\nfeature_infos=none\ntree_sizes=44\n\n" +
+	"Tree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"
 
 func TestDamagedAndMissingObjects(t *testing.T) {
 	w := newWorld(t, options{})

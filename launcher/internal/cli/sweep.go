@@ -229,8 +229,8 @@ func readSpec(file string) (*sweep.Spec, error) {
 }
 
 // addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget, or sure to
-// exceed a limit. A sweep
-// that exists already is not rejected, whatever it would cost today: it keeps the budget that it was started with.
+// exceed a limit. A sweep that exists already is not rejected, whatever it would cost today: it keeps the budget that
+// it was started with.
 func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices *machines.Prices,
 	a quote.Assumptions) error {
 	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location, Assumptions: a}

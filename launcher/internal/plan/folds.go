@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
@@ -43,8 +44,7 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 
 	// The refit is expected to train the largest configuration.
 	p.Expected = p.Folds.Expand(expected)
-	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected,
-		bySize).Params
+	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected, bySize).Params
 	p.noteFolds(len(configurations))
 	return nil
 }
@@ -56,7 +56,8 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	if p.Spec.Final != nil && !asked {
 		return nil
 	}
-	if key, why := p.Spec.WithoutFinal(); why != "" { // not asked for, or the spec would have been refused
+	if key, why := p.Spec.WithoutFinal(); why != "" { // left open, or it was the extended sweep's
+		p.Spec.Final = nil
 		p.note("final: the winner is registered as it is, without a final training on all rows, because of %s: %s",
 			key, why)
 		return nil
@@ -78,6 +79,14 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	p.note("final: once the winner is known, trial %d trains its configuration on the rows of all splits; that model "+
 		"is registered if it agrees with the one that was judged", t.Number)
 	return nil
+}
+
+// withoutFinal takes back a final training that nobody asked for.
+func (p *Planned) withoutFinal(why error) {
+	last := len(p.Trials) - 1
+	p.Trials, p.Expected, p.Spec.Final, p.Fallback = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil, nil
+	p.Notes = slices.DeleteFunc(p.Notes, func(note string) bool { return strings.HasPrefix(note, "final: ") })
+	p.note("final: the winner is registered as it is: %v", why)
 }
 
 // bySize orders configurations by their trees and leaves, which decide how long a training takes.

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -129,6 +130,10 @@ func Build(q Inputs) (*Planned, error) {
 	}
 
 	err = p.fit(s.Machine, q.Manifest)
+	if s.Final == nil && p.Spec.FinalRows() && errors.Is(err, errRefit) {
+		p.withoutFinal(err)
+		err = p.fit(s.Machine, q.Manifest)
+	}
 	// A caller who compares machines wants the plan, too, when this one is too small.
 	if q.Unfit && problem.Is(err, problem.Input) {
 		return p, nil

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/machines"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -29,6 +31,8 @@ func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, nee
 	z, err = tasksFor(m, t, d.Bytes(), trials, need)
 	return z, disks, err
 }
+
+var errRefit = errors.New("the refit on the rows of several splits does not fit")
 
 func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error) {
 	if m.LocalSSD == 0 {
@@ -55,10 +59,9 @@ func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, 
 		if z.RefitBytes == 0 || z.RefitBytes <= memory-z.DatasetBytes-z.ReserveBytes {
 			return nil
 		}
-		return errorf("the refit on the rows of several splits does not fit a %s: it has a copy of them and needs "+
-			"%s, in addition to %s dataset and %s reserve of %s; use a larger machine, or leave validate out, or say "+
-			"final: {rows: train}",
-			t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory))
+		return problem.As(problem.Input, fmt.Errorf("%w a %s: it has a copy of them and needs %s, in addition to %s "+
+			"dataset and %s reserve of %s; use a larger machine, or leave validate out, or say final: {rows: train}",
+			errRefit, t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory)))
 	}
 	if err := refitFits(); err != nil {
 		return z, err

@@ -310,7 +310,7 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 	for _, seconds := range w.most {
 		most += makespan(seconds, z.Tasks)
 	}
-	o.least = training * w.low
+	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 
@@ -70,5 +71,20 @@ func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
 	}
 	if r := w.result(t, 2); r.Status != sweep.StatusStopped || r.Reason == "" {
 		t.Errorf("the final training: %+v; expected it to be stopped, with the reason", r)
+	}
+}
+
+// TestARefitHasTheThreadsOfItsMachine: as many as all tasks of it together, but no more than it has.
+func TestARefitHasTheThreadsOfItsMachine(t *testing.T) {
+	has := runtime.GOMAXPROCS(0)
+	for _, tc := range []struct{ tasks, threads, want int }{{1, 1, 1}, {1000, 1, has}, {1, has + 5, has + 5}} {
+		w := &Worker{plan: &sweep.Plan{Sizing: sweep.Sizing{TasksPerVM: tc.tasks, ThreadsPerTask: tc.threads}}}
+		if got := w.threads(sweep.Trial{Refit: true}); got != tc.want {
+			t.Errorf("%d tasks of %d threads on %d processors: a refit has %d threads, expected %d", tc.tasks,
+				tc.threads, has, got, tc.want)
+		}
+		if got := w.threads(sweep.Trial{}); got != tc.threads {
+			t.Errorf("a trial of %d threads has %d", tc.threads, got)
+		}
 	}
 }

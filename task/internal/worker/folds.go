@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"coppice/internal/fit"
 	"coppice/internal/metric"
@@ -24,6 +25,16 @@ func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	q.Final = ok && trial == final
 	q.Program = w.Version
 	return q
+}
+
+// threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
+// the same for any number.
+func (w *Worker) threads(of sweep.Trial) int {
+	z := &w.plan.Sizing
+	if of.Refit {
+		return max(z.ThreadsPerTask, min(runtime.GOMAXPROCS(0), z.RefitThreads()))
+	}
+	return z.ThreadsPerTask
 }
 
 // checkFolds checks that no group is split between folds when the plan asks for grouped folds.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"sync"
@@ -131,16 +130,6 @@ type finished struct {
 	calib, test []float64
 }
 
-// threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
-// the same for any number.
-func (w *Worker) threads(of sweep.Trial) int {
-	z := &w.plan.Sizing
-	if of.Refit {
-		return max(z.ThreadsPerTask, min(runtime.GOMAXPROCS(0), z.RefitThreads()))
-	}
-	return z.ThreadsPerTask
-}
-
 // train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad
 // configuration must not fail the task, and with it the whole Batch job.
 func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result,
@@ -194,13 +183,27 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 
+	w.record(r, o, chosen, params.NumIterations)
+	r.Usage.TreesPerSecond = p.rate()
+	if of.Fold > 0 { // a fold's model is discarded
+		return r, &finished{}, nil
+	}
+
+	out, err = w.score(o.Model, q.Threads)
+	return r, out, err
+}
+
+// record writes what the training made into the result. most is how many trees it could have had; chosen is nil for a
+// trial that chose nothing.
+func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int) {
+	of := w.plan.Trials[r.Trial]
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
 		r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", w.plan.Spec.Limits.Trial, o.Grown,
-			params.NumIterations)
-		w.Log.Warn(r.Reason, "trial", claim.Trial)
+			most)
+		w.Log.Warn(r.Reason, "trial", r.Trial)
 	}
 	for _, t := range o.Model.Trees {
 		r.Leaves += len(t.LeafValue)
@@ -218,14 +221,8 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		r.Refits = &chosen.Trials[0]
 	}
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TreesPerSecond: p.rate(), TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue,
+	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue,
 		ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
-	if of.Fold > 0 { // a fold's model is discarded
-		return r, &finished{}, nil
-	}
-
-	out, err = w.score(o.Model, q.Threads)
-	return r, out, err
 }
 
 // begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit
