@@ -40,9 +40,9 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 		return Alias{}, err
 	}
 	if len(all) == 0 {
-		if s, err := r.scan(ctx, model); err != nil {
+		if newest, err := r.newest(ctx, model); err != nil {
 			return Alias{}, err
-		} else if len(s.committed) == 0 {
+		} else if newest == 0 {
 			return Alias{}, r.noModel(ctx, model)
 		}
 	}
@@ -65,7 +65,6 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 
 // everyAlias returns all aliases, including removed ones.
 func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
-
 	var names []string
 	err := r.list(ctx, aliasesDir(model), func(object string) bool {
 		if name, ok := parseAliasObject(model, object); ok {

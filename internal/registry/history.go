@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -26,6 +27,54 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	}
 	remarks, err3 := r.remarked(ctx, model)
 	return merge(versions, remarks, events), errors.Join(err1, err2, err3)
+}
+
+// Moves yields the moves of an alias, the latest first, and reads each one only when it is its turn: a caller that
+// looks for a recent one pays for what is recent, not for all nights. A move that cannot be read is an error of kind
+// Damaged, after which the earlier ones follow; after any other error nothing does.
+func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		now, _, err := r.alias(ctx, model, alias)
+		last := now.Last.Sequence
+		switch {
+		case problem.Is(err, problem.Damaged):
+			if !yield(Event{}, err) {
+				return
+			}
+			if last, err = r.lastRecorded(ctx, model, alias); err != nil {
+				yield(Event{}, err)
+				return
+			}
+			last++ // the one that only the alias held
+		case err != nil:
+			yield(Event{}, err)
+			return
+		case last > 0 && !yield(now.Last, nil):
+			return
+		}
+
+		for n := last - 1; n > 0; n-- {
+			object := eventObject(model, alias, n)
+			e, _, err := load(ctx, r, object, func(e *eventRecord) error { return e.check(model, alias, n) })
+			if isAbsent(err) {
+				err = Damaged(object, errors.New("it is missing"))
+			}
+			if !yield(e.Event, err) || err != nil && !problem.Is(err, problem.Damaged) {
+				return
+			}
+		}
+	}
+}
+
+// lastRecorded is the number of the last move in an alias's history, by the names of its objects.
+func (r *Registry) lastRecorded(ctx context.Context, model, alias string) (last int, err error) {
+	err = r.list(ctx, historyDir(model)+alias+"/", func(object string) bool {
+		if of, n, ok := parseEventObject(model, object); ok && of == alias {
+			last = max(last, n)
+		}
+		return true
+	})
+	return last, err
 }
 
 // recordedEvent is an event with the SHA-256 of its record.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,58 +18,86 @@ import (
 // atOnce is how many objects are read at the same time.
 const atOnce = 16
 
-// scanned is what a listing shows of a model's versions.
-type scanned struct {
-	committed []int // ascending
-	claimed   []int // not committed, ascending
-	deleted   []int // ascending
-	last      int   // the highest of all; 0 for none
+// listed is what the names of a model's objects show of its versions. Nothing is read, however many there are.
+type listed struct {
+	committed []int        // ascending; deleted ones, too
+	claimed   []int        // neither committed nor marked, ascending
+	marked    map[int]bool // deleted, unless that was withdrawn
+	last      int          // the highest of all; 0 for none
 }
 
-func (r *Registry) scan(ctx context.Context, model string) (scanned, error) {
-	var s scanned
+func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
+	l := listed{marked: map[int]bool{}}
 	claims := map[int]bool{}
-	deleted := map[int]bool{}
 	err := r.list(ctx, versionsDir(model), func(object string) bool {
 		number, rest, ok := parseVersionObject(model, object)
 		switch {
 		case ok && rest == claimFile:
 			claims[number] = true
 		case ok && rest == versionFile:
-			s.committed = append(s.committed, number)
+			l.committed = append(l.committed, number)
 		case ok && rest == deletedFile:
-			deleted[number] = true
+			l.marked[number] = true
 		default:
 			return true
 		}
-		s.last = max(s.last, number)
+		l.last = max(l.last, number)
 		return true
 	})
 	if err != nil {
-		return s, err
-	}
-	for n := range deleted {
-		if r.notDeleted(ctx, model, n) == nil { // withdrawn; a record that cannot be read hides the version
-			delete(deleted, n)
-		}
+		return l, err
 	}
 
 	// A claim is complete once its version exists, or existed.
-	for _, n := range s.committed {
+	for _, n := range l.committed {
 		delete(claims, n)
 	}
-	s.committed = slices.DeleteFunc(s.committed, func(n int) bool { return deleted[n] })
-	for n := range deleted {
-		delete(claims, n)
-		s.deleted = append(s.deleted, n)
-	}
-	slices.Sort(s.deleted)
 	for n := range claims {
-		s.claimed = append(s.claimed, n)
+		if !l.marked[n] {
+			l.claimed = append(l.claimed, n)
+		}
 	}
+	slices.Sort(l.committed) // the listing sorts 10 before 2
+	slices.Sort(l.claimed)
+	return l, nil
+}
 
-	slices.Sort(s.committed) // the listing sorts 10 before 2
-	slices.Sort(s.claimed)
+// newest returns the newest version that was not deleted; 0 if there is none. Only the marks of newer ones are read.
+func (r *Registry) newest(ctx context.Context, model string) (int, error) {
+	l, err := r.listed(ctx, model)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range slices.Backward(l.committed) {
+		if !l.marked[n] || r.notDeleted(ctx, model, n) == nil { // a mark that cannot be read hides the version
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+// scanned is which of a model's versions exist.
+type scanned struct {
+	committed []int // ascending
+	deleted   []int // ascending
+}
+
+// scan reads the marks of deleted versions, too.
+func (r *Registry) scan(ctx context.Context, model string) (s scanned, err error) {
+	l, err := r.listed(ctx, model)
+	if err != nil {
+		return s, err
+	}
+	marked := slices.Sorted(maps.Keys(l.marked))
+	withdrawn, _ := readAll(ctx, marked, func(ctx context.Context, n int) (int, error) {
+		return n, r.notDeleted(ctx, model, n) // a mark that cannot be read hides the version
+	})
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	gone := func(n int) bool { return l.marked[n] && !slices.Contains(withdrawn, n) }
+	s.deleted = slices.DeleteFunc(marked, func(n int) bool { return !gone(n) })
+	s.committed = slices.DeleteFunc(l.committed, gone)
 	return s, nil
 }
 
@@ -79,33 +108,47 @@ func (r *Registry) version(ctx context.Context, model string, number int) (Versi
 	return v.Version, err
 }
 
-// Models returns the names of the models that have a version, ascending.
-func (r *Registry) Models(ctx context.Context) ([]string, error) {
-	var candidates, models []string
+// Names returns the names of all models, ascending. One may be without a version: its first registration was not
+// completed, or all its versions were deleted.
+func (r *Registry) Names(ctx context.Context) ([]string, error) {
+	var names []string
 	err := r.list(ctx, modelsDir, func(object string) bool {
 		name := object[len(modelsDir):]
 		if n := len(name) - len(jsonSuffix); n > 0 && name[n:] == jsonSuffix && checkModel(name[:n]) == nil {
-			candidates = append(candidates, name[:n])
+			names = append(names, name[:n])
 		}
 		return true
 	})
+	slices.Sort(names)
+	return names, err
+}
+
+// Models returns the names of the models that have a version, ascending.
+func (r *Registry) Models(ctx context.Context) ([]string, error) {
+	names, err := r.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
-
-	// A first registration that was not completed leaves only the name.
-	for _, model := range candidates {
-		s, err := r.scan(ctx, model)
+	var models []string
+	for _, model := range names {
+		n, err := r.newest(ctx, model)
 		if err != nil {
 			return nil, err
 		}
-		if len(s.committed) > 0 {
+		if n > 0 {
 			models = append(models, model)
 		}
 	}
-
-	slices.Sort(models)
 	return models, nil
+}
+
+// Numbers returns the numbers of a model's versions, ascending.
+func (r *Registry) Numbers(ctx context.Context, model string) ([]int, error) {
+	if err := checkModel(model); err != nil {
+		return nil, err
+	}
+	s, err := r.scan(ctx, model)
+	return s.committed, err
 }
 
 // Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error
@@ -121,8 +164,7 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 	if len(s.committed) == 0 {
 		return nil, r.noModel(ctx, model)
 	}
-	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version,
-		error) {
+	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) {
 		return r.version(ctx, model, n)
 	})
 }
@@ -177,14 +219,14 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 		return r.numbered(ctx, model, a.Version)
 	}
 
-	s, err := r.scan(ctx, model)
+	newest, err := r.newest(ctx, model)
 	if err != nil {
 		return Version{}, err
 	}
-	if len(s.committed) == 0 {
+	if newest == 0 {
 		return Version{}, r.noModel(ctx, model)
 	}
-	return r.numbered(ctx, model, slices.Max(s.committed))
+	return r.numbered(ctx, model, newest)
 }
 
 // numbered returns a version by its number.

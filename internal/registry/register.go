@@ -67,22 +67,22 @@ type registration struct {
 // claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same
 // key cannot get different numbers.
 func (w *registration) claim(ctx context.Context) error {
-	s, err := w.scan(ctx, w.model) // before looking for the key's own object
+	l, err := w.listed(ctx, w.model) // before looking for the key's own object
 	if err != nil {
 		return err
 	}
 
 	// The key's own object holds its number, once written.
-	w.number, err = w.keyed(ctx, w.model, w.key, s)
+	w.number, err = w.keyed(ctx, w.model, w.key)
 	if err == nil || !isAbsent(err) {
 		return err
 	}
 
-	if err := w.findOrTake(ctx, s); err != nil {
+	if err := w.findOrTake(ctx, l); err != nil {
 		return err
 	}
 
-	if len(s.committed) == 0 {
+	if len(l.committed) == 0 {
 		if _, err := w.create(ctx, modelObject(w.model), modelRecord{format, w.model}); err != nil {
 			return err
 		}
@@ -91,8 +91,8 @@ func (w *registration) claim(ctx context.Context) error {
 }
 
 // findOrTake looks for the key among the claims that are not committed, and otherwise takes the first free number.
-func (w *registration) findOrTake(ctx context.Context, s scanned) error {
-	for _, n := range s.claimed {
+func (w *registration) findOrTake(ctx context.Context, l listed) error {
+	for _, n := range l.claimed {
 		mine, err := w.isMine(ctx, n)
 		if mine || err != nil {
 			w.number = n
@@ -100,7 +100,7 @@ func (w *registration) findOrTake(ctx context.Context, s scanned) error {
 		}
 	}
 
-	for n := s.last + 1; n <= maxNumber; n++ {
+	for n := l.last + 1; n <= maxNumber; n++ {
 		created, err := w.create(ctx, versionDir(w.model, n)+claimFile, claimRecord{format, w.model, n, w.key})
 		if err != nil {
 			return err
@@ -242,11 +242,7 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	}
 	none := missing("version", key, " registered for "+model+" under that key")
 
-	s, err := r.scan(ctx, model)
-	if err != nil {
-		return Version{}, err
-	}
-	number, err := r.keyed(ctx, model, key, s)
+	number, err := r.keyed(ctx, model, key)
 	if isAbsent(err) {
 		return Version{}, none
 	}
@@ -268,15 +264,19 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 }
 
 // keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own
-// object is damaged, the versions and claims of s are searched: the key's claim was written before it.
-func (r *Registry) keyed(ctx context.Context, model, key string, s scanned) (int, error) {
+// object is damaged, all versions and claims are searched: the key's claim was written before it.
+func (r *Registry) keyed(ctx context.Context, model, key string) (int, error) {
 	number, err := r.loadKey(ctx, model, key)
 	if !problem.Is(err, problem.Damaged) {
 		return number, err
 	}
 
+	l, errList := r.listed(ctx, model)
+	if errList != nil {
+		return 0, errList
+	}
 	w := registration{Registry: r, model: model, key: key}
-	for _, n := range append(s.committed, s.claimed...) {
+	for _, n := range slices.Concat(l.committed, l.claimed) {
 		if v, err := r.version(ctx, model, n); err == nil && v.Key == key {
 			return n, nil
 		}

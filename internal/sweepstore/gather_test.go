@@ -2,40 +2,17 @@ package sweepstore_test
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
-
-// counting counts the requests to a store, which may come at once.
-type counting struct {
-	blob.Store
-	asked atomic.Int64
-}
-
-func (c *counting) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	c.asked.Add(1)
-	return c.Store.Stat(ctx, name)
-}
-
-func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	c.asked.Add(1)
-	return c.Store.Open(ctx, name, r)
-}
-
-func (c *counting) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	c.asked.Add(1)
-	return c.Store.Put(ctx, name, cond, r)
-}
 
 // event is a moment in which a simulated task does something.
 type event struct {
@@ -74,7 +51,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d tasks, %d folds", c.tasks, c.folds), func(t *testing.T) {
 			t.Parallel()
-			store := &counting{Store: blob.Memory()}
+			store := &blobtest.Counting{Store: blob.Memory()}
 			per := simulate(t, store, c.tasks, c.trials, c.folds)
 			t.Logf("%d tasks, %d trials, %d folds: %.2f objects a decision", c.tasks, c.trials, c.folds, per)
 			if per > 5 {
@@ -86,7 +63,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 
 // simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations
 // have folds.
-func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
+func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) float64 {
 	const latency = 0.005
 	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
 	for n := range trials {
@@ -143,7 +120,7 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 			continue
 		}
 
-		before := store.asked.Load()
+		before := store.Asked.Load()
 		decider := plan.Decider(now.trial)
 		own := sweep.Params{"x": float64(decider)}
 		was, err := bucket.Decision(t.Context(), decider)
@@ -160,7 +137,7 @@ func simulate(t *testing.T, store *counting, tasks, trials, folds int) float64 {
 				Params: own, Own: own, Seen: seen})
 			must(err)
 		}
-		decided += store.asked.Load() - before
+		decided += store.Asked.Load() - before
 		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}
 		now.listed = nil
 		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
@@ -178,7 +155,7 @@ func TestARungTakesFewObjects(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
 			t.Parallel()
-			store := &counting{Store: blob.Memory()}
+			store := &blobtest.Counting{Store: blob.Memory()}
 			per := simulateRungs(t, store, c.tasks, c.trials)
 			t.Logf("%d tasks, %d trials: %.2f objects a rung", c.tasks, c.trials, per)
 			if per > 5 {
@@ -189,7 +166,7 @@ func TestARungTakesFewObjects(t *testing.T) {
 }
 
 // simulateRungs returns the number of objects requested per rung that a trial reached.
-func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
+func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) float64 {
 	const latency, rungs = 0.005, 3
 	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Trials: make([]sweep.Trial, trials)}
 	bucket := sweepstore.NewTrials(store, plan)
@@ -242,5 +219,5 @@ func simulateRungs(t *testing.T, store *counting, tasks, trials int) float64 {
 		}
 		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
 	}
-	return float64(store.asked.Load()) / float64(reached)
+	return float64(store.Asked.Load()) / float64(reached)
 }

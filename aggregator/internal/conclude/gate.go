@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/metric"
@@ -25,7 +26,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 		return nil, err
 	}
 
-	d := &gating{match: m, version: v.Number}
+	d := &gating{match: m, version: v}
 	g, first := protocol.Gate{Moves: moves}.Begin()
 	do, err := protocol.Run(g, first, func(a protocol.Action) (protocol.Answer, error) { return d.do(ctx, a.Do) })
 	if err != nil {
@@ -50,7 +51,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 // gating carries out the actions of protocol.Gate.
 type gating struct {
 	*match
-	version int
+	version registry.Version
 
 	now      registry.Alias // the champion as last read
 	before   int            // the champion before this version
@@ -62,13 +63,13 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	a, model := d.a, d.plan.Spec.Model
 	switch op {
 	case protocol.LookForPromotion:
-		d.before, answer.Yes, err = a.promoted(ctx, model, d.version)
+		d.before, answer.Yes, err = a.promoted(ctx, d.version)
 
 	case protocol.ReadChampion:
 		d.now, err = a.champion(ctx, model)
 		// Another aggregator may have promoted the version since the history was read.
-		if err == nil && d.now.Version == d.version {
-			d.before, answer.Yes, err = a.promoted(ctx, model, d.version)
+		if err == nil && d.now.Version == d.version.Number {
+			d.before, answer.Yes, err = a.promoted(ctx, d.version)
 		}
 
 	case protocol.Compare:
@@ -77,7 +78,7 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 		}
 
 	case protocol.Promote:
-		_, err = a.Registry.Promote(ctx, model, d.version, registry.Expect{Version: d.now.Version},
+		_, err = a.Registry.Promote(ctx, model, d.version.Number, registry.Expect{Version: d.now.Version},
 			registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
 				At: a.Now().UTC()})
 		var conflict *registry.ConflictError
@@ -92,34 +93,26 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	return answer, err
 }
 
-// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and
-// which version preceded it. A person may have moved the alias since; that is not undone.
-func (a *Aggregator) promoted(ctx context.Context, model string, version int) (before int, done bool, err error) {
-	events, err := a.Registry.History(ctx, model)
-	for _, e := range events {
-		if e.Alias == registry.Champion && e.To == version {
-			return e.From, true, nil
-		}
-	}
-	if err != nil && onlyDamage(err) { // of some other event; this one will not be read either
-		a.Log.Warn("the registry's history is damaged", "model", model, "error", err.Error())
-		return 0, false, nil
-	}
-	return 0, false, err
-}
+// clocksDiffer is by how much the clocks of those who register and promote may differ, with much to spare.
+const clocksDiffer = 7 * 24 * time.Hour
 
-// onlyDamage reports whether an error, or every error joined in it, is about an unreadable record.
-func onlyDamage(err error) bool {
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return isCorrupt(err)
-	}
-	for _, e := range joined.Unwrap() {
-		if !onlyDamage(e) {
-			return false
+// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and
+// which version preceded it. A person may have moved the alias since; that is not undone. Moves from long before the
+// version was registered are not read: with the years a model has many.
+func (a *Aggregator) promoted(ctx context.Context, v registry.Version) (before int, done bool, err error) {
+	for e, err := range a.Registry.Moves(ctx, v.Model, registry.Champion) {
+		switch {
+		case isCorrupt(err): // some other event, or this one, which will not be read either
+			a.Log.Warn("the registry's history is damaged", "model", v.Model, "error", err.Error())
+		case err != nil:
+			return 0, false, err
+		case e.To == v.Number:
+			return e.From, true, nil
+		case e.At.Before(v.Info.At.Add(-clocksDiffer)):
+			return 0, false, nil
 		}
 	}
-	return true
+	return 0, false, nil
 }
 
 // isCorrupt reports whether an error is about an unreadable registry record.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -239,17 +240,33 @@ func TestReferenceRows(t *testing.T) {
 // TestLastChampions: a version that was rolled back contributes no rows.
 func TestLastChampions(t *testing.T) {
 	move := func(from, to int) registry.Event { return registry.Event{Alias: registry.Champion, From: from, To: to} }
+	damaged := registry.Damaged("history/champion/00000002.json", errors.New("it is missing"))
 	for _, tc := range []struct {
 		moves []registry.Event
 		want  []int
 	}{
 		{nil, nil},
-		{[]registry.Event{move(0, 1), {Alias: "canary", To: 9}, move(1, 2), move(2, 4)}, []int{4, 2, 1}},
+		{[]registry.Event{move(0, 1), {}, move(1, 2), move(2, 4)}, []int{4, 2, 1}},
 		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1)}, []int{1}},
 		{[]registry.Event{move(0, 1), move(1, 7)}, []int{1}}, // 7 is the version being judged
+		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1), move(1, 3), move(3, 2)}, []int{2, 1}},
 	} {
-		if got := lastChampions(tc.moves, 7); !slices.Equal(got, tc.want) {
-			t.Errorf("%v: %v, want %v", tc.moves, got, tc.want)
+		var got []int
+		latestFirst := func(yield func(registry.Event, error) bool) {
+			for _, e := range slices.Backward(tc.moves) {
+				if e == (registry.Event{}) && !yield(e, damaged) || e != (registry.Event{}) && !yield(e, nil) {
+					return
+				}
+			}
+		}
+		for v, err := range lastChampions(latestFirst, 7) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, v)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("the last champions after %v are %v, want %v", tc.moves, got, tc.want)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package conclude
 import (
 	"context"
 	"fmt"
-	"slices"
+	"iter"
 
 	"coppice/internal/dataset"
 	"coppice/internal/problem"
@@ -17,6 +17,9 @@ import (
 
 // maxReference bounds the rows that a version keeps.
 const maxReference = 20_000
+
+// mostChampions bounds the champions that are asked for rows: of years of them, none may have rows that can be used.
+const mostChampions = 2 * sweep.MaxReferenceNights
 
 // reference holds rows of one night.
 type reference struct {
@@ -52,20 +55,14 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 	if *g.Nights == 0 {
 		return nil, "the gate uses none", nil
 	}
-	events, err := a.Registry.History(ctx, p.Spec.Model)
-	if err != nil && !onlyDamage(err) {
-		return nil, "", err
-	}
-	versions := lastChampions(events, self)
-	if len(versions) == 0 {
-		return nil, "no earlier version has been the champion", nil
-	}
-
 	tonight := p.Dataset.Name + "@" + p.Dataset.Version
-	note = "the earlier champions have no usable rows"
-	for _, number := range versions {
-		if len(out) == *g.Nights {
-			break
+	earlier := 0
+	for number, err := range lastChampions(a.Registry.Moves(ctx, p.Spec.Model, registry.Champion), self) {
+		if err != nil {
+			return nil, "", err
+		}
+		if earlier++; note == "" {
+			note = "the earlier champions have no usable rows"
 		}
 		r, of, err := a.reference(ctx, p.Spec.Model, number)
 		switch {
@@ -76,6 +73,12 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 		case r != nil:
 			out = append(out, *r)
 		}
+		if len(out) == *g.Nights || earlier == mostChampions {
+			break
+		}
+	}
+	if earlier == 0 {
+		return nil, "no earlier version has been the champion", nil
 	}
 	for i := range out {
 		out[i] = out[i].thinned(g.Rows / len(out))
@@ -83,21 +86,28 @@ func (a *Aggregator) references(ctx context.Context, p *sweep.Plan, self int, g 
 	return out, note, nil
 }
 
-// lastChampions returns the versions that have been the champion, latest first, except version but and those that were
-// rolled back.
-func lastChampions(events []registry.Event, but int) []int {
-	var out []int
-	for _, e := range events {
-		if e.Alias != registry.Champion {
-			continue
-		}
-		out = slices.DeleteFunc(out, func(v int) bool { return v == e.To || v == e.From && e.To < e.From })
-		if e.To != but && e.To != 0 {
-			out = append(out, e.To)
+// lastChampions yields the versions that have been the champion, latest first, except version but and those that were
+// rolled back. moves are the champion's, latest first; those that cannot be read are passed over.
+func lastChampions(moves iter.Seq2[registry.Event, error], but int) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		done := map[int]bool{0: true, but: true} // yielded before, or not to be
+		for e, err := range moves {
+			if isCorrupt(err) {
+				continue
+			}
+			if err != nil {
+				yield(0, err)
+				return
+			}
+			if !done[e.To] && !yield(e.To, nil) {
+				return
+			}
+			done[e.To] = true
+			if e.To < e.From {
+				done[e.From] = true
+			}
 		}
 	}
-	slices.Reverse(out)
-	return out
 }
 
 // reference reads the rows that a version keeps; nil if it has none that can be used. of is the dataset they come from.

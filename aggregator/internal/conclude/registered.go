@@ -98,8 +98,8 @@ func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Ve
 	out.Reason = fmt.Sprintf("version %d was registered, but its record cannot be read: %v; repair or replace it",
 		v.Number, damage)
 
-	before, done, err := a.promoted(ctx, v.Model, v.Number)
-	if err != nil && !onlyDamage(err) {
+	before, done, err := a.promoted(ctx, *v)
+	if err != nil {
 		return nil, err
 	}
 	out.Gate = &sweep.GateDecision{Passed: done, Promoted: done, Champion: before,
@@ -197,7 +197,7 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 // champion stays and a person has to decide.
 func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version,
 	why error) (*sweep.GateDecision, error) {
-	before, done, err := a.promoted(ctx, v.Model, v.Number)
+	before, done, err := a.promoted(ctx, *v)
 	if err != nil {
 		return nil, err
 	}

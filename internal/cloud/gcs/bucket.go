@@ -137,11 +137,41 @@ func (r *objectReader) Close() error {
 // such as the folder placeholders made by consoles, are left out.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
+		for a, err := range b.list(ctx, &storage.Query{Prefix: prefix}) {
+			switch {
+			case err != nil:
+				yield(blob.Attrs{}, err)
+				return
+			case blob.ValidName(a.Name) == nil && !yield(attrsOf(a), nil):
+				return
+			}
+		}
+	}
+}
+
+// Folders yields the folders right below prefix, without listing what is in them.
+func (b *bucket) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for a, err := range b.list(ctx, &storage.Query{Prefix: prefix, Delimiter: "/"}) {
+			switch {
+			case err != nil:
+				yield("", err)
+				return
+			case a.Prefix != "" && !yield(strings.TrimSuffix(strings.TrimPrefix(a.Prefix, prefix), "/"), nil):
+				return
+			}
+		}
+	}
+}
+
+// list yields what the service lists: objects and, with a delimiter, prefixes. It stops at the first error.
+func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.ObjectAttrs, error] {
+	return func(yield func(*storage.ObjectAttrs, error) bool) {
 		ctx, watch := watchTransfer(ctx, b.limits.call)
 		defer watch.end()
-		q := &storage.Query{Prefix: prefix, Projection: storage.ProjectionNoACL}
+		q.Projection = storage.ProjectionNoACL
 		if err := q.SetAttrSelection([]string{"Name", "Size", "Generation", "CRC32C", "Updated"}); err != nil {
-			yield(blob.Attrs{}, b.fail("list", prefix, err))
+			yield(nil, b.fail("list", q.Prefix, err))
 			return
 		}
 
@@ -153,14 +183,10 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 				return
 			}
 			if err != nil {
-				yield(blob.Attrs{}, b.fail("list", prefix, because(ctx, err)))
+				yield(nil, b.fail("list", q.Prefix, because(ctx, err)))
 				return
 			}
-
-			if blob.ValidName(a.Name) != nil {
-				continue
-			}
-			if !yield(attrsOf(a), nil) {
+			if !yield(a, nil) {
 				return
 			}
 		}
