@@ -23,28 +23,33 @@ func complete(w *Setup, cmd *cobra.Command) {
 		complete(w, child)
 	}
 	words := program.Arguments(cmd.Use)
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string,
+		cobra.ShellCompDirective) {
 		if len(args) >= len(words) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if strings.HasSuffix(words[len(args)], ".yaml") || strings.HasSuffix(words[len(args)], ".yaml]") {
 			return []string{"yaml"}, cobra.ShellCompDirectiveFilterFileExt
 		}
-		return w.known(cmd.Context(), words[len(args)]), cobra.ShellCompDirectiveNoFileComp
+		return w.known(cmd.Context(), words[len(args)], begun), cobra.ShellCompDirectiveNoFileComp
 	}
 	if cmd.Flags().Lookup("model") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("model", // fails only if there is no such flag
-			func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-				return w.known(cmd.Context(), "MODEL@"), cobra.ShellCompDirectiveNoFileComp
+			func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+				return w.known(cmd.Context(), "MODEL@", begun), cobra.ShellCompDirectiveNoFileComp
 			})
 	}
 }
 
-// completesFor is how long a shell waits for names.
-const completesFor = 3 * time.Second
+// A shell waits for names: so long, and with the aliases of so many models.
+const (
+	completesFor  = 3 * time.Second
+	mostCompleted = 16
+)
 
-// known lists what a word of a Use line may be. What cannot be read is not offered: a shell has no place for errors.
-func (w *Setup) known(ctx context.Context, word string) (names []string) {
+// known lists what a word of a Use line may be, of which the beginning is typed. What cannot be read is not offered: a
+// shell has no place for errors. Versions, of which there is one a night, are neither read nor listed.
+func (w *Setup) known(ctx context.Context, word, begun string) (names []string) {
 	ctx, stop := context.WithTimeout(ctx, completesFor)
 	defer stop()
 	_ = w.with(ctx, func() error {
@@ -56,9 +61,13 @@ func (w *Setup) known(ctx context.Context, word string) (names []string) {
 			names = append(names, sweepview.Latest)
 		}
 		if strings.Contains(word, "MODEL") || word == "A" || word == "B" {
-			models, _ := w.registry.Models(ctx)
+			models, _ := w.registry.Names(ctx)
 			names = append(names, models...)
-			if strings.Contains(word, "DATASET|MODEL") { // report has one page for all versions
+			models = slices.DeleteFunc(models, func(m string) bool {
+				return !strings.HasPrefix(m, begun) && !strings.HasPrefix(begun, m+"@")
+			})
+			// report has one page for all versions
+			if strings.Contains(word, "DATASET|MODEL") || len(models) > mostCompleted {
 				models = nil
 			}
 			for _, model := range models {
@@ -70,10 +79,8 @@ func (w *Setup) known(ctx context.Context, word string) (names []string) {
 			}
 		}
 		if strings.Contains(word, "DATASET") || strings.HasPrefix(word, "NAME[@") || word == "[NAME]" {
-			versions, _ := stager.List(ctx, w.datasets, "")
-			for _, v := range versions {
-				names = append(names, v.Manifest.Name)
-			}
+			datasets, _ := stager.Names(ctx, w.datasets)
+			names = append(names, datasets...)
 		}
 		if word == "PLOT" {
 			for _, d := range drawings {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
@@ -128,19 +129,27 @@ func listDatasets(ctx context.Context, w *Setup, name string) error {
 		return stager.NotStaged(name)
 	}
 
-	all := []listedDataset{}
-	for _, v := range versions {
-		m := v.Manifest
-		l := listedDataset{Dataset: m.Name, Version: m.Version, Latest: v.Latest, State: sweepview.NightUnreadable}
-		if v.Damaged == nil {
-			l.Bytes = m.Bytes()
-			for _, s := range m.Splits {
-				l.Rows += m.TableRows(s.Name)
-			}
+	all := make([]listedDataset, len(versions))
+	var group errgroup.Group
+	group.SetLimit(readAtOnce)
+	for i, v := range versions {
+		m, l := v.Manifest, &all[i]
+		*l = listedDataset{Dataset: m.Name, Version: m.Version, Latest: v.Latest, State: sweepview.NightUnreadable}
+		if v.Damaged != nil {
+			continue
+		}
+		l.Bytes = m.Bytes()
+		for _, s := range m.Splits {
+			l.Rows += m.TableRows(s.Name)
+		}
+		group.Go(func() error {
 			night := sweepview.NightOf(ctx, w.datasets, m.Name, m.Version)
 			l.State, l.Staged = night.State, night.Staged
-		}
-		all = append(all, l)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 
 	return w.print(all, func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/problem"
 	"coppice/internal/program/tables"
@@ -29,6 +30,9 @@ func lsCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
+// readAtOnce is how many lines of a table are read at the same time.
+const readAtOnce = 16
+
 // listedSweep is one line of ls.
 type listedSweep struct {
 	Sweep   sweep.ID      `json:"sweep"`
@@ -45,15 +49,20 @@ func listSweeps(ctx context.Context, w *Setup) error {
 	if err != nil {
 		return err
 	}
-	all := []listedSweep{}
-	for _, id := range ids {
-		l, err := listSweep(ctx, w, id)
-		if err != nil && ctx.Err() == nil { // one unreadable sweep must not hide the others
-			l.Sweep, l.Outcome = id, sweep.Outcome("unreadable: "+err.Error())
-		} else if err != nil {
+	all := make([]listedSweep, len(ids))
+	var group errgroup.Group
+	group.SetLimit(readAtOnce)
+	for i, id := range ids {
+		group.Go(func() (err error) {
+			all[i], err = listSweep(ctx, w, id)
+			if err != nil && ctx.Err() == nil { // one unreadable sweep must not hide the others
+				all[i].Sweep, all[i].Outcome, err = id, sweep.Outcome("unreadable: "+err.Error()), nil
+			}
 			return err
-		}
-		all = append(all, l)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 
 	// Newest first; those whose plan is unreadable have no time and come last.

@@ -41,7 +41,7 @@ func listModels(ctx context.Context, w *Setup) error {
 	}
 	all := []model{}
 	for _, name := range names {
-		versions, err := w.registry.Versions(ctx, name)
+		versions, err := w.registry.Numbers(ctx, name)
 		if err != nil {
 			return err
 		}

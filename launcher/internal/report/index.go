@@ -13,6 +13,7 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -45,12 +46,12 @@ const stateOpen = "open"
 
 // read reads new sweeps and returns the newest ones; more is the number of others.
 func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
-	ids, err := sweepview.List(ctx, x.sweeps)
+	ids, err := sweepstore.Newest(ctx, x.sweeps)
 	if err != nil {
 		return nil, 0, err
 	}
 	if over := len(ids) - mostSweeps; over > 0 {
-		ids, more = ids[over:], over
+		ids, more = ids[:mostSweeps], over
 	}
 	for _, id := range ids {
 		line, ok := x.known[id]
@@ -87,8 +88,8 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 	}
 	for _, name := range names {
 		m := page.IndexModel{Name: name}
-		versions, err := x.registry.Versions(ctx, name)
-		if err != nil && !isDamage(err) {
+		versions, err := x.registry.Numbers(ctx, name)
+		if err != nil {
 			return nil, err
 		}
 		m.Versions = len(versions)

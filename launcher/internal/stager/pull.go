@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/problem"
@@ -21,11 +23,27 @@ type Listed struct {
 	Damaged  error // why the manifest cannot be read; Manifest then has only name and version
 }
 
+// Names returns the names of all datasets, ascending, without looking at their versions.
+func Names(ctx context.Context, store blob.Store) (names []string, err error) {
+	for folder, err := range blob.Folders(ctx, store, sweep.DatasetVersions("")) {
+		if err != nil {
+			return nil, fmt.Errorf("list datasets: %w", err)
+		}
+		if sweep.CheckName("dataset", folder) == nil {
+			names = append(names, folder)
+		}
+	}
+	return names, nil
+}
+
+// manifestsAtOnce is how many manifests are read at the same time.
+const manifestsAtOnce = 16
+
 // List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and
 // version.
 func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
 	var out []Listed
-	latest := map[string]string{}
+	var pointers []string
 	for attrs, err := range store.List(ctx, sweep.DatasetVersions(name)) {
 		if err != nil {
 			return nil, fmt.Errorf("list datasets: %w", err)
@@ -33,26 +51,38 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 		parts := strings.Split(attrs.Name, "/") // datasets/NAME/VERSION/manifest.json
 		switch {
 		case len(parts) == 3 && attrs.Name == sweep.DatasetLatest(parts[1]):
-			var p pointer
-			if _, err := blob.ReadJSON(ctx, store, attrs.Name, &p); err == nil {
-				latest[parts[1]] = p.Version
-			}
+			pointers = append(pointers, parts[1])
 		case len(parts) == 4 && parts[3] == dataset.ManifestFile:
-			m, err := Manifest(ctx, store, parts[1], parts[2])
-			if err != nil && !damaged(err) {
-				return nil, err
-			}
-			if err != nil {
-				m = &dataset.Manifest{Name: parts[1], Version: parts[2]}
-			}
-			out = append(out, Listed{Manifest: m, Damaged: err})
+			out = append(out, Listed{Manifest: &dataset.Manifest{Name: parts[1], Version: parts[2]}})
 		}
 	}
 
-	for i := range out {
-		out[i].Latest = latest[out[i].Manifest.Name] == out[i].Manifest.Version
+	latest := map[string]string{}
+	for _, name := range pointers {
+		var p pointer
+		if _, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p); err == nil {
+			latest[name] = p.Version
+		}
 	}
-	return out, nil
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(manifestsAtOnce)
+	for i := range out {
+		v := &out[i]
+		v.Latest = latest[v.Manifest.Name] == v.Manifest.Version
+		group.Go(func() error {
+			m, err := Manifest(ctx, store, v.Manifest.Name, v.Manifest.Version)
+			switch {
+			case err == nil:
+				v.Manifest = m
+			case damaged(err):
+				v.Damaged = err
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	return out, group.Wait()
 }
 
 // Pull copies a version from the bucket into the folder dir/NAME/VERSION, and returns that folder. It appears there
