@@ -46,7 +46,7 @@ type TableInput struct {
 	By      string // column to divide by; empty for none
 }
 
-const batchRows = 16384
+const batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
 
 // OnFile scores the labelled rows of a table.
 func OnFile(ctx context.Context, sides [2]Side, f TableInput) (*Predictions, error) {
@@ -67,15 +67,20 @@ func OnFile(ctx context.Context, sides [2]Side, f TableInput) (*Predictions, err
 	}
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
+	has := map[string]bool{}
+	for _, c := range t.Columns() {
+		has[c.Name] = true
+	}
 	for _, name := range wanted {
-		if !slices.ContainsFunc(t.Columns(), func(c table.Column) bool { return c.Name == name }) {
+		if !has[name] {
 			return nil, errorf("%s has no column %q, which %s needs", f.Path, name, f.whoNeeds(sides, name))
 		}
 	}
 
 	r := &Predictions{}
 	labels := ingest.NewLabels(f.Label, f.Missing)
-	err = t.Read(ctx, wanted, batchRows, func(b *table.Batch) error { return r.add(sides, b, labels, f) })
+	rows := min(batchRows, table.BatchRows(len(wanted)))
+	err = t.Read(ctx, wanted, rows, func(b *table.Batch) error { return r.add(sides, b, labels, f) })
 	if err == nil && len(r.Label) == 0 {
 		err = errorf("%s has no row with a label in column %q", f.Path, f.Label.Column)
 	}

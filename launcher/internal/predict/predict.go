@@ -39,7 +39,7 @@ const (
 	ColumnRaw        = "raw_score"
 )
 
-const batchRows = 16384
+const batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
 
 // writer is the common method of ingest's two writers.
 type writer interface{ Write(*table.Batch) error }
@@ -85,9 +85,10 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
 	var values []float64
 	var in cell.Inputs
-	err = t.Read(ctx, slices.Compact(wanted), batchRows, func(b *table.Batch) error {
+	err = t.Read(ctx, wanted, min(batchRows, table.BatchRows(len(wanted))), func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err

@@ -1,0 +1,166 @@
+//go:build unix && !race
+
+package predict_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/stager"
+)
+
+// processorTime is how long this process has computed so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// wideTable writes rows of numbers, as CSV.
+func wideTable(t *testing.T, columns, rows int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "wide.csv")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	fmt.Fprint(w, "y")
+	for c := range columns {
+		fmt.Fprintf(w, ",c%d", c)
+	}
+	state := uint32(1)
+	for range rows {
+		state = state*1664525 + 1013904223
+		fmt.Fprintf(w, "\n%d", state>>31)
+		for range columns {
+			state = state*1664525 + 1013904223
+			fmt.Fprintf(w, ",%d.5", state>>8%100)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wideModel registers a model that has the table's columns as features.
+func wideModel(t *testing.T, columns int) (*registry.Registry, registry.Version) {
+	t.Helper()
+	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+wideTable(t, columns, 100)+
+		"\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	staged, err := (&stager.Stager{}).Stage(t.Context(), spec, stager.Destination{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := dataset.Open(staged.Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ds.Close()
+	p := gbt.Defaults()
+	p.NumIterations = 3
+	trained, err := gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var model bytes.Buffer
+	if _, err := trained.Model.WriteTo(&model); err != nil {
+		t.Fatal(err)
+	}
+	features, err := json.Marshal(ds.Manifest.Encoding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := registry.New(blob.Memory())
+	v, err := r.Register(t.Context(), "wide", "sweep-1", map[string][]byte{scorer.FileModel: model.Bytes(),
+		scorer.FileFeatures: features, scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`)},
+		registry.Info{At: time.Unix(1e9, 0), By: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, v
+}
+
+// cost is what scoring a table took, from opening the version on.
+type cost struct {
+	processor time.Duration
+	heap      uint64 // most bytes at the end of a batch
+}
+
+func scoreWide(t *testing.T, columns, rows int) (c cost) {
+	t.Helper()
+	r, v := wideModel(t, columns)
+	in, out := wideTable(t, columns, rows), filepath.Join(t.TempDir(), "scored.csv")
+	runtime.GC()
+	before := processorTime(t)
+	s, err := scorer.OpenMapped(t.Context(), r, v, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	done, err := predict.Run(t.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1,
+		Progress: func(int64) {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			c.heap = max(c.heap, m.HeapAlloc)
+		}})
+	if err != nil || done.Rows != int64(rows) {
+		t.Fatalf("scored %d columns and %d rows: %+v, %v; want all rows", columns, rows, done, err)
+	}
+	c.processor = processorTime(t) - before
+	t.Logf("%d columns, %d rows: %v of processor time, heap %d MiB", columns, rows, c.processor, c.heap>>20)
+	return c
+}
+
+// TestScoringIsLinear: twice the columns, or twice the rows, take at most three times the processor time.
+func TestScoringIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it scores wide tables")
+	}
+	const bound = 3
+	for what, n := range map[string][4]int{"columns": {2000, 500, 4000, 500}, "rows": {500, 2000, 500, 4000}} {
+		fastest := func(columns, rows int) time.Duration {
+			return min(scoreWide(t, columns, rows).processor, scoreWide(t, columns, rows).processor)
+		}
+		small, large := fastest(n[0], n[1]), fastest(n[2], n[3])
+		if large > bound*small {
+			t.Errorf("%s: scoring %v columns and rows took %v of processor time, %v took %v; want at most %d times as "+
+				"long", what, n[:2], small, n[2:], large, bound)
+		}
+	}
+}
+
+// TestScoringAWideTable bounds 10,000 columns x 3,000 rows, of which a batch is in memory at a time.
+func TestScoringAWideTable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it scores 10,000 columns")
+	}
+	const most = 600 << 20
+	if c := scoreWide(t, 10_000, 3000); c.processor > 20*time.Second || c.heap > most {
+		t.Errorf("scoring 10,000 columns and 3,000 rows took %v of processor time and %d MiB; want at most 20 s and %d "+
+			"MiB", c.processor, c.heap>>20, most>>20)
+	}
+}

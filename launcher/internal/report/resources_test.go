@@ -1,0 +1,90 @@
+//go:build unix && !race
+
+package report_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/report"
+)
+
+// processorTime is how long this process has computed so far.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// pageOf returns the processor time and the size of the page of a sweep with so many trials, each with a learning curve
+// of 200 points.
+func pageOf(t *testing.T, trials int) (took time.Duration, size int) {
+	t.Helper()
+	n := newNight(t)
+	n.plan.Trials, n.plan.Sweep, n.bucket = nil, "night-2", blob.Memory()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range trials {
+		n.plan.Trials = append(n.plan.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 200.0,
+			"lambda_l2": 0.1 + rng.Float64(), "extra_trees": i%2 == 0}})
+	}
+	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
+		t.Fatal(err)
+	}
+	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
+	for i := range trials {
+		n.claim(i, 0, 0, "vm-a", time.Minute)
+		c := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: i, Metric: "auc", First: 1, Every: 1}
+		for range 200 {
+			c.Scores = append(c.Scores, rng.Float64())
+		}
+		if _, err := n.trials.CreateCurve(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		n.result(sweep.Result{Trial: i, Status: sweep.StatusDone, Score: rng.Float64(), Trees: 200, TreesGrown: 200,
+			BestIteration: 200, Usage: sweep.Usage{TrainSeconds: 1}}, time.Minute, 2*time.Minute)
+	}
+	before := processorTime(t)
+	s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := v.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return processorTime(t) - before, b.Len()
+}
+
+// TestAPageIsLinear: the page of twice the trials takes at most three times the processor time.
+func TestAPageIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: it makes pages of thousands of trials")
+	}
+	const bound = 3
+	fastest := func(trials int) (time.Duration, int) {
+		a, n := pageOf(t, trials)
+		b, _ := pageOf(t, trials)
+		return min(a, b), n
+	}
+	small, smallBytes := fastest(1000)
+	large, largeBytes := fastest(2000)
+	t.Logf("1,000 trials: %v, %d KiB; 2,000: %v, %d KiB", small, smallBytes>>10, large, largeBytes>>10)
+	if large > bound*small || largeBytes > bound*smallBytes {
+		t.Errorf("the page of 1,000 trials took %v of processor time and has %d bytes, that of 2,000 %v and %d; want at "+
+			"most %d times as much", small, smallBytes, large, largeBytes, bound)
+	}
+}
