@@ -34,10 +34,9 @@ type compared struct {
 	Unshifted int `json:"unshifted"` // rows in none: their segment was rare, or never seen
 }
 
-// agree reports whether every row is the same to both.
+// agree reports whether every row is the same to both: raw scores are the same bits.
 func (c compared) agree(rows int) bool {
-	const limit = 1e-12
-	return c.Rows == rows && c.ValuesDiffer == 0 && c.MaxDiff <= limit && c.MaxRawDiff <= limit
+	return c.Rows == rows && c.ValuesDiffer == 0 && c.MaxRawDiff == 0 && c.MaxDiff <= 1e-12
 }
 
 const pythonSweep = `

@@ -6,7 +6,7 @@
 
 The package shares no code with the Go programs. It reads the same files
 (internal/registry/FORMAT.md, internal/dataset/FORMAT.md) and must give the same numbers: encoded
-values to the bit, probabilities to 1e-12. """
+values and raw scores to the bit, probabilities to 1e-12. """
 
 from .errors import (
     CorruptError,

@@ -1,7 +1,8 @@
-"""model.txt: LightGBM's text of trees, read before LightGBM is given it.
+"""model.txt: LightGBM's text of trees.
 
 LightGBM trusts its files: children that form a cycle hang it, and numbers out of range end the
-process or take gigabytes. internal/gbt/model_read.go is the counterpart and refuses the same."""
+process or take gigabytes. Here everything is checked; internal/gbt/model_read.go is the
+counterpart and refuses the same."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ MAX_LINE = 16 << 20  # of the head
 MAX_LEAVES = 1 << 17
 MAX_TREES = 1_000_001  # of the most iterations, and one for a first score
 _MAX_WORDS = 1 << 22  # of a tree's sets of categories
-_CATEGORICAL = 1
+
+# Bits of a node's decision. Neither of the last two: a missing value is 0.
+CATEGORICAL, DEFAULT_LEFT, MISSING_ZERO, MISSING_NAN = 1, 2, 4, 8
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _BLANK = re.compile(rb"\n*")
@@ -42,16 +45,61 @@ class Trees:
     """A model file that has been checked.
 
     Attributes:
-        objective: BINARY or REGRESSION. names: of the features. text: the part of the file that predictions depend on.
+        objective: BINARY or REGRESSION. names: of the features.
         split: by feature, 1 if some node compares it as a number, 2 if as a category, 3 if both.
-        trees: their number.
+        leaves: by tree, their number; a tree has one node less. values: of the leaves of all trees, one after the
+            other.
+        feature, threshold, decision, left, right: by node of all trees. A child c is a node of the same tree, or if
+            negative its leaf ~c. A threshold of a category's node is the number of a set.
+        bounds, words: set i has the category c if c is less than 32 times bounds[i + 1] - bounds[i], and bit c % 32 of
+            words[bounds[i] + c // 32] is set.
     """
 
     objective: str
     names: list[str]
-    text: bytes
     split: np.ndarray
-    trees: int
+    leaves: np.ndarray
+    values: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    decision: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    bounds: np.ndarray
+    words: np.ndarray
+
+
+class _Arrays:
+    """Arrays of Trees, to which tree after tree is added as bytes: an array of a small tree is larger than its text."""
+
+    _FORMS = {
+        "leaves": "i4",
+        "values": "f8",
+        "feature": "i4",
+        "threshold": "f8",
+        "decision": "u1",
+        "left": "i4",
+        "right": "i4",
+        "bounds": "i8",
+        "words": "u4",
+    }
+
+    def __init__(self) -> None:
+        self._bytes = {name: bytearray() for name in self._FORMS}
+        self.add(bounds=np.zeros(1))
+
+    def add(self, **arrays: np.ndarray) -> None:
+        """Adds to the ends of arrays."""
+        for name, values in arrays.items():
+            self._bytes[name] += values.astype(self._FORMS[name]).tobytes()
+
+    def size(self, name: str) -> int:
+        """How many values an array has."""
+        return len(self._bytes[name]) // np.dtype(self._FORMS[name]).itemsize
+
+    def all(self) -> dict[str, np.ndarray]:
+        """The arrays."""
+        return {name: np.frombuffer(data, dtype=self._FORMS[name]) for name, data in self._bytes.items()}
 
 
 def read(data: bytes) -> Trees:
@@ -82,15 +130,17 @@ def read(data: bytes) -> Trees:
         r.fail(f"tree_sizes: more than {MAX_TREES} trees")
     sizes = r.ints(head, b"tree_sizes", None, 1, 1 << 31)
 
-    split = np.zeros(len(names), dtype=np.uint8)
+    if not len(sizes):
+        r.fail("no tree")
+
+    split, arrays = np.zeros(len(names), dtype=np.uint8), _Arrays()
     for number, size in enumerate(sizes.tolist()):
         begin = r.start
-        _tree(r, number, split)
+        _tree(r, number, split, arrays)
         if r.start - begin != size:
             r.fail(f"tree {number} has {r.start - begin} bytes where tree_sizes says {size}")
     r.begins(b"end of trees", 'the line "end of trees" belongs here')
-    r.line()
-    return Trees(objective, names, data[: r.start] + b"\n", split, len(sizes))
+    return Trees(objective, names, split, **arrays.all())
 
 
 class _Reader:
@@ -205,7 +255,7 @@ def _shown(word: bytes) -> str:
     return repr(word[:40].decode("utf-8", "replace"))
 
 
-def _tree(r: _Reader, number: int, split: np.ndarray) -> None:
+def _tree(r: _Reader, number: int, split: np.ndarray, arrays: _Arrays) -> None:
     r.begins(b"Tree=%d" % number, f"the line Tree={number} belongs here")
     keys = r.block(_TREE, _OPTIONAL)
     if b"is_linear" in keys:
@@ -216,7 +266,7 @@ def _tree(r: _Reader, number: int, split: np.ndarray) -> None:
     sets = int(r.ints(keys, b"num_cat", 1, 0, leaves - 1)[0])
     inner = leaves - 1
 
-    r.numbers(keys, b"leaf_value", leaves)
+    values = r.numbers(keys, b"leaf_value", leaves)
     feature = r.ints(keys, b"split_feature", inner, 0, len(split) - 1)
     threshold = r.numbers(keys, b"threshold", inner)
     decision = r.ints(keys, b"decision_type", inner, 0, 11)
@@ -228,7 +278,7 @@ def _tree(r: _Reader, number: int, split: np.ndarray) -> None:
             r.ints(keys, key, n, 0, (1 << 63) - 1) if key.endswith(b"count") else r.numbers(keys, key, n)
 
     _children(r, left, right)
-    categorical = decision & _CATEGORICAL != 0
+    categorical = decision & CATEGORICAL != 0
     wrong = categorical & ~((threshold >= 0) & (threshold < sets) & (threshold == np.trunc(threshold)))
     if wrong.any():
         node = int(np.argmax(wrong))
@@ -238,7 +288,12 @@ def _tree(r: _Reader, number: int, split: np.ndarray) -> None:
     bounds = r.ints(keys, b"cat_boundaries", sets + 1 if sets else 0, 0, _MAX_WORDS)
     if sets and (bounds[0] != 0 or (np.diff(bounds) <= 0).any()):
         r.fail("cat_boundaries do not ascend from 0")
-    r.ints(keys, b"cat_threshold", int(bounds[-1]) if sets else 0, 0, (1 << 32) - 1)
+    words = r.ints(keys, b"cat_threshold", int(bounds[-1]) if sets else 0, 0, (1 << 32) - 1)
+
+    threshold[categorical] += arrays.size("bounds") - 1
+    arrays.add(bounds=bounds[1:] + arrays.size("words"), words=words)
+    arrays.add(leaves=np.array([leaves]), values=values, feature=feature, threshold=threshold)
+    arrays.add(decision=decision, left=left, right=right)
 
 
 def _children(r: _Reader, left: np.ndarray, right: np.ndarray) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import lightgbm
 import numpy as np
 import pyarrow.fs as pafs
 
 from . import _calibrator, _encoding, _levels, _registry, _trees
 from ._columns import Table
 from ._encoder import Encoder
+from ._forest import Forest
 from .errors import Error, FormatError
 
 _BATCH_ROWS = 1 << 17
@@ -31,7 +31,7 @@ class Model:
 
     def __init__(
         self,
-        booster: lightgbm.Booster,
+        forest: Forest,
         objective: str,
         encoder: Encoder,
         calibrator: _calibrator.Calibrator | None,
@@ -47,7 +47,7 @@ class Model:
             self.inputs += [name for name in calibrator.by if name not in self.inputs]
         self.calibrated_by: tuple[str, ...] = () if calibrator is None else calibrator.by
         self.calibration = "" if calibrator is None else calibrator.method
-        self._booster, self._encoder, self._calibrator = booster, encoder, calibrator
+        self._forest, self._encoder, self._calibrator = forest, encoder, calibrator
 
     def __repr__(self) -> str:
         return f"<coppice.Model {self.name or '?'}@{self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
@@ -88,13 +88,7 @@ class Model:
         calibrator = _calibrator.decode(v.read("calibrator.json").to_pybytes()) if v.has("calibrator.json") else None
         trees = _trees.read(v.read("model.txt").to_pybytes())
         _check_together(trees, encoding, levels, calibrator)
-        try:
-            booster = lightgbm.Booster(model_str=trees.text.decode())
-        except (lightgbm.basic.LightGBMError, ValueError) as e:
-            raise FormatError(f"model.txt: {str(e)[:200]}") from e
-        if booster.num_trees() != trees.trees:
-            raise FormatError(f"model.txt: LightGBM finds {booster.num_trees()} trees where there are {trees.trees}")
-        return cls(booster, trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
+        return cls(Forest(trees), trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
 
     def predict(self, data: Any, raw: bool = False, *, threads: int = 0) -> np.ndarray:
         """Scores a table: the calibrated probability of the label, or of a regression the value.
@@ -104,7 +98,7 @@ class Model:
               hands on an Arrow stream (polars). It
                 needs the columns that inputs names; others do not matter.
             raw: the model's raw scores (log odds) instead.
-            threads: of LightGBM; 0 takes all processors.
+            threads: that score; 0 takes all processors.
 
         Returns:
             float64, shape (rows,).
@@ -156,11 +150,7 @@ class Model:
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise Error(f"an array of shape {values.shape} where (rows, {len(self.features)}) belongs")
-        if len(values) == 0:
-            return np.empty(0)
-        return np.asarray(
-            self._booster.predict(values, raw_score=True, num_iteration=-1, num_threads=threads), dtype=np.float64
-        )
+        return self._forest(values, threads)
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
         """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of

@@ -104,10 +104,10 @@ def _right_sizes(data):
 
 
 def same(a, b):
-    """Whether two answers are one: to 1e-12 of a score, and of a sum of leaves to 1e-9 of it."""
+    """Whether two answers are one: the same sum of leaves, and a score to 1e-12, or beyond 1 to 1e-9 of it."""
     if "raw" not in a or "raw" not in b:
         return set(a) == set(b)
-    close = [(x, y, 1e-9 * max(abs(x), 1e-3)) for x, y in zip(a["raw"], b["raw"])]
+    close = [(x, y, 0.0) for x, y in zip(a["raw"], b["raw"])]
     close += [(x, y, 1e-12 if abs(x) <= 1 else 1e-9 * abs(x)) for x, y in zip(a["scores"], b["scores"])]
     return all(x == y or math.isnan(x) and math.isnan(y) or abs(x - y) <= d for x, y, d in close)
 
