@@ -138,7 +138,7 @@ class _Block:
             number = np.arange(1 << n)[:, None]
             there = number < leaves[of]
             rows = np.where(there, of_leaf[np.where(there, leaf_begin[of] + number, 0)], at)
-            self._exits.append((of, leaf_begin[of, None], rows))
+            self._exits.append((of, leaf_begin[of, None].astype(np.int32), rows))
         self._trees = len(leaves)
 
     def add(self, x: np.ndarray, sums: np.ndarray) -> None:
@@ -151,8 +151,9 @@ class _Block:
         leaf = self._leaves(self._walk(answers))
         step = max(_SUMMED // (8 * width), 1)
         for first in range(0, self._trees, step):
-            for values in self._values[leaf[first : first + step, : len(x)]]:
-                np.add(sums, values, out=sums)
+            values = self._values[leaf[first : first + step]]
+            values[0, : len(x)] += sums
+            sums[:] = np.add.reduce(values, axis=0)[: len(x)]  # one tree after the other: a row of values has eight or more
 
     def _walk(self, answers: np.ndarray) -> np.ndarray:
         """By node, the bits of rows that reach it: uint8, shape (nodes, bytes)."""
@@ -174,23 +175,23 @@ class _Block:
         return rows
 
     def _leaves(self, rows: np.ndarray) -> np.ndarray:
-        """The leaf of each tree that each row reaches, numbered through the block: int64, shape (trees, rows)."""
+        """The leaf of each tree that each row reaches, numbered through the block: int32, shape (trees, rows)."""
         width = rows.shape[1]
-        out = np.empty((self._trees, 8 * width), dtype=np.int64)
+        out = np.empty((self._trees, 8 * width), dtype=np.int32)
         for trees, begin, of_leaf in self._exits:
             reached = rows[of_leaf]  # by number, tree, byte
-            number = np.zeros((len(trees), 8 * width), dtype=np.int64)
-            planes = np.zeros((len(trees), width, 8), dtype=np.uint8)
-            bit = 0
+            planes, bit = np.zeros((len(trees), width, 8), dtype=np.uint8), 0
+            number = begin
             # Bit after bit of the leaves' numbers: the rows that reach one whose number has the bit.
             while len(reached) > 1:
                 planes[:, :, bit % 8] = np.bitwise_or.reduce(reached[1::2], axis=0)
                 reached = reached[::2] | reached[1::2]
                 bit += 1
                 if bit % 8 == 0 or len(reached) == 1:
-                    number |= _transposed(planes).astype(np.int64) << (bit - 1) // 8 * 8
+                    byte = _transposed(planes)
+                    number = number + (byte if bit <= 8 else byte.astype(np.int32) << (bit - 1) // 8 * 8)
                     planes[:] = 0
-            out[trees] = number + begin
+            out[trees] = number
         return out
 
 
@@ -230,7 +231,8 @@ class _Numbers:
             missing[self._zero] |= np.abs(values[self._zero]) <= _ZERO
         np.copyto(values, self._replaced, where=missing)
         for column, (begin, end) in zip(values, self._of):
-            answers[begin:end] = np.packbits(column <= self._bounds[begin:end], axis=1, bitorder="little")
+            bits = np.packbits(column <= self._bounds[begin:end], bitorder="little")
+            answers[begin:end] = bits.reshape(end - begin, -1)
 
 
 class _Sets:
