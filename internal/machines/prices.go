@@ -255,7 +255,7 @@ func (p *Prices) WriteFile(path string) error {
 		return fmt.Errorf("write prices: %w", err)
 	}
 	if err := renameio.WriteFile(path, data, 0o644); err != nil {
-		return fmt.Errorf("write prices: %w", err)
+		return fmt.Errorf("write prices to %s: %w", path, err)
 	}
 	return nil
 }

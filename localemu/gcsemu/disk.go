@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"coppice/localemu/internal/httpjson"
 )
 
 // Folders beside the buckets, whose names do not begin with a dot.
@@ -84,24 +87,46 @@ func (s *Server) recordPath(bucket, object string) string {
 	return s.path(filepath.Join(recordsFolder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(bucket+"/"+object)))))
 }
 
-// save writes the record of a bucket, or of an object in it.
-func (s *Server) save(bucket, object string, r record) error {
+// prepare writes a record, of a bucket or an object, beside its place.
+func (s *Server) prepare(r record) (path string, err error) {
 	data, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	f, err := s.newFile()
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return "", errors.Join(err, os.Remove(f.Name()))
 	}
-	return os.Rename(f.Name(), s.recordPath(bucket, object))
+	return f.Name(), nil
 }
 
-func (s *Server) newFile() (*os.File, error) { return os.CreateTemp(s.path(newFolder), "") }
+// save writes the record of a bucket, or of an object in it.
+func (s *Server) save(bucket, object string, r record) error {
+	path, err := s.prepare(r)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path, s.recordPath(bucket, object))
+}
+
+// makeFile makes a file for what is being written.
+func (s *Server) makeFile() (*os.File, error) { return os.CreateTemp(s.path(newFolder), "") }
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// full tells a client that the disk is full. Clients retry whatever is 500 and more, for a minute or longer, and nothing
+// frees the space; they report 413 at once, the service's own status for what is too large.
+func (s *Server) full(err error) error {
+	if !isFull(err) {
+		return err
+	}
+	return httpjson.Errorf(http.StatusRequestEntityTooLarge, "the local cloud's disk is full: free space in %s (%v)",
+		s.opts.Dir, err)
+}
 
 // addBucket keeps a new bucket. The lock is held.
 func (s *Server) addBucket(b *bucket) error {
@@ -129,22 +154,31 @@ func (s *Server) put(o *object, path string) error {
 	o.Generation, o.Metageneration = s.last, 1
 	o.Created, o.Updated = time.Now().UTC(), time.Now().UTC()
 
-	// A name that is a path is the file's, if the file system accepts it and there is room.
-	o.file = filepath.Join(oddFolder, strconv.FormatInt(o.Generation, 10))
-	if filepath.IsLocal(o.Name) && filepath.Clean(o.Name) == o.Name {
-		own := filepath.Join(o.Bucket, filepath.FromSlash(o.Name))
-		if s.move(path, own) == nil {
-			o.file, path = own, ""
-		} else {
-			s.prune(own)
-		}
-	}
-	if path != "" {
-		if err := s.move(path, o.file); err != nil {
+	// A name that is a path is the file's, if the file system accepts it. The record is written before the contents take
+	// their place: if there is no room, the object stays as it was.
+	place := func(file string) error {
+		o.file = file
+		ready, err := s.prepare(record{Object: o, File: file})
+		if err != nil {
 			return err
 		}
+		if err := s.move(path, file); err != nil {
+			s.prune(file)
+			return errors.Join(err, os.Remove(ready))
+		}
+		return os.Rename(ready, s.recordPath(o.Bucket, o.Name))
 	}
-	if err := s.save(o.Bucket, o.Name, record{Object: o, File: o.file}); err != nil {
+	files := []string{filepath.Join(oddFolder, strconv.FormatInt(o.Generation, 10))}
+	if filepath.IsLocal(o.Name) && filepath.Clean(o.Name) == o.Name {
+		files = append([]string{filepath.Join(o.Bucket, filepath.FromSlash(o.Name))}, files...)
+	}
+	var err error
+	for _, file := range files {
+		if err = place(file); err == nil || isFull(err) {
+			break
+		}
+	}
+	if err != nil {
 		return err
 	}
 

@@ -58,7 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	v, err := s.answer(w, c)
 	switch {
 	case err != nil:
-		httpjson.Fail(w, err)
+		httpjson.Fail(w, s.full(err))
 	case v != nil:
 		httpjson.Reply(w, http.StatusOK, v)
 	}

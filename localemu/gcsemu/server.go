@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -71,6 +72,7 @@ type Server struct {
 	last    int64 // the generation given last, in microseconds since 1970
 
 	sessions sessions
+	newFile  func() (*os.File, error) // for what is being written; a test's disk is full
 }
 
 // Start serves on the listener until Close.
@@ -90,6 +92,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 
 	s := &Server{opts: o, faults: newFaultState(o.Faults, o.Struck),
 		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
+	s.newFile = s.makeFile
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)
 	}

@@ -98,7 +98,13 @@ func (u *upload) verify() (*object, error) {
 // upload takes a whole object (uploadType media and multipart), or opens, continues or abandons a session (resumable).
 func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	if c.q.Has("upload_id") {
-		return s.continueUpload(w, c)
+		v, err := s.continueUpload(w, c)
+		if isFull(err) { // what has come so far makes room for others
+			s.sessions.mu.Lock()
+			s.sessions.drop(c.q.Get("upload_id"))
+			s.sessions.mu.Unlock()
+		}
+		return v, err
 	}
 	if c.Header.Get("Content-Encoding") == "gzip" {
 		return nil, httpjson.Errorf(http.StatusNotImplemented, "localemu does not imitate compressed requests")
@@ -138,7 +144,7 @@ func (u *upload) receive(kind string) (err error) {
 		u.wanted.ContentType = c.Header.Get("Content-Type")
 		_, err = io.Copy(u, c.Body)
 	case "multipart":
-		if err = u.readMultipart(); err != nil {
+		if err = u.readMultipart(); err != nil && !isFull(err) {
 			err = httpjson.Errorf(http.StatusBadRequest, "multipart upload: %v", err)
 		}
 	case "resumable":
@@ -319,7 +325,9 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 
 	// Skip what is already stored, and keep the rest; received bytes stay if the connection breaks.
 	if _, err := io.CopyN(io.Discard, c.Body, u.size-from); err == nil {
-		if _, err := io.Copy(u, c.Body); err != nil {
+		if _, err := io.Copy(u, c.Body); isFull(err) {
+			return nil, err
+		} else if err != nil {
 			return u.incomplete(w, c)
 		}
 	}

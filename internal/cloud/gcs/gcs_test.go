@@ -423,3 +423,14 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 		t.Errorf("listed %q", names)
 	}
 }
+
+// TestNoRoom: that the local cloud's disk is full is said at once, with the remedy.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	refuse := []gcsemu.Refusal{{Match: "**", Times: 1, Status: http.StatusRequestEntityTooLarge}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{RefuseWrite: refuse}})).Bucket("bucket")
+	_, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x"))
+	if setup := new(cloud.SetupError); !errors.As(err, &setup) || !strings.Contains(err.Error(), "free space") {
+		t.Errorf("put where there is no room: got %v; want a SetupError that says to free space", err)
+	}
+}

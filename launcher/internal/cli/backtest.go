@@ -142,8 +142,10 @@ func writeBacktest(r *backtest.Results, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(dir, backtest.ReportFile), text, 0o644); err != nil {
-		return err
+	for name, data := range map[string][]byte{backtest.ReportFile: text, backtest.PageFile: page} {
+		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
+		}
 	}
-	return renameio.WriteFile(filepath.Join(dir, backtest.PageFile), page, 0o644)
+	return nil
 }

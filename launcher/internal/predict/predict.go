@@ -97,7 +97,10 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		if q.Progress != nil {
 			q.Progress(in.Rows)
 		}
-		return out.Write(q.scored(b, raw, predicted))
+		if err := out.Write(q.scored(b, raw, predicted)); err != nil {
+			return fmt.Errorf("write %s: %w", q.Out, err)
+		}
+		return nil
 	})
 
 	if err != nil {

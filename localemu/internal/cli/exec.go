@@ -167,7 +167,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	env := exports(w.Env())
 	path := filepath.Join(w.Data(), "env")
 	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
-		return fmt.Errorf("write settings: %w", err)
+		return fmt.Errorf("write settings to %s: %w", path, err)
 	}
 	defer os.Remove(path) // its addresses are dead by then
 

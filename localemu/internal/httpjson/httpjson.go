@@ -96,14 +96,15 @@ func Reply(w http.ResponseWriter, code int, v any) {
 
 // names are the reasons of Cloud Storage's errors, and the status of the other services'.
 var names = map[int][2]string{
-	http.StatusBadRequest:          {"invalid", "INVALID_ARGUMENT"},
-	http.StatusForbidden:           {"forbidden", "PERMISSION_DENIED"},
-	http.StatusNotFound:            {"notFound", "NOT_FOUND"},
-	http.StatusConflict:            {"conflict", "ALREADY_EXISTS"},
-	http.StatusPreconditionFailed:  {"conditionNotMet", "FAILED_PRECONDITION"},
-	http.StatusTooManyRequests:     {"rateLimitExceeded", "RESOURCE_EXHAUSTED"},
-	http.StatusInternalServerError: {"internalError", "INTERNAL"},
-	http.StatusNotImplemented:      {"notImplemented", "UNIMPLEMENTED"},
+	http.StatusBadRequest:            {"invalid", "INVALID_ARGUMENT"},
+	http.StatusForbidden:             {"forbidden", "PERMISSION_DENIED"},
+	http.StatusNotFound:              {"notFound", "NOT_FOUND"},
+	http.StatusConflict:              {"conflict", "ALREADY_EXISTS"},
+	http.StatusPreconditionFailed:    {"conditionNotMet", "FAILED_PRECONDITION"},
+	http.StatusRequestEntityTooLarge: {"uploadTooLarge", "INVALID_ARGUMENT"},
+	http.StatusTooManyRequests:       {"rateLimitExceeded", "RESOURCE_EXHAUSTED"},
+	http.StatusInternalServerError:   {"internalError", "INTERNAL"},
+	http.StatusNotImplemented:        {"notImplemented", "UNIMPLEMENTED"},
 }
 
 // Fail sends an error; one that is no Error is the server's own, 500.

@@ -397,5 +397,8 @@ func writeModel(m *gbt.Model, path string) error {
 	if _, err := m.WriteTo(&text); err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, text.Bytes(), 0o644)
+	if err := renameio.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err) // the cause names only a temporary file
+	}
+	return nil
 }

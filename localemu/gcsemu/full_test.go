@@ -1,0 +1,97 @@
+//go:build linux
+
+package gcsemu
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+)
+
+// fill makes the server's disk full, except for so many files: every other one takes no byte. It returns the number of
+// files that are made from now on.
+func (w *world) fill(files int) *atomic.Int64 {
+	w.Helper()
+	dir := filepath.Join(w.server.opts.Dir, newFolder)
+	var made atomic.Int64
+	w.server.newFile = func() (*os.File, error) {
+		n := int(made.Add(1))
+		if n <= files {
+			return w.server.makeFile()
+		}
+		path := filepath.Join(dir, fmt.Sprint("full-", n))
+		if err := os.Symlink("/dev/full", path); err != nil {
+			return nil, err
+		}
+		return os.OpenFile(path, os.O_WRONLY, 0)
+	}
+	return &made
+}
+
+// TestFullDisk: a client hears of it at its first attempt, the object stays as it was, and nothing else is left.
+func TestFullDisk(t *testing.T) {
+	short, long := strings.Repeat("x", 1000), strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		text  string
+		chunk int
+		files int // that still find room
+	}{"one request": {short, 0, 0}, "chunks": {long, 256 << 10, 0}, "no room for the record": {short, 0, 1},
+		"chunks, no room for the record": {long, 256 << 10, 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, Options{})
+			put := func(text string) error {
+				o := w.b.Object("folder/a").Retryer(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(5))
+				out := o.NewWriter(w.ctx)
+				out.ChunkSize = c.chunk
+				_, err := io.WriteString(out, text)
+				return errors.Join(err, out.Close())
+			}
+			if err := put("before"); err != nil {
+				t.Fatal(err)
+			}
+			files := w.files()
+			made := w.fill(c.files)
+			err := put(c.text)
+			var api *googleapi.Error
+			if !errors.As(err, &api) || api.Code != http.StatusRequestEntityTooLarge ||
+				!strings.Contains(err.Error(), "disk is full: free space in "+w.server.opts.Dir) {
+				t.Errorf("writing to a full disk: got %v; want status 413 and where to free space", err)
+			}
+			if n := int(made.Load()); n != c.files+1 {
+				t.Errorf("the client made %d files; want %d, without a second attempt", n, c.files+1)
+			}
+			if r, err := w.b.Object("folder/a").NewReader(w.ctx); err != nil {
+				t.Errorf("the object before: %v", err)
+			} else if text, err := io.ReadAll(r); err != nil || string(text) != "before" {
+				t.Errorf("the object before: got %.20q, %v; want it unchanged", text, err)
+			}
+			if now := w.files(); now != files {
+				t.Errorf("a full disk left\n%s\nwant\n%s", now, files)
+			}
+		})
+	}
+}
+
+// files lists everything below the server's folder.
+func (w *world) files() string {
+	w.Helper()
+	var all strings.Builder
+	err := filepath.WalkDir(w.server.opts.Dir, func(path string, _ fs.DirEntry, err error) error {
+		fmt.Fprintln(&all, path)
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return all.String()
+}

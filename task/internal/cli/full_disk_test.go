@@ -1,0 +1,73 @@
+//go:build unix
+
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset/datasettest"
+)
+
+// TestFullDisk: a training that cannot write its model says so at once, with the file, and leaves nothing; one that
+// cannot save says so and goes on. The test runs itself in a process whose files may not become long: the system then refuses writes as it does
+// on a full disk, with another number.
+func TestFullDisk(t *testing.T) {
+	const inside = "COPPICE_TEST_FULL_DISK"
+	if os.Getenv(inside) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Fatalf("with little room for each file: %v\n%s", err, out)
+		}
+		return
+	}
+
+	dataset, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	p := params(t, "num_iterations: 30\nnum_leaves: 7\n")
+	signal.Ignore(syscall.SIGXFSZ)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = 512
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"model.txt": {[]string{"--out"}, 1},
+		"saved":     {[]string{"--checkpoint-every", "0s", "--checkpoint"}, 0},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		args := append(append([]string{"train", "--dataset", dataset, "--params", p}, c.args...), path)
+		began := time.Now()
+		code, _, errOut := run(t, nil, args...)
+		if took := time.Since(began); code != c.code || took > 5*time.Second {
+			t.Errorf("%q ended with %d after %v; want %d within seconds\n%s", c.args, code, took, c.code, errOut)
+		}
+		if !strings.Contains(errOut, "file too large") || !strings.Contains(errOut, path) {
+			t.Errorf("%q says\n%s\nwant the file and why it cannot be written", c.args, errOut)
+		}
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && d.Name() != ".lock" {
+				t.Errorf("%q left %s", c.args, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
