@@ -63,11 +63,18 @@ bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty t
 	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) \
 	  $(if $(ROWS),--rows $(ROWS))
 
-.PHONY: bench-search-ensemble
-# DATA=, ONLY=, ROWS=, ENSEMBLE_SEEDS=; an hour; goes on where it was
-bench-search-ensemble: build $(PEERS_READY) ## the winner of thirty trials beside the mean of the best, on real tables
-	$(PEERS) bench/search_ensemble.py --data $(DATA) --bin bin --out $(BENCH)/ensemble $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(ROWS),--rows $(ROWS)) $(if $(ENSEMBLE_SEEDS),--seeds $(ENSEMBLE_SEEDS))
+.PHONY: bench-tomorrow
+bench-tomorrow: TRIALS = 50
+bench-tomorrow: ROWS = 30000
+# DATA=, ONLY=, SEEDS=, TRIALS=, ROWS=; hours; goes on where it was
+bench-tomorrow: build $(PEERS_READY) ## default, winner and ensemble of whole sweeps, with and without the final training, on the day after
+	$(PEERS) bench/tomorrow.py --data $(DATA) --bin bin --out $(BENCH)/tomorrow --seeds $(SEEDS) --trials $(TRIALS) \
+	  --rows $(ROWS) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: bench-selections
+# DRAWS=500; a minute
+bench-selections: $(PEERS_READY) ## how often rules of selection choose worse than the default, on the sweeps of bench-tomorrow
+	$(PEERS) bench/selections.py $(BENCH)/tomorrow/losses --draws $(or $(DRAWS),500)
 
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)
