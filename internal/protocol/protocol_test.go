@@ -13,7 +13,8 @@ const every = 997
 // trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
 // keeps its trial, only trials on which tasks have died are given up, and all trials end. Where trials may be paused,
 // none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
-// come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left.
+// come to its rung. When the last task has left a sweep that has ended, or was cancelled, also while it was paused, no
+// checkpoint is left and no claim is held, unless all tasks had left for the pause before: nobody else may empty any.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -28,6 +29,8 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 2, alike: true, unsaved: true, halts: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
 		{tasks: 2, trials: 2, alike: true, cancels: true},
+		{tasks: 2, trials: 1, faults: 1, alike: true, halts: true, cancels: true},
+		{tasks: 2, trials: 2, alike: true, halts: true, cancels: true},
 	} {
 		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, paused %t, "+
 			"cancelled %t",
@@ -73,6 +76,7 @@ func TestPlantedBugs(t *testing.T) {
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
 	halt := sharing{tasks: 2, trials: 1, faults: 1, halts: true}
 	cancel := sharing{tasks: 2, trials: 1, faults: 1, cancels: true}
+	both := sharing{tasks: 2, trials: 1, alike: true, halts: true, cancels: true}
 	overtake := sharing{tasks: 2, trials: 2, faults: 1, only: paused, alike: true, unsaved: true, rungs: 1}
 	for _, tc := range []struct {
 		flaw   flaw
@@ -119,6 +123,8 @@ func TestPlantedBugs(t *testing.T) {
 		{haltIsOver, "a pause of the sweep taken for its end", nil,
 			"a sweep that is paused ends because its jobs have"},
 		{endedOnly, "checkpoints of trials without a result stay", []sharing{cancel},
+			"a checkpoint of trial 0 is left, and the sweep has ended"},
+		{haltFirst, "a cancelled sweep left as a paused one", []sharing{both},
 			"a checkpoint of trial 0 is left, and the sweep has ended"},
 		{jobFirst, "the job cancelled before its tasks have left", []sharing{cancel},
 			"a checkpoint of trial 0 is left, and the sweep has ended"},

@@ -9,7 +9,9 @@ const fairRounds = 60
 // comesToEnd returns an error text if the sweep does not reach its end from s on.
 func (m sharing) comesToEnd(s shared) (wrong string) {
 	m.fair, s.faults = true, 0
-	if s.resumed = s.halted; s.resumed {
+	// A sweep that was cancelled is given no other job.
+	if !s.resumed && s.halted && !s.cancelled {
+		s.resumed = true
 		m.settle(&s)
 	}
 	for range fairRounds {
@@ -29,8 +31,13 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 		}
 	}
 	for n, trial := range s.trials {
-		if trial.full && wrong == "" {
+		if trial.full && !s.late && wrong == "" {
 			wrong = fmt.Sprintf("a checkpoint of trial %d is left, and the sweep has ended", n)
+		}
+		if trial.made > 0 && !trial.result && wrong == "" {
+			if last := trial.claims[trial.made-1]; last.living && !last.released {
+				wrong = fmt.Sprintf("a claim of trial %d is held, and the sweep has ended", n)
+			}
 		}
 	}
 	return wrong

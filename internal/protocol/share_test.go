@@ -26,6 +26,7 @@ type shared struct {
 	faults          uint8 // still allowed
 	halted, resumed bool  // the sweep was paused, and then given another job
 	cancelled       bool
+	late            bool // cancelled when all tasks had left for the pause: none was there to tidy
 
 	// the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 	taken [configsHere + 1]uint8
@@ -315,7 +316,7 @@ func (m sharing) settle(s *shared) {
 
 // tidy is what a task does that leaves.
 func (m sharing) tidy(s *shared) {
-	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly}
+	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly && !(m.flaw == haltFirst && s.halted)}
 	for n := range s.trials {
 		of := &s.trials[n]
 		of.full = of.full && !rules.Drops(Trial{Ended: of.result})
@@ -415,7 +416,10 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 	if m.cancels && !m.fair && !s.cancelled {
 		then := s
-		then.cancelled = true
+		then.cancelled, then.late = true, s.halted
+		for _, t := range s.tasks {
+			then.late = then.late && t.doing == Stop
+		}
 		v.go_(-1, "the sweep is cancelled", then, "")
 	}
 	if m.halts && !m.fair && !s.resumed {
