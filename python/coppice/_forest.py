@@ -3,6 +3,8 @@
 As in internal/gbt/predict.go, a batch of rows has one bit of a byte per row, and every predicate, such as "price <=
 1.5", is evaluated once for all trees that use it. Of the rows that reach a node, those whose answer is yes go left:
 an AND of two rows of bytes. A level of all trees is one call of numpy, so that a call costs little beside its work.
+The ANDs grow with the number of nodes and not the depth, so rows walk down a large tree one by one, by the same
+answers.
 
 Every row reaches the leaf that Model.Predict of internal/gbt finds, and values are added in the order of the trees:
 scores are the same bits."""
@@ -10,7 +12,6 @@ scores are the same bits."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -26,10 +27,11 @@ _ZERO_RULE = 3  # the first whose zeros are missing
 _CATEGORIES = 256  # of a set that is looked up in a table; of features.json a feature has no more
 _WIDE = 1 << 16  # answers to predicates of larger sets that are evaluated at once
 
-_BLOCK = 1 << 14  # leaves of the trees of a block, of which a tree counts some more
+_ROWS = 1 << 10  # of a batch
+_FLAT = 1 << 8  # leaves of a tree that is ANDed: their numbers fit a byte
+_BLOCK = 1 << 14  # leaves of the trees of a block. A tree counts some more, and a large one less: it has few predicates
+# of its own.
 _TREE = 8
-_BYTES = 1 << 22  # of the rows of a block's nodes
-_MOST_BYTES = 256  # of a node: 2,048 rows
 _SUMMED = 1 << 16  # values of leaves that are read at once
 
 
@@ -39,15 +41,14 @@ class Forest:
     def __init__(self, trees: Trees) -> None:
         self._blocks: list[_Block] = []
         first = leaf = 0
-        cost = np.cumsum(trees.leaves.astype(np.int64) + _TREE)
+        leaves = trees.leaves.astype(np.int64)
+        cost = np.cumsum(_TREE + np.minimum(leaves, np.maximum(leaves // 16, _FLAT)))
         while first < len(cost):
             before = cost[first - 1] if first else 0
             last = max(int(np.searchsorted(cost, before + _BLOCK, side="right")), first + 1)
             self._blocks.append(_Block(trees, first, last, leaf))
             leaf += int(trees.leaves[first:last].sum())
             first = last
-        nodes = max(b.nodes for b in self._blocks)
-        self._rows = 8 * min(max(_BYTES // (nodes + 1), 8), _MOST_BYTES)
 
     def __call__(self, x: np.ndarray, threads: int = 0) -> np.ndarray:
         """The raw scores of rows.
@@ -60,10 +61,10 @@ class Forest:
             float64, shape (rows,).
         """
         out = np.zeros(len(x))
-        firsts = range(0, len(x), self._rows)
+        firsts = range(0, len(x), _ROWS)
 
         def score(first: int) -> None:
-            last = first + self._rows
+            last = first + _ROWS
             for block in self._blocks:
                 block.add(x[first:last], out[first:last])
 
@@ -92,11 +93,7 @@ class _Level:
 
 
 class _Block:
-    """Consecutive trees, and the predicates of their nodes.
-
-    Attributes:
-        nodes: rows of bytes, one for each node but the roots, and one without rows of the table.
-    """
+    """Consecutive trees, and the predicates of their nodes."""
 
     def __init__(self, trees: Trees, first: int, last: int, leaf: int) -> None:
         """Takes the trees from first, which begins with this leaf, up to, but without, last."""
@@ -119,7 +116,8 @@ class _Block:
             np.where(child >= 0, child + node_begin[of_tree], child - leaf_begin[of_tree])
             for child in (trees.left[nodes].astype(np.int64), trees.right[nodes].astype(np.int64))
         )
-        level, reached = node_begin[inner > 0], None
+        flat = leaves <= _FLAT
+        level, reached = node_begin[flat & (inner > 0)], None
         self._levels: list[_Level] = []
         at, of_leaf = 0, np.zeros(len(self._values), dtype=np.int64)
         while len(level):
@@ -128,18 +126,21 @@ class _Block:
             goes_on = children >= 0
             of_leaf[~children[~goes_on]] = at + np.flatnonzero(~goes_on)
             level, reached, at = children[goes_on], np.flatnonzero(goes_on), at + len(children)
-        self.nodes = at + 1
+        self._nodes = at  # rows of bytes
 
         # Trees of about as many leaves find theirs together.
         self._exits = []
         bits = np.frexp(inner)[1]
-        for n in np.unique(bits):
+        for n in np.unique(bits[flat]):
             of = np.flatnonzero(bits == n)
             number = np.arange(1 << n)[:, None]
             there = number < leaves[of]
             rows = np.where(there, of_leaf[np.where(there, leaf_begin[of] + number, 0)], at)
             self._exits.append((of, leaf_begin[of, None].astype(np.int32), rows))
         self._trees = len(leaves)
+
+        self._large, self._roots = np.flatnonzero(~flat), node_begin[~flat]
+        self._predicates, self._children = predicates, np.stack([right, left], axis=1)
 
     def add(self, x: np.ndarray, sums: np.ndarray) -> None:
         """Adds the values of the rows' leaves, in x of shape (rows, features), to sums of shape (rows,)."""
@@ -148,16 +149,20 @@ class _Block:
         self._numbers.answer(x, answers)
         self._sets.answer(x, answers)
 
-        leaf = self._leaves(self._walk(answers))
+        leaf = np.empty((self._trees, 8 * width), dtype=np.int32)  # by tree and row, numbered through the block
+        self._find(self._reach(answers), leaf)
+        if len(self._large):
+            leaf[self._large] = self._walk(answers)
         step = max(_SUMMED // (8 * width), 1)
         for first in range(0, self._trees, step):
             values = self._values[leaf[first : first + step]]
             values[0, : len(x)] += sums
-            sums[:] = np.add.reduce(values, axis=0)[: len(x)]  # one tree after the other: a row of values has eight or more
+            # Of a row of eight and more values, numpy adds one tree after the other.
+            sums[:] = np.add.reduce(values, axis=0)[: len(x)]
 
-    def _walk(self, answers: np.ndarray) -> np.ndarray:
-        """By node, the bits of rows that reach it: uint8, shape (nodes, bytes)."""
-        rows = np.empty((self.nodes, answers.shape[1]), dtype=np.uint8)
+    def _reach(self, answers: np.ndarray) -> np.ndarray:
+        """By node but roots, the bits of rows that reach it, and at last none: uint8, shape (nodes + 1, bytes)."""
+        rows = np.empty((self._nodes + 1, answers.shape[1]), dtype=np.uint8)
         rows[-1] = 0
         above = rows
         for level in self._levels:
@@ -174,25 +179,32 @@ class _Block:
             above = children
         return rows
 
-    def _leaves(self, rows: np.ndarray) -> np.ndarray:
-        """The leaf of each tree that each row reaches, numbered through the block: int32, shape (trees, rows)."""
+    def _find(self, rows: np.ndarray, leaf: np.ndarray) -> None:
+        """Writes the leaves that rows reach."""
         width = rows.shape[1]
-        out = np.empty((self._trees, 8 * width), dtype=np.int32)
         for trees, begin, of_leaf in self._exits:
             reached = rows[of_leaf]  # by number, tree, byte
-            planes, bit = np.zeros((len(trees), width, 8), dtype=np.uint8), 0
-            number = begin
             # Bit after bit of the leaves' numbers: the rows that reach one whose number has the bit.
+            bits, bit = np.zeros((len(trees), width, 8), dtype=np.uint8), 0
             while len(reached) > 1:
-                planes[:, :, bit % 8] = np.bitwise_or.reduce(reached[1::2], axis=0)
+                bits[:, :, bit] = np.bitwise_or.reduce(reached[1::2], axis=0)
                 reached = reached[::2] | reached[1::2]
                 bit += 1
-                if bit % 8 == 0 or len(reached) == 1:
-                    byte = _transposed(planes)
-                    number = number + (byte if bit <= 8 else byte.astype(np.int32) << (bit - 1) // 8 * 8)
-                    planes[:] = 0
-            out[trees] = number
-        return out
+            leaf[trees] = _transposed(bits) + begin
+
+    def _walk(self, answers: np.ndarray) -> np.ndarray:
+        """The leaves of large trees that rows reach: int64, shape (large trees, rows)."""
+        rows = 8 * answers.shape[1]
+        at, row = np.repeat(self._roots, rows), np.tile(np.arange(rows), len(self._roots))
+        byte, bit = row >> 3, (row & 7).astype(np.uint8)
+        out, walks = np.empty_like(at), np.arange(len(at))
+        while len(at):
+            yes = answers[self._predicates[at], byte] >> bit & 1
+            at = self._children[at, yes]
+            ends, goes_on = np.flatnonzero(at < 0), np.flatnonzero(at >= 0)
+            out[walks[ends]] = ~at[ends]
+            at, byte, bit, walks = at[goes_on], byte[goes_on], bit[goes_on], walks[goes_on]
+        return out.reshape(len(self._roots), rows)
 
 
 class _Numbers:
@@ -203,7 +215,12 @@ class _Numbers:
     """
 
     def __init__(
-        self, feature: np.ndarray, threshold: np.ndarray, decision: np.ndarray, nodes: np.ndarray, predicates: np.ndarray
+        self,
+        feature: np.ndarray,
+        threshold: np.ndarray,
+        decision: np.ndarray,
+        nodes: np.ndarray,
+        predicates: np.ndarray,
     ) -> None:
         """Numbers the predicates of some nodes, those of equal features and rules for missing values together."""
         missing, left = decision[nodes] & (MISSING_NAN | MISSING_ZERO), decision[nodes] & DEFAULT_LEFT != 0
@@ -307,7 +324,8 @@ class _Sets:
 
 
 def _transposed(bits: np.ndarray) -> np.ndarray:
-    """Exchanges byte and bit in every eight bytes (Hacker's Delight, 7-3): uint8, of shape (n, bytes, 8) to (n, 8 * bytes)."""
+    """Exchanges byte and bit in every eight bytes (Hacker's Delight, 7-3): uint8, from shape (n, bytes, 8) to
+    (n, 8 * bytes)."""
     w = np.ascontiguousarray(bits).view("<u8")
     for shift, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0)):
         t = (w >> np.uint64(shift) ^ w) & np.uint64(mask)
