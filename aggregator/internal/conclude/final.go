@@ -22,9 +22,10 @@ type final struct {
 
 // Bounds within which the final model has to agree with the winner, which has been judged. They are wide: training on
 // other rows changes a model, and what they are there for (damage on the way, labels of another table) changes it
-// beyond recognition.
+// beyond recognition. The sums are of raw rows, whose statistics of ids contain their own labels. On a table of rare
+// ids that alone makes it 0.65 to 0.75, and where days drift it is the winner that is off (docs/tomorrow.md).
 const (
-	finalRatio       = 1.25 // of the sums of predictions for test rows, either way
+	finalRatio       = 2.0  // of the sums of predictions for test rows, either way
 	finalCorrelation = 0.5  // of the log odds (or predictions) of test rows
 	finalLoss        = 1.02 // of its loss on test, which it has seen, to the winner's, which has not
 )

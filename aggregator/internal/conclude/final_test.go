@@ -102,6 +102,20 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	}
 }
 
+// TestTheFinalModelMayPredictOtherSums: where days drift, or ids are rare, a good one does.
+func TestTheFinalModelMayPredictOtherSums(t *testing.T) {
+	w := finally(t)
+	w.trainFinal(t, 2, func(y []float32) {
+		for i := 0; i < len(y); i += 9 {
+			y[i] = 1
+		}
+	}, nil)
+	c := w.mustConclude(t)
+	if c.Final == nil || !c.Final.Registered || c.Final.Ratio < 1.3 {
+		t.Errorf("%+v, final %+v; expected it to be registered with a ratio above 1.3", c, c.Final)
+	}
+}
+
 // TestTheFinalModelOfARegression: there is no calibrator, and the loss is the squared error.
 func TestTheFinalModelOfARegression(t *testing.T) {
 	for name, tc := range map[string]struct {
