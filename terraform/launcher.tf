@@ -8,8 +8,10 @@ locals {
     # While machines are hard to get, it goes through the list of the spec. It also follows a staging to its end, and would
     # cancel it when it is told to end before.
     timeout = s.stage == null ? "21600s" : "86400s"
-    # A second run attaches to the jobs that the first one has submitted. But a staging that has failed would be paid for once
-    # more, and usually fails again.
+    # A run that is started again is safe: the table's job is named after its input and the sweep after the slot of the
+    # schedule, so it attaches to those of the first run, follows what is still running, and submits nothing twice. If the next
+    # slot has come by then, it takes that one, which its own trigger then finds begun. But a staging that has failed would be
+    # paid for once more, and usually fails again: hence one more try where there is a table, and three where there is none.
     retries = s.stage == null ? 3 : 1
     # The sweep's id follows from the slot of the schedule, so a slot that is fired three times gives one sweep.
     args = concat(

@@ -190,7 +190,7 @@ func synthetic() ([]task, error) {
 	}
 
 	for i := range tasks {
-		drawn, err := search.Next(search.Ask{Search: tasks[i].Space, Method: sweep.MethodRandom,
+		drawn, err := search.Next(context.Background(), search.Ask{Search: tasks[i].Space, Method: sweep.MethodRandom,
 			Number: search.MaxAsk})
 		if err != nil {
 			return nil, err

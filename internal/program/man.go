@@ -1,9 +1,12 @@
 package program
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -25,10 +28,8 @@ func manCommand(w World) *cobra.Command {
 				return err
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // a date would make other bytes every day
-			at := w.Now()
-			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: root.Name() + " " + w.Version,
-				Manual: "Coppice", Date: &at}, dir); err != nil {
+			root.DisableAutoGenTag = true // which has the date
+			if err := writePages(root, root.Name()+" "+w.Version, dir); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(w.Out, "man pages are in %s: man -M %s %s\n", dir, out, root.Name())
@@ -38,4 +39,26 @@ func manCommand(w World) *cobra.Command {
 	cmd.Flags().StringVar(&out, "out", "", "folder to write into (required)")
 	_ = cmd.MarkFlagRequired("out") // the flag exists
 	return cmd
+}
+
+// writePages writes the page of a command, and those of its subcommands. The pages are dated by the version alone: a
+// date would make other bytes every month.
+func writePages(cmd *cobra.Command, source, dir string) error {
+	for _, child := range cmd.Commands() {
+		if !child.IsAvailableCommand() || child.IsAdditionalHelpTopicCommand() {
+			continue
+		}
+		if err := writePages(child, source, dir); err != nil {
+			return err
+		}
+	}
+	var page bytes.Buffer
+	never := time.Time{}
+	if err := doc.GenMan(cmd, &doc.GenManHeader{Section: "1", Source: source, Manual: "Coppice", Date: &never},
+		&page); err != nil {
+		return err
+	}
+	text := strings.Replace(page.String(), never.Format("Jan 2006"), "", 1)
+	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
 }

@@ -99,6 +99,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(manCommand(w))
+	fold(w, root)
 	explain(root)
 
 	cmd, err := root.ExecuteContextC(ctx)

@@ -13,6 +13,7 @@ package search
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -94,8 +95,8 @@ type asker struct {
 }
 
 // Next proposes the next trials. If the space has too few configurations left, the error is returned together with the
-// suggestions that could be made.
-func Next(r Ask) ([]Suggestion, error) {
+// suggestions that could be made. It stops between two proposals when ctx ends.
+func Next(ctx context.Context, r Ask) ([]Suggestion, error) {
 	a, err := newAsker(r)
 	if err != nil {
 		return nil, err
@@ -103,6 +104,9 @@ func Next(r Ask) ([]Suggestion, error) {
 
 	out := make([]Suggestion, 0, r.Number)
 	for range r.Number {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		s := a.propose()
 		if s == nil {
 			return out, a.exhausted(r.Number-len(out), r.Number)

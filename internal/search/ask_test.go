@@ -1,7 +1,9 @@
 package search_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -164,7 +166,7 @@ func inside(d sweep.Distribution, v any) bool {
 
 func next(t *testing.T, r search.Ask) []search.Suggestion {
 	t.Helper()
-	got, err := search.Next(r)
+	got, err := search.Next(t.Context(), r)
 	if err != nil {
 		t.Fatalf("asked for %d with %d known: %v", r.Number, len(r.Known), err)
 	}
@@ -250,7 +252,7 @@ func TestAskExhausts(t *testing.T) {
 		var exhausted error
 		for exhausted == nil {
 			var got []search.Suggestion
-			got, exhausted = search.Next(r)
+			got, exhausted = search.Next(t.Context(), r)
 			for _, one := range got {
 				seen[asJSON(t, one.Params)] = true
 				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
@@ -349,7 +351,7 @@ func TestAskRefuses(t *testing.T) {
 			if r.Method == "" {
 				r.Method = method
 			}
-			_, err := search.Next(r)
+			_, err := search.Next(t.Context(), r)
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s:\ngot  %v\nwant %s", r.Method, err, want)
 			}
@@ -456,7 +458,7 @@ func BenchmarkAsk(b *testing.B) {
 	for _, method := range search.Methods() {
 		b.Run(method, func(b *testing.B) {
 			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
-			all, err := search.Next(r)
+			all, err := search.Next(b.Context(), r)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -465,7 +467,7 @@ func BenchmarkAsk(b *testing.B) {
 			}
 			r.Method, r.Number = method, 1
 			for b.Loop() {
-				if _, err := search.Next(r); err != nil {
+				if _, err := search.Next(b.Context(), r); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -491,7 +493,7 @@ func TestSpellingsAreOneValue(t *testing.T) {
 		for i, v := range c.known {
 			q.Known = append(q.Known, scored(i, sweep.Params{"x": v}, 1))
 		}
-		got, err := search.Next(q)
+		got, err := search.Next(t.Context(), q)
 		if len(got) != 1 || got[0].Params["x"] != c.left || err == nil ||
 			!strings.Contains(err.Error(), "search.random has 2 configurations") {
 			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 "+
@@ -531,5 +533,17 @@ func TestAskPortfolioAfterOtherSearches(t *testing.T) {
 	}
 	if n := from(all); n[search.SourcePortfolio] != 3 {
 		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)
+	}
+}
+
+// TestAskStopsWhenTold: a process that was told to stop makes no further proposal.
+func TestAskStopsWhenTold(t *testing.T) {
+	r := surveyed(t, spaces()["mixed"], 50)
+	r.Method, r.Number = sweep.MethodAuto, 1000
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if got, err := search.Next(ctx, r); !errors.Is(err, context.Canceled) || got != nil {
+		t.Errorf("asked for 1,000 proposals and told to stop: got %d, %v; want none and that it was cancelled", len(got),
+			err)
 	}
 }

@@ -98,7 +98,7 @@ func TestNoConfigurationTwice(t *testing.T) {
 				}
 			}
 			r.Number = 1
-			if got, err := search.Next(r); err == nil {
+			if got, err := search.Next(t.Context(), r); err == nil {
 				t.Errorf("%s, %d at once: after all 12 configurations comes %v; expected an error", method, at, got)
 			}
 		}

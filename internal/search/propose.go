@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -211,9 +213,15 @@ func (p *proposer) grid() error {
 	}
 
 	if listed := p.found.Fixed + p.found.Grid; listed > p.Trials {
-		return problem.New(problem.Input,
-			"search: %d fixed and %d grid configurations are more than trials: %d; raise "+
-				"trials to at least %d or shorten the grid", p.found.Fixed, p.found.Grid, p.Trials, listed)
+		what, shorten := fmt.Sprintf("%d fixed and %d grid configurations are", p.found.Fixed, p.found.Grid), "the grid"
+		switch {
+		case p.found.Grid == 0:
+			what, shorten = english.Plural(listed, "fixed configuration is", "fixed configurations are"), "the list"
+		case p.found.Fixed == 0:
+			what = english.Plural(listed, "grid configuration is", "grid configurations are")
+		}
+		return problem.New(problem.Input, "search: %s more than trials: %d; raise trials to at least %d or shorten %s",
+			what, p.Trials, listed, shorten)
 	}
 	return nil
 }

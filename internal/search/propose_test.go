@@ -369,6 +369,10 @@ func TestProposeErrors(t *testing.T) {
 			Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
 			"search: 2 fixed and 3 grid configurations are more than trials: 4; raise trials to at least 5 or " +
 				"shorten the grid"},
+		"one too many": {1, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}},
+			"search: 2 fixed configurations are more than trials: 1; raise trials to at least 2 or shorten the list"},
+		"a grid too many": {2, sweep.Search{Grid: map[string][]any{"num_leaves": {4.0, 5.0, 6.0}}},
+			"search: 3 grid configurations are more than trials: 2; raise trials to at least 3 or shorten the grid"},
 		"distribution": {4, sweep.Search{Random: map[string]sweep.Distribution{"num_leaves": {}}},
 			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] " +
 				"Step:[] Choice:[] When:<nil> DrawnAs:}"},

@@ -383,7 +383,11 @@ func translate(file string, err error) error {
 	if errors.As(err, &kind) {
 		return d.at(kind.Token, fmt.Sprintf("expected %s, found %s", nodeName(kind.Expected), nodeName(kind.Actual)))
 	}
-	return d.at(ye.GetToken(), strings.TrimSpace(ye.GetMessage()))
+	msg := strings.TrimSpace(ye.GetMessage())
+	if msg == "found character '\t' that cannot start any token" {
+		msg = "a tab; indent with spaces"
+	}
+	return d.at(ye.GetToken(), msg)
 }
 
 // nodeName is what a person calls a part of a YAML file.

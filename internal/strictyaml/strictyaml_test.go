@@ -42,6 +42,7 @@ type spec struct {
 func TestDecodeNamesThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"unknown key": {"name: a\ntrails: 3\n", `f.yaml:2:1: unknown key "trails" (did you mean "trials"?)`},
+		"tab":         {"name: a\nlist:\n\t- x: 1\n", "f.yaml:3:1: a tab; indent with spaces"},
 		"first of two unknown": {"zzzzzz: 1\nyyyyyy: 2\n",
 			`f.yaml:1:1: unknown key "zzzzzz" (known: at, deep, grid, label, list, name, spot, trials)`},
 		"unknown key in union": {"label: {column: y, abve: 3}\n",

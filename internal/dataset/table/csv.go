@@ -15,6 +15,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/dataset"
 )
 
@@ -27,6 +29,7 @@ type csvSource struct {
 	delimiter rune
 	header    bool
 	quoted    bool
+	given     bool // the delimiter is the spec's
 	cols      []Column
 }
 
@@ -34,7 +37,8 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	s := &csvSource{file: f, head: head, header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
 	if spec.Delimiter != "" {
 		s.delimiter, _ = utf8.DecodeRuneInString(spec.Delimiter)
-	} else if err := s.findDelimiter(); err != nil {
+		s.given = true
+	} else if _, err := s.findDelimiter(); err != nil {
 		return nil, err
 	}
 
@@ -49,7 +53,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		return nil, &InputError{File: f.URI, Msg: "the file is empty"}
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.doubt(err)
 	}
 
 	for i, name := range first {
@@ -70,11 +74,11 @@ const (
 )
 
 // findDelimiter takes the delimiter that divides the first rows into equally many fields, as many as possible; if none
-// does, because a row is faulty, the one that divides the first row into the most.
-func (s *csvSource) findDelimiter() error {
+// does, because a row is faulty, the one that divides the first row into the most; sure is false then.
+func (s *csvSource) findDelimiter() (sure bool, err error) {
 	t, err := openText(s.file, s.head)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer t.Close()
 	sample := make([]byte, sniffBytes)
@@ -113,7 +117,21 @@ func (s *csvSource) findDelimiter() error {
 			s.delimiter, best = d, score
 		}
 	}
-	return nil
+	return best > sniffBytes, nil
+}
+
+// doubt adds to an error about a row, if the delimiter is the spec's, that the file looks divided by another one.
+func (s *csvSource) doubt(err error) error {
+	var row *InputError
+	if !s.given || !errors.As(err, &row) || row.Line == 0 {
+		return err
+	}
+	other := *s
+	if sure, failed := other.findDelimiter(); failed == nil && sure && other.delimiter != s.delimiter {
+		row.Msg = fmt.Sprintf("the file looks divided by %q, but the delimiter is said to be %q: %s", other.delimiter,
+			s.delimiter, row.Msg)
+	}
+	return err
 }
 
 func (s *csvSource) read(ctx context.Context, q request) error {
@@ -132,7 +150,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	for first := int64(0); ; {
 		b := q.empty()
 		if err := r.fill(b, q); err != nil {
-			return err
+			return s.doubt(err)
 		}
 
 		if b.Rows == 0 {
@@ -273,7 +291,7 @@ func (r *csvReader) next() ([]string, error) {
 	switch {
 	case errors.Is(err, csv.ErrFieldCount):
 		e.Line = parse.StartLine
-		e.Msg = fmt.Sprintf("%d fields where the first line has %d", len(record), r.fields)
+		e.Msg = fmt.Sprintf("%s where the first line has %d", english.Plural(len(record), "field", ""), r.fields)
 	case errors.Is(err, csv.ErrQuote), errors.Is(err, csv.ErrBareQuote):
 		e.Msg = fmt.Sprintf("a misplaced quote at character %d: quote whole fields, and double the quotes in them, or "+
 			"turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`)", parse.Column)

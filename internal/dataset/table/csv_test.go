@@ -151,7 +151,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ file, text, want string }{
 		"empty":           {"t.csv", "", "t.csv: the file is empty"},
 		"only empty rows": {"t.csv", "\n\n", "t.csv: the file is empty"},
-		"ragged":          {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 fields where the first line has 2"},
+		"ragged":          {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 field where the first line has 2"},
 		"ragged late":     {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
 		"stray quote":     {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
 		"quote and more": {"t.csv", "a,b\n1,\"x\ny\"z\n",
@@ -188,7 +188,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"bzip2": {"t.csv.bz2", "BZh91AY&SY\x01\x02", "t.csv.bz2: compressed with bzip2, which"},
 		"ZIP": {"t.csv", "PK\x03\x04\x14\x00",
 			"t.csv: compressed with ZIP, as spreadsheets are, too, which"},
-		"only BZh":     {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 fields where the first line has 2"},
+		"only BZh":     {"t.csv", "BZh9,b\n1\n", "t.csv:2: 1 field where the first line has 2"},
 		"first of two": {"t.csv", "a,b\n1,2,3\n\x00", "t.csv:2: 3 fields"},
 		"not Parquet": {"t.parquet", "a,b\n1,2\n",
 			`t.parquet: the name says Parquet, but the file begins with "a,b\n", not PAR1`},
@@ -323,7 +323,7 @@ func TestExpand(t *testing.T) {
 // Without quotes, rows are lines: an error names the right one, and a row that is too long is refused.
 func TestUnquotedTextErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a,b\n\n1,\"2\n3\n":                          "t.csv:4: 1 fields where the first line has 2",
+		"a,b\n\n1,\"2\n3\n":                          "t.csv:4: 1 field where the first line has 2",
 		"a,b\n1," + strings.Repeat("x", maxRecord*2): "a row of more than 16777216 bytes",
 		"a,b\n1,\xff\n":                              "t.csv:2: the byte 0xff is not UTF-8",
 	} {
@@ -364,5 +364,30 @@ func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
+	}
+}
+
+// TestAWrongDelimiter: if the spec's delimiter is wrong, an error about quotes or fields says so first.
+func TestAWrongDelimiter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	header := false
+	for text, want := range map[string]string{
+		"1;\"a, b\";2\n3;\"c\";4\n": `t.csv:1: the file looks divided by ';', but the delimiter is said to be ',': a ` +
+			`misplaced quote at character 3`,
+		"1;a, b;2\n3;c;4\n": `t.csv:2: the file looks divided by ';', but the delimiter is said to be ',': 1 field where ` +
+			`the first line has 2`,
+		"1,\"a\"b,2\n": "t.csv:1: a misplaced quote at character 5",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{CSV: dataset.CSVSpec{Delimiter: ",", Header: &header}}
+		table, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, o)
+		if err == nil {
+			err = table.Read(t.Context(), []string{"c0"}, 10, func(*Batch) error { return nil })
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q with the delimiter ',': got error %v; want %s", text, err, want)
+		}
 	}
 }

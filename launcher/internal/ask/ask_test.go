@@ -69,7 +69,7 @@ func TestSpecTakesOneValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := search.Next(s.Ask())
+	got, err := search.Next(t.Context(), s.Ask())
 	if err != nil || len(got) != 1 || got[0].Params["eta"] != 0.1 || got[0].Params["depth"] != 6.0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -210,7 +210,7 @@ func FuzzResults(f *testing.F) {
 		}
 		r := s.Ask()
 		r.Known = known
-		if got, err := search.Next(r); err != nil || len(got) != 1 {
+		if got, err := search.Next(t.Context(), r); err != nil || len(got) != 1 {
 			t.Errorf("after %q: %v, %v", text, got, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -32,8 +33,8 @@ SPACE.yaml:
   metric: {name: auc, maximize: true}
   seed: 7
   search:
-    method: auto                       # or ` + strings.Join(search.Methods()[1:], ", ") + `; see docs/search.md
-    random:                            # what to search: uniform, log_uniform, int, log_int, step, choice
+    method: auto      # or ` + strings.Join(search.Methods()[1:], ", ") + `; see docs/search.md
+    random:           # uniform, log_uniform, int, log_int, step or choice
       eta: {log_uniform: [0.001, 0.3]}
       max_depth: {int: [2, 14]}
       booster: {choice: [gbtree, dart]}
@@ -42,18 +43,18 @@ SPACE.yaml:
 
 Results are JSON Lines, one trial each, of this search so far (--results) and of earlier ones (--earlier, newest last):
 
-  {"trial": 3, "params": {"eta": 0.1, "max_depth": 6, "booster": "gbtree"}, "value": 0.81, "status": "done"}
+  {"trial": 3, "params": {"eta": 0.1}, "value": 0.81, "status": "done"}
 
 with status done, running, failed or stopped, and a "curve": [...] if there is one. List running trials, too, or they
 may be proposed again.`,
 		Example: `  launcher ask space.yaml --n 16
   launcher ask space.yaml --results results.jsonl --n 16
   launcher ask space.yaml --results results.jsonl --earlier friday.jsonl --earlier saturday.jsonl --n 1`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.n < 1 || f.n > search.MaxAsk {
 				return program.Usagef("--n is %d: use 1 to %d", f.n, search.MaxAsk)
 			}
-			return runAsk(w, args[0], f)
+			return runAsk(cmd.Context(), w, args[0], f)
 		},
 	}
 
@@ -64,7 +65,7 @@ may be proposed again.`,
 	return cmd
 }
 
-func runAsk(w *Setup, file string, f askFlags) error {
+func runAsk(ctx context.Context, w *Setup, file string, f askFlags) error {
 	spec, err := ask.ReadSpec(file)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func runAsk(w *Setup, file string, f askFlags) error {
 		return err
 	}
 
-	suggestions, exhausted := search.Next(request)
+	suggestions, exhausted := search.Next(ctx, request)
 	if len(suggestions) == 0 {
 		return exhausted
 	}

@@ -28,7 +28,7 @@ func backtestCommand(w *Setup) *cobra.Command {
 	var f backtestFlags
 	cmd := &cobra.Command{
 		Use:   "backtest BACKTEST.yaml",
-		Short: "Replay past nights: what a window, a configuration or a gate would have achieved",
+		Short: "Replay past nights with other windows, parameters or gates",
 		Long: `Shows how each rule of the gate would have decided on past nights, and how often it would have been
 wrong. For each day of a range it trains on the rows that existed by then, lets each rule decide with what that night
 knew, and measures the models on the following day. It prints the metric by day with the gain over older models, and

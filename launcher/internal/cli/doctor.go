@@ -21,7 +21,7 @@ import (
 func doctorCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [SWEEP.yaml]",
-		Short: "Check the deployment before anything runs in it, and say how to fix what is wrong",
+		Short: "Check the deployment, and say how to fix what is wrong",
 		Long: `Checks credentials, enabled services, the permissions of each account (terraform/iam.yaml), buckets,
 topics, subscriptions and images and, given a sweep, its dataset, its machine types and the quotas that it needs. It
 only reads. Each finding is ok, a warning, a problem or not checked, and comes with the command that fixes it. As

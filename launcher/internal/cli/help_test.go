@@ -48,9 +48,17 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 		if !found || !strings.Contains(example, "launcher "+strings.Join(path, " ")) {
 			t.Errorf("the help of %v has no example:\n%s", path, out)
 		}
+		before, after, _ := strings.Cut(out, "\nExamples:\n") // which are lines to copy
+		_, after, _ = strings.Cut(after, "\n\n")
+		for _, line := range strings.Split(before+after, "\n") {
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("the help of %v has a line of %d characters, want at most the 80 of a terminal that does not "+
+					"tell: %s", path, n, line)
+			}
+		}
 		for _, line := range strings.Split(out, "\n") {
-			if n := len([]rune(line)); n > 130 && !strings.HasPrefix(strings.TrimSpace(line), "--") {
-				t.Errorf("the help of %v has a line of %d characters: %s", path, n, line)
+			if n := len([]rune(line)); n > 130 {
+				t.Errorf("the help of %v has an example of %d characters: %s", path, n, line)
 			}
 		}
 		if _, list, ok := strings.Cut(out, "Commands:\n"); ok && len(path) > 0 {
@@ -83,6 +91,11 @@ func TestManPages(t *testing.T) {
 		if err != nil || !strings.Contains(strings.ReplaceAll(string(text), `\-`, "-"), says) {
 			t.Errorf("%s: %v, expected %q in\n%s", page, err, says, text)
 		}
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, "man1", "launcher.1"))
+	if err != nil || !strings.Contains(string(text), `.TH "LAUNCHER" "1" "" "launcher v1" "Coppice"`) {
+		t.Errorf("the page of the launcher, %v, begins with %.80q; want no date, which would make other bytes every month",
+			err, text)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "man1", "launcher-stage-task.1")); err == nil {
 		t.Error("there is a page of a command that is not for people")

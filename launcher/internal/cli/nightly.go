@@ -29,7 +29,7 @@ func nightlyCommand(w *Setup) *cobra.Command {
 	var f nightlyFlags
 	cmd := &cobra.Command{
 		Use:   "nightly SWEEP.yaml",
-		Short: "Stage the night's table and train on it, once per slot of a schedule",
+		Short: "Stage and sweep the night's table, once per scheduled slot",
 		Long: `Stages the table of the sweep's dataset, then starts the sweep on that version and watches it: stage and
 sweep --schedule in one command, for one entry of a scheduler. The dataset.yaml is the file NAME.yaml beside SWEEP.yaml,
 where NAME is its dataset, or that of --table.

@@ -23,7 +23,7 @@ func pauseCommand(w *Setup) *cobra.Command {
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "pause SWEEP",
-		Short: "Pause a sweep: its machines are given back, and nothing that it has trained is lost",
+		Short: "Pause a sweep: give its machines back and keep its progress",
 		Long: fmt.Sprintf(`Every task finishes its tree, saves its trial and exits, and the Batch job ends with the
 last of them. Nothing is concluded meanwhile, the time limit of the sweep stands still, and it costs nothing but
 storage. A job that has no machines yet is cancelled, and so is one whose tasks have not exited after %s. Returns

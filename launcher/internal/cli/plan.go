@@ -65,7 +65,7 @@ func planCommand(w *Setup) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan SWEEP.yaml",
-		Short: "Compare what a sweep needs on several machine types: tasks, memory, hours, cost",
+		Short: "Compare machine types for a sweep: tasks, memory, hours, cost",
 		Long: `Shows what the sweep would need on its own machine type and on others, on Spot and on demand, and
 which is the cheapest that finishes in time. Nothing is written or submitted. With --rows and --features the dataset
 need not exist, and no cloud is used.

@@ -18,7 +18,7 @@ var drawings = []struct{ word, chart, what string }{
 	{"objective", "objective-trials", "score by trial"},
 	{"time", "objective-time", "score over time"},
 	{"cost", "objective-cost", "score over cost"},
-	{"pareto", "pareto", "score by training time, with the trials that no other beats in both"},
+	{"pareto", "pareto", "score by training time, with the trials on the Pareto front"},
 	{"parallel", "parallel", "parameters together"},
 	{"rank", "rank", "rank by the two most important parameters"},
 	{"gantt", "gantt", "machines and slots"},

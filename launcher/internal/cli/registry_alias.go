@@ -88,7 +88,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 	var to int
 	cmd := &cobra.Command{
 		Use:   "rollback MODEL",
-		Short: "Make the version before the champion, or an earlier one, the champion again",
+		Short: "Make an earlier version the champion again",
 		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"
   launcher registry rollback ctr --to 12`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,7 @@ func registryCompareCommand(w *Setup) *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare A B [--on DATASET|FILE] [--by COLUMN]",
-		Short: "Score two versions on the same rows, and say which is better beyond chance",
+		Short: "Score two versions on the same rows, with significance",
 		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows,
 each through its own encoding, and shows each metric with the paired confidence interval of B's gain over A: what
 the rows do to both cancels out. By default the rows are the sampled test rows of B's dataset, without those on

@@ -17,7 +17,7 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "history MODEL",
-		Short: "Show who registered and moved what, when and why, or what was live at a given time",
+		Short: "Show who changed what, when and why, or what was live when",
 		Example: `  launcher registry history ctr
   launcher registry history ctr --at 2026-11-18T14:00`,
 		RunE: func(cmd *cobra.Command, args []string) error {

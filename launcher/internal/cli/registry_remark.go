@@ -81,7 +81,7 @@ func registryBadCommand(w *Setup) *cobra.Command {
 	var undo bool
 	cmd := &cobra.Command{
 		Use:   "bad MODEL@VERSION --why TEXT",
-		Short: "Mark a version bad: no alias can be moved to it, and rollback skips it",
+		Short: "Mark a version bad: never promoted, skipped by rollback",
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
 		RunE: func(cmd *cobra.Command, args []string) error {

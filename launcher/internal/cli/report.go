@@ -17,6 +17,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -90,6 +91,9 @@ func findView(ctx context.Context, w *Setup, name string) (written, error) {
 			continue
 		}
 		view, err := k.read(name)
+		if err == nil {
+			w.noteOthers(ctx, k.prefix, name)
+		}
 		if err == nil || !problem.Is(err, problem.NotFound) {
 			return view, err
 		}
@@ -99,14 +103,23 @@ func findView(ctx context.Context, w *Setup, name string) (written, error) {
 	}
 	if first == nil && name != sweepview.Latest && strings.Contains(name, "@") {
 		return nil, program.Usagef("%.80q is neither a sweep nor a dataset's NAME@VERSION, and a model's page has "+
-			"all its "+
-			"versions: give its name alone", name)
+			"all its versions: give its name alone", name)
 	}
 	if first == nil {
 		return viewSweep(ctx, w, name) // it reports what is wrong with the name
 	}
 	return nil, fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry "+
 		"list`", first)
+}
+
+// noteOthers says that a name, whose page is that of the first kind that has it, is also that of a later kind.
+func (w *Setup) noteOthers(ctx context.Context, kind, name string) {
+	_, dataset := stager.Resolve(ctx, w.datasets, name)
+	if _, model := w.registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
+		fmt.Fprintf(w.Err, "note: this is the page of %s%s; there is dataset:%s, too\n", kind, name, name)
+	} else if kind != "model:" && model == nil {
+		fmt.Fprintf(w.Err, "note: this is the page of %s%s; there is model:%s, too\n", kind, name, name)
+	}
 }
 
 // viewBacktest reads a backtest's report from a file.

@@ -70,3 +70,21 @@ func TestReportAndPlot(t *testing.T) {
 	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out",
 		filepath.Join(w.dir, "no", "folder.html"))
 }
+
+// TestANameOfSeveralKinds: the page is that of the first kind, and the others are named.
+func TestANameOfSeveralKinds(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "clicks", "--no-wait")
+	out := filepath.Join(w.dir, "page.html")
+	for name, want := range map[string]string{
+		"clicks":         "note: this is the page of sweep:clicks; there is dataset:clicks, too\n",
+		"dataset:clicks": "",
+		"ctr":            "",
+	} {
+		if code, _, said := w.run("report", name, "--out", out); code != 0 || said != want {
+			t.Errorf("report %s ended with %d and said %q; want %q", name, code, said, want)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func sweepCommand(w *Setup) *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
 		Use:   "sweep SWEEP.yaml",
-		Short: "Train a sweep's candidates as one Batch job and register the winner",
+		Short: "Train candidates as one Batch job and register the winner",
 		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the
 sweep. The sweep does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset
 version and id, it attaches to the existing sweep.

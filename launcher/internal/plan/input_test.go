@@ -65,3 +65,22 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsSearchedHasAPlace: an error about configurations names the line of the spec.
+func TestWhatIsSearchedHasAPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"trials: 1\nsearch:\n  fixed: [{num_leaves: 31}, {num_leaves: 15}]\n": "sweep.yaml:6:3: search: 2 fixed " +
+			"configurations are more than trials: 1; raise trials to at least 2 or shorten the list",
+		"trials: 2\nsearch:\n  constraints: [num_leaves > 20]\n  fixed: [{num_leaves: 31}, {num_leaves: 15}]\n": "sweep.yaml" +
+			":7:30: search: fixed[1]: num_leaves=15 breaks the constraint num_leaves > 20",
+	} {
+		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\n"+text),
+			plan.Vocabulary())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := build(s, manifest(all...)); err == nil || err.Error() != want {
+			t.Errorf("%s: got error %v; want %s", text, err, want)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, err
 	}
 	if p.Proposal, err = propose(s, q.Manifest); err != nil {
-		return nil, err
+		return nil, placed(q.Spec, err)
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
 	if err := checkRefit(s, p.Proposal.Trials); err != nil {
@@ -216,6 +216,18 @@ func propose(s *sweep.Spec, m *dataset.Manifest) (search.Proposal, error) {
 		return proposeFeatures(s, m, s.Trials)
 	}
 	return search.Propose(request(s, m))
+}
+
+// placed is an error about what is searched, at the line of the spec that it is about.
+func placed(s *sweep.Spec, err error) error {
+	var part interface{ Path() string }
+	switch {
+	case errors.As(err, &part):
+		return s.Errorf(part.Path(), "%v", err)
+	case problem.Is(err, problem.Input):
+		return s.Errorf("search", "%v", err)
+	}
+	return err
 }
 
 // request asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.

@@ -68,7 +68,7 @@ with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 
 	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
 		Use:   "faults",
-		Short: "The format of the --faults file, which describes planned faults",
+		Short: "The format of the --faults file of planned faults",
 		Long: "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for " +
 			"any number of parts.\n\n" + world.FaultsExample,
 	})
