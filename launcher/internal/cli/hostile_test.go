@@ -1,0 +1,258 @@
+//go:build unix && !race
+
+package cli
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
+
+// writtenFile writes a file with a function, and returns its size.
+func writtenFile(t *testing.T, path string, write func(io.Writer) error) int64 {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	if err := write(w); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// repeat writes a text many times, between a beginning and an end.
+func repeat(begin, text string, times int, end string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		if _, err := io.WriteString(w, begin); err != nil {
+			return err
+		}
+		for range times {
+			if _, err := io.WriteString(w, text); err != nil {
+				return err
+			}
+		}
+		_, err := io.WriteString(w, end)
+		return err
+	}
+}
+
+func gzipped(write func(io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		z := gzip.NewWriter(w)
+		if err := write(z); err != nil {
+			return err
+		}
+		return z.Close()
+	}
+}
+
+func zstded(write func(io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		z, err := zstd.NewWriter(w)
+		if err != nil {
+			return err
+		}
+		if err := write(z); err != nil {
+			return err
+		}
+		return z.Close()
+	}
+}
+
+// parquetOf writes labels beside rows of one long text, which pack well.
+func parquetOf(text string, rows int) func(io.Writer) error {
+	return func(w io.Writer) error {
+		p, err := table.NewParquetWriter(w, []table.Column{{Name: "y", Type: dataset.Int}, {Name: "a",
+			Type: dataset.Text}}, table.Zstd)
+		if err != nil {
+			return err
+		}
+		b := &table.Batch{Names: []string{"y", "a"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int},
+			{Type: dataset.Text}}}
+		for i := range rows {
+			b.Columns[0].Int = append(b.Columns[0].Int, int64(i%2))
+			// another first byte, so that no dictionary has each text once
+			b.Columns[1].Text = append(b.Columns[1].Text, fmt.Sprint(i)+text)
+		}
+		if err := p.Write(b); err != nil {
+			return err
+		}
+		return p.Close()
+	}
+}
+
+// peakOf returns the processor time that run takes, and the most bytes that objects had on the heap meanwhile, beyond
+// those before. Objects that are not collected yet count, so it is more than what was needed.
+func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
+	t.Helper()
+	objects := func() int64 {
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(sample)
+		return int64(sample[0].Value.Uint64())
+	}
+	used := func() time.Duration {
+		var r syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	runtime.GC()
+	before, began := objects(), used()
+	done, most := make(chan struct{}), make(chan int64)
+	go func() {
+		highest := before
+		for {
+			select {
+			case <-done:
+				most <- highest
+				return
+			case <-time.After(time.Millisecond):
+				highest = max(highest, objects())
+			}
+		}
+	}()
+	run()
+	took = used() - began
+	close(done)
+	return took, max(<-most, objects()) - before
+}
+
+// TestHostileInputs: what is refused is refused within seconds and in little memory. With -v it prints the table of
+// docs/dataset.md.
+func TestHostileInputs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not with -short: its files have a gigabyte, unpacked")
+	}
+	const (
+		mega  = 1 << 20
+		table = "name: t\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\nsource: "
+	)
+	x := strings.Repeat("x", mega)
+	point := "0.5, "
+	for _, c := range []struct {
+		name, file string
+		write      func(io.Writer) error
+		says       string
+		most       int64 // MiB
+	}{
+		{"a line without end, 256 MiB", "line.csv", repeat("y,a\n1,", x, 256, ""), "no end of a line", 100},
+		{"the same, 1 GiB in gzip", "line.csv.gz", gzipped(repeat("y,a\n1,", x, 1024, "")), "a row of more than", 150},
+		{"the same, 1 GiB in zstd", "line.csv.zst", zstded(repeat("y,a\n1,", x, 1024, "")), "a row of more than", 150},
+		{"a header without end, 256 MiB", "head.csv", repeat("y,", "a,", 128*mega, "\n"), "no end of a line", 100},
+		{"a quote that is never closed, 256 MiB", "quote.csv", repeat("y,a\n1,\"", x+"\n", 256, ""),
+			"a row of more than", 200},
+		{"40,000 columns", "wide.csv", func(w io.Writer) error {
+			names, values := []string{"y"}, []string{"1"}
+			for i := range 40_000 {
+				names, values = append(names, fmt.Sprint("c", i)), append(values, fmt.Sprint(i%7))
+			}
+			rows := strings.Repeat(strings.Join(values, ",")+"\n0"+strings.Join(values, ",")[1:]+"\n", 20)
+			_, err := io.WriteString(w, strings.Join(names, ",")+"\n"+rows)
+			return err
+		}, "at most 32768", 300},
+		{"NUL bytes, 64 MiB", "nul.csv", repeat("y,a\n", strings.Repeat("\x00", mega), 64, ""), "is NUL", 100},
+		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"), "nested more than", 150},
+		{"a JSONL line without end, 256 MiB", "line.jsonl", repeat(`{"y":"`, x, 256, ""), "no end of a line", 100},
+		{"Parquet, texts of 17 MiB", "text.parquet", parquetOf(strings.Repeat(x, 17), 4), "where at most", 600},
+		{"Parquet, a page of 400 MiB", "page.parquet", parquetOf(x, 400), "unpacks to", 600},
+		{"Parquet, a footer of 4 GiB", "foot.parquet", func(w io.Writer) error {
+			_, err := w.Write(append(binary.LittleEndian.AppendUint32([]byte("PAR1    "), 0xffffffff), "PAR1"...))
+			return err
+		}, "not a complete Parquet file", 100},
+
+		{"a spec of 64 MiB", "long.yaml", repeat("name: ", x, 64, "\n"), "more than the", 50},
+		{"a spec of 100,000 brackets", "deep.yaml", repeat("name: ", "[", 100_000, ""), "brackets are open", 50},
+		{"a spec of 1,000 nested keys", "keys.yaml", func(w io.Writer) error {
+			for i := range 1000 {
+				if _, err := fmt.Fprintf(w, "%sa:\n", strings.Repeat(" ", i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "unknown key", 50},
+		{"a spec of aliases of aliases", "alias.yaml", func(w io.Writer) error {
+			fmt.Fprint(w, "a0: &a0 [x]\n")
+			for i := range 30 {
+				fmt.Fprintf(w, "a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 10))
+			}
+			return nil
+		}, "anchors, aliases", 50},
+
+		{"results with a name of 1 MiB", "name.results", repeat(`{"trial": 0, "params": {"`, x, 1,
+			`": 1}, "status": "running"}`+"\n"), "a line of more than", 50},
+		{"results without end, 256 MiB", "line.results", repeat(`{"trial": 0, "params": {"a": "`, x, 256, ""),
+			"a line of more than", 50},
+		{"results with 2,000 curves of 100,000 points", "curves.results", func(w io.Writer) error {
+			curve := "[" + strings.TrimSuffix(strings.Repeat(point, 100_000), ", ") + "]"
+			for i := range 2000 {
+				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.5}, "value": 0.5, "status": "done", "curve": %s}`+
+					"\n", i, curve); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "128 MB", 300},
+		{"101,000 results", "many.results", func(w io.Writer) error {
+			for i := range 101_000 {
+				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.%06d}, "value": 0.5}`+"\n", i, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "100000 results", 300},
+	} {
+		w := newWorld(t)
+		path := filepath.Join(w.dir, c.file)
+		size := writtenFile(t, path, c.write)
+		args := []string{"stage", w.file("d.yaml", table+path+"\n"), "--out", filepath.Join(w.dir, "out")}
+		switch filepath.Ext(c.file) {
+		case ".yaml":
+			args = []string{"plan", path, "--rows", "1000", "--features", "5"}
+		case ".results":
+			args = []string{"ask", w.file("space.yaml", "metric: {name: auc, maximize: true}\nsearch: {random: {a: {uniform: "+
+				"[0, 1]}}}\n"), "--results", path}
+		}
+		var code int
+		var errOut string
+		took, peak := peakOf(t, func() { code, _, errOut = w.run(args...) })
+		t.Logf("| %s | %d KiB | %.1f s | %d MiB |", c.name, size>>10, took.Seconds(), peak>>20)
+		errOut = strings.TrimSpace(errOut)
+		if code == 0 || !strings.Contains(errOut, c.says) || len(errOut) > 2000 {
+			t.Errorf("%s: exit code %d and %.300q; want it to be refused and %q", c.name, code, errOut, c.says)
+		}
+		if took > 30*time.Second || peak > c.most<<20 {
+			t.Errorf("%s: %v of processor time and %d MiB; want at most 30 s and %d MiB", c.name, took, peak>>20, c.most)
+		}
+		if err := os.RemoveAll(w.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
