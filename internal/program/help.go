@@ -29,34 +29,26 @@ func fold(w World, root *cobra.Command) {
 	})
 }
 
-// foldText folds the paragraphs of a text. Lines that are indented stay as they are.
+// foldText folds the paragraphs of a text. One that has an indented line, such as a part of a file, stays as it is.
 func foldText(text string, width int) string {
-	var out, paragraph []string
-	end := func() {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if p == "" || strings.ContainsAny(p[:1], " \t") || strings.Contains(p, "\n ") || strings.Contains(p, "\n\t") {
+			continue
+		}
+		var lines []string
 		line := ""
-		for _, word := range strings.Fields(strings.Join(paragraph, " ")) {
+		for _, word := range strings.Fields(p) {
 			switch {
 			case line == "":
 				line = word
 			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-				out, line = append(out, line), word
+				lines, line = append(lines, line), word
 			default:
 				line += " " + word
 			}
 		}
-		if line != "" {
-			out = append(out, line)
-		}
-		paragraph = nil
+		paragraphs[i] = strings.Join(append(lines, line), "\n")
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if line != "" && line[0] != ' ' && line[0] != '\t' {
-			paragraph = append(paragraph, line)
-			continue
-		}
-		end()
-		out = append(out, line)
-	}
-	end()
-	return strings.Join(out, "\n")
+	return strings.Join(paragraphs, "\n\n")
 }
