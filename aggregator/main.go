@@ -6,16 +6,10 @@ package main
 import (
 	"os"
 
-	"coppice/aggregator/internal/cli"
-	"coppice/internal/program"
+	"coppice/aggregator/command"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	ctx, stop := program.Interrupted()
-	code := cli.Run(ctx, cli.Setup{World: program.FromOS(version), Connect: connect, Callers: callers})
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(command.Run(version, os.Args[1:])) }

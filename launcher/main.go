@@ -4,21 +4,10 @@ package main
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
-	"coppice/internal/program"
-	"coppice/launcher/internal/cli"
+	"coppice/launcher/command"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
-	ctx, stop := program.Interrupted()
-	world := program.FromOS(version)
-	code := cli.Run(ctx, cli.Setup{World: world, Connect: connect, Callers: callers, Inspect: examine,
-		PriceList: prices(world.Env)})
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(command.Run(version, os.Args[1:])) }

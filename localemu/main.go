@@ -6,28 +6,12 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"golang.org/x/term"
-
-	"coppice/localemu/internal/cli"
+	"coppice/localemu/command"
 )
 
 // version is stamped by the build (-ldflags "-X main.version=...").
 var version = "dev"
 
-func main() {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	executable, err := os.Executable()
-	if err != nil {
-		executable = os.Args[0]
-	}
-	os.Exit(cli.Run(context.Background(), cli.State{
-		Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Terminal: term.IsTerminal(int(os.Stdin.Fd())), Signals: signals, Executable: executable, Version: version,
-	}))
-}
+func main() { os.Exit(command.Run(version, os.Args[1:])) }

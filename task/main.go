@@ -5,17 +5,10 @@ package main
 import (
 	"os"
 
-	"coppice/internal/program"
-	"coppice/task/internal/cli"
-	"coppice/task/internal/notice"
+	"coppice/task/command"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-func main() {
-	ctx, stop := notice.Context()
-	code := cli.Run(ctx, cli.Setup{World: program.FromOS(version), Connect: connect})
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(command.Run(version, os.Args[1:])) }

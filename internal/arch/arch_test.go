@@ -68,6 +68,8 @@ var layers = map[string]int{
 	"container": 4, // what only the images need
 	"bench":     4, // measures the others from outside; see docs/benchmarks.md
 
+	"python": 5, // the four programs in one, as the wheel carries them
+
 	"e2e": 5, // tests of the built programs
 
 	"internal/arch": 5, // the rules themselves
@@ -115,18 +117,25 @@ var only = []struct {
 }
 
 // wiring are the only files in which a stage may name an adapter: everything behind them works on interfaces.
-var wiring = []string{"launcher/wire.go", "task/wire.go", "aggregator/wire.go"}
+var wiring = []string{"launcher/command/wire.go", "task/command/wire.go", "aggregator/command/wire.go"}
 
 // mains are the only files that may end the process or read the environment directly.
 var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go",
-	"examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go"}
+	"examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go", "python/program/main.go"}
 
 // knowsItself is why program imports no engine.
 const knowsItself = "an error says its class itself; what every program links must not list the errors of all engines"
 
+// emulated is why only the program that carries all four imports the local cloud.
+const emulated = "production code never knows that it is being emulated"
+
 // never are imports that nothing but tests may have.
 var never = []struct{ from, pkg, why string }{
-	{"", "coppice/localemu", "production code never knows that it is being emulated"},
+	{"internal", "coppice/localemu", emulated},
+	{"launcher", "coppice/localemu", emulated},
+	{"task", "coppice/localemu", emulated},
+	{"aggregator", "coppice/localemu", emulated},
+	{"container", "coppice/localemu", emulated},
 	{"", "coppice/internal/blob/blobtest", "a test suite"},
 	{"", "coppice/internal/dataset/datasettest", "it makes data for tests"},
 	{"", "coppice/internal/nights/nightstest", "it makes data for tests"},
@@ -369,8 +378,8 @@ func TestRulesBite(t *testing.T) {
 		"inside a stage":     {"task/internal/x/x.go", `import _ "coppice/task/internal/y"`, false},
 		"down":               {"internal/registry/x.go", `import _ "coppice/internal/blob"`, false},
 		"adapter in a stage": {"task/internal/x/x.go", `import _ "coppice/internal/cloud/gcs"`, true},
-		"adapter in wiring":  {"task/wire.go", `import _ "coppice/internal/cloud/gcs"`, false},
-		"sdk":                {"task/wire.go", `import _ "cloud.google.com/go/storage"`, true},
+		"adapter in wiring":  {"task/command/wire.go", `import _ "coppice/internal/cloud/gcs"`, false},
+		"sdk":                {"task/command/wire.go", `import _ "cloud.google.com/go/storage"`, true},
 		"unsafe":             {"internal/gbt/grow.go", `import _ "unsafe"`, true},
 		"unsafe, hot":        {"internal/gbt/grow_hot.go", `import _ "unsafe"`, false},
 		"arrow":              {"task/x.go", `import _ "github.com/apache/arrow/go/v17/arrow"`, true},

@@ -9,12 +9,15 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,8 +49,13 @@ type Setup struct {
 	// Inspect opens what the doctor examines.
 	Inspect func(context.Context, Env) (doctor.Cloud, error)
 
-	asJSON bool // --json
-	*cloud      // nil unless it is open
+	// Local continues with the command line in a local cloud on a folder, and returns only if it cannot; nil where
+	// there is none.
+	Local func(folder string, args []string) error
+
+	asJSON bool   // --json
+	local  string // folder of the local cloud that a command makes if there is no other cloud
+	*cloud        // nil unless it is open
 }
 
 // Env is the launcher's environment.
@@ -91,6 +99,21 @@ type SweepJobs interface { //nolint:interfacebloat // what Batch does with a job
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, outside Setup) int {
 	w := &outside
+	root := rootCommand(w)
+	complete(w, root)
+	return program.Execute(ctx, w.World, root)
+}
+
+// Commands are the names of all commands, as they are typed after the program's.
+func Commands() []string {
+	var names []string
+	for _, c := range rootCommand(&Setup{}).Commands() {
+		names = append(names, c.Name())
+	}
+	return names
+}
+
+func rootCommand(w *Setup) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "launcher",
 		Short: "Train fifty candidates on one copy of the data, and keep the best",
@@ -100,7 +123,8 @@ of it per machine, picks, verifies and calibrates the best, and registers it.
 Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 conflict
 with what exists, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is
 blocked, 9 the winner did not become the champion, 130 interrupted.`,
-		Example: `  launcher stage dataset.yaml
+		Example: `  launcher fit clicks.csv --label is_click
+  launcher stage dataset.yaml
   launcher plan sweep.yaml
   launcher sweep sweep.yaml --budget 12.50
   launcher report nightly-ctr-1a2b3c4d --out sweep.html
@@ -111,8 +135,8 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"start", "Start, in this order:", []*cobra.Command{stageCommand(w), planCommand(w), sweepCommand(w),
-			watchCommand(w), reportCommand(w), predictCommand(w)}},
+		{"start", "Start, in this order:", []*cobra.Command{fitCommand(w), stageCommand(w), planCommand(w),
+			sweepCommand(w), watchCommand(w), reportCommand(w), predictCommand(w)}},
 		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), statusCommand(w), leaderboardCommand(w),
 			whyCommand(w), featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
@@ -128,8 +152,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		root.AddCommand(g.commands...)
 	}
 	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w))
-	complete(w, root)
-	return program.Execute(ctx, w.World, root)
+	return root
 }
 
 // cloud is the launcher's connection to all services.
@@ -141,12 +164,15 @@ type cloud struct {
 	registry *registry.Registry
 }
 
-const remedy = "run it inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
+const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
 	"`terraform output` prints"
 
 // with opens the cloud, calls use and closes it.
 func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
+	if folder := cmp.Or(w.local, w.localFolder()); folder != "" && w.Local != nil && w.nowhere() {
+		return w.Local(folder, w.Args)
+	}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
 		return err
 	}
@@ -159,6 +185,28 @@ func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))
 	w.cloud = c
 	return use()
+}
+
+// nowhere reports whether the environment names no cloud at all.
+func (w *Setup) nowhere() bool {
+	for _, name := range []string{"COPPICE_PROJECT", "COPPICE_DATASETS_BUCKET", "COPPICE_SWEEPS_BUCKET",
+		"COPPICE_REGISTRY_BUCKET"} {
+		if _, ok := w.Env.Lookup(name); ok {
+			return false
+		}
+	}
+	return true
+}
+
+// localFolder is the folder of the local cloud that an earlier command has made; empty if there is none.
+func (w *Setup) localFolder() string {
+	if folder, ok := w.Env.Lookup("COPPICE_LOCAL"); ok && folder != "" {
+		return folder
+	}
+	if _, err := os.Stat(filepath.Join(LocalFolder, "lock")); err == nil {
+		return LocalFolder
+	}
+	return ""
 }
 
 // look opens a sweep and reads it once.

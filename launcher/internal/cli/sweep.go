@@ -171,19 +171,9 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 		}
 		return err
 	}
-	in, err := plan.ReadInput(ctx, w.registry, spec, m)
+	p, in, err := planOn(ctx, w, spec, m, id)
 	if err != nil {
 		return err
-	}
-	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
-		Version: w.Version, Input: in,
-		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
-	if err != nil {
-		return err
-	}
-	if spec.Continue != nil && in == nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
-			spec.Model, sweep.Champion))
 	}
 	if err := addQuote(ctx, w, p, m, prices, f.Assumptions); err != nil {
 		return err
@@ -199,6 +189,26 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 		}
 	}
 	return startSweep(ctx, w, p, in, scheduled, f)
+}
+
+// planOn makes the plan of a sweep on a dataset, and reads the model that it continues, if any.
+func planOn(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Planned,
+	*plan.Continued, error) {
+	in, err := plan.ReadInput(ctx, w.registry, spec, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
+		Version: w.Version, Input: in,
+		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec.Continue != nil && in == nil {
+		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
+			spec.Model, sweep.Champion))
+	}
+	return p, in, nil
 }
 
 // resolveAllowed finds a dataset version, and rejects one whose night must not be trained on, unless the sweep with the

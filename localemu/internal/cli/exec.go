@@ -76,6 +76,11 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 		return err
 	}
 	defer w.Close()
+	_, settings, err := writeSettings(w)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(settings)
 
 	p, err := w.Procs().Start(proc.Command{
 		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
@@ -163,11 +168,9 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	}
 	defer w.Close()
 
-	// Other terminals find the local cloud through this file while it is up.
-	env := exports(w.Env())
-	path := filepath.Join(w.Data(), "env")
-	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
-		return fmt.Errorf("write settings to %s: %w", path, err)
+	env, path, err := writeSettings(w)
+	if err != nil {
+		return err
 	}
 	defer os.Remove(path) // its addresses are dead by then
 
@@ -182,6 +185,15 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// writeSettings writes the file through which other processes find the local cloud while it is up.
+func writeSettings(w *world.World) (env, path string, err error) {
+	env, path = exports(w.Env()), filepath.Join(w.Data(), "env")
+	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
+		return "", "", fmt.Errorf("write settings to %s: %w", path, err)
+	}
+	return env, path, nil
 }
 
 // exports returns the variables as lines for a shell.

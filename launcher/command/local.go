@@ -1,0 +1,73 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/gofrs/flock"
+
+	"coppice/internal/cloud"
+)
+
+// local continues with a command line in the local cloud on a folder: in the one that is up there, or else in one of
+// its own, which ends with the command. It becomes that process, so that signals and exit code are the command's.
+func local(folder string, args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return fmt.Errorf("the local cloud's folder: %w", err)
+	}
+	env := append(os.Environ(), "COPPICE_LOCAL="+folder)
+	if up := settings(folder); up != nil {
+		return become(self, append([]string{self}, args...), append(env, up...))
+	}
+
+	emulator := filepath.Join(filepath.Dir(self), "localemu")
+	if _, err := os.Stat(emulator); err != nil {
+		if emulator, err = exec.LookPath("localemu"); err != nil {
+			return &cloud.SetupError{What: "there is no cloud in the environment, and no localemu beside " + self,
+				Hint: "install it there: it is the cloud on one machine"}
+		}
+	}
+	return become(emulator, append([]string{emulator, "exec", "--data", folder, "--", self}, args...), env)
+}
+
+func become(path string, argv, env []string) error {
+	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, argv, env)) // returns only on failure
+}
+
+// settings are those of the local cloud that is up on a folder; nil if there is none.
+func settings(folder string) []string {
+	lock := flock.New(filepath.Join(folder, "lock"), flock.SetFlag(os.O_RDWR))
+	free, err := lock.TryLock()
+	if err != nil || free {
+		_ = lock.Unlock() // nothing else was locked
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "env"))
+	if err != nil {
+		return nil
+	}
+	var env []string
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		if ok {
+			env = append(env, name+"="+unquote(value))
+		}
+	}
+	return env
+}
+
+// unquote undoes the quotes that localemu writes for a shell.
+func unquote(text string) string {
+	if len(text) < 2 || text[0] != '\'' {
+		return text
+	}
+	return strings.ReplaceAll(text[1:len(text)-1], `'\''`, "'")
+}

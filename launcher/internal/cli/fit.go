@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"coppice/internal/dataset"
+	"coppice/internal/page"
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/draft"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/quote"
+	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
+)
+
+type fitFlags struct {
+	draft.Request
+	minutes     float64
+	specs, page string
+	out, data   string
+	where       string
+	batch       batchFlags
+	trialed     bool
+}
+
+// Where a fit runs.
+const (
+	whereLocal = "local"
+	whereBatch = "batch"
+)
+
+// LocalFolder is where the local cloud keeps everything, unless COPPICE_LOCAL says otherwise.
+const LocalFolder = "coppice-data"
+
+func fitCommand(w *Setup) *cobra.Command {
+	var f fitFlags
+	cmd := &cobra.Command{
+		Use:   "fit TABLE... --label COLUMN",
+		Short: "Train a model on a table, without writing a spec",
+		Long: `Reads a table (CSV, JSONL or Parquet; files, globs or folders), decides what a dataset.yaml and a
+sweep.yaml would say, and runs them: what the label means, by what the rows are split (a time, a key that rows
+repeat, or at random), which ids are encoded, where the search begins. What was decided is printed, and saved by
+--save-specs as the two files, with which launcher stage and launcher sweep train the same model.
+
+Without a cloud in the environment it runs on a local one in the folder coppice-data (--data, or COPPICE_LOCAL),
+which keeps datasets, sweeps and models. Later commands find it there: launcher predict, registry, console. Ctrl-C
+ends the search; the same command goes on where it was.`,
+		Example: `  launcher fit clicks.csv --label is_click
+  launcher fit visits.parquet --label bought --time ts --minutes 20
+  launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
+  launcher fit gs://ads/clicks/*.parquet --label click --where batch`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Sources = args
+			f.trialed = cmd.Flags().Changed("trials")
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			if f.where == whereLocal {
+				w.local = cmp.Or(f.data, w.localFolder(), LocalFolder)
+			}
+			return w.with(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })
+		},
+	}
+
+	fs := cmd.Flags()
+	fs.StringVar(&f.Label, "label", "", "column to predict (required)")
+	fs.StringVar(&f.Positive, "positive", "", "value of the label that means yes (default: 1, yes, true, or the rarer)")
+	fs.StringVar(&f.Time, "time", "", "column of times: older rows train, newer ones judge (default: the only such column)")
+	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
+	fs.StringSliceVar(&f.Drop, "drop", nil, "columns that are not features")
+	fs.StringSliceVar(&f.Categorical, "categorical", nil, "columns of numbers that are names")
+	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
+	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, or rmse for numbers)")
+	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search; what is trained by then counts")
+	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
+	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")
+	fs.BoolVar(&f.Regression, "regression", false, "predict a number, even if the label has only two")
+	fs.StringVar(&f.Weight, "weight", "", "column of row weights, 0 or more")
+	fs.StringVar(&f.out, "out", "", "folder to copy the registered version to")
+	fs.StringVar(&f.specs, "save-specs", "", "folder to save dataset.yaml and sweep.yaml in")
+	fs.StringVar(&f.page, "page", "", "file for the sweep's page (default: in the local cloud's folder)")
+	fs.StringVar(&f.data, "data", "", "folder of the local cloud (default: "+LocalFolder+")")
+	fs.StringVar(&f.where, "where", whereLocal, "local, or batch for Google Cloud")
+	w.jsonFlag(cmd, "print one JSON object at the end")
+	_ = cmd.MarkFlagRequired("label")
+	return cmd
+}
+
+// maxMinutes is a week.
+const maxMinutes = 7 * 24 * 60
+
+func (f *fitFlags) check(cmd *cobra.Command) error {
+	switch {
+	case !(f.minutes > 0 && f.minutes <= maxMinutes):
+		return program.Usagef("--minutes %v: use up to %d", f.minutes, maxMinutes)
+	case f.trialed && (f.Trials < 1 || f.Trials > 1000):
+		return program.Usagef("--trials %d: use 1 to 1000", f.Trials)
+	case f.where != whereLocal && f.where != whereBatch:
+		return program.Usagef("--where %q: use local or batch", f.where)
+	case f.where == whereBatch && f.data != "":
+		return program.Usagef("--data is the local cloud's folder, and --where batch uses Google's")
+	}
+	if f.Name != "" {
+		if err := sweep.CheckName("name", f.Name); err != nil {
+			return program.Usagef("--name: %v", err)
+		}
+	}
+	if f.page != "" {
+		if err := program.CheckOutFile("--page", f.page); err != nil {
+			return err
+		}
+	}
+	for flag, folder := range map[string]string{"--save-specs": f.specs, "--out": f.out} {
+		if folder != "" {
+			if err := program.CheckOutFolder(flag, folder); err != nil {
+				return err
+			}
+		}
+	}
+	f.Limit = max(time.Second, time.Duration(math.Round(f.minutes*60))*time.Second)
+	f.Cores = runtime.NumCPU()
+	f.batch.on = f.where == whereBatch
+	return nil
+}
+
+func runFit(ctx context.Context, w *Setup, f fitFlags) error {
+	d, err := draft.Make(ctx, f.Request)
+	if err != nil {
+		return err
+	}
+	if !w.asJSON {
+		w.screen().Found(d.Found)
+	}
+	if err := saveSpecs(d, f.specs); err != nil {
+		return err
+	}
+
+	staged, err := stageDraft(ctx, w, d, f)
+	if err != nil {
+		return err
+	}
+	spec, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary())
+	if err != nil {
+		return err
+	}
+	p, st, err := sweepDraft(ctx, w, spec, staged.Manifest)
+	if err != nil {
+		return err
+	}
+	c := st.Conclusion
+	if c.Outcome != sweep.OutcomeWinner {
+		return noWinner(c, "")
+	}
+
+	view, err := viewSweep(ctx, w, string(p.Sweep))
+	if err != nil {
+		return err
+	}
+	fitted := newFitted(d, p, st, view)
+	if fitted.Page, err = savePage(view, cmp.Or(f.page, pageIn(w, p.Sweep))); err != nil {
+		return err
+	}
+	for _, warning := range staged.Manifest.About.Warnings {
+		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
+	}
+	if f.out != "" {
+		v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
+		if err == nil {
+			err = w.registry.Export(ctx, v, f.out)
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		fitted.Folder = f.out
+	}
+	if w.asJSON { // one line, after those of the watched sweep
+		return json.NewEncoder(w.Out).Encode(fitted)
+	}
+	w.screen().Fitted(fitted)
+	return nil
+}
+
+// saveSpecs writes the two specs into a folder, if one is given.
+func saveSpecs(d *draft.Draft, folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("--save-specs: %w", err)
+	}
+	for name, text := range map[string][]byte{"dataset.yaml": d.Dataset, "sweep.yaml": d.Sweep} {
+		if err := renameio.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			return fmt.Errorf("--save-specs: %w", err)
+		}
+	}
+	return nil
+}
+
+// stageDraft stages the table. What is unusual beside an earlier table of the name is said, and trained on: somebody is
+// watching.
+func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
+	spec, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableSpec{file: "dataset.yaml", text: d.Dataset, spec: spec, day: w.Now().UTC().AddDate(0, 0, -1)}
+	dst, err := w.destination("")
+	if err != nil {
+		return nil, err
+	}
+	staged, err := stageTable(ctx, w, t, dst, stageFlags{batch: f.batch})
+	if err != nil {
+		return nil, err
+	}
+	if !w.asJSON {
+		w.screen().Notable(staged)
+		w.screen().Findings(staged.Night)
+	}
+	if staged.Night != nil && staged.Night.Blocked() {
+		_, err = acceptNight(ctx, w, dst, staged.Night, "launcher fit: started by hand")
+	}
+	return staged, err
+}
+
+// sweepDraft runs the sweep to its end.
+func sweepDraft(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest) (*sweep.Plan, sweepview.State,
+	error) {
+	var st sweepview.State
+	prices, err := w.prices("")
+	if err != nil {
+		return nil, st, err
+	}
+	p, _, err := planOn(ctx, w, spec, m, "")
+	if err != nil {
+		return nil, st, err
+	}
+	// The limit is meant to end the search, so that a quote beyond it is no reason to refuse.
+	if err := (&quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location,
+		Assumptions: quote.Assumed()}).Price(); err != nil {
+		return nil, st, err
+	}
+	if _, err := launchSweep(ctx, w, p, false); err != nil {
+		return nil, st, err
+	}
+	sp, st, err := watchUntilEnd(ctx, w, p.Sweep)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w; the same command goes on with sweep %s", program.ErrInterrupted, p.Sweep)
+	}
+	return sp, st, err
+}
+
+// pageIn is where the local cloud's folder has the page of a sweep; empty on another cloud.
+func pageIn(w *Setup, id sweep.ID) string {
+	if folder := w.localFolder(); folder != "" && !w.online() {
+		return filepath.Join(folder, "pages", string(id)+".html")
+	}
+	return ""
+}
+
+// savePage writes the sweep's page, and returns where.
+func savePage(view *page.Sweep, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("write the page: %w", err)
+	}
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return "", fmt.Errorf("write the page: %w", err)
+	}
+	defer file.Cleanup() //nolint:errcheck // it is gone, or was never needed
+	if err := view.Write(file); err != nil {
+		return "", err
+	}
+	return path, file.CloseAtomicallyReplace()
+}
+
+// mostFeatures is how many features a summary names.
+const mostFeatures = 8
+
+func newFitted(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep) *show.Fit {
+	c := st.Conclusion
+	f := &show.Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
+		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Final: c.Final,
+		Params: show.Differing(p).Of(p.Trials[c.Trial].Shown())}
+	if !f.Champion {
+		f.Why = c.Why()
+	}
+	for _, row := range st.Board.Rows {
+		if r := row.Result; r != nil && r.Trial == 0 && r.Status == sweep.StatusDone {
+			score := r.Score
+			f.Default = &score
+		}
+	}
+	f.Leaderboard = make([]show.Trial, 0, len(st.Board.Rows))
+	for _, row := range st.Board.Rows {
+		if r := row.Result; r != nil {
+			f.Leaderboard = append(f.Leaderboard, show.Trial{Trial: r.Trial, State: r.State(), Score: r.Score,
+				Trees: r.Trees, Seconds: r.Usage.TrainSeconds, Params: row.Trial.Shown()})
+		}
+	}
+	if view.Winner != nil {
+		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
+			f.Features = append(f.Features, show.Share{Name: i.Feature, Gain: i.Gain})
+		}
+	}
+	return f
+}

@@ -1,0 +1,455 @@
+// Package draft writes the two specs that a table implies, for somebody who has written none: what its label means, how
+// its rows are split and what is searched. It decides nothing that a spec could not say, and says why it decided; who
+// disagrees saves the specs and edits them.
+package draft
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/internal/dataset"
+	"coppice/internal/problem"
+)
+
+// Request is a table, and what a person has said about it. Only Sources and Label are needed.
+type Request struct {
+	Sources     []string // files, globs or folders on this machine
+	Label       string   // column to predict
+	Positive    string   // its value that means yes
+	Regression  bool     // it is a number, whatever its values
+	Weight      string   // column of row weights
+	Name        string   // of dataset, model and sweep; by default after the first file
+	Time        string   // column by which to split
+	Key         string   // column whose rows stay together
+	Drop        []string // columns that are not features
+	Categorical []string // columns of numbers that are names
+	Metric      string
+	Trials      int           // 0: by Limit
+	Limit       time.Duration // for the whole sweep
+	Seed        int
+	Cores       int // of this machine
+}
+
+// Draft is the two specs, as YAML, and what was decided in them.
+type Draft struct {
+	Name    string
+	Dataset []byte
+	Sweep   []byte
+	Rows    int64
+	Found   []Finding
+}
+
+// Finding is a decision: about what, and what was decided and why.
+type Finding struct {
+	About string `json:"about"`
+	Text  string `json:"text"`
+}
+
+func (d *Draft) found(about, format string, args ...any) {
+	d.Found = append(d.Found, Finding{about, fmt.Sprintf(format, args...)})
+}
+
+// Make looks at a table and writes its specs. Errors about the table are of kind Input.
+func Make(ctx context.Context, q Request) (*Draft, error) {
+	s, err := look(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	d := &Draft{Name: cmp.Or(q.Name, nameOf(q.Sources[0])), Rows: s.rows}
+	label, objective, err := d.label(q, &s.label)
+	if err != nil {
+		return nil, err
+	}
+	split, err := d.split(q, s)
+	if err != nil {
+		return nil, err
+	}
+	drop, err := d.drop(q, s)
+	if err != nil {
+		return nil, err
+	}
+
+	d.Dataset = d.datasetSpec(q, label, split, drop)
+	d.Sweep = d.sweepSpec(q, objective, s)
+	return d, nil
+}
+
+// label decides what the label means. The result is the spec's value of label, and the objective.
+func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) {
+	column := quoted(q.Label)
+	fail := func(format string, args ...any) error {
+		return problem.New(problem.Input, "--label %s: %s", q.Label, fmt.Sprintf(format, args...))
+	}
+	binary := func(value, why string, rows int64) {
+		d.found("label", "%s: %s is what is predicted (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
+			humanize.Comma(l.present), why)
+	}
+	defer func() {
+		if err == nil && l.missing > 0 {
+			d.found("left out", "%s rows without a label", humanize.Comma(l.missing))
+		}
+	}()
+
+	values := len(l.numbers) + len(l.texts)
+	switch {
+	case l.present == 0:
+		return "", "", fail("the column has no value in any row")
+	case q.Positive != "":
+		rows := l.of(q.Positive)
+		if rows == 0 {
+			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.list())
+		}
+		binary(q.Positive, "", rows)
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), binaryObjective, nil
+	case q.Regression && len(l.texts) > 0:
+		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
+	case values == 1:
+		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
+	case q.Regression:
+	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
+		binary("1", "", l.numbers[1])
+		return column, binaryObjective, nil
+	case values == 2:
+		yes, why := l.positive()
+		binary(yes, why, l.of(yes))
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, nil
+	case len(l.texts) > 0:
+		return "", "", fail("the column holds %s; models of more than two classes are not trained yet: name the one "+
+			"that means yes with --positive", l.list())
+	case q.Metric != "" && binaryMetric(q.Metric):
+		return "", "", fail("the column holds numbers (%s), and %s judges two classes: name the one that means yes "+
+			"with --positive", l.list(), q.Metric)
+	}
+	d.found("label", "%s: a number is predicted (%s rows)", q.Label, humanize.Comma(l.present))
+	return fmt.Sprintf("{column: %s, kind: regression}", column), "regression", nil
+}
+
+const binaryObjective = "binary"
+
+func binaryMetric(name string) bool {
+	return slices.Contains([]string{"auc", "log_loss", "logloss", "binary_logloss", "average_precision", "brier",
+		"normalized_entropy", "accuracy", "error_rate"}, name)
+}
+
+// of is the number of rows with a value.
+func (l *labels) of(value string) int64 {
+	for x, n := range l.numbers {
+		if string(dataset.AppendNumber(nil, x)) == value {
+			return n
+		}
+	}
+	return l.texts[value]
+}
+
+// yesWords are values that mean yes.
+var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
+	"converted", "fraud", "bad", "won"}
+
+// positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
+func (l *labels) positive() (value, why string) {
+	values := l.values()
+	for _, v := range values {
+		if slices.Contains(yesWords, strings.ToLower(v)) {
+			return v, ""
+		}
+	}
+	if len(l.numbers) == 2 {
+		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
+		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
+	}
+	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.of(a), l.of(b)) })
+	return rarer, "; it is the rarer one, and --positive names another"
+}
+
+// values are the values of a label, numbers first.
+func (l *labels) values() []string {
+	var out []string
+	for _, x := range slices.Sorted(maps.Keys(l.numbers)) {
+		out = append(out, string(dataset.AppendNumber(nil, x)))
+	}
+	return append(out, slices.Sorted(maps.Keys(l.texts))...)
+}
+
+func (l *labels) list() string {
+	values, more := l.values(), ""
+	if len(values) > maxClasses {
+		values, more = values[:maxClasses], " and more"
+	}
+	for i, v := range values {
+		values[i] = fmt.Sprintf("%.40s", v)
+	}
+	return strings.Join(values, ", ") + more
+}
+
+// minTimes is the least number of different times by which rows are split.
+const minTimes = 10
+
+// A key divides the rows if it has enough values, and rows repeat them.
+const (
+	minKeys    = 20
+	minRepeats = 1.2
+)
+
+// split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
+// a key whose rows are alike; else at random.
+func (d *Draft) split(q Request, s *seen) (string, error) {
+	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight} {
+		if name != "" && (s.column(name) == nil || name == q.Label) {
+			return "", problem.New(problem.Input, "%s %s: no such column besides the label; there are %s", flag, name,
+				s.names(q.Label))
+		}
+	}
+	if q.Time != "" && q.Key != "" {
+		return "", problem.New(problem.Usage, "give --time or --key: rows are split by one of them")
+	}
+
+	parts := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1"
+	if s.label.present < 1000 { // held-out rows then serve for all
+		parts = "train: 0.6, valid: 0.4"
+	}
+	judged := "the newest rows judge"
+	if c := s.byTime(q); c != nil {
+		if c.missing > 0 && q.Time != "" {
+			return "", problem.New(problem.Input, "--time %s: %s rows have no time", c.Name, humanize.Comma(c.missing))
+		}
+		d.found("split", "by time (%s): %s", c.Name, judged)
+		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
+	}
+	if c := s.byKey(q); c != nil {
+		d.found("split", "by %s: its rows stay together (%s values)", c.Name, humanize.Comma(c.distinct.n()))
+		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
+	}
+	d.found("split", "at random, since there is neither a time (--time) nor a key (--key) that rows repeat")
+	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
+}
+
+// byTime is the column of the row's time; nil if there is none, or several.
+func (s *seen) byTime(q Request) *column {
+	if q.Time != "" {
+		return s.column(q.Time)
+	}
+	if q.Key != "" {
+		return nil
+	}
+	var times []*column
+	for _, c := range s.columns {
+		if c.Name != q.Label && c.Unreadable == "" && c.isTime() && c.missing == 0 && c.distinct.n() >= minTimes &&
+			!ofSubject(c.Name) && !slices.Contains(q.Drop, c.Name) {
+			times = append(times, c)
+		}
+	}
+	if named := slices.DeleteFunc(slices.Clone(times), func(c *column) bool { return !namedTime(c.Name) }); len(named) ==
+		1 {
+		return named[0]
+	}
+	if len(times) == 1 {
+		return times[0]
+	}
+	return nil
+}
+
+// namedTime reports whether a column is named like the time of its row.
+func namedTime(name string) bool {
+	return slices.Contains([]string{"ts", "time", "timestamp", "datetime", "date_time", "date", "day", "event_time",
+		"event_date", "created_at", "created", "occurred_at"}, strings.ToLower(name))
+}
+
+// ofSubject reports whether a time is a property of what the row is about, such as a birthday.
+func ofSubject(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due"},
+		func(w string) bool { return strings.Contains(name, w) })
+}
+
+// byKey is the column whose rows are alike; nil if there is none.
+func (s *seen) byKey(q Request) *column {
+	if q.Key != "" {
+		return s.column(q.Key)
+	}
+	for _, c := range s.columns {
+		n := c.distinct.n()
+		if c.Name != q.Label && c.mayBeKey() && n >= minKeys && float64(c.present) >= minRepeats*float64(n) &&
+			!slices.Contains(q.Drop, c.Name) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *seen) names(but string) string {
+	var names []string
+	for _, c := range s.columns {
+		if c.Name != but && len(names) < maxClasses {
+			names = append(names, c.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// drop lists the columns that are no features: those asked for, and those that cannot be read.
+func (d *Draft) drop(q Request, s *seen) ([]string, error) {
+	drop := slices.Clone(q.Drop)
+	for _, name := range slices.Concat(q.Drop, q.Categorical) {
+		if s.column(name) == nil {
+			return nil, problem.New(problem.Input, "no column %s; there are %s", name, s.names(q.Label))
+		}
+	}
+	for _, c := range s.columns {
+		if c.Unreadable != "" && c.Name != q.Label && !slices.Contains(drop, c.Name) {
+			drop = append(drop, c.Name)
+			d.found("left out", "column %s is %s", c.Name, c.Unreadable)
+		}
+	}
+	return drop, nil
+}
+
+// largeRows is from how many rows on smaller shares suffice to choose and to judge.
+const largeRows = 2_000_000
+
+func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byte {
+	if d.Rows > largeRows {
+		split = strings.Replace(split, "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1",
+			"train: 0.85, valid: 0.05, calib: 0.05, test: 0.05", 1)
+	}
+	var b bytes.Buffer
+	var sources []string
+	for _, s := range q.Sources {
+		if abs, err := filepath.Abs(s); err == nil {
+			s = abs
+		}
+		sources = append(sources, s)
+	}
+	fmt.Fprintf(&b, "name: %s\nsource: %s\nlabel: %s\nsplit: %s\n", d.Name, list(sources), label, split)
+	if q.Weight != "" {
+		fmt.Fprintf(&b, "weight: %s\n", quoted(q.Weight))
+	}
+	if len(drop) > 0 {
+		fmt.Fprintf(&b, "drop: %s\n", list(drop))
+	}
+	if len(q.Categorical) > 0 {
+		fmt.Fprintf(&b, "categorical: %s\n", list(q.Categorical))
+	}
+	return b.Bytes()
+}
+
+// What is searched. The first configuration is good for most tables of ids (docs/ids.md), the second for tables of
+// numbers; the search begins with both.
+const (
+	ofIDs     = "{learning_rate: 0.05, lambda_l2: 10, feature_fraction: 0.5, extra_trees: true}"
+	ofNumbers = "{learning_rate: 0.05}"
+
+	space = `    learning_rate: {log_uniform: [0.02, 0.2]}
+    num_leaves: {log_int: [8, 255]}
+    min_data_in_leaf: {log_int: [5, 500]}
+    feature_fraction: {uniform: [0.3, 1]}
+    lambda_l2: {log_uniform: [0.001, 30]}
+    extra_trees: {choice: [true, false]}
+`
+	manyLevels = 32 // ids, rather than a few categories; as in docs/dataset.md
+)
+
+// trialsPerMinute is what a laptop trains of a small table. A larger one reaches the limit, which concludes with what
+// has been trained.
+const trialsPerMinute = 10
+
+func (d *Draft) sweepSpec(q Request, objective string, s *seen) []byte {
+	trials := q.Trials
+	if trials == 0 {
+		trials = min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)
+	}
+	metric := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse"}[objective])
+	first, second := ofNumbers, ofIDs
+	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
+		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
+			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)
+	})
+	if ids {
+		first, second = second, first
+	}
+	vcpus, threads := machine(q.Cores)
+
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `name: %s
+dataset: %s
+model: %s
+objective: %s
+metric: %s
+trials: %d
+seed: %d
+early_stopping_rounds: 50
+params: {num_iterations: 1000}
+`, d.Name, d.Name, d.Name, objective, metric, trials, q.Seed)
+	if trials == 1 {
+		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
+	} else {
+		fmt.Fprintf(&b, "search:\n  method: auto\n  fixed:\n    - %s\n    - %s\n  random:\n%s", first, second, space)
+	}
+	fmt.Fprintf(&b, "machine: {type: n2-highmem-%d, spot: false, threads_per_task: %d, tasks_per_vm: %d}\n", vcpus,
+		threads, max(1, q.Cores/threads))
+	fmt.Fprintf(&b, "limits: {trial: %s, sweep: %s, quorum: 0.001}\n", q.Limit, q.Limit)
+	return b.Bytes()
+}
+
+// threadsPerTask is how many threads a trial gets here: one task of all cores on a small machine, so that the search,
+// which learns from one trial after another, comes to the same model each time.
+const threadsPerTask = 4
+
+// machine is the Google type with at least as many vCPUs as this machine has cores, and the threads of a task.
+func machine(cores int) (vcpus, threads int) {
+	sizes := []int{2, 4, 8, 16, 32, 48, 64, 80, 96, 128}
+	i, _ := slices.BinarySearch(sizes, cores)
+	return sizes[min(i, len(sizes)-1)], max(1, min(cores, threadsPerTask))
+}
+
+// maxName is the length of the longest name of a dataset.
+const maxName = 40
+
+// nameOf makes a name of a path: clicks of /data/Clicks 2026.csv.gz is clicks-2026.
+func nameOf(path string) string {
+	base := strings.ToLower(filepath.Base(filepath.Clean(path)))
+	for _, suffix := range []string{".gz", ".zst", ".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".jsonl",
+		".ndjson", ".json"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	var b strings.Builder
+	for _, r := range base {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	return cmp.Or(strings.Trim(name[:min(len(name), maxName)], "-"), "table")
+}
+
+// quoted is a text in YAML.
+func quoted(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string can be encoded
+	return strings.TrimSpace(b.String())
+}
+
+func list(texts []string) string {
+	out := make([]string, len(texts))
+	for i, s := range texts {
+		out[i] = quoted(s)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+func percent(n, of int64) string { return fmt.Sprintf("%.2g %%", 100*float64(n)/float64(max(of, 1))) }

@@ -1,0 +1,164 @@
+package draft
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/problem"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/plan"
+)
+
+// written is a CSV file of a header and rows made by a function of their number.
+func written(t *testing.T, header string, rows int, row func(i int) string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(header + "\n")
+	for i := range rows {
+		b.WriteString(row(i) + "\n")
+	}
+	path := filepath.Join(t.TempDir(), "My Table-2026.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestDecisions: what the specs say of tables of each kind. Every draft is one that the readers of specs accept.
+func TestDecisions(t *testing.T) {
+	day := func(i int) string { return time.Date(2026, 1, 1+i%50, i%24, 0, 0, 0, time.UTC).Format("2006-01-02 15:04") }
+	for name, tc := range map[string]struct {
+		header string
+		row    func(i int) string
+		ask    Request
+		rows   int
+		says   []string // of both specs together
+		not    []string
+	}{
+		"0 and 1, by time": {header: "ts,site,click",
+			row:  func(i int) string { return fmt.Sprintf("%s,s%d,%d", day(i), i%100, i%3/2) },
+			says: []string{"label: \"click\"", "{by: time, column: \"ts\", train: 0.7", "objective: binary", "metric: log_loss"}},
+		"yes and no": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"no", "yes"}[i%2]) },
+			ask: Request{Label: "y"}, says: []string{`{column: "y", positive: "yes"}`, "by: random"}},
+		"two words": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"left", "left", "right"}[i%3]) },
+			ask: Request{Label: "y"}, says: []string{`positive: "right"`}},
+		"named positive": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"x", "y", "z"}[i%3]) },
+			ask: Request{Label: "y", Positive: "y"}, says: []string{`{column: "y", positive: "y"}`}},
+		"1 and 2": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, 1+i%2) },
+			ask: Request{Label: "y"}, says: []string{`positive: "2"`}},
+		"numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) },
+			ask: Request{Label: "y"}, says: []string{"kind: regression", "objective: regression", "metric: rmse"}},
+		"a few numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) },
+			ask: Request{Label: "y"}, says: []string{"kind: regression"}},
+		"regression of two numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "y", Regression: true}, says: []string{"kind: regression"}},
+		"by key": {header: "user_id,y", row: func(i int) string { return fmt.Sprintf("u%d,%d", i/5, i%2) },
+			ask: Request{Label: "y"}, says: []string{`{by: hash, key: "user_id"`}},
+		"a key for each row is none": {header: "user_id,y", row: func(i int) string { return fmt.Sprintf("u%d,%d", i, i%2) },
+			ask: Request{Label: "y"}, says: []string{"by: random"}},
+		"two times": {header: "a,b,y", row: func(i int) string { return fmt.Sprintf("%s,%s,%d", day(i), day(i+1), i%2) },
+			ask: Request{Label: "y"}, says: []string{"by: random"}},
+		"two times, one named": {header: "start,ts,y", row: func(i int) string { return fmt.Sprintf("%s,%s,%d", day(i), day(i+1), i%2) },
+			ask: Request{Label: "y"}, says: []string{`column: "ts"`}},
+		"a birthday is no time of the row": {header: "birth_date,y", row: func(i int) string { return fmt.Sprintf("%s,%d", day(i), i%2) },
+			ask: Request{Label: "y"}, says: []string{"by: random"}},
+		"asked for": {header: "a,b,k,w,y", row: func(i int) string { return fmt.Sprintf("%d,%d,k%d,1,%d", i, i, i%50, i%2) },
+			ask: Request{Label: "y", Key: "k", Weight: "w", Drop: []string{"a"}, Categorical: []string{"b"}, Metric: "auc",
+				Trials: 7, Seed: 3, Name: "mine"},
+			says: []string{`{by: hash, key: "k"`, `weight: "w"`, `drop: ["a"]`, `categorical: ["b"]`, "metric: auc", "trials: 7",
+				"seed: 3", "name: mine\n"}},
+		"few rows": {header: "a,y", rows: 100, row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "y"}, says: []string{"train: 0.6, valid: 0.4"}},
+		"ids first": {header: "site,y", row: func(i int) string { return fmt.Sprintf("s%d,%d", i%500, i%2) },
+			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofIDs}},
+		"numbers first": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofNumbers}},
+		"one trial": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "y", Trials: 1}, says: []string{"search: {fixed: ["}},
+		"odd names": {header: "\"a: [b]\",\"y \"\"q\"\"\"", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: `y "q"`, Drop: []string{"a: [b]"}}, says: []string{`label: "y \"q\""`, `drop: ["a: [b]"]`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := tc.rows
+			if rows == 0 {
+				rows = 2000
+			}
+			q := tc.ask
+			q.Sources = []string{written(t, tc.header, rows, tc.row)}
+			q.Limit, q.Cores = time.Minute, 2
+			if q.Label == "" {
+				q.Label = "click"
+			}
+			d, err := Make(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil {
+				t.Errorf("the dataset's spec: %v\n%s", err, d.Dataset)
+			}
+			if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
+				t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
+			}
+			text := string(d.Dataset) + string(d.Sweep)
+			if q.Name == "" && !strings.Contains(text, "name: my-table-2026\n") {
+				t.Errorf("the name is not the file's in\n%s", text)
+			}
+			for _, s := range tc.says {
+				if !strings.Contains(text, s) {
+					t.Errorf("%q is not in\n%s", s, text)
+				}
+			}
+		})
+	}
+}
+
+// TestRefused: what cannot be drafted is an error that names the flag or the column, and says what to do.
+func TestRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		header string
+		row    func(i int) string
+		ask    Request
+		says   string
+	}{
+		"no such label": {"clicks,a", func(i int) string { return "1,2" }, Request{Label: "click"},
+			`--label: `},
+		"no value": {"a,y", func(i int) string { return "1," }, Request{Label: "y"}, "has no value in any row"},
+		"one value": {"a,y", func(i int) string { return "1,yes" }, Request{Label: "y"},
+			"every row has the same value, yes: there is nothing to predict"},
+		"classes": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) }, Request{Label: "y"},
+			"c0, c1, c2; models of more than two classes are not trained yet: name the one that means yes with --positive"},
+		"no such positive": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) },
+			Request{Label: "y", Positive: "c9"}, "no row has --positive c9; the column holds c0, c1, c2"},
+		"a metric of classes": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },
+			Request{Label: "y", Metric: "auc"}, "auc judges two classes"},
+		"texts as numbers": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i) },
+			Request{Label: "y", Regression: true}, "a number is to be predicted, and the column holds"},
+		"no such time": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
+			Request{Label: "y", Time: "ts"}, "--time ts: no such column besides the label; there are a"},
+		"no such key": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
+			Request{Label: "y", Key: "y"}, "--key y: no such column besides the label"},
+		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
+			Request{Label: "y", Drop: []string{"b"}}, "no column b; there are a"},
+		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },
+			Request{Label: "y", Time: "a", Key: "b"}, "give --time or --key"},
+		"a time is missing": {"ts,y", func(i int) string { return fmt.Sprintf("%s,%d", []string{"2026-01-01", ""}[i%2], i%2) },
+			Request{Label: "y", Time: "ts"}, "--time ts: 25 rows have no time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := tc.ask
+			q.Sources, q.Limit, q.Cores = []string{written(t, tc.header, 50, tc.row)}, time.Minute, 2
+			_, err := Make(t.Context(), q)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("got %v; want an error that says %q", err, tc.says)
+			}
+			if k := problem.Of(err); k != problem.Input && k != problem.Usage {
+				t.Errorf("the error is of kind %v, want input or usage", k)
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package draft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+)
+
+// seen is what a look at a table has found.
+type seen struct {
+	columns []*column
+	rows    int64
+	label   labels
+}
+
+func (s *seen) column(name string) *column {
+	i := slices.IndexFunc(s.columns, func(c *column) bool { return c.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.columns[i]
+}
+
+// column is a column in the first rows and, if it may be a time or a key, in all.
+type column struct {
+	table.Column
+	present  int64
+	missing  int64
+	texts    bool // some value is not a number
+	times    bool // every value is a time
+	distinct counter
+}
+
+const (
+	sampleRows = 20_000    // in which all columns are looked at
+	maxCounted = 2_000_000 // different values of a key
+	batchRows  = 4096
+)
+
+// counter counts different values, up to a bound.
+type counter struct{ hashes map[uint64]struct{} }
+
+func (c *counter) add(text string) {
+	if c.hashes == nil {
+		c.hashes = map[uint64]struct{}{}
+	}
+	if len(c.hashes) < maxCounted {
+		c.hashes[cell.HashText([]byte(text))] = struct{}{}
+	}
+}
+
+func (c *counter) n() int64 { return int64(len(c.hashes)) }
+
+var errEnough = errors.New("enough rows")
+
+// look reads the first rows of all columns, and all rows of the label and of what may be a time or a key.
+func look(ctx context.Context, q Request) (*seen, error) {
+	files, err := expand(q.Sources)
+	if err != nil {
+		return nil, err
+	}
+	t, err := table.Open(files, table.Options{Threads: runtime.GOMAXPROCS(0)})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.Find(q.Label); err != nil {
+		return nil, fmt.Errorf("--label: %w", err)
+	}
+
+	s := &seen{}
+	var names []string
+	for _, c := range t.Columns() {
+		s.columns = append(s.columns, &column{Column: c, times: true})
+		if c.Unreadable == "" {
+			names = append(names, c.Name)
+		}
+	}
+
+	markers := cell.NewMarkers(dataset.DefaultMissing())
+	read := int64(0)
+	err = t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {
+		for i, name := range b.Names {
+			s.column(name).observe(&b.Columns[i], markers)
+		}
+		if read += int64(b.Rows); read >= sampleRows {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+
+	wanted := []string{q.Label}
+	for _, c := range s.columns {
+		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (c.isTime() || c.mayBeKey() || c.Name == q.Time ||
+			c.Name == q.Key) {
+			wanted = append(wanted, c.Name)
+			c.present, c.missing, c.distinct = 0, 0, counter{}
+		}
+	}
+	err = t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
+		s.rows += int64(b.Rows)
+		for i, name := range b.Names {
+			if name == q.Label {
+				s.label.observe(&b.Columns[i], markers)
+			} else {
+				s.column(name).observe(&b.Columns[i], markers)
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// expand lists the files of all places.
+func expand(places []string) ([]table.File, error) {
+	var files []table.File
+	for _, place := range places {
+		some, err := table.Expand(place)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, some...)
+	}
+	return table.Sorted(files), nil
+}
+
+func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
+	for i := range v.Len() {
+		if cell.Missing(v, i, markers) {
+			c.missing++
+			continue
+		}
+		c.present++
+		if v.Type == dataset.Text {
+			text := v.Text[i]
+			if c.times {
+				_, _, c.times = cell.ParseTime(text)
+			}
+			if !c.texts {
+				_, form := cell.ParseNumber(text)
+				c.texts = form == cell.FormText
+			}
+		}
+		c.distinct.add(v.TextOf(i))
+	}
+	if v.Type != dataset.Text {
+		c.times = c.times && v.Type == dataset.Time
+	}
+}
+
+// isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person
+// to say.
+func (c *column) isTime() bool { return c.times && c.present > 0 }
+
+// keyWords are who or what a row may be about. Rows of one of them are alike.
+var keyWords = []string{"user", "customer", "client", "visitor", "session", "device", "patient", "person", "account",
+	"household", "member", "cookie", "subject", "subscriber"}
+
+// mayBeKey reports whether the column is named after whom its rows are about.
+func (c *column) mayBeKey() bool {
+	name := strings.ToLower(c.Name)
+	return slices.ContainsFunc(keyWords, func(w string) bool {
+		rest, ok := strings.CutPrefix(name, w)
+		return ok && slices.Contains([]string{"", "id", "_id", "-id", " id", ".id", "s", "_key", "_hash"}, rest)
+	})
+}
+
+// labels is what the label column holds.
+type labels struct {
+	numbers map[float64]int64
+	texts   map[string]int64
+	present int64
+	missing int64
+}
+
+// maxClasses is how many values are counted one by one: more numbers than that are quantities.
+const maxClasses = 20
+
+func (l *labels) observe(v *dataset.Values, markers *cell.Markers) {
+	if l.numbers == nil {
+		l.numbers, l.texts = map[float64]int64{}, map[string]int64{}
+	}
+	for i := range v.Len() {
+		if cell.Missing(v, i, markers) {
+			l.missing++
+			continue
+		}
+		l.present++
+		x, text, isNumber := valueOf(v, i)
+		if isNumber {
+			count(l.numbers, x)
+		} else {
+			count(l.texts, text)
+		}
+	}
+}
+
+// valueOf is value i as a number, or else as a text.
+func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
+	switch v.Type {
+	case dataset.Float:
+		return v.Float[i], "", true
+	case dataset.Int, dataset.Bool:
+		return float64(v.Int[i]), "", true
+	case dataset.Text:
+		text = cell.Trim(v.Text[i])
+		x, form := cell.ParseNumber(text)
+		return x, text, form != cell.FormText
+	}
+	return 0, v.TextOf(i), false
+}
+
+func count[K comparable](m map[K]int64, key K) {
+	if _, ok := m[key]; ok || len(m) <= maxClasses {
+		m[key]++
+	}
+}

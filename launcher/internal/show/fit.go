@@ -1,0 +1,125 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/draft"
+	"coppice/launcher/internal/stager"
+)
+
+// Fit is what `launcher fit` has come to.
+type Fit struct {
+	Found    []draft.Finding    `json:"found"`
+	Rows     int64              `json:"rows"`
+	Dataset  string             `json:"dataset"`
+	Sweep    sweep.ID           `json:"sweep"`
+	Model    string             `json:"model"`
+	Version  int                `json:"version"`
+	Champion bool               `json:"champion"`
+	Why      string             `json:"why,omitempty"` // not
+	Metric   string             `json:"metric"`
+	Trial    int                `json:"trial"`
+	Done     int                `json:"done"`
+	Trials   int                `json:"trials"`
+	Params   string             `json:"params"`
+	Default  *float64           `json:"default,omitempty"` // on valid, of the configuration that the search began with
+	Valid    map[string]float64 `json:"valid"`
+	Test     map[string]float64 `json:"test"`
+	Final    *sweep.FinalModel  `json:"final,omitempty"`
+	Features []Share            `json:"features,omitempty"`
+	Warnings []string           `json:"warnings,omitempty"`
+	Page     string             `json:"page,omitempty"`
+	Folder   string             `json:"folder,omitempty"` // with a copy of the version
+
+	Leaderboard []Trial `json:"leaderboard"` // best first
+}
+
+// Trial is a trial of the leaderboard.
+type Trial struct {
+	Trial   int          `json:"trial"`
+	State   string       `json:"state"`
+	Score   float64      `json:"score"` // on valid
+	Trees   int          `json:"trees"`
+	Seconds float64      `json:"seconds"`
+	Params  sweep.Params `json:"params"`
+}
+
+// Share is a feature's part of the gain of all splits.
+type Share struct {
+	Name string  `json:"name"`
+	Gain float64 `json:"gain"`
+}
+
+// Found writes what was decided about a table.
+func (w Printer) Found(all []draft.Finding) {
+	for _, f := range all {
+		w.printf("%-9s  %s\n", f.About, f.Text)
+	}
+}
+
+// Notable writes what a person should know of a staged table, and where to see the rest.
+func (w Printer) Notable(s *stager.Staged) {
+	m := s.Manifest
+	w.warnings(m.About.Warnings)
+	w.printf("%-9s  %s of %s rows; launcher datasets show %s\n", "features", humanize.Comma(int64(len(m.Features))),
+		humanize.Comma(int64(tableRows(s))), m.Name)
+}
+
+func tableRows(s *stager.Staged) int {
+	rows := 0
+	for _, split := range s.Manifest.Splits {
+		rows += s.Manifest.TableRows(split.Name)
+	}
+	return rows
+}
+
+// Fitted writes how good the model is, what it uses and what can be done with it.
+func (w Printer) Fitted(f *Fit) {
+	version := fmt.Sprintf("%s@%d", f.Model, f.Version)
+	state := "champion"
+	if !f.Champion {
+		state = "not promoted: " + f.Why
+	}
+	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
+		Number(f.Valid[f.Metric]))
+	if f.Default != nil {
+		chosen += fmt.Sprintf("; the configuration that the search began with: %s", Number(*f.Default))
+	}
+	final := ""
+	if f.Final != nil {
+		final = f.Final.Reason
+	}
+	var uses []string
+	for _, s := range f.Features {
+		if s.Gain > 0 {
+			uses = append(uses, fmt.Sprintf("%s %s", s.Name, Percent(s.Gain)))
+		}
+	}
+	w.Pairs([2]string{"model", version + " (" + state + ")"},
+		[2]string{"how good", "on test, which chose nothing: " + Metrics(f.Test, f.Metric)},
+		[2]string{"", f.baseRate()},
+		[2]string{"chosen", chosen},
+		[2]string{"parameters", f.Params},
+		[2]string{"final", final},
+		[2]string{"uses", strings.Join(uses, ", ")},
+		[2]string{"page", f.Page})
+	w.printf("launcher predict --model %s --in NEW.csv --out scored.csv\n", f.Model)
+	if !f.Champion {
+		w.printf("launcher registry promote %s %d --why ...\n", f.Model, f.Version)
+	}
+	w.printf("launcher registry show %s\n", version)
+}
+
+// baseRate says how good it is always to predict the mean label.
+func (f *Fit) baseRate() string {
+	loss, relative := f.Test["log_loss"], f.Test["normalized_entropy"]
+	if f.Metric != "log_loss" || loss <= 0 || relative <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("always predicting the base rate has log_loss %s", Number(loss/relative))
+}

@@ -1,0 +1,29 @@
+//go:build unix
+
+// Package command is the local cloud as a function: for its own program, and for the one that carries all four.
+package command
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"coppice/localemu/internal/cli"
+)
+
+// Run executes one command line and returns the exit code. version is what the linker set, or "dev".
+func Run(version string, args []string) int {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	executable, err := os.Executable()
+	if err != nil {
+		executable = os.Args[0]
+	}
+	return cli.Run(context.Background(), cli.State{
+		Args: args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Terminal: term.IsTerminal(int(os.Stdin.Fd())), Signals: signals, Executable: executable, Version: version,
+	})
+}

@@ -1,0 +1,498 @@
+"""Estimators with scikit-learn's contract. They train with the program (see _program) and predict with what it
+registers, so that they are what `launcher fit` is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from . import _program
+from ._frame import table_of
+from .errors import Error, InputError
+from .model import Model
+
+if TYPE_CHECKING:
+    import pandas
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.exceptions import NotFittedError
+except ImportError:  # the contract without scikit-learn: what its users would miss first
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Parameters by the names of the constructor's arguments."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """The parameters by name."""
+            import inspect
+
+            names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
+            return {n: getattr(self, n) for n in names}
+
+        def set_params(self, **params: Any) -> Any:
+            """Sets parameters by name."""
+            known = self.get_params()
+            for name, value in params.items():
+                if name not in known:
+                    raise ValueError(f"Invalid parameter {name!r} for {type(self).__name__}; there are {sorted(known)}")
+                setattr(self, name, value)
+            return self
+
+    class ClassifierMixin:  # type: ignore[no-redef]
+        """Marks a classifier."""
+
+        _estimator_type = "classifier"
+
+    class RegressorMixin:  # type: ignore[no-redef]
+        """Marks a regressor."""
+
+        _estimator_type = "regressor"
+
+    class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
+        """The estimator has not been fitted yet."""
+
+
+LABEL, WEIGHT, GROUP = "__label__", "__weight__", "__group__"
+_DEFAULT_NAME = "model"
+
+
+class StagingWarning(UserWarning):
+    """What the program finds unusual about a table."""
+
+
+class _Fitted(BaseEstimator):
+    """What classifier and regressor share."""
+
+    def __init__(
+        self,
+        *,
+        time: str | None = None,
+        key: str | None = None,
+        drop: list[str] | None = None,
+        categorical: list[str] | None = None,
+        trials: int | None = None,
+        minutes: float = 5.0,
+        metric: str | None = None,
+        where: str = "local",
+        name: str = _DEFAULT_NAME,
+        folder: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool | None = None,
+    ) -> None:
+        self.time = time
+        self.key = key
+        self.drop = drop
+        self.categorical = categorical
+        self.trials = trials
+        self.minutes = minutes
+        self.metric = metric
+        self.where = where
+        self.name = name
+        self.folder = folder
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # Training.
+
+    def _train(self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str]) -> None:
+        for reserved in (LABEL, WEIGHT, GROUP):
+            if reserved in table.column_names:
+                raise InputError("the name is reserved; rename the column", reserved)
+        args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(self._seed())]
+        args += ["--where", self.where, *more]
+        table = table.append_column(LABEL, y)
+        if weight is not None:
+            table = table.append_column(WEIGHT, pa.array(_weights(weight, table.num_rows)))
+            args += ["--weight", WEIGHT]
+        if groups is not None:
+            table = table.append_column(GROUP, pa.array(np.asarray(groups)))
+            args += ["--key", GROUP]
+        elif self.key is not None:
+            args += ["--key", self.key]
+        for flag, value in (("--time", self.time), ("--metric", self.metric)):
+            if value is not None:
+                args += [flag, str(value)]
+        if self.trials is not None:
+            args += ["--trials", str(self.trials)]
+        for flag, names in (("--drop", self.drop), ("--categorical", self.categorical)):
+            args += [part for n in names or () for part in (flag, str(n))]
+
+        with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
+            file, out = f"{scratch}/{self.name}.parquet", f"{scratch}/version"
+            pq.write_table(table, file, row_group_size=1 << 17)
+            args = ["fit", file, *args, "--out", out, "--page", f"{scratch}/page.html", "--save-specs", scratch]
+            if self.where == "local":
+                args += ["--data", os.fspath(self.folder) if self.folder is not None else f"{scratch}/cloud"]
+            progress = _Progress(self.verbose)
+            try:
+                done = _program.run(args, progress)
+            finally:
+                progress.close()
+            self._files = {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
+            self._page = Path(f"{scratch}/page.html").read_text(encoding="utf-8")
+            self.specs_ = {n: Path(f"{scratch}/{n}").read_text("utf-8") for n in ("dataset.yaml", "sweep.yaml")}
+        self._done = done
+        self.version_ = done["version"]
+        self.sweep_id_ = done["sweep"]
+        self.metrics_ = dict(done.get("test") or {})
+        self._model = self._restore()
+        for text in done.get("warnings") or ():
+            warnings.warn(text, StagingWarning, stacklevel=3)
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if state is None:
+            return 0
+        if isinstance(state, (int, np.integer)):
+            return int(state) & 0x7FFFFFFF
+        return int(state.randint(0, 2**31 - 1)) if hasattr(state, "randint") else int(state.integers(0, 2**31 - 1))
+
+    def _table(self, X: Any, fitting: bool) -> pa.Table:
+        if isinstance(X, str):
+            raise ValueError(f"Expected a table with two dimensions, got the text {X[:40]!r}")
+        table, names = table_of(X)
+        if table.num_rows == 0:
+            raise ValueError(f"Found array with 0 sample(s) (shape=({table.num_rows}, {table.num_columns})) while a minimum of 1 is required.")
+        if table.num_columns == 0:
+            raise ValueError(f"Found array with 0 feature(s) (shape=({table.num_rows}, 0)) while a minimum of 1 is required.")
+        _check_numbers(table)
+        if fitting:
+            self.n_features_in_ = table.num_columns
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            return table
+        known = getattr(self, "feature_names_in_", None)
+        if names is None and table.num_columns != self.n_features_in_:
+            raise ValueError(
+                f"X has {table.num_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        if names is None and known is not None:
+            table = table.rename_columns([str(n) for n in known])
+        elif names is not None and known is not None and names != list(known) and set(names) != set(known):
+            _check_names(names, list(known))
+        return table
+
+    # What has been trained.
+
+    def _fitted(self) -> Model:
+        if getattr(self, "_model", None) is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+        return self._model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_model", None) is not None
+
+    @property
+    def model_(self) -> Model:
+        """The registered version that predicts."""
+        return self._fitted()
+
+    def _restore(self) -> Model:
+        with tempfile.TemporaryDirectory(prefix="coppice-") as folder:
+            _write(self._files, Path(folder))
+            return Model.load(folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        inherited = getattr(super(), "__getstate__", None)
+        state = dict(inherited()) if inherited else dict(self.__dict__)
+        state.pop("_model", None)  # its files are there
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        inherited = getattr(super(), "__setstate__", None)
+        if inherited:
+            inherited(state)
+        else:
+            self.__dict__.update(state)
+        if "_files" in state:
+            self._model = self._restore()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the model's files into a new folder, for coppice.load, coppice.Model.load and `launcher predict`."""
+        self._fitted()
+        path = Path(folder)
+        if path.exists() and any(path.iterdir()):
+            raise Error(f"{path} exists and is not empty")
+        _write(self._files, path)
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, show: bool = True) -> str:
+        """Writes the sweep's page (into a temporary file, if path is not given), opens it, and returns its path."""
+        self._fitted()
+        if path is None:
+            handle, path = tempfile.mkstemp(prefix="coppice-", suffix=".html")
+            os.close(handle)
+        Path(path).write_text(self._page, encoding="utf-8")
+        if show:
+            webbrowser.open(Path(path).resolve().as_uri())
+        return os.fspath(path)
+
+    def leaderboard(self) -> pandas.DataFrame:
+        """The trials as a pandas.DataFrame, best first."""
+        import pandas
+
+        self._fitted()
+        return pandas.DataFrame(self._done.get("leaderboard") or [])
+
+    def summary(self) -> dict[str, Any]:
+        """What `launcher fit --json` says: what was decided, metrics on test, the most important features."""
+        self._fitted()
+        return dict(self._done)
+
+    def _repr_html_(self) -> str:
+        if getattr(self, "_model", None) is None:
+            return f"<code>{type(self).__name__}()</code>"
+        from html import escape
+
+        d = self._done
+        rows = [(f["about"], f["text"]) for f in d.get("found") or ()]
+        rows += [("on test", ", ".join(f"{k} {v:.6g}" for k, v in sorted(self.metrics_.items())))]
+        rows += [("uses", ", ".join(f"{f['name']} {f['gain']:.0%}" for f in d.get("features") or ()))]
+        cells = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+        return f"<table><caption>{escape(type(self).__name__)}, version {self.version_}</caption>{cells}</table>"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_class = False
+        return tags
+
+
+class Classifier(ClassifierMixin, _Fitted):
+    """A classifier of two classes, calibrated.
+
+    >>> import coppice, pandas
+    >>> frame = pandas.DataFrame({"site": list("abab") * 50, "n": range(200), "click": [0, 1, 0, 0] * 50})
+    >>> model = coppice.Classifier(trials=2).fit(frame, "click")
+    >>> model.predict_proba(frame).shape
+    (200, 2)
+
+    Args:
+        time: name of a column of times: older rows train, newer ones judge. By default the only such column.
+        key: name of a column whose rows stay together, such as user_id.
+        drop: columns that are not features. categorical: columns of numbers that are names.
+        trials: configurations to try; by default ten a minute.
+        minutes: how long to search. What has been trained by then counts.
+        metric: what is optimised; log_loss by default, for a regressor rmse.
+        where: "local", or "batch" for Google Cloud Batch, with the environment of the launcher.
+        name: of the model in the registry.
+        folder: where the local cloud keeps datasets, sweeps and models; by default nothing is kept but
+          what the estimator holds.
+        random_state: a seed, or a numpy generator. The same seed, trials and table give the same model.
+        verbose: True shows progress, False shows none; by default on terminals and in notebooks.
+
+    Attributes:
+        classes_: the two labels, shape (2,). n_features_in_, feature_names_in_: as scikit-learn has them.
+        metrics_: metrics on the rows of test, which chose nothing. specs_: the specs as YAML, by file name.
+        sweep_id_, version_: what the program calls them. model_: the coppice.Model.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Classifier:
+        """Trains on a table.
+
+        Args:
+            X: a pandas or polars DataFrame, a pyarrow.Table, a dict of arrays or a numpy array, shape (rows, columns).
+            y: labels, shape (rows,), or the name of X's column that holds them.
+            sample_weight: shape (rows,), 0 or more. groups: rows of a group stay together, shape (rows,).
+        """
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None")
+        X, y = _apart(X, y)
+        table = self._table(X, fitting=True)
+        labels = _labels(y, table.num_rows)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass: "
+                f"y has {len(self.classes_)} classes"
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]!r}")
+        self._train(table, pa.array((labels == self.classes_[1]).astype(np.int8)), sample_weight, groups, [])
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities of the two classes: float64, shape (rows, 2)."""
+        model = self._fitted()
+        p = model.predict(self._table(X, fitting=False))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likelier class of each row, shape (rows,)."""
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Log odds of the second class: float64, shape (rows,)."""
+        p = np.clip(self.predict_proba(X)[:, 1], 1e-15, 1 - 1e-15)
+        return np.log(p) - np.log1p(-p)
+
+    if ClassifierMixin.__module__ == __name__:
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            """The share of rows whose class is predicted."""
+            return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+
+
+class Regressor(RegressorMixin, _Fitted):
+    """Predicts a number. Parameters and attributes are those of Classifier.
+
+    >>> import coppice, numpy
+    >>> x = numpy.linspace(0, 1, 300).reshape(-1, 1)
+    >>> model = coppice.Regressor(trials=1).fit(x, x[:, 0] ** 2)
+    >>> model.predict(x).shape
+    (300,)
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Regressor:
+        """Trains on a table; see Classifier.fit."""
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None")
+        X, y = _apart(X, y)
+        table = self._table(X, fitting=True)
+        target = _labels(y, table.num_rows)
+        try:
+            target = target.astype(np.float64)
+        except (TypeError, ValueError) as e:
+            raise ValueError(f"Unknown label type: y holds {target.dtype} values, not numbers") from e
+        self._train(table, pa.array(target), sample_weight, groups, ["--regression"])
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted values: float64, shape (rows,)."""
+        model = self._fitted()
+        return model.predict(self._table(X, fitting=False))
+
+    if RegressorMixin.__module__ == __name__:
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            """The coefficient of determination."""
+            y = np.asarray(y, dtype=np.float64)
+            rest = np.average((y - self.predict(X)) ** 2, weights=sample_weight)
+            return float(1 - rest / np.average((y - np.average(y, weights=sample_weight)) ** 2, weights=sample_weight))
+
+
+def load(folder: str | os.PathLike[str]) -> Model:
+    """The model in a folder that save, or `launcher fit --out`, has written."""
+    return Model.load(folder)
+
+
+def _apart(X: Any, y: Any) -> tuple[Any, Any]:
+    """The table without its label, and the label, where y is the name of a column."""
+    if not isinstance(y, str):
+        return X, y
+    table, names = table_of(X)
+    if names is None or y not in names:
+        raise InputError(f"the table has no such column; it has {', '.join((names or ['no names'])[:20])}", y)
+    return table.drop_columns([y]), table.column(y)
+
+
+def _labels(y: Any, rows: int) -> np.ndarray:
+    """Labels as an array, one for each row."""
+    if isinstance(y, (pa.Array, pa.ChunkedArray)):
+        y = y.to_pandas() if y.null_count else y.to_numpy(zero_copy_only=False) if isinstance(y, pa.Array) else y.to_numpy()
+    values = np.asarray(y)
+    if np.iscomplexobj(values):
+        raise ValueError("Complex data not supported")
+    if values.ndim == 2 and values.shape[1] == 1:
+        try:
+            from sklearn.exceptions import DataConversionWarning as kind
+        except ImportError:
+            kind = UserWarning  # type: ignore[assignment,misc]
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, )",
+            kind,
+            stacklevel=3,
+        )
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
+    if len(values) != rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: [{rows}, {len(values)}]")
+    absent = np.array([v is None or v != v for v in values]) if values.dtype.kind in "fO" else np.zeros(rows, bool)
+    if absent.any():
+        raise ValueError(f"Input y contains NaN: the label of row {int(np.argmax(absent))} (counted from 0) is missing")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(f"Input y contains infinity or a value too large: row {int(np.argmin(np.isfinite(values)))}")
+    return values
+
+
+def _weights(weight: Any, rows: int) -> np.ndarray:
+    values = np.asarray(weight, dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(rows, float(values))
+    if values.ndim != 1:
+        raise ValueError("Sample weights must be 1D array or scalar")
+    if len(values) != rows:
+        raise ValueError(f"sample_weight.shape == {values.shape}, expected {(rows,)}!")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError("sample_weight has to be 0 or more, and finite")
+    return values
+
+
+def _check_numbers(table: pa.Table) -> None:
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns):
+        if pa.types.is_floating(column.type):
+            infinite = pc.any(pc.is_inf(column)).as_py()
+            if infinite:
+                row = int(np.argmax(np.isinf(column.to_numpy())))
+                raise InputError("the value is infinity; leave it missing, or bound it", name, row)
+
+
+def _check_names(names: list[str], known: list[str]) -> None:
+    lines = ["The feature names should match those that were passed during fit."]
+    unseen, gone = sorted(set(names) - set(known)), sorted(set(known) - set(names))
+    if gone:
+        lines += ["Feature names seen at fit time, yet now missing:", *(f"- {n}" for n in gone[:5])]
+        raise ValueError("\n".join(lines) + "\n")
+    del unseen  # columns that the model does not know do not matter
+
+
+def _write(files: dict[str, bytes], folder: Path) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+class _Progress:
+    """One line that says how far a sweep is, on terminals and in notebooks."""
+
+    def __init__(self, verbose: bool | None) -> None:
+        self.notebook = "ipykernel" in sys.modules
+        self.shown = (sys.stderr.isatty() or self.notebook) if verbose is None else verbose
+        self.width = 0
+
+    def __call__(self, line: dict[str, Any]) -> None:
+        if not self.shown or "waiting" not in line:
+            return
+        text = f"{line['done']} of {line['done'] + line['failed'] + line['waiting']} trials"
+        if best := line.get("best"):
+            text += f", best {best.get('score', float('nan')):.6g}"
+        sys.stderr.write("\r" + text.ljust(min(self.width, shutil.get_terminal_size().columns - 1)))
+        sys.stderr.flush()
+        self.width = max(self.width, len(text))
+
+    def close(self) -> None:
+        """Removes the line."""
+        if self.width:
+            sys.stderr.write("\r" + " " * self.width + "\r")
+            sys.stderr.flush()

@@ -1,0 +1,119 @@
+"""The program that the wheel carries: it trains. The package itself only reads what the program writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, Iterator, NoReturn
+
+from .errors import Error, InputError, NotFoundError
+
+_HERE = Path(__file__).parent / "bin"
+_EXIT_INPUT, _EXIT_NOT_FOUND, _EXIT_INTERRUPTED = (2, 3), 4, 130
+
+
+class TrainingError(Error):
+    """The program could not train a model. The message is what it says on the command line."""
+
+
+def path() -> str:
+    """The program: the wheel's, or else coppice or launcher on the PATH.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    own = _HERE / "coppice"
+    found = str(own) if own.is_file() else shutil.which("launcher")
+    if not found:
+        raise NotFoundError(
+            "this installation of coppice has no program to train with: install the wheel coppice-ml for this "
+            "platform, or build the programs (make build) and put them on the PATH"
+        )
+    return found
+
+
+def run(args: list[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
+    """Runs a command with --json and returns its last object; on_line gets each as it comes.
+
+    Raises:
+        InputError: the table or a setting is wrong. NotFoundError: something is missing.
+        TrainingError: anything else.
+        KeyboardInterrupt: once the program has ended, too.
+    """
+    command = [path(), *args, "--json"]
+    last: dict[str, Any] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as p:
+        errors = _gather(p)
+        try:
+            for line in p.stdout or ():
+                try:
+                    last = json.loads(line)
+                except ValueError:
+                    continue
+                if on_line is not None:
+                    on_line(last)
+            p.wait()
+        except BaseException:
+            p.send_signal(signal.SIGINT)
+            try:
+                p.wait(30)
+            except subprocess.TimeoutExpired:
+                p.kill()
+            raise
+    said = "".join(errors()).strip()
+    if p.returncode not in (0, 9):
+        _fail(p.returncode, said)
+    if said and p.returncode == 0:
+        last.setdefault("said", said)
+    return last
+
+
+def _gather(p: subprocess.Popen[str]) -> Callable[[], list[str]]:
+    """Reads the error output beside the output, so that neither fills up."""
+    import threading
+
+    lines: list[str] = []
+
+    def read() -> None:
+        lines.extend(_tail(p.stderr or ()))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+
+    def end() -> list[str]:
+        thread.join(5)
+        return lines
+
+    return end
+
+
+def _tail(lines: Any, most: int = 200) -> Iterator[str]:
+    kept: list[str] = []
+    for line in lines:
+        kept.append(line)
+        del kept[:-most]
+    return iter(kept)
+
+
+def _fail(code: int, said: str) -> NoReturn:
+    message = said.removeprefix("launcher: ")[:4000] or f"the program ended with status {code}"
+    if code == _EXIT_INTERRUPTED:
+        raise KeyboardInterrupt
+    if code in _EXIT_INPUT:
+        raise InputError(message)
+    if code == _EXIT_NOT_FOUND:
+        raise NotFoundError(message)
+    raise TrainingError(message)
+
+
+def main() -> NoReturn:
+    """The command coppice: the program with the arguments of this process."""
+    program = path()
+    if os.name == "posix":
+        os.execv(program, [program, *sys.argv[1:]])
+    sys.exit(subprocess.call([program, *sys.argv[1:]]))

@@ -1,0 +1,33 @@
+//go:build unix
+
+// Command coppice is all four programs in one, for Python's wheel and for installing by hand: it is the program by whose
+// name it is called, or the one that its first argument names, and otherwise the launcher.
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	aggregator "coppice/aggregator/command"
+	launcher "coppice/launcher/command"
+	localemu "coppice/localemu/command"
+	task "coppice/task/command"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+var programs = map[string]func(version string, args []string) int{
+	"launcher": launcher.Run, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.Run,
+}
+
+func main() {
+	run, args := programs[filepath.Base(os.Args[0])], os.Args[1:]
+	if run == nil && len(args) > 0 && programs[args[0]] != nil {
+		run, args = programs[args[0]], args[1:]
+	}
+	if run == nil {
+		os.Exit(launcher.RunAs("coppice", version, args))
+	}
+	os.Exit(run(version, args))
+}
