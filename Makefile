@@ -174,6 +174,45 @@ NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
+.PHONY: wheels door door-test install
+PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
+# PLATFORMS=linux-amd64
+wheels: ## Python's wheels with all programs in one, in build/wheels
+	@for p in $(PLATFORMS); do \
+	  GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build $(BUILD_FLAGS) -o build/program/$$p/coppice ./python/program && \
+	  python3 python/wheel/build.py --program build/program/$$p/coppice --platform $$p --out build/wheels || exit 1; \
+	done
+
+HERE := $(shell go env GOOS)-$(shell go env GOARCH)
+
+# A fresh environment that has nothing but the wheel and what it needs.
+build/venv-door/ok: $(shell find internal launcher task aggregator localemu python terraform -name '*.go' -o -name '*.py' -o -name '*.yaml' -not -path '*/tests/*') python/pyproject.toml
+	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
+	rm -rf build/venv-door && python3 -m venv build/venv-door
+	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(if $(filter %arm64,$(HERE)),aarch64,x86_64).whl
+	@touch $@
+
+door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by Python and by `coppice fit`: seconds, memory
+	build/venv-door/bin/python python/tests/door.py --clicks bin/clicks
+
+build/venv-estimators/ok: build/venv-door/ok python/tests/requirements.txt
+	rm -rf build/venv-estimators && python3 -m venv build/venv-estimators
+	build/venv-estimators/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
+	  build/wheels/*$(if $(filter %arm64,$(HERE)),aarch64,x86_64).whl
+	@touch $@
+
+door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
+	cd python/tests && ../../build/venv-estimators/bin/python -m unittest -v test_estimators
+
+PREFIX ?= /usr/local
+install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice
+	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
+	install -d $(DESTDIR)$(PREFIX)/lib/coppice $(DESTDIR)$(PREFIX)/bin
+	install -m 755 build/program/$(HERE)/coppice $(DESTDIR)$(PREFIX)/lib/coppice/coppice
+	@for p in $(BINARIES); do printf '#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$p \
+	  > $(DESTDIR)$(PREFIX)/lib/coppice/$$p && chmod 755 $(DESTDIR)$(PREFIX)/lib/coppice/$$p; done
+	ln -sf ../lib/coppice/coppice $(DESTDIR)$(PREFIX)/bin/coppice
+
 # DATA=folder of real tables
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests

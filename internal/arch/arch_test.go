@@ -121,6 +121,7 @@ var wiring = []string{"launcher/command/wire.go", "task/command/wire.go", "aggre
 
 // mains are the only files that may end the process or read the environment directly.
 var mains = []string{"launcher/main.go", "task/main.go", "aggregator/main.go", "localemu/main.go",
+	"localemu/command/command.go", // hands the command that it runs the files themselves
 	"examples/clicks/main.go", "bench/gauge/main.go", "container/roots/main.go", "python/program/main.go"}
 
 // knowsItself is why program imports no engine.

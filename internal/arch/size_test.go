@@ -2,6 +2,7 @@ package arch_test
 
 import (
 	"go/ast"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -32,7 +33,13 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestRoomsAreReadInOneSitting bounds packages. gbt is larger: it is one algorithm.
+// larger are packages with more lines than others may have, and why.
+var larger = map[string]int{
+	"internal/gbt":          math.MaxInt, // it is one algorithm
+	"launcher/internal/cli": 6600,        // a file for each command, all over one struct; docs/design/022-door.md
+}
+
+// TestRoomsAreReadInOneSitting bounds packages.
 func TestRoomsAreReadInOneSitting(t *testing.T) {
 	lines := map[string]int{}
 	for _, f := range parseAll(t) {
@@ -41,8 +48,8 @@ func TestRoomsAreReadInOneSitting(t *testing.T) {
 		}
 	}
 	for dir, n := range lines {
-		if n > 6000 && dir != "internal/gbt" {
-			t.Errorf("%s has %d lines without tests, expected at most 6,000", dir, n)
+		if most := max(6000, larger[dir]); n > most {
+			t.Errorf("%s has %d lines without tests, expected at most %d", dir, n, most)
 		}
 	}
 }

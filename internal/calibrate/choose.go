@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,19 +23,18 @@ type Choice struct {
 const folds = 5
 
 // Choose compares no calibration (the plain sigmoid), Platt and isotonic by cross-validated log loss and returns the
-// best, fitted to all rows; on a tie the earlier of these. A row's fold is a hash of its index and the seed. Rows that
-// cannot be calibrated are an error, which wraps one of the faults above.
+// best, fitted to all rows; on a tie the earlier of these. A row's fold is a hash of its index and the seed. Too few rows
+// to compare leave the scores uncalibrated. Others that cannot be calibrated are an error, which wraps one of the faults
+// above.
 func Choose(raw []float64, label, weight []float32, seed uint64) (Choice, error) {
 	d, err := prepare(raw, label, weight)
-	if err != nil {
+	few := errors.Is(err, ErrTooFew) || errors.Is(err, ErrOneClass) && len(raw) < 2*folds
+	if err != nil && !few {
 		return Choice{}, err
 	}
-	if d.len() < 2*folds {
-		return Choice{}, fault(-1, ErrTooFew, "%d with a weight above 0 for %d folds; use at least %d", d.len(),
-			folds, 2*folds)
-	}
-	if !d.assignFolds(seed) {
-		return Choice{}, fault(-1, ErrTooFew, "all %d fell into one of %d folds; use more rows", d.len(), folds)
+	if few || d.len() < 2*folds || !d.assignFolds(seed) {
+		return Choice{Calibrator: &Calibrator{method: None}, Method: None,
+			Reason: fmt.Sprintf("uncalibrated: %d rows are too few to compare methods over %d folds", len(raw), folds)}, nil
 	}
 
 	c := Choice{LogLoss: map[Method]float64{}}

@@ -224,6 +224,12 @@ func overlay(m map[string]any) (Params, error) {
 
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
+		if f := findForeign(key); s == nil && f != nil {
+			if err := f.check(m[key]); err != nil {
+				return p, &ParamError{key, err.Error()}
+			}
+			continue
+		}
 		if s == nil {
 			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 		}

@@ -17,6 +17,9 @@ import (
 // its own, which ends with the command. It becomes that process, so that signals and exit code are the command's.
 func local(folder string, args []string) error {
 	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self) // the other programs are beside the file, not beside its link
+	}
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}

@@ -1,13 +1,21 @@
-"""Predict with models that Coppice registered, and look at the sweeps that they come from.
+"""Train models of tables, predict with them, and look at the sweeps that they come from.
 
     import coppice
+    model = coppice.Classifier().fit(frame, "click")
+    p = model.predict_proba(frame)[:, 1]
+
+Or with a registered model:
+
     model = coppice.Model.load("gs://my-registry", model="ctr", version="champion")
     p = model.predict(frame)  # numpy float64, shape (rows,)
 
-The package shares no code with the Go programs. It reads the same files
+Training is done by the program in the wheel. What predicts shares no code with the Go programs. It reads the same files
 (internal/registry/FORMAT.md, internal/dataset/FORMAT.md) and must give the same numbers: encoded
 values and raw scores to the bit, probabilities to 1e-12. """
 
+from typing import Any
+
+from ._program import TrainingError
 from .errors import (
     CorruptError,
     Error,
@@ -23,9 +31,19 @@ from .errors import (
 from .model import Model
 from ._sweep import Drawing, Sweep, sweep
 
+
+def __getattr__(name: str) -> Any:
+    if name in ("Classifier", "Regressor", "StagingWarning", "load"):  # scikit-learn takes a second to import
+        from . import _estimators
+
+        return getattr(_estimators, name)
+    raise AttributeError(f"module 'coppice' has no attribute {name!r}")
+
+
 __version__ = "1.0.0"
 
 __all__ = [
+    "Classifier",
     "CorruptError",
     "Drawing",
     "Error",
@@ -35,9 +53,13 @@ __all__ = [
     "Model",
     "NotFoundError",
     "PrecisionWarning",
+    "Regressor",
+    "StagingWarning",
     "StorageError",
     "Sweep",
+    "TrainingError",
     "TypeMismatchError",
     "ValueParseError",
+    "load",
     "sweep",
 ]

@@ -62,7 +62,9 @@ except ImportError:  # the contract without scikit-learn: what its users would m
         """The estimator has not been fitted yet."""
 
 
-LABEL, WEIGHT, GROUP = "__label__", "__weight__", "__group__"
+LABEL, WEIGHT, GROUP, SPLIT = "__label__", "__weight__", "__group__", "__split__"
+_LEAST = 10  # rows
+_FEW = 1000  # rows, of which each part gets its share of each class
 _DEFAULT_NAME = "model"
 
 
@@ -105,7 +107,7 @@ class _Fitted(BaseEstimator):
     # Training.
 
     def _train(self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str]) -> None:
-        for reserved in (LABEL, WEIGHT, GROUP):
+        for reserved in (LABEL, WEIGHT, GROUP, SPLIT):
             if reserved in table.column_names:
                 raise InputError("the name is reserved; rename the column", reserved)
         args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(self._seed())]
@@ -119,6 +121,9 @@ class _Fitted(BaseEstimator):
             args += ["--key", GROUP]
         elif self.key is not None:
             args += ["--key", self.key]
+        elif self.time is None and table.num_rows < _FEW:
+            table = table.append_column(SPLIT, pa.array(_parts(y.to_numpy(), self._seed())))
+            args += ["--split", SPLIT]
         for flag, value in (("--time", self.time), ("--metric", self.metric)):
             if value is not None:
                 args += [flag, str(value)]
@@ -135,7 +140,7 @@ class _Fitted(BaseEstimator):
                 args += ["--data", os.fspath(self.folder) if self.folder is not None else f"{scratch}/cloud"]
             progress = _Progress(self.verbose)
             try:
-                done = _program.run(args, progress)
+                done = _program.run(args, progress, {file: "the table", f"--label {LABEL}": "the label"})
             finally:
                 progress.close()
             self._files = {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
@@ -161,10 +166,10 @@ class _Fitted(BaseEstimator):
         if isinstance(X, str):
             raise ValueError(f"Expected a table with two dimensions, got the text {X[:40]!r}")
         table, names = table_of(X)
-        if table.num_rows == 0:
-            raise ValueError(f"Found array with 0 sample(s) (shape=({table.num_rows}, {table.num_columns})) while a minimum of 1 is required.")
-        if table.num_columns == 0:
-            raise ValueError(f"Found array with 0 feature(s) (shape=({table.num_rows}, 0)) while a minimum of 1 is required.")
+        shape = np.shape(X) if isinstance(X, np.ndarray) else (table.num_rows, table.num_columns)
+        for n, what in ((shape[1], "feature"), (shape[0], "sample")):
+            if n == 0:
+                raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
         _check_numbers(table)
         if fitting:
             self.n_features_in_ = table.num_columns
@@ -187,7 +192,7 @@ class _Fitted(BaseEstimator):
     # What has been trained.
 
     def _fitted(self) -> Model:
-        if getattr(self, "_model", None) is None:
+        if "_model" not in self.__dict__:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments "
                 "before using this estimator."
@@ -195,7 +200,7 @@ class _Fitted(BaseEstimator):
         return self._model
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_model", None) is not None
+        return "_model" in self.__dict__
 
     @property
     def model_(self) -> Model:
@@ -254,7 +259,7 @@ class _Fitted(BaseEstimator):
         return dict(self._done)
 
     def _repr_html_(self) -> str:
-        if getattr(self, "_model", None) is None:
+        if "_model" not in self.__dict__:
             return f"<code>{type(self).__name__}()</code>"
         from html import escape
 
@@ -270,8 +275,7 @@ class _Fitted(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.multi_class = False
+        tags.target_tags.required = True
         return tags
 
 
@@ -317,16 +321,32 @@ class Classifier(ClassifierMixin, _Fitted):
         X, y = _apart(X, y)
         table = self._table(X, fitting=True)
         labels = _labels(y, table.num_rows)
+        _enough(table.num_rows)
+        if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+            raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
+                             "discrete classes, on a regression target with continuous values")
         self.classes_ = np.unique(labels)
+        if sample_weight is not None:
+            heavy = np.unique(labels[_weights(sample_weight, len(labels)) > 0])
+            if len(heavy) < 2:
+                raise ValueError(f"Classifier can't train when only one class has rows with a sample_weight above 0: {heavy[:1]}")
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y has {len(self.classes_)} classes"
             )
+        few = [c for c in self.classes_ if (labels == c).sum() == 1]
+        if len(self.classes_) == 2 and few:
+            raise ValueError(f"The least populated class in y has only 1 member, which is too few: {few[0]!r} needs 2 rows")
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]!r}")
         self._train(table, pa.array((labels == self.classes_[1]).astype(np.int8)), sample_weight, groups, [])
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of the two classes: float64, shape (rows, 2)."""
@@ -336,7 +356,8 @@ class Classifier(ClassifierMixin, _Fitted):
 
     def predict(self, X: Any) -> np.ndarray:
         """The likelier class of each row, shape (rows,)."""
-        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+        p = self.predict_proba(X)[:, 1]
+        return self.classes_[(p > 0.5).astype(int)]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of the second class: float64, shape (rows,)."""
@@ -367,6 +388,7 @@ class Regressor(RegressorMixin, _Fitted):
         X, y = _apart(X, y)
         table = self._table(X, fitting=True)
         target = _labels(y, table.num_rows)
+        _enough(len(target))
         try:
             target = target.astype(np.float64)
         except (TypeError, ValueError) as e:
@@ -433,6 +455,28 @@ def _labels(y: Any, rows: int) -> np.ndarray:
     return values
 
 
+def _enough(rows: int) -> None:
+    if rows < _LEAST:
+        raise ValueError(f"n_samples={rows}: at least {_LEAST} rows are needed to train, to choose and to judge")
+
+
+def _parts(y: np.ndarray, seed: int) -> np.ndarray:
+    """The part of each row of a small table: six tenths train, two valid, one each calib and test, of each class."""
+    cycle = np.array(["train", "valid", "calib", "test", "train", "train", "train", "valid", "train", "train"])
+    order = np.random.default_rng(seed).permutation(len(y))
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) == 2:
+        order = order[np.argsort(y[order], kind="stable")]
+        rank = np.concatenate([np.arange(counts[0]), np.arange(counts[1])])
+        if counts.min() < 4:  # calib and test are then taken out of valid
+            cycle = cycle[[0, 1, 4, 7]]
+    else:
+        rank = np.arange(len(y))
+    parts = np.empty(len(y), dtype=object)
+    parts[order] = cycle[rank % len(cycle)]
+    return parts
+
+
 def _weights(weight: Any, rows: int) -> np.ndarray:
     values = np.asarray(weight, dtype=np.float64)
     if values.ndim == 0:
@@ -443,6 +487,8 @@ def _weights(weight: Any, rows: int) -> np.ndarray:
         raise ValueError(f"sample_weight.shape == {values.shape}, expected {(rows,)}!")
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError("sample_weight has to be 0 or more, and finite")
+    if not (values > 0).any():
+        raise ValueError("every sample_weight is zero: there is no row to train on")
     return values
 
 

@@ -62,7 +62,11 @@ def _array(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         if isinstance(values, np.ndarray) and values.dtype != object:
             values = np.ascontiguousarray(values)
-        return pa.array(values, from_pandas=True)
+        array = pa.array(values, from_pandas=True)
+        kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+        if not isinstance(kind, pa.BaseExtensionType):
+            return array
+        raise pa.ArrowTypeError("an extension type, such as intervals or periods")
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         plain = [None if _missing(v) else v for v in values]
         unlike = next((v for v in plain if isinstance(v, (list, dict, set, tuple, np.ndarray))), None)

@@ -37,8 +37,11 @@ def path() -> str:
     return found
 
 
-def run(args: list[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> dict[str, Any]:
-    """Runs a command with --json and returns its last object; on_line gets each as it comes.
+def run(
+    args: list[str], on_line: Callable[[dict[str, Any]], None] | None = None, names: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Runs a command with --json and returns its last object; on_line gets each as it comes. In what an error says,
+    names replaces texts that mean nothing to the caller, such as a temporary file's name.
 
     Raises:
         InputError: the table or a setting is wrong. NotFoundError: something is missing.
@@ -66,6 +69,8 @@ def run(args: list[str], on_line: Callable[[dict[str, Any]], None] | None = None
                 p.kill()
             raise
     said = "".join(errors()).strip()
+    for text, other in (names or {}).items():
+        said = said.replace(text, other)
     if p.returncode not in (0, 9):
         _fail(p.returncode, said)
     if said and p.returncode == 0:
@@ -101,7 +106,7 @@ def _tail(lines: Any, most: int = 200) -> Iterator[str]:
 
 
 def _fail(code: int, said: str) -> NoReturn:
-    message = said.removeprefix("launcher: ")[:4000] or f"the program ended with status {code}"
+    message = said.removeprefix("launcher: ").removeprefix("coppice: ")[:4000] or f"the program ended with status {code}"
     if code == _EXIT_INTERRUPTED:
         raise KeyboardInterrupt
     if code in _EXIT_INPUT:

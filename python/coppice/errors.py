@@ -25,8 +25,8 @@ class FormatError(CorruptError):
     """A file's contents are not what its format allows, or of a format that this package does not know."""
 
 
-class InputError(Error):
-    """The table that was handed in cannot be encoded.
+class InputError(Error, ValueError):
+    """The table that was handed in cannot be trained on, or encoded.
 
     Attributes:
         column: name of the column, or None.

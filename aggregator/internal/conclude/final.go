@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/scorer"
@@ -181,8 +182,15 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 }
 
 // correlation is the weighted correlation coefficient of x and y. It is part of the report, so every processor has to
-// compute the same bits: no product is fused with a sum.
+// compute the same bits: no product is fused with a sum. Scores that are all the same have none; it is 1 for two such
+// models and 0 for one.
 func correlation(x, y []float64, weight []float32) float64 {
+	switch flat := constant(x); {
+	case flat && constant(y):
+		return 1
+	case flat, constant(y):
+		return 0
+	}
 	n, sx, sy := 0.0, 0.0, 0.0
 	of := func(i int) float64 {
 		if weight == nil {
@@ -199,7 +207,15 @@ func correlation(x, y []float64, weight []float32) float64 {
 		w, a, b := of(i), x[i]-sx/n, y[i]-sy/n
 		xx, yy, xy = xx+float64(w*a*a), yy+float64(w*b*b), xy+float64(w*a*b)
 	}
+	if !(xx*yy > 0) { // no row has a weight
+		return 0
+	}
 	return xy / math.Sqrt(float64(xx*yy))
+}
+
+// constant reports whether all values are the same.
+func constant(x []float64) bool {
+	return !slices.ContainsFunc(x, func(v float64) bool { return v != x[0] })
 }
 
 // judgedFiles are the files of the winner, beside those of the final model: later versions are compared with it, since

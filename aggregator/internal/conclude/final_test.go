@@ -3,6 +3,7 @@ package conclude
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +215,29 @@ func TestTheFinalModelsFilesAreLost(t *testing.T) {
 		c := w.mustConclude(t)
 		if c.Outcome != sweep.OutcomeWinner || c.Version != 1 || c.Final == nil || c.Final.Registered {
 			t.Errorf("%s: %+v, final %+v; expected the winner to be registered", name, c, c.Final)
+		}
+	}
+}
+
+// TestCorrelationIsANumber: of a model that gives all rows one score, too. It is written into the report, which has no
+// place for NaN, so that such a sweep was never concluded.
+func TestCorrelationIsANumber(t *testing.T) {
+	for name, tc := range map[string]struct {
+		x, y   []float64
+		weight []float32
+		want   float64
+	}{
+		"the same":         {[]float64{1, 2, 4}, []float64{2, 4, 8}, nil, 1},
+		"opposite":         {[]float64{1, 2}, []float64{2, 1}, nil, -1},
+		"both constant":    {[]float64{.1, .1, .1}, []float64{.7, .7, .7}, nil, 1},
+		"one constant":     {[]float64{.1, .1, .1}, []float64{1, 2, 3}, nil, 0},
+		"the other":        {[]float64{1, 2, 3}, []float64{.1, .1, .1}, nil, 0},
+		"one row":          {[]float64{1}, []float64{2}, nil, 1},
+		"no row":           {nil, nil, nil, 1},
+		"no row of weight": {[]float64{1, 2}, []float64{2, 1}, []float32{0, 0}, 0},
+	} {
+		if got := correlation(tc.x, tc.y, tc.weight); !(math.Abs(got-tc.want) < 1e-12) {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
 		}
 	}
 }

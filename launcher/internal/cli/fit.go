@@ -83,6 +83,7 @@ ends the search; the same command goes on where it was.`,
 	fs.StringVar(&f.Positive, "positive", "", "value of the label that means yes (default: 1, yes, true, or the rarer)")
 	fs.StringVar(&f.Time, "time", "", "column of times: older rows train, newer ones judge (default: the only such column)")
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
+	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
 	fs.StringSliceVar(&f.Drop, "drop", nil, "columns that are not features")
 	fs.StringSliceVar(&f.Categorical, "categorical", nil, "columns of numbers that are names")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
@@ -310,16 +311,16 @@ func newFitted(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Swe
 			f.Default = &score
 		}
 	}
-	f.Leaderboard = make([]show.Trial, 0, len(st.Board.Rows))
+	f.Leaderboard = make([]show.Tried, 0, len(st.Board.Rows))
 	for _, row := range st.Board.Rows {
 		if r := row.Result; r != nil {
-			f.Leaderboard = append(f.Leaderboard, show.Trial{Trial: r.Trial, State: r.State(), Score: r.Score,
+			f.Leaderboard = append(f.Leaderboard, show.Tried{Trial: r.Trial, State: r.State(), Score: r.Score,
 				Trees: r.Trees, Seconds: r.Usage.TrainSeconds, Params: row.Trial.Shown()})
 		}
 	}
 	if view.Winner != nil {
 		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
-			f.Features = append(f.Features, show.Share{Name: i.Feature, Gain: i.Gain})
+			f.Features = append(f.Features, show.Used{Name: i.Feature, Gain: i.Gain})
 		}
 	}
 	return f

@@ -32,6 +32,7 @@ type Request struct {
 	Name        string   // of dataset, model and sweep; by default after the first file
 	Time        string   // column by which to split
 	Key         string   // column whose rows stay together
+	Parts       string   // column that says train, valid, calib or test of each row
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
 	Metric      string
@@ -159,14 +160,14 @@ var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click"
 // positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
 func (l *labels) positive() (value, why string) {
 	values := l.values()
+	if len(l.numbers) == 2 {
+		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
+		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
+	}
 	for _, v := range values {
 		if slices.Contains(yesWords, strings.ToLower(v)) {
 			return v, ""
 		}
-	}
-	if len(l.numbers) == 2 {
-		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
-		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
 	}
 	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.of(a), l.of(b)) })
 	return rarer, "; it is the rarer one, and --positive names another"
@@ -204,18 +205,23 @@ const (
 // split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
 // a key whose rows are alike; else at random.
 func (d *Draft) split(q Request, s *seen) (string, error) {
-	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight} {
+	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
+		"--split": q.Parts} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
 			return "", problem.New(problem.Input, "%s %s: no such column besides the label; there are %s", flag, name,
 				s.names(q.Label))
 		}
 	}
-	if q.Time != "" && q.Key != "" {
-		return "", problem.New(problem.Usage, "give --time or --key: rows are split by one of them")
+	if q.Time != "" && q.Key != "" || q.Parts != "" && q.Time+q.Key != "" {
+		return "", problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
+	}
+	if q.Parts != "" {
+		d.found("split", "as column %s says", q.Parts)
+		return fmt.Sprintf("{by: column, column: %s}", quoted(q.Parts)), nil
 	}
 
 	parts := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1"
-	if s.label.present < 1000 { // held-out rows then serve for all
+	if s.label.present < fewRows {
 		parts = "train: 0.6, valid: 0.4"
 	}
 	judged := "the newest rows judge"
@@ -356,6 +362,8 @@ const (
     lambda_l2: {log_uniform: [0.001, 30]}
     extra_trees: {choice: [true, false]}
 `
+	fewRows    = 1000 // held-out rows then serve for all purposes, and leaves are small
+	leafShare  = 50
 	manyLevels = 32 // ids, rather than a few categories; as in docs/dataset.md
 )
 
@@ -374,6 +382,10 @@ func (d *Draft) sweepSpec(q Request, objective string, s *seen) []byte {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
 			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)
 	})
+	if n := s.label.present; n < fewRows { // the default of 20 rows in a leaf would leave too few leaves
+		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, n/leafShare))
+		first, second = strings.TrimSuffix(first, "}")+least, strings.TrimSuffix(second, "}")+least
+	}
 	if ids {
 		first, second = second, first
 	}

@@ -31,7 +31,9 @@ func written(t *testing.T, header string, rows int, row func(i int) string) stri
 
 // TestDecisions: what the specs say of tables of each kind. Every draft is one that the readers of specs accept.
 func TestDecisions(t *testing.T) {
-	day := func(i int) string { return time.Date(2026, 1, 1+i%50, i%24, 0, 0, 0, time.UTC).Format("2006-01-02 15:04") }
+	day := func(i int) string {
+		return time.Date(2026, 1, 1+i%50, i%24, 0, 0, 0, time.UTC).Format("2006-01-02 15:04")
+	}
 	for name, tc := range map[string]struct {
 		header string
 		row    func(i int) string
@@ -145,7 +147,7 @@ func TestRefused(t *testing.T) {
 		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Drop: []string{"b"}}, "no column b; there are a"},
 		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },
-			Request{Label: "y", Time: "a", Key: "b"}, "give --time or --key"},
+			Request{Label: "y", Time: "a", Key: "b"}, "give --time, --key or --split"},
 		"a time is missing": {"ts,y", func(i int) string { return fmt.Sprintf("%s,%d", []string{"2026-01-01", ""}[i%2], i%2) },
 			Request{Label: "y", Time: "ts"}, "--time ts: 25 rows have no time"},
 	} {

@@ -31,16 +31,16 @@ type Fit struct {
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
-	Features []Share            `json:"features,omitempty"`
+	Features []Used             `json:"features,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
 	Page     string             `json:"page,omitempty"`
 	Folder   string             `json:"folder,omitempty"` // with a copy of the version
 
-	Leaderboard []Trial `json:"leaderboard"` // best first
+	Leaderboard []Tried `json:"leaderboard"` // best first
 }
 
-// Trial is a trial of the leaderboard.
-type Trial struct {
+// Tried is a trial of the leaderboard.
+type Tried struct {
 	Trial   int          `json:"trial"`
 	State   string       `json:"state"`
 	Score   float64      `json:"score"` // on valid
@@ -49,8 +49,8 @@ type Trial struct {
 	Params  sweep.Params `json:"params"`
 }
 
-// Share is a feature's part of the gain of all splits.
-type Share struct {
+// Used is a feature's part of the gain of all splits.
+type Used struct {
 	Name string  `json:"name"`
 	Gain float64 `json:"gain"`
 }
@@ -66,8 +66,8 @@ func (w Printer) Found(all []draft.Finding) {
 func (w Printer) Notable(s *stager.Staged) {
 	m := s.Manifest
 	w.warnings(m.About.Warnings)
-	w.printf("%-9s  %s of %s rows; launcher datasets show %s\n", "features", humanize.Comma(int64(len(m.Features))),
-		humanize.Comma(int64(tableRows(s))), m.Name)
+	w.printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
+		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(tableRows(s))), m.Name)
 }
 
 func tableRows(s *stager.Staged) int {

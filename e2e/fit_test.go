@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// withoutCloud is an environment that names no cloud, with a temporary folder of its own.
+func withoutCloud(t *testing.T, temporary string) []string {
+	t.Helper()
+	if err := os.MkdirAll(temporary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "COPPICE_") || strings.HasPrefix(v, "TMPDIR=") || strings.Contains(v, "EMULATOR_HOST=")
+	})
+	return append(env, "TMPDIR="+temporary)
+}
+
+// fitted is the last line of `launcher fit --json`.
+type fitted struct {
+	Model    string             `json:"model"`
+	Version  int                `json:"version"`
+	Champion bool               `json:"champion"`
+	Test     map[string]float64 `json:"test"`
+	Page     string             `json:"page"`
+	Sweep    string             `json:"sweep"`
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}
+
+// TestE2EFit: a table becomes a model without a spec and without a cloud, the specs that fit saves give the same model
+// in another local cloud, later commands find the model, and nothing is left in the temporary folder.
+func TestE2EFit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	temporary := filepath.Join(dir, "tmp")
+	env := withoutCloud(t, temporary)
+	launcher := binaryOf(t, "launcher")
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "20000", "--out", "clicks.parquet").ok(t)
+	fit := []string{"fit", "clicks.parquet", "--label", "is_click", "--drop", "impression_id", "--trials", "3"}
+
+	r := execute(t, dir, env, launcher, append(fit, "--json", "--save-specs", "specs", "--out", "version")...)
+	r.ok(t)
+	var got fitted
+	decode(t, lastLine(r.out), &got)
+	if got.Model != "clicks" || got.Version != 1 || !got.Champion || got.Test["log_loss"] <= 0 {
+		t.Errorf("fit says %+v; want version 1 of clicks, the champion, with its log_loss on test", got)
+	}
+	if page, err := os.ReadFile(got.Page); err != nil || !strings.Contains(string(page), got.Sweep) {
+		t.Errorf("the page %s: %v, or it does not name sweep %s", got.Page, err, got.Sweep)
+	}
+
+	execute(t, dir, env, launcher, "predict", "--model", "clicks", "--in", "clicks.parquet", "--out", "scored.csv").ok(t)
+	again := execute(t, dir, env, launcher, append(fit, "--json")...)
+	again.ok(t)
+	var second fitted
+	if decode(t, lastLine(again.out), &second); second.Version != 1 || second.Sweep != got.Sweep {
+		t.Errorf("the same fit once more is %+v; want the same sweep and version", second)
+	}
+
+	l := newLocal(t)
+	l.must("launcher", "stage", filepath.Join(dir, "specs", "dataset.yaml"))
+	l.must("launcher", "sweep", filepath.Join(dir, "specs", "sweep.yaml"))
+	want := l.objects()["coppice-registry/registry/clicks/versions/1/model.txt"]
+	have, err := os.ReadFile(filepath.Join(dir, "version", "model.txt"))
+	if err != nil || string(have) != want || want == "" {
+		t.Errorf("fit's model has %d bytes (%v) and the saved specs' %d; want the same bytes", len(have), err, len(want))
+	}
+
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%v is left in the temporary folder (%v); want nothing", left, err)
+	}
+	elsewhere := execute(t, t.TempDir(), env, launcher, "registry", "list")
+	if elsewhere.code != 6 || !strings.Contains(elsewhere.errOut, "launcher fit") {
+		t.Errorf("elsewhere, registry list ended with %d: %s; want 6 and how to get a cloud", elsewhere.code,
+			elsewhere.errOut)
+	}
+}
+
+// TestE2EFitSharesItsCloud: while a fit runs, other commands use the local cloud that it has started.
+func TestE2EFitSharesItsCloud(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t)
+	env := append(withoutCloud(t, filepath.Join(l.dir, "tmp")), "COPPICE_LOCAL="+l.data)
+	r := execute(t, l.dir, env, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", "-c",
+		"env -i PATH=\"$PATH\" HOME=/ COPPICE_LOCAL="+l.data+" "+binaryOf(t, "launcher")+" registry list")
+	r.ok(t)
+	if !strings.Contains(r.out, "no model") && !strings.Contains(r.out, "model") {
+		t.Errorf("registry list inside says %q; want the empty registry", r.out)
+	}
+}

@@ -1,0 +1,123 @@
+package gbt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// foreignParam is a training parameter of LightGBM 4 that has no counterpart here. Those who come with LightGBM's
+// parameter files have them; most say what happens here anyway.
+// Source: https://lightgbm.readthedocs.io/en/stable/Parameters.html
+type foreignParam struct {
+	name    string
+	aliases string
+	fine    string // values that mean what is done here, separated by blanks; any for all
+	why     string // they have no effect, or others are refused
+}
+
+const (
+	anyValue  = "any"
+	off       = "false 0 -1"
+	oneSeed   = "all draws follow from seed"
+	noDART    = "trees are not dropped: Coppice has no dart"
+	noGOSS    = "rows are sampled by bagging: Coppice has no goss"
+	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
+	noQuanta  = "gradients are exact: Coppice does not quantise them"
+	noForced  = "splits are not forced: Coppice chooses all of them"
+	ofOthers  = "it belongs to an objective that Coppice does not train"
+	tableKeys = "dataset.yaml says how a table is read"
+	noGPU     = "Coppice trains on CPUs only"
+	memory    = "launcher plan fits tasks to the machine's memory"
+	output    = "models and scores are written by the sweep"
+)
+
+var foreignParams = []foreignParam{
+	{"boosting", "boosting_type boost", "gbdt gbrt", "Coppice trains gbdt: no dart, no random forests"},
+	{"data_sample_strategy", "", "bagging", noGOSS},
+	{"tree_learner", "tree tree_type tree_learner_type", "serial", "a model is trained on one machine"},
+	{"device_type", "device", "cpu", noGPU},
+	{"deterministic", "", anyValue, "training always is"},
+	{"force_col_wise", "", anyValue, "the layout of the data is fixed"},
+	{"force_row_wise", "", anyValue, "the layout of the data is fixed"},
+	{"histogram_pool_size", "hist_pool_size", anyValue, memory},
+	{"verbosity", "verbose", anyValue, "what a command says does not depend on it"},
+	{"use_missing", "", "true 1", "missing values have a bin of their own"},
+	{"zero_as_missing", "", off, "a 0 is a number; list it under missing: in dataset.yaml if it is none"},
+	{"feature_pre_filter", "", anyValue, "features are left out by nothing but ignore_column"},
+	{"is_enable_sparse", "is_sparse enable_sparse sparse", anyValue, "the layout of the data is fixed"},
+	{"enable_bundle", "is_enable_bundle bundle", anyValue, "features are not bundled"},
+	{"pre_partition", "is_pre_partition", anyValue, tableKeys},
+	{"two_round", "two_round_loading use_two_round_loading", anyValue, tableKeys},
+	{"header", "has_header", anyValue, tableKeys},
+	{"precise_float_parser", "", anyValue, "numbers are always read exactly"},
+	{"bin_construct_sample_cnt", "subsample_for_bin", "200000",
+		"sample_rows_for_bins in dataset.yaml says how many rows bins are made from"},
+	{"min_data_in_bin", "", "3", "bins are as fine as max_bin allows, whatever their rows"},
+	{"max_bin_by_feature", "", "", "max_bin is one for all features"},
+	{"linear_tree", "linear_trees", off, "leaves are constant: Coppice has no linear trees"},
+	{"use_quantized_grad", "", off, noQuanta},
+	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},
+	{"stochastic_rounding", "", anyValue, noQuanta},
+	{"drop_rate", "rate_drop", "", noDART}, {"max_drop", "", "", noDART}, {"skip_drop", "", "", noDART},
+	{"xgboost_dart_mode", "", off, noDART}, {"uniform_drop", "", off, noDART},
+	{"top_rate", "", "", noGOSS}, {"other_rate", "", "", noGOSS},
+	{"bagging_by_query", "", off, "rows are drawn one by one"},
+	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "", noForced},
+	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
+	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",
+		"constraints are kept as by basic"},
+	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "0", "constrained splits are not penalised"},
+	{"feature_contri", "feature_contrib fc fp feature_penalty", "", "features have no penalty"},
+	{"cegb_tradeoff", "", "1", noCEGB}, {"cegb_penalty_split", "", "0", noCEGB},
+	{"cegb_penalty_feature_lazy", "", "", noCEGB}, {"cegb_penalty_feature_coupled", "", "", noCEGB},
+	{"top_k", "topk", "20", "a model is trained on one machine"},
+	{"num_machines", "num_machine", "1", "a model is trained on one machine"},
+	{"bagging_seed", "bagging_fraction_seed", anyValue, oneSeed},
+	{"feature_fraction_seed", "", anyValue, oneSeed}, {"extra_seed", "", anyValue, oneSeed},
+	{"drop_seed", "", anyValue, oneSeed}, {"data_random_seed", "data_seed", anyValue, oneSeed},
+	{"objective_seed", "", anyValue, oneSeed},
+	{"first_metric_only", "", anyValue, "the sweep's metric stops"},
+	{"num_class", "num_classes", "1", "Coppice trains no models of more than two classes"},
+	{"sigmoid", "", "1", "the sigmoid has no factor"},
+	{"reg_sqrt", "", off, ofOthers}, {"alpha", "", "", ofOthers}, {"fair_c", "", "", ofOthers},
+	{"poisson_max_delta_step", "", "", ofOthers}, {"tweedie_variance_power", "", "", ofOthers},
+	{"lambdarank_truncation_level", "", "", ofOthers}, {"lambdarank_norm", "", "", ofOthers},
+	{"label_gain", "", "", ofOthers}, {"lambdarank_position_bias_regularization", "", "", ofOthers},
+	{"linear_lambda", "", "0", "Coppice has no linear trees"},
+	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
+	{"gpu_use_dp", "", anyValue, noGPU}, {"num_gpu", "", anyValue, noGPU},
+	{"snapshot_freq", "save_period", anyValue, "checkpoints are written every minute"},
+	{"saved_feature_importance_type", "", anyValue, output}, {"output_model", "model_output model_out", anyValue, output},
+	{"is_provide_training_metric", "training_metric is_training_metric train_metric", anyValue, output},
+	{"metric_freq", "output_freq", anyValue, output},
+}
+
+func findForeign(name string) *foreignParam {
+	for i := range foreignParams {
+		if f := &foreignParams[i]; f.name == name || slices.Contains(strings.Fields(f.aliases), name) {
+			return f
+		}
+	}
+	return nil
+}
+
+// check refuses a value that asks for something else than what is done.
+func (f *foreignParam) check(value any) error {
+	if f.fine == anyValue || slices.Contains(strings.Fields(f.fine), fmt.Sprint(value)) {
+		return nil
+	}
+	return fmt.Errorf("LightGBM has it, Coppice does not: %s", f.why)
+}
+
+// NoEffect says of each of LightGBM's parameters among params that is accepted and changes nothing why that is so.
+func NoEffect(params map[string]any) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if f := findForeign(name); f != nil && f.check(params[name]) == nil {
+			out = append(out, fmt.Sprintf("%s has no effect here: %s", name, f.why))
+		}
+	}
+	return out
+}

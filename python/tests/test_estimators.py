@@ -1,0 +1,221 @@
+"""The estimators: scikit-learn's contract, tables that are not nice, and the same bytes as the command. `make door-test`
+runs this in an environment that has the wheel, scikit-learn, pandas and polars."""
+
+import datetime
+import decimal
+import doctest
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import coppice
+from coppice import _estimators, _program
+
+N = 400
+RNG = np.random.default_rng(5)
+Y = np.arange(N) % 2
+X = pd.DataFrame({"a": RNG.normal(size=N) + Y, "site": [f"s{i % 37}" for i in range(N)]})
+
+# Checks of scikit-learn that do not hold, and why. python/README.md has the same list.
+_WEIGHTS = "a row that counts twice is one row, in one part of the split; two rows may be in two"
+NOT_HELD: dict[str, dict[str, str]] = {
+    "Classifier": {"check_sample_weight_equivalence_on_dense_data": _WEIGHTS},
+    "Regressor": {"check_sample_weight_equivalence_on_dense_data": _WEIGHTS},
+}
+
+
+def quick(kind=coppice.Classifier, **more):
+    """An estimator that trains one configuration."""
+    return kind(**{"trials": 1, "minutes": 1, **more})
+
+
+class Contract(unittest.TestCase):
+    """scikit-learn's own checks, and its tools around an estimator."""
+
+    def checks(self, estimator):
+        known, seen = NOT_HELD[type(estimator).__name__], {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for r in check_estimator(estimator, on_fail=None):
+                if r["status"] == "failed":
+                    seen[r["check_name"]] = str(r["exception"])[:300]
+        self.assertEqual(set(seen), set(known), seen)
+
+    def test_classifier(self):
+        self.checks(quick())
+
+    def test_regressor(self):
+        self.checks(quick(coppice.Regressor))
+
+    def test_tools(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = cross_val_score(quick(), X, Y, cv=3, n_jobs=2)
+            self.assertGreater(scores.mean(), 0.6)
+            search = GridSearchCV(quick(), {"random_state": [1, 2], "metric": ["log_loss", "auc"]}, cv=2).fit(X, Y)
+            self.assertIn(search.best_params_["metric"], ("log_loss", "auc"))
+            pipe = make_pipeline(FunctionTransformer(lambda f: f.assign(b=f.a * 2)), quick()).fit(X, Y)
+            self.assertEqual(pipe.predict(X).shape, (N,))
+
+    def test_pickle(self):
+        model = quick().fit(X, Y)
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+        self.assertFalse(clone(model).__sklearn_is_fitted__())
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(f"{folder}/m")
+            np.testing.assert_array_equal(coppice.load(f"{folder}/m").predict(X), model.predict_proba(X)[:, 1])
+            page = model.report(f"{folder}/page.html", show=False)
+            self.assertIn(model.sweep_id_, Path(page).read_text("utf-8"))
+
+    def test_examples(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(doctest.testmod(_estimators).failed, 0)
+
+
+class SameBytes(unittest.TestCase):
+    """One engine and one way: the estimator's model is the command's, and that of the specs that were saved."""
+
+    def test_command(self):
+        model = quick(trials=3, random_state=4).set_params(name="visits").fit(X, Y)
+        again = quick(trials=3, random_state=4).set_params(name="visits").fit(X, Y)
+        self.assertEqual(model._files["model.txt"], again._files["model.txt"])
+        with tempfile.TemporaryDirectory() as folder:
+            table, _ = _estimators.table_of(X)
+            table = table.append_column(_estimators.LABEL, pa.array(Y.astype(np.int8)))
+            table = table.append_column(_estimators.SPLIT, pa.array(_estimators._parts(Y, 4)))
+            _estimators.pq.write_table(table, f"{folder}/visits.parquet", row_group_size=1 << 17)
+            args = ["fit", "visits.parquet", "--label", _estimators.LABEL, "--split", _estimators.SPLIT]
+            args += ["--trials", "3", "--minutes", "1", "--seed", "4", "--out", "version"]
+            subprocess.run([_program.path(), *args], check=True, cwd=folder, capture_output=True)
+            self.assertEqual(Path(f"{folder}/version/model.txt").read_bytes(), model._files["model.txt"])
+
+    def test_nothing_left(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            code = "import coppice, numpy as np; y = np.arange(60) % 2; coppice.Classifier(trials=1).fit(y[:, None] + 0.5, y)"
+            env = os.environ | {"TMPDIR": temporary}
+            subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, env=env)
+            self.assertEqual(os.listdir(temporary), [])
+
+
+def frame(**columns):
+    """X with other columns."""
+    return X.assign(**columns)
+
+
+DAYS = pd.date_range("2026-01-01", periods=N, freq="h")
+STRUCT = pa.array([{"k": i} for i in range(N)])
+
+# Tables that are not nice: what is fitted, and what comes of it: None for a model, or an exception and what it says.
+TABLES = {
+    "no rows": ((X[:0], Y[:0]), (ValueError, "0 sample")),
+    "no columns": ((X[[]], Y), (ValueError, "0 feature")),
+    "one row": ((X[:1], Y[:1]), (ValueError, "n_samples=1")),
+    "nine rows": ((X[:9], Y[:9]), (ValueError, "at least 10 rows")),
+    "ten rows": ((X[:10], Y[:10]), None),
+    "one row of a class": ((X[:30], (np.arange(30) == 4) * 1), (ValueError, "only 1 member")),
+    "two rows of a class": ((X[:30], (np.arange(30) < 2) * 1), None),
+    "one class": ((X, np.ones(N)), (ValueError, "one class")),
+    "three classes": ((X, np.arange(N) % 3), (ValueError, "Only binary classification is supported")),
+    "continuous label": ((X, np.linspace(0, 1, N)), (ValueError, "continuous")),
+    "label with NaN": ((X, np.where(np.arange(N) == 7, np.nan, Y)), (ValueError, "row 7")),
+    "label with None": ((X, [None if i == 7 else "ab"[i % 2] for i in range(N)]), (ValueError, "row 7")),
+    "label of texts": ((X, np.array(["no", "yes"])[Y]), None),
+    "label of a category": ((X, pd.Series(np.array(["no", "yes"])[Y], dtype="category")), None),
+    "label of bools": ((X, Y == 1), None),
+    "label of strings": ((X, pd.Series(np.array(["no", "yes"])[Y], dtype="string")), None),
+    "label by name": ((X.assign(y=Y), "y"), None),
+    "label by a wrong name": ((X, "y"), (coppice.InputError, "column 'y'")),
+    "label too short": ((X, Y[:-1]), (ValueError, "inconsistent")),
+    "constant columns": ((frame(k=1, t="x"), Y), None),
+    "all missing": ((frame(k=np.nan, n=None), Y), None),
+    "all missing but one": ((frame(k=[1.0] + [np.nan] * (N - 1)), Y), None),
+    "only constants": ((pd.DataFrame({"k": np.ones(N)}), Y), None),
+    "duplicate names": ((pd.concat([X, X], axis=1), Y), (coppice.InputError, "column 'a'")),
+    "names of numbers": ((pd.DataFrame({0: X.a, 1: X.site}), Y), None),
+    "names in two levels": ((pd.DataFrame({("u", "a"): X.a, ("u", "b"): X.site}), Y), None),
+    "odd names": ((frame(**{"a: [b]": X.a, "é\n\"": X.site, " ": X.a, "": X.a}), Y), (coppice.InputError, "column")),
+    "reserved name": ((frame(__label__=1), Y), (coppice.InputError, "reserved")),
+    "mixed types": ((frame(m=[1 if i % 2 else "a" for i in range(N)]), Y), None),
+    "objects": ((frame(m=[object() for _ in range(N)]), Y), None),
+    "decimals": ((frame(m=[decimal.Decimal(i) / 7 for i in range(N)]), Y), None),
+    "lists": ((frame(m=[[1, 2]] * N), Y), None),
+    "dicts": ((frame(m=[{"k": 1}] * N), Y), None),
+    "nested Arrow": ((pa.table({"a": X.a.to_numpy(), "s": STRUCT}), Y), None),
+    "only nested": ((pa.table({"s": STRUCT}), Y), (coppice.Error, "")),
+    "bytes": ((frame(m=[b"a\xff" if i % 3 else b"b" for i in range(N)]), Y),
+              (coppice.InputError, 'the table: row 2: column "m"')),
+    "dates": ((frame(d=[datetime.date(2026, 1, 1) + datetime.timedelta(i) for i in range(N)]), Y), None),
+    "dates before 1970": ((frame(d=pd.date_range("1900-01-01", periods=N)), Y), None),
+    "times with a zone": ((frame(d=DAYS.tz_localize("Europe/Berlin", ambiguous=True)), Y), None),
+    "mixed zones": ((frame(d=[d.tz_localize("UTC" if i % 2 else "Asia/Tokyo") for i, d in enumerate(DAYS)]), Y), None),
+    "missing times": ((frame(d=[None if i % 5 == 0 else d for i, d in enumerate(DAYS)]), Y), None),
+    "durations": ((frame(d=DAYS - DAYS[0]), Y), None),
+    "periods": ((frame(d=DAYS.to_period("D")), Y), None),
+    "intervals": ((frame(d=pd.cut(X.a, 5)), Y), None),
+    "complex": ((frame(c=np.ones(N) * 1j), Y), None),
+    "big integers": ((frame(i=[2**60 + i for i in range(N)]), Y), None),
+    "huge integers": ((frame(i=[2**80 + i for i in range(N)]), Y), None),
+    "infinity": ((frame(i=np.where(np.arange(N) == 9, np.inf, 1.0)), Y), (coppice.InputError, "row 9")),
+    "huge floats": ((frame(i=np.full(N, 1e308)), Y), None),
+    "float16": ((frame(i=X.a.astype("float16")), Y), None),
+    "bools with missing": ((frame(b=pd.array([None if i % 3 == 0 else i % 2 == 0 for i in range(N)], "boolean")), Y), None),
+    "pandas' missing": ((frame(i=pd.array([None if i % 3 == 0 else i for i in range(N)], "Int64")), Y), None),
+    "categories of numbers": ((frame(c=pd.Series(np.arange(N) % 5, dtype="category")), Y), None),
+    "Arrow's dictionary": ((pa.table({"d": pa.array(X.site).dictionary_encode(), "a": X.a.to_numpy()}), Y), None),
+    "an index like a column": ((X.set_index(pd.Index(np.arange(N), name="a")), Y), None),
+    "polars": ((pl.from_pandas(X), Y), None),
+    "a dict": (({"a": X.a.to_numpy(), "s": X.site.tolist()}, Y), None),
+    "a list of lists": (([[float(i % 7), 2.0] for i in range(N)], Y), None),
+    "one dimension": ((X.a.to_numpy(), Y), (ValueError, "2D array")),
+    "long texts": ((frame(t=["x" * 5000 + str(i % 3) for i in range(N)]), Y), None),
+    "invisible texts": ((frame(t=["a\x1b[2J\u202e" if i % 2 else "b" for i in range(N)]), Y), None),
+    "texts of numbers": ((frame(t=[str(i % 9) for i in range(N)]), Y), None),
+    "a sparse matrix": ((__import__("scipy.sparse", fromlist=["x"]).csr_matrix(np.eye(N)), Y), (TypeError, "sparse")),
+    "500 columns": ((pd.DataFrame(RNG.normal(size=(N, 500))), Y), None),
+}
+
+
+class NotNice(unittest.TestCase):
+    """Each table ends in a model, or in one exception that says what is wrong with it."""
+
+    def test_tables(self):
+        for name, ((x, y), want) in TABLES.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if want is None:
+                    model = quick().fit(x, y)
+                    known = x.drop(columns="y") if isinstance(y, str) else x
+                    p = model.predict_proba(known)
+                    self.assertTrue(np.isfinite(p).all() and (p >= 0).all() and (p <= 1).all())
+                    continue
+                kind, says = want
+                with self.assertRaises(kind) as caught:
+                    quick().fit(x, y)
+                self.assertIn(says, str(caught.exception))
+
+    def test_5000_columns(self):
+        wide = RNG.normal(size=(N, 5000))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(quick().fit(wide, Y).predict_proba(wide).shape, (N, 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
