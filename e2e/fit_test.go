@@ -32,11 +32,6 @@ type fitted struct {
 	Sweep    string             `json:"sweep"`
 }
 
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
-}
-
 // TestE2EFit: a table becomes a model without a spec and without a cloud, the specs that fit saves give the same model
 // in another local cloud, later commands find the model, and nothing is left in the temporary folder.
 func TestE2EFit(t *testing.T) {

@@ -82,8 +82,12 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	}
 	defer os.Remove(settings)
 
+	env := w.Environ(s.Env)
+	if f.data != "" { // where a launcher says that it has left something
+		env = append(env, "COPPICE_LOCAL="+w.Data())
+	}
 	p, err := w.Procs().Start(proc.Command{
-		Path: path, Args: args[1:], Env: w.Environ(s.Env), Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
+		Path: path, Args: args[1:], Env: env, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 		Shared: s.Terminal,
 	})
 	if err != nil {
