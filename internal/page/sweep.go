@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/google/renameio/v2"
 
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
@@ -191,6 +194,22 @@ type stateCount struct {
 func (s *Sweep) Write(w io.Writer) error {
 	p := s.lay()
 	return write(w, p.ID, "sweep.html", p, p.data)
+}
+
+// WriteFile writes the page of a sweep to a file, and makes the file's folder.
+func (s *Sweep) WriteFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	defer file.Cleanup() //nolint:errcheck // it is gone, or was never needed
+	if err := s.Write(file); err != nil {
+		return err
+	}
+	return file.CloseAtomicallyReplace()
 }
 
 // Charts are the page's drawings.

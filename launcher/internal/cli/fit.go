@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
-	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
@@ -173,9 +172,11 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	fitted := newFitted(d, p, st, view)
-	if fitted.Page, err = savePage(view, cmp.Or(f.page, pageIn(w, p.Sweep))); err != nil {
-		return err
+	fitted := show.NewFit(d, p, st, view)
+	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
+		if err := view.WriteFile(fitted.Page); err != nil {
+			return err
+		}
 	}
 	for _, warning := range staged.Manifest.About.Warnings {
 		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
@@ -272,56 +273,4 @@ func pageIn(w *Setup, id sweep.ID) string {
 		return filepath.Join(folder, "pages", string(id)+".html")
 	}
 	return ""
-}
-
-// savePage writes the sweep's page, and returns where.
-func savePage(view *page.Sweep, path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", fmt.Errorf("write the page: %w", err)
-	}
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
-	if err != nil {
-		return "", fmt.Errorf("write the page: %w", err)
-	}
-	defer file.Cleanup() //nolint:errcheck // it is gone, or was never needed
-	if err := view.Write(file); err != nil {
-		return "", err
-	}
-	return path, file.CloseAtomicallyReplace()
-}
-
-// mostFeatures is how many features a summary names.
-const mostFeatures = 8
-
-func newFitted(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep) *show.Fit {
-	c := st.Conclusion
-	f := &show.Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
-		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
-		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Final: c.Final,
-		Params: show.Differing(p).Of(p.Trials[c.Trial].Shown())}
-	if !f.Champion {
-		f.Why = c.Why()
-	}
-	for _, row := range st.Board.Rows {
-		if r := row.Result; r != nil && r.Trial == 0 && r.Status == sweep.StatusDone {
-			score := r.Score
-			f.Default = &score
-		}
-	}
-	f.Leaderboard = make([]show.Tried, 0, len(st.Board.Rows))
-	for _, row := range st.Board.Rows {
-		if r := row.Result; r != nil {
-			f.Leaderboard = append(f.Leaderboard, show.Tried{Trial: r.Trial, State: r.State(), Score: r.Score,
-				Trees: r.Trees, Seconds: r.Usage.TrainSeconds, Params: row.Trial.Shown()})
-		}
-	}
-	if view.Winner != nil {
-		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
-			f.Features = append(f.Features, show.Used{Name: i.Feature, Gain: i.Gain})
-		}
-	}
-	return f
 }

@@ -7,9 +7,11 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 )
 
 // Fit is what `launcher fit` has come to.
@@ -53,6 +55,41 @@ type Tried struct {
 type Used struct {
 	Name string  `json:"name"`
 	Gain float64 `json:"gain"`
+}
+
+// mostFeatures is how many features a summary names.
+const mostFeatures = 8
+
+// NewFit summarises a sweep that has ended with a winner, and the draft that it was made from. The caller adds what it
+// has saved, and warnings.
+func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep) *Fit {
+	c := st.Conclusion
+	f := &Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
+		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Final: c.Final,
+		Params: Differing(p).Of(p.Trials[c.Trial].Shown())}
+	if !f.Champion {
+		f.Why = c.Why()
+	}
+	for _, row := range st.Board.Rows {
+		if r := row.Result; r != nil && r.Trial == 0 && r.Status == sweep.StatusDone {
+			score := r.Score
+			f.Default = &score
+		}
+	}
+	f.Leaderboard = make([]Tried, 0, len(st.Board.Rows))
+	for _, row := range st.Board.Rows {
+		if r := row.Result; r != nil {
+			f.Leaderboard = append(f.Leaderboard, Tried{Trial: r.Trial, State: r.State(), Score: r.Score,
+				Trees: r.Trees, Seconds: r.Usage.TrainSeconds, Params: row.Trial.Shown()})
+		}
+	}
+	if view.Winner != nil {
+		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
+			f.Features = append(f.Features, Used{Name: i.Feature, Gain: i.Gain})
+		}
+	}
+	return f
 }
 
 // Found writes what was decided about a table.

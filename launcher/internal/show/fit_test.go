@@ -1,0 +1,53 @@
+package show_test
+
+import (
+	"slices"
+	"testing"
+
+	"coppice/internal/page"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/draft"
+	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/sweepview"
+)
+
+// TestNewFit: trial 1 of three has won, trial 2 failed, and the winner was not promoted.
+func TestNewFit(t *testing.T) {
+	p := &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
+	var rows []sweep.Row
+	for i, score := range []float64{0.7, 0.8, 0} {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_leaves": i}})
+		r := &sweep.Result{Trial: i, Status: sweep.StatusDone, Score: score}
+		if i == 2 {
+			r.Status = sweep.StatusFailed
+		}
+		rows = append(rows, sweep.Row{Trial: p.Trials[i], Result: r})
+	}
+	slices.SortFunc(rows[:2], func(a, b sweep.Row) int { return b.Result.Trial - a.Result.Trial })
+	st := sweepview.State{Board: sweep.Board{Rows: rows},
+		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "clicks", Version: 4, Trial: 1, Done: 2,
+			Gate: &sweep.GateDecision{Reason: "no better"}}}
+	view := &page.Sweep{Winner: &page.Winner{}}
+	for range 20 {
+		view.Winner.Features = append(view.Winner.Features, page.Importance{Feature: "site", Gain: 0.05})
+	}
+
+	f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
+	if f.Model != "clicks" || f.Version != 4 || f.Champion || f.Why != "no better" || f.Trials != 3 || f.Done != 2 {
+		t.Errorf("got %+v; want clicks@4, no better and so not promoted, 2 of 3 trials done", f)
+	}
+	if f.Default == nil {
+		t.Error("the first configuration has no score; want 0.7")
+	} else if *f.Default != 0.7 {
+		t.Errorf("the first configuration's score is %v; want 0.7", *f.Default)
+	}
+	if len(f.Leaderboard) != 3 || f.Leaderboard[0].Trial != 1 || f.Leaderboard[2].State != "failed" {
+		t.Errorf("leaderboard %+v; want trials 1 and 0, and 2 as failed", f.Leaderboard)
+	}
+	if len(f.Features) != 8 || f.Features[0] != (show.Used{Name: "site", Gain: 0.05}) {
+		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)
+	}
+	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
+		t.Error("it names features of a winner that cannot be read; want none")
+	}
+}
