@@ -11,6 +11,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/sweepview"
 )
 
 // TestExitCodes pins the exit codes of errors that are not simply of a kind.
@@ -20,8 +21,8 @@ func TestExitCodes(t *testing.T) {
 		err  error
 		want int
 	}{
-		"no winner":              {noWinner(&sweep.Conclusion{}, ""), sweep.ExitNoWinner},
-		"not promoted":           {notPromoted(&sweep.Conclusion{}), sweep.ExitNotPromoted},
+		"no winner":              {sweepview.NoWinner(&sweep.Conclusion{}, ""), sweep.ExitNoWinner},
+		"not promoted":           {sweepview.NotPromoted(&sweep.Conclusion{}), sweep.ExitNotPromoted},
 		"a job failed":           {&cloudjob.FailedError{}, sweep.ExitError},
 		"a job's input":          {&cloudjob.FailedError{Code: sweep.ExitInput}, sweep.ExitInput},
 		"a job was interrupted":  {&cloudjob.FailedError{Code: sweep.ExitInterrupt}, sweep.ExitInterrupt},

@@ -165,7 +165,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
-		return noWinner(c, "")
+		return sweepview.NoWinner(c, "")
 	}
 
 	view, err := viewSweep(ctx, w, string(p.Sweep))

@@ -1,0 +1,147 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/sweepview"
+)
+
+// Progress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a terminal
+// above a bar; an object per change as JSON.
+type Progress struct {
+	w    program.World
+	json bool
+	plan *sweep.Plan
+	bar  *progressbar.ProgressBar
+	seen map[int]bool // trials that have ended
+	last string       // what was printed of the job, or as JSON
+}
+
+// NewProgress returns what shows a sweep of this plan, as JSON or for people.
+func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *Progress {
+	v := &Progress{w: w, json: asJSON, plan: p, seen: map[int]bool{}}
+	for n := range p.Inherits() { // they ended in another sweep
+		v.seen[n] = true
+	}
+	if w.Terminal && !asJSON {
+		v.bar = NewBar(w.Err, int64(len(p.Own())), progressbar.OptionSetElapsedTime(true),
+			progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
+	}
+	return v
+}
+
+// Show shows what has changed since the last look. curves reads the learning curves of trials.
+func (v *Progress) Show(b sweep.Board, snap sweepview.Snapshot,
+	curves func(trials []int) (map[int][]sweep.CurvePoint, error)) {
+	if v.json {
+		v.jsonLine(snap)
+		return
+	}
+
+	var ended []sweep.Row
+	var numbers []int
+	for _, row := range b.Rows {
+		if row.Result != nil && !v.seen[row.Result.Trial] {
+			ended, numbers = append(ended, row), append(numbers, row.Result.Trial)
+		}
+	}
+	var drawn map[int][]sweep.CurvePoint
+	if len(ended) > 0 { // curves that cannot be read are no reason to stop watching
+		drawn, _ = curves(numbers)
+	}
+	if v.bar == nil {
+		v.lines(ended, drawn, snap)
+		return
+	}
+	if len(ended) > 0 {
+		_ = v.bar.Clear() // nor is a bar that cannot be drawn
+		v.lines(ended, drawn, snap)
+	}
+	v.bar.Describe(program.Visible(v.summary(snap)))
+	_ = v.bar.Set(snap.Ended())
+}
+
+func (v *Progress) jsonLine(s sweepview.Snapshot) {
+	left := s.Left
+	s.Left = 0 // a change of the estimate alone does not count
+	key, err := json.Marshal(s)
+	if err != nil || string(key) == v.last {
+		return
+	}
+	v.last = string(key)
+	s.Left = left
+	_ = json.NewEncoder(v.w.Out).Encode(s)
+}
+
+// summary is the text before the bar.
+func (v *Progress) summary(s sweepview.Snapshot) string {
+	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
+		fmt.Sprintf("%d running", s.Running)},
+		sweepview.Counts("at their limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused, "stopped",
+			s.Stopped, "not trained", s.Untrained, "cancelled", s.Cancelled, "failed", s.Failed)...)
+	switch {
+	case s.Folds != nil && s.Folds.Best != nil:
+		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,
+			Estimate(s.Folds.Best), s.Folds.Best.Configuration))
+	case s.Best != nil:
+		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score),
+			s.Best.Trial))
+	}
+
+	switch {
+	case !s.Halted.IsZero() && s.Job.Finished:
+		parts = append(parts, "paused")
+	case !s.Halted.IsZero():
+		parts = append(parts, "pausing: saving trials")
+	case s.Left > 0:
+		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
+	case s.Done == 0 && s.Job.State != "RUNNING":
+		parts = append(parts, strings.ToLower(s.Job.State))
+	case s.Waiting == 0 && s.Conclusion == nil:
+		parts = append(parts, "concluding")
+	}
+	return strings.Join(parts, " · ")
+}
+
+// lines prints the trials that have ended since the last look.
+func (v *Progress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
+	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
+		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
+		v.last = s.Job.State
+	}
+
+	for _, row := range ended {
+		r := row.Result
+		v.seen[r.Trial] = true
+		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
+			r.Usage.TrainSeconds)
+		if r.Status != sweep.StatusDone {
+			how = fmt.Sprintf("%s: %s", r.State(), FirstLine(r.Reason))
+		} else if r.AtLimit {
+			how += ", " + r.Reason
+		}
+		if fold := FoldOf(row.Trial); fold != "" {
+			how = fold + ": " + how
+		}
+		line := fmt.Sprintf("trial %3d  %s%s", r.Trial, how, Spark(curves[r.Trial], v.plan.Maximize))
+		if v.bar == nil { // the bar has the summary
+			line += "  |  " + v.summary(s)
+		}
+		fmt.Fprintf(v.w.Out, "%s\n", line)
+	}
+}
+
+// Close removes the bar.
+func (v *Progress) Close() {
+	if v.bar != nil {
+		_ = v.bar.Finish()
+		v.bar = nil
+	}
+}

@@ -1,0 +1,52 @@
+package show_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"coppice/internal/program"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/sweepview"
+)
+
+// TestProgress: each trial has one line, when it has ended, even if no curves can be read; as JSON, an estimate that
+// alone has changed is no change.
+func TestProgress(t *testing.T) {
+	p := &sweep.Plan{Trials: make([]sweep.Trial, 2), Spec: sweep.Spec{Metric: "auc"}}
+	none := func([]int) (map[int][]sweep.CurvePoint, error) { return nil, errors.New("no bucket") }
+	board := func(done ...int) (b sweep.Board) {
+		for _, n := range done {
+			b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n},
+				Result: &sweep.Result{Trial: n, Status: sweep.StatusDone, Score: 0.75, Trees: 20}})
+		}
+		return b
+	}
+	looks := []sweepview.Snapshot{
+		{Done: 1, Waiting: 1, Left: 9, Job: provision.JobStatus{State: "RUNNING"}},
+		{Done: 1, Waiting: 1, Left: 8, Job: provision.JobStatus{State: "RUNNING"}},
+		{Done: 2, Job: provision.JobStatus{State: "RUNNING"}}}
+
+	for _, asJSON := range []bool{false, true} {
+		var out bytes.Buffer
+		v := show.NewProgress(program.World{Out: program.To(&out)}, p, asJSON)
+		for i, snap := range looks {
+			v.Show(board([][]int{{1}, {1}, {1, 0}}[i]...), snap, none)
+		}
+		v.Close()
+
+		want := "job RUNNING\n" +
+			"trial   1  auc 0.75, 20 trees, 0.0 s  |  1/2 done · 0 running · 9s left\n" +
+			"trial   0  auc 0.75, 20 trees, 0.0 s  |  2/2 done · 0 running · concluding\n"
+		if !asJSON && out.String() != want {
+			t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
+		}
+		if got := strings.Count(out.String(), "\n"); asJSON && (got != 2 || !strings.Contains(out.String(),
+			`"seconds_left":9`)) {
+			t.Errorf("%d objects\n%s\nwant two, the first with 9 seconds left", got, out.String())
+		}
+	}
+}

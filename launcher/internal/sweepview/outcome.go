@@ -1,0 +1,41 @@
+package sweepview
+
+import (
+	"fmt"
+
+	"coppice/internal/sweep"
+)
+
+// NotPromoted is the error about a sweep whose winner did not become the champion.
+func NotPromoted(c *sweep.Conclusion) error {
+	code, verdict := sweep.ExitNotPromoted, ""
+	switch c.Verdict() {
+	case sweep.VerdictBlocked:
+		code, verdict = sweep.ExitBlocked, " (blocked)"
+	case sweep.VerdictNotComparable:
+		verdict = " (it cannot be compared)"
+	}
+	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted%s: %s", c.Sweep,
+		c.Version, c.Model, verdict, c.Why())}
+}
+
+// endedError is a sweep that has ended without a new champion. Schedulers read its exit code.
+type endedError struct {
+	code int
+	text string
+}
+
+func (e *endedError) Error() string { return e.text }
+
+// ExitStatus is the program's exit code for it.
+func (e *endedError) ExitStatus() int { return e.code }
+
+// NoWinner is the error about a sweep that has ended without a winner. failure is that of its Batch job, if it failed.
+func NoWinner(c *sweep.Conclusion, failure string) error {
+	text := fmt.Sprintf("sweep %s ended without a winner: %s", c.Sweep, c.Reason)
+	if failure != "" {
+		text += "\n" + failure + "\nThe last line of the task's log says why it failed: in Cloud Logging, or in the " +
+			"folder logs/ of the local cloud's data."
+	}
+	return &endedError{sweep.ExitNoWinner, text}
+}

@@ -1,0 +1,54 @@
+package sweepview
+
+import (
+	"fmt"
+	"time"
+
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
+)
+
+// How long a watcher waits for a conclusion after the job's end, and for a job that is not there.
+const (
+	concludeFor = 3 * time.Minute
+	missingFor  = 3 // questions to Batch: a job may not be visible right after its creation
+)
+
+// Patience tracks how long a watched sweep has had no job that could continue it.
+type Patience struct {
+	ended   time.Time // since when the job has been finished or missing; zero if it is neither
+	missing int       // number of consecutive answers that there is no such job
+}
+
+// Asked records one answer of Batch.
+func (p *Patience) Asked(job provision.JobStatus, now time.Time) {
+	if !job.Finished {
+		*p = Patience{}
+		return
+	}
+	if p.ended.IsZero() {
+		p.ended = now
+	}
+	if p.missing++; job.State != JobMissing {
+		p.missing = 0
+	}
+}
+
+// Lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
+// cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
+// to conclude.
+func (p *Patience) Lost(id sweep.ID, st State, job provision.JobStatus, now time.Time) error {
+	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
+		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
+			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
+	}
+	if p.ended.IsZero() || now.Sub(p.ended) <= concludeFor {
+		return nil
+	}
+	what := "job " + job.State
+	if job.Failure != "" {
+		what += "; " + job.Failure
+	}
+	return fmt.Errorf("sweep %s: the Batch job has ended, but the sweep has no conclusion; is the aggregator running? "+
+		"`aggregator reconcile` concludes it (%s)", id, what)
+}
