@@ -37,9 +37,9 @@ limits: {trial: 5m, sweep: 15m}
 	if c.Outcome != sweep.OutcomeWinner || e == nil || !e.Registered || len(e.Trials) != 3 || c.Verified == nil {
 		t.Fatalf("a sweep with an ensemble: %+v, ensemble %+v; expected one to be registered", c, e)
 	}
-	said := fmt.Sprintf("registered is the mean of trials %v", e.Trials)
+	said := fmt.Sprintf("registered as an ensemble, the mean of trials %v", e.Trials)
 	if out := l.must("launcher", "registry", "show", "ctr@1"); !strings.Contains(strings.Join(strings.Fields(out), " "),
-		"registered is the mean of trials") || !strings.Contains(out, scorer.FileMembers) {
+		"registered as an ensemble, the mean of trials") || !strings.Contains(out, scorer.FileMembers) {
 		t.Errorf("registry show says\n%s\nexpected that it %s, and %s", out, said, scorer.FileMembers)
 	}
 	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {

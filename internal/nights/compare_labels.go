@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -28,15 +29,15 @@ func (c *comparison) checkLeaks() {
 		switch {
 		case before.nights > 0 && k.AUC > leakAlways && k.AUC > before.hi+leakRises:
 			c.add(Blocking, CodeLeak, k.Name,
-				"the column alone ranks the labels with an AUC of %.4f, compared with at most %.4f before: is it "+
+				"the column alone predicts the label with an AUC of %.4f, compared with at most %.4f before: is it "+
 					"known before the label is?", k.AUC, before.hi)
 		case before.nights == 0 && len(c.before) > 0 && k.AUC > leakNew:
 			c.add(Blocking, CodeLeak, k.Name,
-				"the column is new, and alone ranks the labels with an AUC of %.4f: is it known before the label is?",
+				"the column is new, and alone predicts the label with an AUC of %.4f: is it known before the label is?",
 				k.AUC)
 		case k.AUC > leakSure && before.nights == 0:
 			c.add(Warning, CodeLeak, k.Name,
-				"the column alone ranks the labels with an AUC of %.4f: is it known before the label is?", k.AUC)
+				"the column alone predicts the label with an AUC of %.4f: is it known before the label is?", k.AUC)
 		}
 	}
 }
@@ -77,8 +78,8 @@ func (c *comparison) checkTies() {
 			// Its only tie was to a column that has lost others as well.
 		default:
 			c.add(Blocking, CodeScrambled, name,
-				"the column has lost its relation to %d of %d other columns: have its values been shifted against "+
-					"the rows?", lost[name], strong[name])
+				"the column has lost its relation to %d of %d other columns: do its values belong to other "+
+					"rows?", lost[name], strong[name])
 		}
 	}
 }
@@ -235,9 +236,8 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 
 	l := lost[0]
 	c.add(Blocking, CodeLabelsLost, k.Name,
-		"hardly any of the %.0f sampled rows with the value %.60q has a positive label (%s), but last night %s had; "+
-			"this holds for %d values",
-		l.Share*tonight, l.Text, percent(l.Rate), percent(old.level(l.Text).Rate), len(lost))
+		"only %s of the %.0f sampled rows with the value %.60q have a positive label; last night it was %s (%s like this)",
+		percent(l.Rate), l.Share*tonight, l.Text, percent(old.level(l.Text).Rate), english.Plural(len(lost), "value", ""))
 	return true
 }
 
@@ -277,7 +277,7 @@ func (c *comparison) lostBuckets(rate float64) {
 		where = "the time from " + stamp(time.Unix(b.From+int64(from)*b.Width, 0)) + " on"
 	}
 	c.add(Blocking, CodeLabelsLost, "",
-		"%s has %d sampled rows and not a single positive label, where %.0f are expected", where, rows,
+		"%s has %d sampled rows and no positive label; %.0f are expected", where, rows,
 		float64(rows)*rate)
 }
 

@@ -115,7 +115,7 @@ func (c *comparison) checkScale(k, old *Column) bool {
 	if size <= seen.doubt()*scaleFloor+2.5*seen.hi+luck || apart > scaleAgree*size {
 		return false
 	}
-	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times as large as before: median %.6g, was %.6g",
+	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: median %.6g, before %.6g",
 		factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
 	return true
 }
@@ -254,6 +254,6 @@ func (c *comparison) checkDrift(k, old *Column) {
 		median += ", and was " + was
 	}
 	c.addIf(now > seen.doubt()*driftFloor+3*seen.hi+c.noise, now > driftFloor/2+1.5*seen.hi+c.noise, CodeDrift, k.Name,
-		"the distribution of the numbers has changed: the median is %s; %s of the rows are elsewhere, %s", median,
-		percent(now), seen.atMost("but at most %s were before"))
+		"the distribution of the numbers has changed: the median is %s; %s of the rows have moved to other ranges, %s",
+		median, percent(now), seen.atMost("but at most %s were before"))
 }

@@ -177,7 +177,7 @@ func (c *comparison) checkGaps() {
 		}
 	}
 	if lost > 0 {
-		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours have hardly any rows, beginning with %s", lost,
+		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours, beginning with %s, have hardly any rows", lost,
 			stamp(time.Unix(first, 0)))
 	}
 }

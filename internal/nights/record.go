@@ -117,7 +117,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	case r.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", r.Format)
 	case r.Dataset != name || r.Version != version:
-		err = fmt.Errorf("it is of %.60q@%.20q", r.Dataset, r.Version)
+		err = fmt.Errorf("it belongs to %.60q@%.20q", r.Dataset, r.Version)
 	case r.Profile == nil:
 		err = fmt.Errorf("it has no profile")
 	default:
@@ -134,7 +134,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 func (p *Profile) check() error {
 	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets ||
 		len(p.Buckets.Rows) != len(p.Buckets.Label) {
-		return fmt.Errorf("its counts do not fit each other")
+		return fmt.Errorf("its counts contradict each other")
 	}
 	for _, n := range p.Buckets.Rows {
 		if n < 0 {
@@ -150,7 +150,7 @@ func (p *Profile) check() error {
 
 	for i, row := range p.Ties {
 		if len(row) != i || i >= len(p.Columns) {
-			return fmt.Errorf("its ties do not fit its columns")
+			return fmt.Errorf("its ties contradict its columns")
 		}
 	}
 	return p.checkShares()
@@ -161,7 +161,7 @@ func (c *Column) check() error {
 	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 &&
 		len(c.Rates) == steps && len(c.Shares) == steps
 	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
-		return fmt.Errorf("column %.60q is not like one", c.Name)
+		return fmt.Errorf("the statistics of column %.60q contradict each other", c.Name)
 	}
 	for j, x := range c.Quantiles {
 		if j > 0 && !(x >= c.Quantiles[j-1]) {
@@ -179,7 +179,7 @@ func (p *Profile) checkShares() error {
 		}
 	}
 	if p.Ratio < 0 || math.IsNaN(p.Label.Mean) {
-		return fmt.Errorf("its label is not like one")
+		return fmt.Errorf("the statistics of its label contradict each other")
 	}
 	return nil
 }

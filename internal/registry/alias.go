@@ -208,7 +208,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if len(now.Past) == 0 {
 		return 0, noPrevious(now, nil)
 	}
-	return 0, wrong("version to return to", "%s of %s was at %s before, not at %d; to move it "+
+	return 0, wrong("version to return to", "%s of %s was at %s before, never at %d; to move it "+
 		"there, promote it", now.Name, now.Model, numbers(now.Past), to)
 }
 
@@ -232,11 +232,11 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 func noPrevious(now Alias, passed []int) error {
 	if len(passed) == 0 {
 		return problem.New(problem.NotFound,
-			"registry: %s of %s has no earlier version to return to; promote one instead", now.Name, now.Model)
+			"registry: %s of %s has no earlier version to return to; promote another one", now.Name, now.Model)
 	}
 	slices.Sort(passed)
-	return problem.New(problem.NotFound, "registry: %s of %s has nowhere to return to: version %s, where it pointed "+
-		"before, is marked bad or deleted; promote one instead", now.Name, now.Model, ranges(slices.Compact(passed)))
+	return problem.New(problem.NotFound, "registry: %s of %s cannot be rolled back: all versions where it was "+
+		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model, ranges(slices.Compact(passed)))
 }
 
 // RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not

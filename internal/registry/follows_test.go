@@ -18,7 +18,7 @@ func TestAMoveBeginsWhereTheLastOneEnded(t *testing.T) {
 	start := sha256.Sum256([]byte("registry/ctr/history/champion"))
 	for name, tc := range map[string]struct{ from, previous, says string }{
 		"a first move from a version": {"1", hex.EncodeToString(start[:]),
-			"it moves the alias away from version 1, where it was not: it was at no version"},
+			"it moves the alias from version 1, but the alias was at no version"},
 		"a first move without a link": {"0", "", "one of them was changed"},
 		"a good first move":           {"0", hex.EncodeToString(start[:]), ""},
 	} {

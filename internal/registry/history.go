@@ -107,7 +107,7 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 			events = append(events, recordedEvent{a.Last, sum(last)})
 		case events[i].sum != sum(last):
 			errs = append(errs, Damaged(eventObject(model, a.Name, a.Last.Sequence),
-				fmt.Errorf("it differs from the move that the alias %s holds", a.Name)))
+				fmt.Errorf("it differs from the last move in the alias %s", a.Name)))
 		}
 	}
 
@@ -244,14 +244,12 @@ func broken(model string, events []recordedEvent) error {
 
 		object := eventObject(model, e.Alias, e.Sequence)
 		if e.From != from {
-			errs = append(errs, Damaged(object, fmt.Errorf("it moves the alias away from version %d, where it was "+
-				"not: it "+
-				"was at %s", e.From, versionName(from))))
+			errs = append(errs, Damaged(object, fmt.Errorf("it moves the alias from version %d, but the alias was at "+
+				"%s", e.From, versionName(from))))
 		}
 		if e.Previous != want {
-			errs = append(errs, Damaged(object, fmt.Errorf("it follows a record with SHA-256 %.12s..., but the one "+
-				"before "+
-				"it has %.12s...: one of them was changed", e.Previous, want)))
+			errs = append(errs, Damaged(object, fmt.Errorf("it names %.12s... as the SHA-256 of the move before, "+
+				"which has %.12s...: one of them was changed", e.Previous, want)))
 		}
 	}
 	return errors.Join(errs...)
@@ -345,11 +343,11 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		switch s, there := sums[m.To]; {
 		case m.To == 0 || slices.Contains(deleted, m.To):
 		case !there:
-			errs = append(errs, Damaged(object, fmt.Errorf("move %d of %s leads there, and no version can be "+
-				"read there", m.Sequence, m.Alias)))
+			errs = append(errs, Damaged(object, fmt.Errorf("move %d of %s leads to this version, which cannot be "+
+				"read", m.Sequence, m.Alias)))
 		case s != m.Record:
-			errs = append(errs, Damaged(object, fmt.Errorf("its SHA-256 %.12s is not the %.12s that it had "+
-				"when move %d of %s made it live", s, m.Record, m.Sequence, m.Alias)))
+			errs = append(errs, Damaged(object, fmt.Errorf("its SHA-256 is %.12s, but was %.12s when move %d of %s "+
+				"made it live", s, m.Record, m.Sequence, m.Alias)))
 		}
 	}
 	return errors.Join(errs...)

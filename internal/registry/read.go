@@ -308,8 +308,8 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 	}
 
 	if int64(len(data)) != f.Bytes || sum(data) != f.SHA256 {
-		err := fmt.Errorf("%d bytes with SHA-256 %s, registered were %d with %s", len(data), sum(data), f.Bytes,
-			f.SHA256)
+		err := fmt.Errorf("it has %d bytes with SHA-256 %s, but was registered with %d bytes and SHA-256 %s",
+			len(data), sum(data), f.Bytes, f.SHA256)
 		return nil, Damaged(f.Object, err)
 	}
 	return data, nil

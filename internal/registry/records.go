@@ -214,7 +214,7 @@ func (f File) check(model string, number int) error {
 		return fmt.Errorf("file %s: %d bytes, SHA-256 %.80q", f.Name, f.Bytes, f.SHA256)
 	}
 	if f.Object != versionDir(model, number)+f.Name && f.Object != otherObject(model, number, f.Name, f.SHA256) {
-		return fmt.Errorf("file %s lies at %.200q", f.Name, f.Object)
+		return fmt.Errorf("file %s is said to be in the object %.200q", f.Name, f.Object)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (a *aliasRecord) check(model, alias string) error {
 		return fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)
 	}
 	if len(a.Past) > maxPast || slices.ContainsFunc(a.Past, func(n int) bool { return n < 1 || n > maxNumber }) {
-		return fmt.Errorf("its past is %d versions, one of which cannot be", len(a.Past))
+		return fmt.Errorf("one of its %d earlier versions is no version number, or they are too many", len(a.Past))
 	}
 	return a.Last.check()
 }
@@ -306,7 +306,8 @@ func (r *Registry) replace(ctx context.Context, object string, at blob.Generatio
 
 // overtaken is the error after maxRaces.
 func overtaken(object string) error {
-	return fmt.Errorf("registry: write %s: others were faster %d times: %w", object, maxRaces, blob.ErrPrecondition)
+	return fmt.Errorf("registry: write %s: gave up after %d attempts, each overtaken by another change: %w", object,
+		maxRaces, blob.ErrPrecondition)
 }
 
 // isAbsent reports whether an error means that the object does not exist.

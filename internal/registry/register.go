@@ -209,8 +209,8 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 // same returns the existing version if its files are those to be registered.
 func (w *registration) same(v Version) (Version, error) {
 	conflict := func(file string) error {
-		return &ConflictError{fmt.Sprintf("registry: version %d of %s was registered for %s with another %s; register "+
-			"under another key", v.Number, w.model, w.key, file)}
+		return &ConflictError{fmt.Sprintf("registry: version %d of %s is already registered under the key %s, with a "+
+			"different %s; use another key", v.Number, w.model, w.key, file)}
 	}
 
 	if v.Key != w.key {

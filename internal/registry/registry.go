@@ -182,7 +182,7 @@ func checkFiles(files map[string][]byte) error {
 
 func checkText(what, text string, required bool) error {
 	if required && strings.TrimSpace(text) == "" {
-		return wrong(what, "empty; the history is there to be read")
+		return wrong(what, "empty; later readers of the history need it")
 	}
 	if len(text) > maxText || !utf8.ValidString(text) {
 		return wrong(what, "use up to %d bytes of UTF-8", maxText)
@@ -222,7 +222,7 @@ func (i Info) check() error {
 	}
 
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
-		return wrong("info", "%d metrics and labels, more than %d", len(i.Metrics)+len(i.Labels),
+		return wrong("info", "%d metrics and labels; at most %d are allowed", len(i.Metrics)+len(i.Labels),
 			maxFacts)
 	}
 	for name, v := range i.Metrics {
@@ -280,8 +280,8 @@ func (*ConflictError) Kind() problem.Kind { return problem.Conflict }
 
 // elsewhere is an alias that is not where the caller expects it.
 func elsewhere(now Alias, expect Expect) error {
-	return &ConflictError{fmt.Sprintf("registry: %s of %s points at %s, not at %s as expected: it was moved in the "+
-		"meantime; look at the history and decide again",
+	return &ConflictError{fmt.Sprintf("registry: %s of %s points at %s (expected: %s): somebody has moved it "+
+		"meanwhile; look at the history and decide again",
 		now.Name, now.Model, versionName(now.Version), versionName(expect.Version))}
 }
 

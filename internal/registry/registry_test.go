@@ -143,8 +143,8 @@ func TestSameKeyOtherBytes(t *testing.T) {
 			if !errors.As(err, new(*registry.ConflictError)) {
 				t.Fatalf("registered other files under the key of version 1: error %v, expected a conflict", err)
 			}
-			want := "registry: version 1 of ctr was registered for k with another " + tc.file +
-				"; register under another key"
+			want := "registry: version 1 of ctr is already registered under the key k, with a different " + tc.file +
+				"; use another key"
 			if err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
@@ -176,8 +176,8 @@ func TestAliases(t *testing.T) {
 		}, 1, nil, ""},
 		{"promote 3, believing that there is none", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 3, registry.Expect{}, act(2, "no"))
-		}, 1, nil, "registry: champion of ctr points at version 1, not at no version as expected: it was moved in " +
-			"the meantime; look at the history and decide again"},
+		}, 1, nil, "registry: champion of ctr points at version 1 (expected: no version): somebody has " +
+			"moved it meanwhile; look at the history and decide again"},
 		{"promote 2", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(3, "better"))
 		}, 2, []int{1}, ""},
@@ -189,8 +189,8 @@ func TestAliases(t *testing.T) {
 		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
 		{"roll back from 2", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 2}, act(6, "no"))
-		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3, not at version 2 as expected: it was " +
-			"moved in the meantime; look at the history and decide again"},
+		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3 (expected: version 2): somebody " +
+			"has moved it meanwhile; look at the history and decide again"},
 		{"roll back", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
 		}, 2, []int{1}, ""},
@@ -203,7 +203,7 @@ func TestAliases(t *testing.T) {
 		{"roll back too far", func() (registry.Alias, error) {
 			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(8, "alarm"))
 		}, 1, []int{}, "registry: champion of ctr has no earlier version to return to; promote " +
-			"one instead"},
+			"another one"},
 		{"another alias", func() (registry.Alias, error) {
 			return r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(5, "try it"))
 		}, 1, []int{}, ""},

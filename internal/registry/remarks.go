@@ -288,7 +288,7 @@ func (r *Registry) unusable(ctx context.Context, model string, number int) (why,
 	if bad, ok := m.Bad(); ok {
 		return problem.New(problem.Conflict,
 			"registry: version %d of %s was marked bad by %s on %s: %s; clear the mark "+
-				"first if that is no longer so", number, model, bad.By, bad.At.Format(time.DateTime), bad.Why), nil
+				"first, if it is good after all", number, model, bad.By, bad.At.Format(time.DateTime), bad.Why), nil
 	}
 	return nil, nil
 }

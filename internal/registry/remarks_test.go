@@ -85,7 +85,7 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 	}
 	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2},
 		act(9, "alarm")); !problem.Is(err, problem.NotFound) ||
-		!strings.Contains(err.Error(), "version 1,") {
+		!strings.Contains(err.Error(), "version 1)") {
 		t.Errorf("with nothing but a bad version to return to: got %v, expected one that names version 1",
 			err)
 	}

@@ -117,7 +117,7 @@ func (d Distribution) Check() error {
 			return fmt.Errorf("step takes [low, high, step] with low <= high and step > 0, not %v", d.Step)
 		}
 		if (d.Step[1]-d.Step[0])/d.Step[2] > 1e6 {
-			return fmt.Errorf("step %v makes over a million values", d.Step)
+			return fmt.Errorf("step %v gives over a million values", d.Step)
 		}
 	case len(d.Choice) == 0:
 		return fmt.Errorf("choice is empty")
@@ -131,7 +131,7 @@ func checkBounds[T int64 | float64](b []T, positive bool) error {
 		return fmt.Errorf("give [low, high] with low < high, not %v", b)
 	}
 	if positive && !(b[0] > 0) {
-		return fmt.Errorf("a logarithmic range begins above 0, not at %v", b[0])
+		return fmt.Errorf("a logarithmic range has to start above 0, not at %v", b[0])
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ const MaxBudget = 1e6
 // CheckBudget rejects an invalid amount for a budget.
 func CheckBudget(usd float64) error {
 	if !(usd > 0) || usd > MaxBudget {
-		return fmt.Errorf("a budget of %v: use USD above 0, up to %.0f", usd, MaxBudget)
+		return fmt.Errorf("budget is %v: use an amount of USD above 0, at most %.0f", usd, MaxBudget)
 	}
 	return nil
 }

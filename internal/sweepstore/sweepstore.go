@@ -59,7 +59,7 @@ func of(own bool, format string, args ...any) error {
 	if own {
 		return nil
 	}
-	return fmt.Errorf("it is of "+format, args...)
+	return fmt.Errorf("it belongs to "+format, args...)
 }
 
 // read returns an object and its bytes, without the write id, which only the writer needs. A missing object is

@@ -388,7 +388,7 @@ type FullDisk struct {
 // Check returns what is wrong with a full disk.
 func (d FullDisk) Check() error {
 	if d.VM < 0 || d.For <= 0 || time.Duration(d.For) > maxRunTime {
-		return fmt.Errorf("vm is %d and for %s: vm counts from 0, and for is 1s to %s", d.VM, d.For, maxRunTime)
+		return fmt.Errorf("vm is %d and for is %s: use 0 or more for vm, and 1s to %s for for", d.VM, d.For, maxRunTime)
 	}
 	return nil
 }

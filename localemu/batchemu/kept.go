@@ -97,7 +97,7 @@ func (s *Server) takeUp(files []string) (ended, resumed int, err error) {
 	for _, file := range files {
 		j, err := s.restore(file)
 		if err != nil {
-			return ended, resumed, fmt.Errorf("take up the job in %s: %w; remove the file to forget the job", file, err)
+			return ended, resumed, fmt.Errorf("resume the job in %s: %w; remove the file to forget the job", file, err)
 		}
 		s.jobs[j.spec.Name] = j
 		if j.request != "" {

@@ -29,6 +29,7 @@ func serveCommand(w *Setup) *cobra.Command {
   POST /push       a Pub/Sub push message (204: handled; 5xx: send it again)
   POST /reconcile  check every open sweep, for Cloud Scheduler
   GET  /healthz    200 while the server runs
+
 It listens on this machine only unless told otherwise; on Cloud Run, use --listen :8080. Then every POST needs
 an identity token signed by Google for the audience COPPICE_AUDIENCE and one of the accounts COPPICE_CALLERS
 (comma-separated e-mail addresses); terraform/ sets both, and without them it does not start.

@@ -319,7 +319,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 		}
 	}
 	if n := len(e.Behind); n > 0 && e.Early != "" {
-		e.Early += fmt.Sprintf("; %d of them were paused at a rung, behind others, and count as stopped", n)
+		e.Early += fmt.Sprintf("; %d of them were paused by the stopping rule and count as stopped", n)
 	}
 
 	enough, err := o.a.enough(ctx, p, b)

@@ -67,15 +67,15 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		says   string
 	}{
 		"all are behind": {sweep.StopASHA, behind, nil, nil, nil, []int{2, 3, 4, 5},
-			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused at a rung, " +
-				"behind others, and count as stopped"},
+			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused by the " +
+				"stopping rule and count as stopped"},
 		"with halving": {sweep.StopHalving, behind, nil, nil, nil, []int{2, 3, 4, 5},
 			"count as stopped"},
 		"one is to be promoted": {sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.95}, nil, nil, nil,
-			[]int{2, 3, 4}, "3 of them were paused at a rung, behind others, and count as stopped; 2 are done, the " +
-				"quorum is 3"},
+			[]int{2, 3, 4}, "3 of them were paused by the stopping rule and count as stopped; 2 trials are " +
+				"done, and the quorum is 3"},
 		"one was promoted": {sweep.StopASHA, behind, nil, nil, func(w *world) { w.verdict(t, 2, true) },
-			[]int{3, 4, 5}, "2 are done, the quorum is 3"},
+			[]int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
 		"one is about to end": {sweep.StopASHA, behind, nil, nil, func(w *world) {
 			w.verdict(t, 2,
 				false)
@@ -83,16 +83,16 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		"the score of one cannot be read": {sweep.StopASHA, behind, nil, nil, func(w *world) {
 			w.damage(t,
 				sweep.Names(w.plan.Sweep).Rung(2, 3))
-		}, []int{3, 4, 5}, "2 are done, the quorum is 3"},
+		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
 		"behind by no more than the noise": {sweep.StopASHA, behind,
 			func(p *sweep.Plan) { p.Spec.Search.Stop.Noise = 0.15 }, nil, nil, []int{2, 3, 4},
-			"2 are done, the quorum is 3"},
+			"2 trials are done, and the quorum is 3"},
 		"the best has failed, so the next best goes on": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
 			_ map[string][]byte) {
 			if r.Status = sweep.StatusDone; r.Trial == 0 {
 				r.Status, r.Reason = sweep.StatusFailed, "no luck"
 			}
-		}, nil, []int{2, 3, 4, 5}, "1 are done, the quorum is 2"},
+		}, nil, []int{2, 3, 4, 5}, "1 trial is done, and the quorum is 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := climbed(t, tc.rule, tc.paused, tc.change, tc.store)

@@ -393,7 +393,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Fatalf("one of four trials ended in time: got %+v; want no winner", c)
 	}
 	contains(t, c.Reason,
-		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 are done, the quorum is 2")
+		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 trial is done, and the quorum is 2")
 
 	gone := unfinished(1, 1, 1, 1)
 	if _, err := blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(),

@@ -161,7 +161,7 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
-		!strings.Contains(err.Error(), "it is of sweep night-1") {
+		!strings.Contains(err.Error(), "it belongs to sweep night-1") {
 		t.Errorf("a plan of another sweep: got error %v; want it called damaged, and the other sweep named", err)
 	}
 	a, log := w.aggregator(), &bytes.Buffer{}

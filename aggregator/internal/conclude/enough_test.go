@@ -16,7 +16,7 @@ func TestASweepThatHadEnough(t *testing.T) {
 		says    string
 	}{
 		"one is done, and it is enough": {0, sweep.OutcomeWinner, "trial 0 has the highest auc"},
-		"most of the wanted failed":     {2, sweep.OutcomeNoWinner, "1 are done, the quorum is 2"},
+		"most of the wanted failed":     {2, sweep.OutcomeNoWinner, "1 trial is done, and the quorum is 2"},
 	} {
 		w := newWorld(t, options{leaves: []int{4, 8, 6, 3, 5, 7},
 			change: func(p *sweep.Plan) {
@@ -44,6 +44,6 @@ func TestASweepThatHadEnough(t *testing.T) {
 				c.Failed, c.Reason, tc.outcome, tc.failed)
 		}
 		contains(t, c.Reason, tc.says)
-		contains(t, c.Reason, "of 6 trials were not trained, the sweep had enough: trial 0 has it")
+		contains(t, c.Reason, "of 6 trials were not trained because the sweep ended early: trial 0 has it")
 	}
 }

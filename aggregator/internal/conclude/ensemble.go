@@ -90,8 +90,8 @@ func (a *Aggregator) ensemble(ctx context.Context, k *known, b sweep.Board, e *s
 		return refuse("the mean of trials %v is not better beyond chance: it gains %s", report.Trials, by)
 	}
 	report.Registered = true
-	report.Reason = fmt.Sprintf("registered is the mean of trials %v with %d trees, which gains %s", report.Trials,
-		trees, by)
+	report.Reason = fmt.Sprintf("registered as an ensemble, the mean of trials %v with %d trees: it gains %s",
+		report.Trials, trees, by)
 	return merged, report, nil
 }
 

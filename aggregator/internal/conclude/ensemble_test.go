@@ -80,7 +80,7 @@ func TestAnEnsembleIsRegistered(t *testing.T) {
 				"beyond "+
 				"chance", regression, c, e)
 		}
-		contains(t, c.Reason, fmt.Sprintf("registered is the mean of trials %v with 80 trees", e.Trials))
+		contains(t, c.Reason, fmt.Sprintf("registered as an ensemble, the mean of trials %v with 80 trees", e.Trials))
 
 		v, read := w.version(t)
 		var models []*gbt.Model
@@ -139,10 +139,10 @@ func TestAnEnsembleIsRefused(t *testing.T) {
 		want   string
 	}{
 		"the cost allows no second trial": {1.9, nil, 1, "none of the next best trials could be merged"},
-		"the cost allows three":           {3.9, nil, 3, "registered is the mean"},
+		"the cost allows three":           {3.9, nil, 3, "registered as an ensemble"},
 		"results say too few trees": {2.5, func(r *sweep.Result, _ map[string][]byte) {
 			r.Trees = 1
-		}, 2, "registered is the mean"},
+		}, 2, "registered as an ensemble"},
 		"the others' scores are not their models'": {4, func(r *sweep.Result, files map[string][]byte) {
 			if r.Trial == 1 {
 				raw, err := sweep.DecodeScores(files["test.scores"])
@@ -154,7 +154,7 @@ func TestAnEnsembleIsRefused(t *testing.T) {
 				}
 				files["test.scores"] = sweep.EncodeScores(raw)
 			}
-		}, 3, "registered is the mean"},
+		}, 3, "registered as an ensemble"},
 	} {
 		w := together(t, tc.cost, options{store: tc.store})
 		c := w.mustConclude(t)

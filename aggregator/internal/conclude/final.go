@@ -106,7 +106,7 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 	report.Correlation = correlation(f.testRaw, w.testRaw, h.test.Weight)
 	if !(report.Correlation >= finalCorrelation) {
-		return fmt.Errorf("the correlation of their scores on test is %.3g, where at least %v is expected",
+		return fmt.Errorf("the correlation of their scores on test is %.3g (at least %v is expected)",
 			report.Correlation, finalCorrelation)
 	}
 

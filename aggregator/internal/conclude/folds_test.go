@@ -66,7 +66,7 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 		"no time for the refit": {6, good, "the refit, trial 6, had not ended"},
 		"folds are missing":     {4, good, "had not ended after 6h0m0s, the sweep's time limit"},
 		"folds have failed": {7, [][2]float64{{0, 0.6}, {0.7, 0}, {0.8, 0.8}},
-			"of 3 configurations 1 have all of their folds, the quorum is 2"},
+			"1 of 3 configurations has all its folds, and the quorum is 2"},
 	} {
 		w := crossed(t, tc.ended, nil, tc.scores...)
 		w.now = created.Add(7 * time.Hour)

@@ -42,7 +42,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 		return m.passed(ctx, d.before)
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
-			Reason: fmt.Sprintf("the champion was moved by others %d times while the gate was deciding; promote by "+
+			Reason: fmt.Sprintf("others moved the champion %d times while the gate was deciding; promote by "+
 				"hand", moves)}, nil
 	}
 	return d.decision, nil

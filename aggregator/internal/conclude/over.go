@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/ledger"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
@@ -112,8 +114,8 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 	if e == nil || err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d of %d trials were not trained, the sweep had enough: %s", b.Tally(p).Untrained, len(p.Own()),
-		e.Reason), nil
+	return fmt.Sprintf("%d of %d trials were not trained because the sweep ended early: %s", b.Tally(p).Untrained,
+		len(p.Own()), e.Reason), nil
 }
 
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and
@@ -121,15 +123,20 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
 	if p.Folds == nil {
 		done = b.Tally(p).Done
-		return done, fmt.Sprintf("%d are done, the quorum is %d", done, quorum(p, b, e))
+		return done, fmt.Sprintf("%s done, and the quorum is %d", english.Plural(done, "trial is", "trials are"),
+			quorum(p, b, e))
 	}
 	for _, c := range b.Configurations {
 		if c.State == sweep.ConfigurationDone {
 			done++
 		}
 	}
-	return done, fmt.Sprintf("of %d configurations %d have all of their folds, the quorum is %d", len(b.Configurations),
-		done, quorum(p, b, e))
+	has := "have all their"
+	if done == 1 {
+		has = "has all its"
+	}
+	return done, fmt.Sprintf("%d of %d configurations %s folds, and the quorum is %d", done, len(b.Configurations), has,
+		quorum(p, b, e))
 }
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials

@@ -204,7 +204,7 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	undecided := func(why error) *sweep.GateDecision {
 		if done {
 			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,
-				Reason: fmt.Sprintf("it has become the champion; the records of its comparison can no longer be "+
+				Reason: fmt.Sprintf("it has become the champion, but the records of its comparison can no longer be "+
 					"read: %v", why)}
 		}
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,

@@ -31,7 +31,7 @@ func TestSpecNamesThePlace(t *testing.T) {
 		{"search:\n", "search:\n  method: pbt\n"}: `s.yaml:5:11: method pbt continues ` +
 			`models, which takes the trainer of a sweep (launcher sweep): use one of [auto gp tpe halton random]`,
 		{"[0.001, 0.3]", "[0, 0.3]"}: `s.yaml:6:11: eta: a logarithmic range ` +
-			`begins above 0, not at 0`,
+			`has to start above 0, not at 0`,
 		{"int: [2, 14]", "int: [14, 2]"}: `s.yaml:7:13: depth: give [low, high] ` +
 			`with low < high, not [14 2]`,
 		{"int: [2, 14]", "int: [2, 14], when: eta > x"}: `s.yaml:7:33: "eta > x": column 7: ` +

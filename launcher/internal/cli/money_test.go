@@ -159,7 +159,7 @@ func TestPlanFlags(t *testing.T) {
 		"go together":                            {"--rows", "5"},
 		"--vms is -1":                            {"--vms", "-1"},
 		"give only one of them":                  {"--vms", "1", "--within", "1h"},
-		"a budget of -1":                         {"--budget", "-1"},
+		"budget is -1":                           {"--budget", "-1"},
 		"--preemptions is 100":                   {"--preemptions", "100"},
 		"--download is 0":                        {"--download", "0"},
 		"--startup is -1s":                       {"--startup", "-1s"},
@@ -278,7 +278,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.refused(sweep.ExitInput, "the budget of 0.001 USD is too small: 1 x n2-highmem-2", "sweep", spec, "--budget",
 		"0.001")
 	w.refused(sweep.ExitInput, "too small", "sweep", w.file("with.yaml", sweepYAML+"budget: 0.001\n"))
-	w.refused(sweep.ExitUsage, "a budget of -3", "sweep", spec, "--budget", "-3")
+	w.refused(sweep.ExitUsage, "budget is -3", "sweep", spec, "--budget", "-3")
 	dear := w.file("dear.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "m1-ultramem-40,", 1))
 	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget",
 		"50")

@@ -224,7 +224,7 @@ func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	if code := p.run(); code != 1 {
 		t.Errorf("code %d", code)
 	}
-	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended with exit code 3") ||
+	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended unexpectedly, with exit code 3") ||
 		!strings.Contains(says, "cannot go on") {
 		t.Errorf("stderr %q", says)
 	}

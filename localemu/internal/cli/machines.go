@@ -87,7 +87,7 @@ func printReport(w program.Output, r *residency.Report) error {
 		default:
 			why = "no task was seen running"
 		}
-		return problem.New(problem.NotFound, "job %s: nothing was measured: %s", r.Job, why)
+		return problem.New(problem.NotFound, "job %s was not measured: %s", r.Job, why)
 	}
 
 	state := "finished"

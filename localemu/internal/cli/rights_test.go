@@ -22,7 +22,7 @@ func TestRightsFlags(t *testing.T) {
 		"all":      {rightsFlags{enforce: true}, true, ""},
 		"less":     {rightsFlags{without: []string{gone}, as: "owner"}, true, ""},
 		"as whom?": {rightsFlags{as: "owner"}, false, "--enforce-iam"},
-		"nobody":   {rightsFlags{enforce: true, as: "root"}, false, `there is no "root" here`},
+		"nobody":   {rightsFlags{enforce: true, as: "root"}, false, `there is no identity "root"`},
 		"no such binding": {rightsFlags{without: []string{"task bucket/sweeps roles/storage.admin"}}, false,
 			"is not in it"},
 		"no binding": {rightsFlags{without: []string{"task"}}, false, "IDENTITY RESOURCE ROLE"},

@@ -22,7 +22,7 @@ func TestFaultsAtWritesAreChecked(t *testing.T) {
 		`{does: kill_task}`:                                             "pattern",
 		`{match: "[", does: kill_task}`:                                 "pattern",
 		`{match: "a", does: dance}`:                                     "lose_machine, kill_task",
-		`{match: "a", does: kill_task, nth: -1}`:                        "not negative",
+		`{match: "a", does: kill_task, nth: -1}`:                        "cannot be negative",
 		`{match: "a", does: lose_machine, code: 50005}`:                 "50001 50002 50003 50004 50006",
 		`{match: "a", does: kill_task, code: 50004}`:                    "with lose_machine",
 		`{match: "a", does: kill_task, notice: 2s}`:                     "lose_machine",

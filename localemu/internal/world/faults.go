@@ -208,12 +208,12 @@ func (a atWrite) Check() error {
 	case !slices.Contains(deeds, a.Does):
 		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
 	case a.Nth < 0 || a.VM < 0 || a.Task < 0:
-		return fmt.Errorf("nth, vm and task are not negative")
+		return fmt.Errorf("nth, vm and task cannot be negative")
 	case a.Code != 0 && (a.Does != loseMachine || !slices.ContainsFunc(batchemu.BlowCodes(),
 		func(c int32) bool { return int(c) == a.Code })):
 		return fmt.Errorf("code is %d: use one of %v, with %s", a.Code, batchemu.BlowCodes(), loseMachine)
 	case min(a.Notice, a.Lingers, a.For) < 0 || time.Duration(max(a.Notice, a.Lingers, a.For)) > batchemu.MaxNotice:
-		return fmt.Errorf("notice, lingers and for are 0s to %s", batchemu.MaxNotice)
+		return fmt.Errorf("notice, lingers and for: use 0s to %s", batchemu.MaxNotice)
 	case a.Notice > 0 && a.Lingers > 0 || max(a.Notice, a.Lingers) > 0 && a.Does != loseMachine:
 		return fmt.Errorf("notice or lingers goes with %s, and not both", loseMachine)
 	case lasts != (a.For > 0):

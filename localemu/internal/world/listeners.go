@@ -29,7 +29,7 @@ func CheckIdentity(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no %.80q here, only %q", name, identities)
+	return fmt.Errorf("there is no identity %.80q; use one of %q", name, identities)
 }
 
 // guardOf returns the guard of this world. It enforces the table of Options; without one it takes the full table and

@@ -491,7 +491,7 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 	var err error
 	switch {
 	case !a.killed && (process.ExitCode() <= byASignal || a.shot == maxShot):
-		err = fmt.Errorf("aggregator %d ended with exit code %d, and it must not end by itself; the end of its log "+
+		err = fmt.Errorf("aggregator %d ended unexpectedly, with exit code %d; the end of its log "+
 			"(%s):\n%s", a.index, process.ExitCode(), a.log, tail(a.log))
 	case !a.killed: // by a person, or for want of memory
 		a.shot++

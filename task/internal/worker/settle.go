@@ -140,7 +140,7 @@ func (d *deciding) propose() bool {
 		}
 		return true
 	}
-	d.why = fmt.Errorf("%d configurations were proposed for it, but all of them belong to other trials or cannot be "+
+	d.why = fmt.Errorf("%d configurations were proposed for it, but each belongs to another trial or cannot be "+
 		"trained", len(d.refused))
 	return false
 }
@@ -157,11 +157,11 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("the trial that it continues: %w", err)
 	case r == nil || damage != nil || r.Status != sweep.StatusDone || r.Model == nil:
-		d.why = fmt.Errorf("trial %d, which it continues, has no model any more (%w)", from.Trial,
+		d.why = fmt.Errorf("the model of trial %d, which it continues, is gone (%w)", from.Trial,
 			cmp.Or(damage, errors.New("its result has none")))
 		return false, nil
 	case r.Model.Bytes > sweep.MaxInput:
-		d.why = fmt.Errorf("the model of trial %d has %d bytes, and one that is continued may have %d; use fewer "+
+		d.why = fmt.Errorf("the model of trial %d has %d bytes, and only up to %d can be continued; use fewer "+
 			"trees, leaves or generations", from.Trial, r.Model.Bytes, int64(sweep.MaxInput))
 		return false, nil
 	}
