@@ -78,7 +78,7 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	defer view.Close()
 	curves := func(trials []int) (map[int][]sweep.CurvePoint, error) { return s.Curves(ctx, trials) }
 	var job provision.JobStatus
-	var left sweepview.Patience
+	var left sweepview.JobWait
 	quick := 0
 
 	for look := 0; ; look++ {

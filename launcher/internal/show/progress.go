@@ -13,9 +13,9 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Progress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a terminal
+// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a terminal
 // above a bar; an object per change as JSON.
-type Progress struct {
+type SweepProgress struct {
 	w    program.World
 	json bool
 	plan *sweep.Plan
@@ -25,8 +25,8 @@ type Progress struct {
 }
 
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
-func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *Progress {
-	v := &Progress{w: w, json: asJSON, plan: p, seen: map[int]bool{}}
+func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
+	v := &SweepProgress{w: w, json: asJSON, plan: p, seen: map[int]bool{}}
 	for n := range p.Inherits() { // they ended in another sweep
 		v.seen[n] = true
 	}
@@ -38,7 +38,7 @@ func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *Progress {
 }
 
 // Show shows what has changed since the last look. curves reads the learning curves of trials.
-func (v *Progress) Show(b sweep.Board, snap sweepview.Snapshot,
+func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot,
 	curves func(trials []int) (map[int][]sweep.CurvePoint, error)) {
 	if v.json {
 		v.jsonLine(snap)
@@ -68,7 +68,7 @@ func (v *Progress) Show(b sweep.Board, snap sweepview.Snapshot,
 	_ = v.bar.Set(snap.Ended())
 }
 
-func (v *Progress) jsonLine(s sweepview.Snapshot) {
+func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	left := s.Left
 	s.Left = 0 // a change of the estimate alone does not count
 	key, err := json.Marshal(s)
@@ -81,7 +81,7 @@ func (v *Progress) jsonLine(s sweepview.Snapshot) {
 }
 
 // summary is the text before the bar.
-func (v *Progress) summary(s sweepview.Snapshot) string {
+func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
 		fmt.Sprintf("%d running", s.Running)},
 		sweepview.Counts("at their limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused, "stopped",
@@ -111,7 +111,7 @@ func (v *Progress) summary(s sweepview.Snapshot) string {
 }
 
 // lines prints the trials that have ended since the last look.
-func (v *Progress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
+func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
 	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
 		v.last = s.Job.State
@@ -139,7 +139,7 @@ func (v *Progress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s
 }
 
 // Close removes the bar.
-func (v *Progress) Close() {
+func (v *SweepProgress) Close() {
 	if v.bar != nil {
 		_ = v.bar.Finish()
 		v.bar = nil

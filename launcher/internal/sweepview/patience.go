@@ -14,16 +14,16 @@ const (
 	missingFor  = 3 // questions to Batch: a job may not be visible right after its creation
 )
 
-// Patience tracks how long a watched sweep has had no job that could continue it.
-type Patience struct {
+// JobWait tracks how long a watched sweep has had no job that could continue it.
+type JobWait struct {
 	ended   time.Time // since when the job has been finished or missing; zero if it is neither
 	missing int       // number of consecutive answers that there is no such job
 }
 
 // Asked records one answer of Batch.
-func (p *Patience) Asked(job provision.JobStatus, now time.Time) {
+func (p *JobWait) Asked(job provision.JobStatus, now time.Time) {
 	if !job.Finished {
-		*p = Patience{}
+		*p = JobWait{}
 		return
 	}
 	if p.ended.IsZero() {
@@ -37,7 +37,7 @@ func (p *Patience) Asked(job provision.JobStatus, now time.Time) {
 // Lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
 // cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
 // to conclude.
-func (p *Patience) Lost(id sweep.ID, st State, job provision.JobStatus, now time.Time) error {
+func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)

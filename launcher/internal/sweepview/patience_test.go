@@ -35,7 +35,7 @@ func TestPatience(t *testing.T) {
 			time.Hour, "(job FAILED; exit code 3)"},
 		"failed just now": {[]provision.JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {
-		var p sweepview.Patience
+		var p sweepview.JobWait
 		for _, job := range tc.answers {
 			p.Asked(job, at)
 		}
