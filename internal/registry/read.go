@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -280,6 +281,18 @@ func (r *Registry) noModel(ctx context.Context, model string) error {
 		hint = " (the registry is empty)"
 	}
 	return missing("model", model, hint)
+}
+
+// ReadJSON decodes a file of a version, which ReadFile reads.
+func (r *Registry) ReadJSON(ctx context.Context, v Version, name string, into any) error {
+	text, err := r.ReadFile(ctx, v, name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s of %s@%d: %w", name, v.Model, v.Number, err)
+	}
+	return nil
 }
 
 // ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is

@@ -56,6 +56,18 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 	return name, version, nil
 }
 
+// SplitModelRef splits MODEL, MODEL@VERSION or MODEL@ALIAS; ref is empty for the first.
+func SplitModelRef(arg string) (model, ref string, err error) {
+	model, ref, pinned := strings.Cut(arg, "@")
+	if err := CheckName("model", model); err != nil {
+		return "", "", err
+	}
+	if pinned && ref == "" {
+		return "", "", problem.New(problem.Usage, "%q: expected MODEL, MODEL@VERSION or MODEL@ALIAS", arg)
+	}
+	return model, ref, nil
+}
+
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Search.Features != nil && !doc.Has("trials") {
 		s.Trials = 0 // the plan counts them

@@ -518,3 +518,17 @@ func FuzzDecoders(f *testing.F) {
 		check(err)
 	})
 }
+
+// TestSplitModelRef: a version or an alias may be left out, but not be empty.
+func TestSplitModelRef(t *testing.T) {
+	for arg, want := range map[string][2]string{"ctr": {"ctr", ""}, "ctr@12": {"ctr", "12"},
+		"ctr@champion": {"ctr", "champion"}, "ctr@": {}, "@12": {}, "a/b@1": {}} {
+		model, ref, err := sweep.SplitModelRef(arg)
+		if got := [2]string{model, ref}; got != want || (err == nil) != (want[0] != "") {
+			t.Errorf("%q: got %q, %v; want %q, and an error if that is empty", arg, got, err, want)
+		}
+	}
+	if _, _, err := sweep.SplitModelRef("ctr@"); problem.Of(err) != problem.Usage {
+		t.Errorf("an empty reference: got kind %v; want a wrong argument", problem.Of(err))
+	}
+}

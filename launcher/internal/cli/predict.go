@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/program"
 	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/show"
 )
@@ -62,7 +63,7 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 }
 
 func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
-	model, ref, err := splitRef(f.model)
+	model, ref, err := sweep.SplitModelRef(f.model)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -11,6 +10,7 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 func registryCommand(w *Setup) *cobra.Command {
@@ -34,7 +34,7 @@ the newest version if there is none), MODEL@latest the newest version.`,
 
 // withVersion opens the registry and finds one version, given as MODEL, MODEL@VERSION or MODEL@ALIAS.
 func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.Version) error) error {
-	model, ref, err := splitRef(arg)
+	model, ref, err := sweep.SplitModelRef(arg)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.V
 
 // changeVersion is withVersion for commands that change something of a version, which must be named.
 func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v registry.Version, name string) error) error {
-	model, ref, err := splitRef(arg)
+	model, ref, err := sweep.SplitModelRef(arg)
 	if err != nil {
 		return err
 	}
@@ -84,16 +84,4 @@ func printMoved(w *Setup, a registry.Alias, from int, err error) error {
 		w.printf("%s of %s: version %s -> %d\n", a.Name, a.Model, version(from), a.Version)
 	}
 	return err
-}
-
-// readJSON reads a file of a version.
-func readJSON(ctx context.Context, w *Setup, v registry.Version, file string, into any) error {
-	text, err := w.registry.ReadFile(ctx, v, file)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s of %s@%d: %w", file, v.Model, v.Number, err)
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/program"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 func registryAliasCommand(w *Setup) *cobra.Command {
@@ -68,7 +69,7 @@ func registryPromoteCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry promote ctr@3 --why "approved by the ranking team"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			model, ref, err := splitRef(args[0])
+			model, ref, err := sweep.SplitModelRef(args[0])
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,9 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/program"
 	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/compare"
+	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
 
@@ -52,10 +54,10 @@ sure that neither version was trained on it.`,
 }
 
 func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlags) error {
-	var versions [2]origin
+	var trained *dataset.Manifest // B's
 	var sides [2]compare.Side
 	for i, arg := range args {
-		model, ref, err := splitRef(arg)
+		model, ref, err := sweep.SplitModelRef(arg)
 		if err != nil {
 			return err
 		}
@@ -63,28 +65,30 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 		if err != nil {
 			return err
 		}
-		if versions[i], err = readOrigin(ctx, w.registry, v); err != nil {
+		of, err := plan.ProvenanceOf(ctx, w.registry, v)
+		if err != nil {
 			return err
 		}
+		trained = of.Manifest
 		s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		sides[i] = compare.Side{Name: versions[i].name(), Scorer: s}
+		sides[i] = compare.Side{Name: of.Name(), Scorer: s, Plan: of.Plan}
 	}
 
-	metrics, err := comparedBy(f.metrics, versions[1].manifest)
+	metrics, err := comparedBy(f.metrics, trained)
 	if err != nil {
 		return err
 	}
-	rows, on, err := rowsToCompare(ctx, w, sides, versions, f)
+	rows, on, err := rowsToCompare(ctx, w, sides, trained, f)
 	if err != nil {
 		return err
 	}
 
 	confidence := metric.Confidence{Level: f.confidence}
-	c := compare.Result{A: sides[0].Name, B: sides[1].Name, On: on}
+	c := compare.Scores{A: sides[0].Name, B: sides[1].Name, On: on}
 	if c.All, err = rows.Compare(metrics, confidence); err != nil {
 		return err
 	}
@@ -115,10 +119,9 @@ func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
 	return metrics, nil
 }
 
-// rowsToCompare scores both sides on the rows selected by --on.
-func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, versions [2]origin,
+// rowsToCompare scores both sides on the rows selected by --on; m is the dataset of B.
+func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, m *dataset.Manifest,
 	f compareFlags) (*compare.Predictions, string, error) {
-	m := versions[1].manifest
 	if f.on != "" && isFile(f.on) {
 		rows, err := compare.OnFile(ctx, sides, compare.TableInput{Path: f.on, Label: m.Label, Weight: m.Weight,
 			Missing: m.Missing, By: f.by})
@@ -133,40 +136,8 @@ func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, version
 	if err != nil {
 		return nil, "", err
 	}
-	text, err := stager.File(ctx, w.datasets, on, dataset.SampleFile)
-	if err != nil {
-		return nil, "", err
-	}
-	sample, err := dataset.ReadSample(text)
-	if err != nil {
-		return nil, "", err
-	}
-	if text, err = stager.File(ctx, w.datasets, on, dataset.TargetsFile(sample.Split)); err != nil {
-		return nil, "", err
-	}
-	targets, err := dataset.ReadTargets(text)
-	if err != nil {
-		return nil, "", err
-	}
-
-	rows, err := compare.OnSample(sides, sample, targets, f.by,
-		func(fold uint8) bool { return unseen(versions, on, sample.Split, fold) })
-	return rows, on.Name + "@" + on.Version + ", sampled from " + sample.Split, err
-}
-
-// unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's
-// own dataset only its plan's test rows qualify.
-func unseen(versions [2]origin, on *dataset.Manifest, split string, fold uint8) bool {
-	for _, v := range versions {
-		if v.plan == nil || v.plan.Dataset.Name != on.Name || v.plan.Dataset.Version != on.Version {
-			continue
-		}
-		test := v.plan.Holdout.Test
-		if test.Split != split || test.Folds != nil && len(test.Select([]uint8{fold})) == 0 {
-			return false
-		}
-	}
-	return true
+	rows, split, err := compare.OnDataset(ctx, sides, w.datasets, on, f.by)
+	return rows, on.Name + "@" + on.Version + ", sampled from " + split, err
 }
 
 // isFile reports whether --on names a local table instead of a dataset.

@@ -157,7 +157,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 }
 
 // compared runs the command and reads its JSON.
-func (g *grown) compared(args ...string) (c compare.Result) {
+func (g *grown) compared(args ...string) (c compare.Scores) {
 	g.t.Helper()
 	if err := json.Unmarshal([]byte(g.must(append([]string{"registry", "compare", "--json"}, args...)...)),
 		&c); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/program"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 const bucketURL = "gs://"
@@ -38,7 +39,7 @@ command is harmless. Aliases, tags and history are not copied, nor is the datase
 runs.`,
 		Example: example,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			model, ref, err := splitRef(args[0])
+			model, ref, err := sweep.SplitModelRef(args[0])
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/explain"
+	"coppice/launcher/internal/plan"
 )
 
 // maxExplained bounds --rows: it is the number of rows that a version keeps.
@@ -55,17 +56,17 @@ since they move a prediction together and each can replace the other.`,
 }
 
 func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explainFlags) error {
-	o, err := readOrigin(ctx, w.registry, v)
+	o, err := plan.ProvenanceOf(ctx, w.registry, v)
 	if err != nil {
 		return err
 	}
-	metrics, err := comparedBy(f.metrics, o.manifest)
+	metrics, err := comparedBy(f.metrics, o.Manifest)
 	if err != nil {
 		return err
 	}
 	if _, ok := v.File(scorer.FileReference); !ok {
 		return problem.New(problem.Input, "%s keeps no test rows (%s): the split that its sweep tested on had no "+
-			"sampled rows", o.name(), scorer.FileReference)
+			"sampled rows", o.Name(), scorer.FileReference)
 	}
 	data, err := w.registry.ReadFile(ctx, v, scorer.FileReference)
 	if err != nil {
@@ -73,7 +74,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	}
 	rows, err := scorer.DecodeReference(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.name(), err)
+		return fmt.Errorf("%s: %w", o.Name(), err)
 	}
 	s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 	if err != nil {
@@ -83,11 +84,11 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 
 	r, err := explain.Run(explain.Request{Scorer: s, Rows: rows, Most: f.rows, Metrics: metrics, Threads: f.threads})
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.name(), err)
+		return fmt.Errorf("%s: %w", o.Name(), err)
 	}
 	return w.print(struct {
 		Model   string `json:"model"`
 		Version int    `json:"version"`
 		*explain.Report
-	}{v.Model, v.Number, r}, func() { w.screen().Explained(o.name(), r) })
+	}{v.Model, v.Number, r}, func() { w.screen().Explained(o.Name(), r) })
 }

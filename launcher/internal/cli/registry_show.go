@@ -79,7 +79,7 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
 		if _, ok := v.File(file); !ok { // it was not registered by a sweep
 			continue
 		}
-		if err := readJSON(ctx, w, v, file, into); err != nil {
+		if err := w.registry.ReadJSON(ctx, v, file, into); err != nil {
 			return err
 		}
 	}

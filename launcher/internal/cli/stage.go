@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/strictyaml"
+	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
 
@@ -136,9 +138,13 @@ func stageTable(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destinat
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", t.file, t.spec.Source)
 	}
-	like, err := resolveLike(ctx, w, t.spec)
+	named, _, _ := strings.Cut(t.spec.Encodings.Like, "@")
+	like, err := plan.FollowLike(ctx, w.registry, t.spec)
 	if err != nil {
 		return nil, err
+	}
+	if named != "" && like == nil && !w.asJSON {
+		fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
 	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like}
 	if f.batch.on {

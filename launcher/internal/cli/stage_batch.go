@@ -19,7 +19,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *tableSpec, 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLikeStaged(ctx, w, s.Like); err != nil {
+	if err := stager.CheckLike(ctx, w.datasets, s.Like); err != nil {
 		return nil, err
 	}
 

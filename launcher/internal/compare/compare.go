@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 
+	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
@@ -17,12 +18,15 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/stager"
 )
 
 // Side is one of the two versions.
 type Side struct {
 	Name   string // such as ctr@3
 	Scorer *scorer.Scorer
+	Plan   *sweep.Plan // that trained it; nil if it is not known
 }
 
 // Predictions holds both sides' predictions.
@@ -153,6 +157,46 @@ func (r *Predictions) divide(v *dataset.Values, places []int32) {
 	}
 }
 
+// OnDataset scores the sampled rows of a staged dataset that neither version was calibrated on, and says of which split
+// they are.
+func OnDataset(ctx context.Context, sides [2]Side, datasets blob.Store, on *dataset.Manifest, by string) (*Predictions,
+	string, error) {
+	text, err := stager.File(ctx, datasets, on, dataset.SampleFile)
+	if err != nil {
+		return nil, "", err
+	}
+	sample, err := dataset.ReadSample(text)
+	if err != nil {
+		return nil, "", err
+	}
+	if text, err = stager.File(ctx, datasets, on, dataset.TargetsFile(sample.Split)); err != nil {
+		return nil, "", err
+	}
+	targets, err := dataset.ReadTargets(text)
+	if err != nil {
+		return nil, "", err
+	}
+
+	rows, err := OnSample(sides, sample, targets, by,
+		func(fold uint8) bool { return unseen(sides, on, sample.Split, fold) })
+	return rows, sample.Split, err
+}
+
+// unseen reports whether neither version was calibrated on, or chosen by, the rows of a fold of a split: of a version's
+// own dataset only its plan's test rows qualify.
+func unseen(sides [2]Side, on *dataset.Manifest, split string, fold uint8) bool {
+	for _, s := range sides {
+		if s.Plan == nil || s.Plan.Dataset.Name != on.Name || s.Plan.Dataset.Version != on.Version {
+			continue
+		}
+		test := s.Plan.Holdout.Test
+		if test.Split != split || test.Folds != nil && len(test.Select([]uint8{fold})) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // OnSample scores the rows of a dataset's sample for which pass is true, with the targets of its split.
 func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Predictions,
 	error) {
@@ -200,8 +244,8 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 	return r, nil
 }
 
-// Result is what two sides score on the same rows.
-type Result struct {
+// Scores are what two sides score on the same rows.
+type Scores struct {
 	A   string `json:"a"` // name
 	B   string `json:"b"`
 	On  string `json:"on"` // what the rows are

@@ -45,8 +45,8 @@ type Recipe struct {
 	Threads int // 0 for all CPUs; the bytes do not depend on it
 }
 
-// File is one file that was made again.
-type File struct {
+// Remade is one file that was made again.
+type Remade struct {
 	Name string `json:"name"`
 	Same bool   `json:"same"`
 	// Differs says where the two files diverge.
@@ -55,22 +55,25 @@ type File struct {
 
 // Report is the outcome.
 type Report struct {
-	Dataset string  `json:"dataset"`
-	Build   string  `json:"build,omitempty"` // that trained it now
-	Trees   int     `json:"trees"`
-	Seconds float64 `json:"seconds"`
-	Files   []File  `json:"files"`
+	Dataset string   `json:"dataset"`
+	Build   string   `json:"build,omitempty"` // that trained it now
+	Trees   int      `json:"trees"`
+	Seconds float64  `json:"seconds"`
+	Files   []Remade `json:"files"`
 }
 
 // Same reports whether every file has the same bytes.
 func (r *Report) Same() bool {
-	return !slices.ContainsFunc(r.Files, func(f File) bool { return !f.Same })
+	return !slices.ContainsFunc(r.Files, func(f Remade) bool { return !f.Same })
 }
 
 // Complete reports whether the model was compared: a report of another build, or a damaged one, may lack it.
 func (r *Report) Complete() bool {
-	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Name == scorer.FileModel })
+	return slices.ContainsFunc(r.Files, func(f Remade) bool { return f.Name == scorer.FileModel })
 }
+
+// compared are the files that are made again, where the version has them.
+var compared = []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator}
 
 // Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
 func Run(ctx context.Context, q Recipe) (*Report, error) {
@@ -129,7 +132,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	for _, m := range models {
 		r.Trees += len(m.Trees)
 	}
-	for _, name := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator} {
+	for _, name := range compared {
 		if isFinal && name == scorer.FileCalibrator { // it is the judged model's
 			continue
 		}
@@ -364,8 +367,8 @@ func meanScores(models []*gbt.Model, d *gbt.Data, threads int) ([]float64, error
 }
 
 // compare says where two files diverge.
-func compare(name string, was, is []byte, had, has bool) File {
-	f := File{Name: name, Same: had && has && bytes.Equal(was, is)}
+func compare(name string, was, is []byte, had, has bool) Remade {
+	f := Remade{Name: name, Same: had && has && bytes.Equal(was, is)}
 	switch {
 	case f.Same:
 	case !had:

@@ -3,16 +3,20 @@ package show
 import (
 	"fmt"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/program/tables"
+	"coppice/internal/registry"
 	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/reproduce"
 )
 
 // Compared writes how two versions score on the same rows; confidence is the level of the intervals, by the column to
 // divide by, if there is one.
-func (w Printer) Compared(c compare.Result, confidence float64, by string) {
+func (w Printer) Compared(c compare.Scores, confidence float64, by string) {
 	w.printf("A is %s, B is %s; %d rows of %s\n", c.A, c.B, c.All[0].Rows, c.On)
 	level := fmt.Sprintf("%g %% interval", 100*confidence)
 	t := w.Table("metric", "A", "B", "gain of B", level, "")
@@ -89,4 +93,20 @@ func (w Printer) Inputs(r *predict.Result) {
 	if shown > 0 {
 		t.Print()
 	}
+}
+
+// Reproduced writes which files of a version came out the same when it was trained again.
+func (w Printer) Reproduced(v registry.Version, r *reproduce.Report) {
+	t := w.Table("file", "registered", "", "").Wrap(4)
+	for _, f := range r.Files {
+		size, verdict := "-", tables.Standing("same bytes")
+		if old, ok := v.File(f.Name); ok {
+			size = humanize.IBytes(uint64(old.Bytes))
+		}
+		if !f.Same {
+			verdict = "differs"
+		}
+		t.Row(f.Name, size, verdict, f.Differs)
+	}
+	t.Print()
 }

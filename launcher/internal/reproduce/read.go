@@ -1,0 +1,122 @@
+package reproduce
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/stager"
+)
+
+// Reproducible reads a version's plan and dataset, and rejects one that cannot be trained again.
+func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version) (plan.Provenance, error) {
+	of, err := plan.ProvenanceOf(ctx, r, v)
+	if err == nil && of.Plan == nil {
+		err = problem.New(problem.Input, "%s has no plan among its files, so it was not registered by a sweep",
+			of.Name())
+	}
+	return of, err
+}
+
+// Read reads what a version was trained from, but for the dataset, whose Dir the caller sets.
+func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recipe, error) {
+	q := &Recipe{Plan: of.Plan, Files: map[string][]byte{}}
+	var result sweep.Result
+	if err := r.ReadJSON(ctx, of.Version, scorer.FileResult, &result); err != nil {
+		return nil, err
+	}
+	q.Trial, q.Params = result.Trial, result.Params
+	if result.AtLimit {
+		q.Trees = result.TreesGrown
+	}
+	if result.From != nil {
+		q.Lineage = result.From.Lineage
+	}
+	if _, ok := of.File(scorer.FileMembers); ok {
+		if err := r.ReadJSON(ctx, of.Version, scorer.FileMembers, &q.Members); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range compared {
+		if _, ok := of.File(file); !ok {
+			continue
+		}
+		data, err := r.ReadFile(ctx, of.Version, file)
+		if err != nil {
+			return nil, err
+		}
+		q.Files[file] = data
+	}
+	return q, q.readInput(ctx, r)
+}
+
+// readInput reads the model that the version continues, and checks that it is the one named in the version's plan.
+func (q *Recipe) readInput(ctx context.Context, r *registry.Registry) error {
+	in := q.Plan.Input
+	if in == nil {
+		return nil
+	}
+
+	v, err := r.Get(ctx, in.Model, strconv.Itoa(in.Version))
+	if err != nil {
+		return fmt.Errorf("the model that it continues: %w", err)
+	}
+	for _, part := range []struct {
+		file string
+		want sweep.Object
+		to   *[]byte
+	}{{scorer.JudgedModel(v), in.Text, &q.Input}, {scorer.FileDataset, in.Dataset, &q.InputDataset}} {
+		if *part.to, err = r.ReadFile(ctx, v, part.file); err != nil {
+			return err
+		}
+		if is := sweepstore.InputObject(q.Plan.Sweep, *part.to).SHA256; is != part.want.SHA256 {
+			return problem.New(problem.Conflict,
+				"version %d of model %s, which it continues, has another %s than in the "+
+					"plan: %s instead of %s", in.Version, in.Model, part.file, is, part.want.SHA256)
+		}
+	}
+	return nil
+}
+
+// Fetch copies a dataset into a folder of its own in scratch, which the caller removes.
+func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest, scratch string) (string, error) {
+	staged, err := stager.Resolve(ctx, datasets, m.Name+"@"+m.Version)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(scratch, "coppice-reproduce-")
+	if err != nil {
+		return "", err
+	}
+	if err := stager.FetchTo(ctx, datasets, staged, dir); err != nil {
+		os.RemoveAll(dir)
+		return "", err
+	}
+	return dir, nil
+}
+
+// Conflict is the error about a version that came out different.
+func (r *Report) Conflict(of plan.Provenance) error {
+	var parts []string
+	for _, f := range r.Files {
+		if !f.Same {
+			parts = append(parts, f.Name+": "+f.Differs)
+		}
+	}
+	builds := ""
+	if of.Plan.Coppice != r.Build {
+		builds = fmt.Sprintf("; it was planned by build %s, and trained again by %s", of.Plan.Coppice, r.Build)
+	}
+	return problem.New(problem.Conflict, "%s trained again on %s differs in %s%s", of.Name(), r.Dataset,
+		strings.Join(parts, "; "), builds)
+}
