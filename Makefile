@@ -174,7 +174,7 @@ NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
-.PHONY: wheels door door-test install
+.PHONY: wheels wheels-check door door-test install
 PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
 # PLATFORMS=linux-amd64
 wheels: ## Python's wheels with all programs in one, in build/wheels
@@ -182,6 +182,9 @@ wheels: ## Python's wheels with all programs in one, in build/wheels
 	  GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build $(BUILD_FLAGS) -o build/program/$$p/coppice ./python/program && \
 	  python3 python/wheel/build.py --program build/program/$$p/coppice --platform $$p --out build/wheels || exit 1; \
 	done
+
+wheels-check: wheels ## every wheel's record, and its program's format and version (arm64 under qemu)
+	python3 python/wheel/check.py $(VERSION) build/wheels/*.whl
 
 HERE := $(shell go env GOOS)-$(shell go env GOARCH)
 

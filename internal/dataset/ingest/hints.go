@@ -27,7 +27,7 @@ func (f *built) looksLikeIDs() bool {
 		f.different < 3 {
 		return false
 	}
-	if namedID(f.Name) {
+	if NamedID(f.Name) {
 		return true
 	}
 	room := f.Range.Max - f.Range.Min
@@ -36,8 +36,8 @@ func (f *built) looksLikeIDs() bool {
 		room >= float64(idRoom*f.different)
 }
 
-// namedID reports whether a column is named like an id: user_id, campaignId, ID.
-func namedID(name string) bool {
+// NamedID reports whether a column is named like an id: user_id, campaignId, ID.
+func NamedID(name string) bool {
 	head, isID := strings.CutSuffix(name, "id")
 	if !isID {
 		head, isID = strings.CutSuffix(name, "Id")

@@ -80,6 +80,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Categorical = d.ids(q, s, drop, split)
 
 	d.Dataset = d.datasetSpec(q, label, split, drop)
 	d.Sweep = d.sweepSpec(q, objective, s)
@@ -318,6 +319,23 @@ func (d *Draft) drop(q Request, s *seen) ([]string, error) {
 		}
 	}
 	return drop, nil
+}
+
+// ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
+// the rows is no feature.
+func (d *Draft) ids(q Request, s *seen, drop []string, split string) []string {
+	ids := slices.Clone(q.Categorical)
+	var found []string
+	for _, c := range s.columns {
+		if c.isID() && !slices.Contains(ids, c.Name) && !slices.Contains(drop, c.Name) && c.Name != q.Label &&
+			c.Name != q.Weight && !strings.Contains(split, "key: "+quoted(c.Name)) {
+			found = append(found, c.Name)
+		}
+	}
+	if len(found) > 0 {
+		d.found("ids", "%s: whole numbers that are named like ids, and taken for names", strings.Join(found, ", "))
+	}
+	return append(ids, found...)
 }
 
 // largeRows is from how many rows on smaller shares suffice to choose and to judge.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 )
 
@@ -34,6 +36,7 @@ type column struct {
 	present  int64
 	missing  int64
 	texts    bool // some value is not a number
+	parts    bool // some number is not whole
 	times    bool // every value is a time
 	distinct counter
 }
@@ -140,15 +143,13 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 			continue
 		}
 		c.present++
+		x, text, isNumber := valueOf(v, i)
+		c.parts = c.parts || isNumber && x != math.Trunc(x)
 		if v.Type == dataset.Text {
-			text := v.Text[i]
 			if c.times {
 				_, _, c.times = cell.ParseTime(text)
 			}
-			if !c.texts {
-				_, form := cell.ParseNumber(text)
-				c.texts = form == cell.FormText
-			}
+			c.texts = c.texts || !isNumber
 		}
 		c.distinct.add(v.TextOf(i))
 	}
@@ -160,6 +161,15 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 // isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person
 // to say.
 func (c *column) isTime() bool { return c.times && c.present > 0 }
+
+// isID reports whether the column holds whole numbers that are named like ids and repeat.
+func (c *column) isID() bool {
+	return ingest.NamedID(c.Name) && !c.texts && !c.parts && c.Type != dataset.Time && c.Type != dataset.Bool &&
+		c.distinct.n() > 2 && c.present >= idRepeats*c.distinct.n()
+}
+
+// idRepeats is how often values of an id have to repeat in the first rows: a number for each row is no id to learn from.
+const idRepeats = 2
 
 // keyWords are who or what a row may be about. Rows of one of them are alike.
 var keyWords = []string{"user", "customer", "client", "visitor", "session", "device", "patient", "person", "account",

@@ -20,6 +20,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
+	"coppice/internal/gbt"
 	"coppice/internal/machines"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
@@ -104,6 +105,9 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, placed(q.Spec, err)
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
+	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
+		p.Notes = append(p.Notes, gbt.NoEffect(params)...)
+	}
 	if err := checkRefit(s, p.Proposal.Trials); err != nil {
 		return nil, err
 	}

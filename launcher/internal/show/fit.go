@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -29,7 +30,8 @@ type Fit struct {
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
 	Params   string             `json:"params"`
-	Default  *float64           `json:"default,omitempty"` // on valid, of the configuration that the search began with
+	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that the search began with
+	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
@@ -154,9 +156,9 @@ func (w Printer) Fitted(f *Fit) {
 
 // baseRate says how good it is always to predict the mean label.
 func (f *Fit) baseRate() string {
-	loss, relative := f.Test["log_loss"], f.Test["normalized_entropy"]
-	if f.Metric != "log_loss" || loss <= 0 || relative <= 0 {
+	if f.Metric != "log_loss" || f.Base <= 0 || f.Base >= 1 {
 		return ""
 	}
-	return fmt.Sprintf("always predicting the base rate has log_loss %s", Number(loss/relative))
+	loss := -f.Base*math.Log(f.Base) - (1-f.Base)*math.Log1p(-f.Base)
+	return fmt.Sprintf("always predicting the base rate, %s, has log_loss %s", Percent(f.Base), Number(loss))
 }

@@ -1,0 +1,64 @@
+package gbt
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"coppice/internal/problem"
+)
+
+// TestLightGBMsParameters: what a LightGBM user's file says is accepted where it is what happens anyway, and refused in
+// words where it is not.
+func TestLightGBMsParameters(t *testing.T) {
+	params := map[string]any{"boosting": "gbdt", "verbose": -1, "deterministic": true, "force_col_wise": true,
+		"device_type": "cpu", "tree_learner": "serial", "bagging_seed": 3, "linear_tree": false, "num_leaves": 7,
+		"objective": "binary"}
+	p, err := ParseParams(params)
+	if err != nil || p.NumLeaves != 7 {
+		t.Fatalf("got %d leaves and %v; want 7", p.NumLeaves, err)
+	}
+	notes := NoEffect(params)
+	if len(notes) != 8 || !strings.HasPrefix(notes[1], "boosting has no effect here: ") {
+		t.Errorf("the notes are %q; want one for each of eight parameters, by name", notes)
+	}
+
+	for name, tc := range map[string]struct {
+		value any
+		says  string
+	}{
+		"boosting":             {"dart", "LightGBM has it, Coppice does not: Coppice trains gbdt"},
+		"boosting_type":        {"rf", "LightGBM has it"},
+		"data_sample_strategy": {"goss", "Coppice has no goss"},
+		"device":               {"gpu", "on CPUs only"},
+		"linear_tree":          {true, "no linear trees"},
+		"top_rate":             {0.2, "Coppice has no goss"},
+		"forcedsplits_filename": {"splits.json",
+			"LightGBM has it"},
+		"num_class":   {3, "more than two classes"},
+		"num_leavess": {3, `there is no such training parameter (did you mean "num_leaves"?)`},
+	} {
+		_, err := ParseParams(map[string]any{name: tc.value})
+		var of *ParamError
+		if !errors.As(err, &of) || of.Name != name || !strings.Contains(err.Error(), tc.says) ||
+			problem.Of(err) != problem.Input {
+			t.Errorf("%s: %v: got %v; want an error of the input that says %q", name, tc.value, err, tc.says)
+		}
+	}
+}
+
+// TestForeignNamesAreForeign: no name of another library's parameter is one of ours, or there twice.
+func TestForeignNamesAreForeign(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range foreignParams {
+		for _, name := range append(strings.Fields(f.aliases), f.name) {
+			if findParam(name) != nil || seen[name] {
+				t.Errorf("%s is a parameter here, or listed twice", name)
+			}
+			seen[name] = true
+		}
+		if f.why == "" {
+			t.Errorf("%s: no reason", f.name)
+		}
+	}
+}
