@@ -20,11 +20,19 @@ import numpy as np
 class Seen:
     """What a selection sees of one split: each trial's mean loss less the default's, and the covariance of these."""
 
-    def __init__(self, loss, drawn):
-        d = loss - loss[0]
-        self.rows = drawn.sum()
-        self.mean = d @ drawn / self.rows
-        self.noise = np.cov(d, fweights=drawn) / self.rows
+    def __init__(self, rows, mean, noise):
+        self.rows, self.mean, self.noise = rows, mean, noise
+
+    @classmethod
+    def of(cls, loss, rng):
+        rows = loss.shape[1]
+        d, drawn = loss - loss[0], rng.multinomial(rows, np.full(rows, 1 / rows))
+        return cls(rows, d @ drawn / rows, np.cov(d, fweights=drawn) / rows)
+
+    def with_(self, other):
+        """The rows of both."""
+        a, b = self.rows / (self.rows + other.rows), other.rows / (self.rows + other.rows)
+        return Seen(self.rows + other.rows, a * self.mean + b * other.mean, a**2 * self.noise + b**2 * other.noise)
 
     def beyond_chance(self, n):
         """Whether trial n is better than the default."""
@@ -46,7 +54,7 @@ def best(valid, calib):
 
 
 def both(valid, calib):
-    return int(np.argmin(valid.mean * valid.rows + calib.mean * calib.rows))
+    return int(np.argmin(valid.with_(calib).mean))
 
 
 def confirmed(choose, agrees):
@@ -66,6 +74,10 @@ RULES = {
     "best posterior mean, noise of trials independent": lambda v, c: posterior(v, lambda m: np.diag(np.diag(m))),
     "best posterior mean, noise of trials correlated": lambda v, c: posterior(v, lambda m: m),
     "best on valid and calib together": both,
+    "the default, unless that is ahead beyond chance there": confirmed(
+        both, lambda n, v, c: v.with_(c).beyond_chance(n)
+    ),
+    "best posterior mean on valid and calib, correlated": lambda v, c: posterior(v.with_(c), lambda m: m),
     "best on valid, unless the default is ahead on calib": confirmed(best, lambda n, v, c: c.mean[n] < 0),
     "the default, unless the best is ahead beyond chance on calib": confirmed(best, lambda n, v, c: c.beyond_chance(n)),
 }
@@ -81,7 +93,7 @@ def simulate(path, draws):
     rng = np.random.default_rng(32)
     chosen = {rule: [] for rule in RULES}
     for _ in range(draws):
-        seen = [Seen(loss, rng.multinomial(n, np.full(n, 1 / n))) for loss in (valid, calib) for n in [loss.shape[1]]]
+        seen = [Seen.of(loss, rng) for loss in (valid, calib)]
         for rule, choose in RULES.items():
             chosen[rule].append(choose(*seen))
     told = {}
