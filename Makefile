@@ -174,7 +174,7 @@ NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
-.PHONY: wheels wheels-check door door-test install
+.PHONY: wheels wheels-check door door-test dist install
 PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
 # PLATFORMS=linux-amd64
 wheels: ## Python's wheels with all programs in one, in build/wheels
@@ -206,6 +206,16 @@ build/venv-estimators/ok: build/venv-door/ok python/tests/requirements.txt
 
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
 	cd python/tests && ../../build/venv-estimators/bin/python -m unittest -v test_estimators
+
+DIST := build/dist
+dist: wheels sbom ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist
+	@rm -rf $(DIST) && mkdir -p $(DIST)
+	@for p in $(PLATFORMS); do \
+	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $(SBOM) $$folder/ && \
+	  for n in $(BINARIES); do printf '#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$n > $$folder/$$n && \
+	  chmod 755 $$folder/$$n; done && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
+	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && rm -rf $$folder || exit 1; \
+	done; cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
 PREFIX ?= /usr/local
 install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice

@@ -13,7 +13,7 @@ Training is done by the program in the wheel. What predicts shares no code with 
 (internal/registry/FORMAT.md, internal/dataset/FORMAT.md) and must give the same numbers: encoded
 values and raw scores to the bit, probabilities to 1e-12. """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._program import TrainingError
 from .errors import (
@@ -30,6 +30,9 @@ from .errors import (
 )
 from .model import Model
 from ._sweep import Drawing, Sweep, sweep
+
+if TYPE_CHECKING:
+    from ._estimators import Classifier, Regressor, StagingWarning, load
 
 
 def __getattr__(name: str) -> Any:

@@ -246,6 +246,15 @@ class _Fitted(BaseEstimator):
             webbrowser.open(Path(path).resolve().as_uri())
         return os.fspath(path)
 
+    def promote(self, why: str, alias: str = "champion") -> None:
+        """Makes the version live: of a registry in folder=, or with where="batch" the deployment's."""
+        self._fitted()
+        if self.where == "local" and self.folder is None:
+            raise Error("the registry of this fit was temporary; fit with folder=, or save() the model")
+        version = f"{self.name}@{self.version_}"
+        args = ["promote", version] if alias == "champion" else ["alias", version, alias]
+        _program.tell(["registry", *args, "--why", why], None if self.folder is None else os.fspath(self.folder))
+
     def leaderboard(self) -> pandas.DataFrame:
         """The trials as a pandas.DataFrame, best first."""
         import pandas

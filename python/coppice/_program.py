@@ -78,6 +78,15 @@ def run(
     return last
 
 
+def tell(args: list[str], folder: str | None) -> str:
+    """Runs a command in the local cloud of a folder, or in that of the environment, and returns what it says."""
+    env = dict(os.environ) if folder is None else os.environ | {"COPPICE_LOCAL": folder}
+    done = subprocess.run([path(), *args], capture_output=True, text=True, encoding="utf-8", env=env, check=False)
+    if done.returncode != 0:
+        _fail(done.returncode, done.stderr.strip())
+    return done.stdout
+
+
 def _gather(p: subprocess.Popen[str]) -> Callable[[], list[str]]:
     """Reads the error output beside the output, so that neither fills up."""
     import threading

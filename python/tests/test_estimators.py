@@ -44,6 +44,21 @@ def quick(kind=coppice.Classifier, **more):
     return kind(**{"trials": 1, "minutes": 1, **more})
 
 
+# What a strict user of the package writes. Each name has its type.
+SURFACE = """
+import numpy as np
+import coppice
+
+model: coppice.Classifier = coppice.Classifier(trials=1, time="ts", drop=["id"]).fit({"a": [1, 2]}, np.array([0, 1]))
+p: np.ndarray = model.predict_proba({"a": [1]})
+metrics: dict[str, float] = model.metrics_
+number: coppice.Model = coppice.load("folder")
+value: np.ndarray = coppice.Regressor(minutes=1).fit({"a": [1.0]}, "a").predict({"a": [1]})
+page: str = model.report(show=False)
+specs: str = model.specs_["sweep.yaml"]
+"""
+
+
 class Contract(unittest.TestCase):
     """scikit-learn's own checks, and its tools around an estimator."""
 
@@ -82,6 +97,22 @@ class Contract(unittest.TestCase):
             np.testing.assert_array_equal(coppice.load(f"{folder}/m").predict(X), model.predict_proba(X)[:, 1])
             page = model.report(f"{folder}/page.html", show=False)
             self.assertIn(model.sweep_id_, Path(page).read_text("utf-8"))
+
+    def test_promote(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = quick(name="visits", folder=f"{folder}/cloud").fit(X, Y)
+            model.promote("it is the first")
+            history = _program.tell(["registry", "history", "visits", "--json"], f"{folder}/cloud")
+            self.assertIn("promoted", history)
+            with self.assertRaisesRegex(coppice.Error, "temporary"):
+                quick().fit(X, Y).promote("no registry is left")
+
+    def test_types(self):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(f"{folder}/use.py").write_text(SURFACE, encoding="utf-8")
+            done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "use.py"], cwd=folder, capture_output=True,
+                                  text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_examples(self):
         with warnings.catch_warnings():

@@ -149,7 +149,7 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"page", f.Page})
 	w.printf("launcher predict --model %s --in NEW.csv --out scored.csv\n", f.Model)
 	if !f.Champion {
-		w.printf("launcher registry promote %s %d --why ...\n", f.Model, f.Version)
+		w.printf("launcher registry promote %s --why ...\n", version)
 	}
 	w.printf("launcher registry show %s\n", version)
 }
