@@ -187,12 +187,14 @@ wheels-check: wheels ## every wheel's record, and its program's format and versi
 	python3 python/wheel/check.py $(VERSION) build/wheels/*.whl
 
 HERE := $(shell go env GOOS)-$(shell go env GOARCH)
+# How the wheel of this machine ends, before .whl.
+WHEEL_HERE := $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %arm64,$(HERE)),musllinux_1_1_aarch64,musllinux_1_1_x86_64))
 
 # A fresh environment that has nothing but the wheel and what it needs.
 build/venv-door/ok: $(shell find internal launcher task aggregator localemu python terraform -name '*.go' -o -name '*.py' -o -name '*.yaml' -not -path '*/tests/*') python/pyproject.toml
 	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
 	rm -rf build/venv-door && python3 -m venv build/venv-door
-	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(if $(filter %arm64,$(HERE)),aarch64,x86_64).whl
+	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
 door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by Python and by `coppice fit`: seconds, memory
@@ -201,17 +203,19 @@ door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by 
 build/venv-estimators/ok: build/venv-door/ok python/tests/requirements.txt
 	rm -rf build/venv-estimators && python3 -m venv build/venv-estimators
 	build/venv-estimators/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
-	  build/wheels/*$(if $(filter %arm64,$(HERE)),aarch64,x86_64).whl
+	  build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
 	cd python/tests && ../../build/venv-estimators/bin/python -m unittest -v test_estimators
 
 DIST := build/dist
-dist: wheels sbom ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist
+dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@for p in $(PLATFORMS); do \
-	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $(SBOM) $$folder/ && \
+	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $$folder/ && \
+	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
+	  $$folder/coppice.cdx.json $$folder/coppice && \
 	  for n in $(BINARIES); do printf '#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$n > $$folder/$$n && \
 	  chmod 755 $$folder/$$n; done && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
 	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && rm -rf $$folder || exit 1; \

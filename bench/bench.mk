@@ -25,6 +25,14 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
 	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
 
+.PHONY: bench-door
+# DATA=, ONLY=bank,criteo, WHO=coppice,lightgbm, MINUTES=
+bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothing configured
+	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
+	$(PEERS) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps build/wheels/*$(WHEEL_HERE).whl
+	$(PEERS) bench/door.py --data $(DATA) --minutes $(or $(MINUTES),2) --out $(BENCH)/door.jsonl \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
+
 .PHONY: bench-search
 bench-search: SEEDS = 4
 # SEEDS=, SAMPLERS=tpe; gp needs torch

@@ -12,7 +12,7 @@ import (
 // says `launcher watch`.
 func RunAs(name, version string, args []string) int {
 	return run(version, args, func(w *program.World) {
-		pairs := []string{"launcher: ", name + ": ", "launcher [", name + " ["}
+		pairs := []string{"launcher: ", name + ": ", "launcher [", name + " [", "launcher version", name + " version"}
 		for _, command := range cli.Commands() {
 			pairs = append(pairs, "launcher "+command, name+" "+command)
 		}
