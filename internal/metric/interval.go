@@ -45,6 +45,9 @@ type Interval struct {
 	Method           string
 }
 
+// Analytic reports whether an interval follows from the rows' influences, without resampling.
+func (m Metric) Analytic() bool { return m.influence != nil }
+
 // Interval evaluates the metric with an interval. Rows, or groups for metrics of groups, are assumed to be independent.
 func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	c, err := c.filled()

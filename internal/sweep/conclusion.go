@@ -235,6 +235,7 @@ type Conclusion struct {
 
 	Valid       map[string]float64 `json:"valid,omitempty"` // of the winner
 	Test        map[string]float64 `json:"test,omitempty"`  // of the winner, calibrated, on test
+	Within      *Within            `json:"within,omitempty"`
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
@@ -247,6 +248,12 @@ type Conclusion struct {
 	Cost   *Cost     `json:"cost,omitempty"` // nil if unknown
 
 	Written
+}
+
+// Within is a 95 % interval of the sweep's metric on test, for metrics whose error follows from the rows.
+type Within struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // Cost is a sweep's cost when it was concluded, calculated by package ledger.

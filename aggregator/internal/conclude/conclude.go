@@ -80,6 +80,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	// The version's report repeats these, so set them before registering.
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
+	c.Within = w.within
 
 	f, report, err := a.final(ctx, k, b, e, w, h)
 	if err != nil {
@@ -228,6 +229,7 @@ type report struct {
 	Reason      string             `json:"reason"`
 	Valid       map[string]float64 `json:"valid"`
 	Test        map[string]float64 `json:"test"`
+	Within      *sweep.Within      `json:"within,omitempty"`
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
 	Final       *sweep.FinalModel  `json:"final,omitempty"`
@@ -271,7 +273,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
-			Test:        c.Test,
+			Test: c.Test, Within: c.Within,
 			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final, Ensemble: c.Ensemble},
 	}
 	if w.members != nil {

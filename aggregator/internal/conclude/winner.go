@@ -28,6 +28,7 @@ type winner struct {
 	calibrator  *calibrate.Calibrator // nil for regression
 	calibration *sweep.Calibration
 	test        map[string]float64
+	within      *sweep.Within // of the sweep's metric on test
 	tested      *metric.Tested
 }
 
@@ -150,10 +151,25 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	if w.test, err = measure(h, w.predictions(w.testRaw), names...); err != nil {
 		return err
 	}
+	w.within = within(p.Spec.Metric, h, w.predictions(w.testRaw))
 	if p.Spec.Calibrate != nil && w.calibrator != nil {
 		return w.segment(p, h)
 	}
 	return nil
+}
+
+// within is the interval of a metric on test; nil if it would have to be resampled, or is not defined.
+func within(name string, h *holdout, pred []float64) *sweep.Within {
+	m, err := metric.Lookup(name)
+	if err != nil || !m.Analytic() {
+		return nil
+	}
+	i, err := m.Interval(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group},
+		metric.Confidence{})
+	if err != nil || math.IsNaN(i.Low+i.High) || math.IsInf(i.Low+i.High, 0) {
+		return nil
+	}
+	return &sweep.Within{Low: i.Low, High: i.High}
 }
 
 // predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw

@@ -34,6 +34,7 @@ type Fit struct {
 	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
+	Within   *sweep.Within      `json:"within,omitempty"` // 95 % interval of the metric on test
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []Used             `json:"features,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
@@ -68,7 +69,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	c := st.Conclusion
 	f := &Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
-		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Final: c.Final,
+		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within, Final: c.Final,
 		Params: Differing(p).Of(p.Trials[c.Trial].Shown())}
 	if !f.Champion {
 		f.Why = c.Why()
@@ -140,7 +141,7 @@ func (w Printer) Fitted(f *Fit) {
 		}
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"},
-		[2]string{"how good", "on test, which chose nothing: " + Metrics(f.Test, f.Metric)},
+		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
 		[2]string{"", f.baseRate()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
@@ -152,6 +153,16 @@ func (w Printer) Fitted(f *Fit) {
 		w.printf("launcher registry promote %s --why ...\n", version)
 	}
 	w.printf("launcher registry show %s\n", version)
+}
+
+// tested is what was measured on test, with the interval of the metric that was optimised.
+func (f *Fit) tested() string {
+	text := Metrics(f.Test, f.Metric)
+	first, rest, found := strings.Cut(text, ", ")
+	if f.Within == nil || !found {
+		return text
+	}
+	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(f.Within.Low, f.Within.High), rest)
 }
 
 // baseRate says how good it is always to predict the mean label.
