@@ -174,10 +174,11 @@ NIGHTS_SEEDS ?= 5
 nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
-.PHONY: wheels wheels-check door door-test dist install
+.PHONY: always wheels wheels-check door door-test dist install
 PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
 # PLATFORMS=linux-amd64
 wheels: ## Python's wheels with all programs in one, in build/wheels
+	@rm -rf build/wheels
 	@for p in $(PLATFORMS); do \
 	  GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build $(BUILD_FLAGS) -o build/program/$$p/coppice ./python/program && \
 	  python3 python/wheel/build.py --program build/program/$$p/coppice --platform $$p --out build/wheels || exit 1; \
@@ -190,8 +191,8 @@ HERE := $(shell go env GOOS)-$(shell go env GOARCH)
 # How the wheel of this machine ends, before .whl.
 WHEEL_HERE := $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %arm64,$(HERE)),musllinux_1_1_aarch64,musllinux_1_1_x86_64))
 
-# A fresh environment that has nothing but the wheel and what it needs.
-build/venv-door/ok: $(shell find internal launcher task aggregator localemu python terraform -name '*.go' -o -name '*.py' -o -name '*.yaml' -not -path '*/tests/*') python/pyproject.toml
+# A fresh environment that has nothing but the wheel, made now, and what it needs.
+build/venv-door/ok: always
 	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
 	rm -rf build/venv-door && python3 -m venv build/venv-door
 	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl

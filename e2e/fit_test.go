@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -81,15 +84,50 @@ func TestE2EFit(t *testing.T) {
 	}
 }
 
-// TestE2EFitSharesItsCloud: while a fit runs, other commands use the local cloud that it has started.
-func TestE2EFitSharesItsCloud(t *testing.T) {
+// TestE2EFitsTakeTurns: two fits and a listing on one folder at once all end well, because each waits for the local
+// cloud of the one before.
+func TestE2EFitsTakeTurns(t *testing.T) {
 	t.Parallel()
-	l := newLocal(t)
-	env := append(withoutCloud(t, filepath.Join(l.dir, "tmp")), "COPPICE_LOCAL="+l.data)
-	r := execute(t, l.dir, env, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", "-c",
-		"env -i PATH=\"$PATH\" HOME=/ COPPICE_LOCAL="+l.data+" "+binaryOf(t, "launcher")+" registry list")
+	dir := t.TempDir()
+	env := withoutCloud(t, filepath.Join(dir, "tmp"))
+	launcher := binaryOf(t, "launcher")
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "5000", "--out", "clicks.parquet").ok(t)
+	var group sync.WaitGroup
+	for _, name := range []string{"one", "two"} {
+		group.Go(func() {
+			execute(t, dir, env, launcher, "fit", "clicks.parquet", "--label", "is_click", "--name", name, "--trials", "1").ok(t)
+		})
+	}
+	group.Wait()
+	r := execute(t, dir, env, launcher, "registry", "list", "--json")
 	r.ok(t)
-	if !strings.Contains(r.out, "no model") && !strings.Contains(r.out, "model") {
-		t.Errorf("registry list inside says %q; want the empty registry", r.out)
+	if !strings.Contains(r.out, `"one"`) || !strings.Contains(r.out, `"two"`) {
+		t.Errorf("registry list says %s; want models one and two", r.out)
+	}
+}
+
+// TestE2EFitUsesWhatIsUp: beside a local cloud that stays up, fit trains in that one.
+func TestE2EFitUsesWhatIsUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := withoutCloud(t, filepath.Join(dir, "tmp"))
+	data := filepath.Join(dir, "coppice-data")
+	up := exec.CommandContext(t.Context(), binaryOf(t, "localemu"), "up", "--data", data)
+	up.Dir, up.Env = dir, env
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = up.Process.Signal(os.Interrupt); _ = up.Wait() }()
+	for _, err := os.Stat(filepath.Join(data, "env")); err != nil; _, err = os.Stat(filepath.Join(data, "env")) {
+		if t.Context().Err() != nil {
+			t.Fatal("the local cloud does not come up")
+		}
+		runtime.Gosched()
+	}
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "5000", "--out", "clicks.parquet").ok(t)
+	r := execute(t, dir, env, binaryOf(t, "launcher"), "fit", "clicks.parquet", "--label", "is_click", "--trials", "1")
+	r.ok(t)
+	if strings.Contains(r.errOut, "waiting") {
+		t.Errorf("fit says %s; want it not to wait for a cloud that stays up", r.errOut)
 	}
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,14 +13,14 @@ import (
 
 // Export writes a version into a folder of this machine, as the registry has it: version.json and its files, each
 // compared with its checksum. The folder must be empty or not exist; it appears complete, or not at all.
-func (r *Registry) Export(ctx context.Context, v Version, folder string) (err error) {
+func (r *Registry) Export(ctx context.Context, v Version, folder string) error {
 	folder = filepath.Clean(folder)
 	parent := filepath.Dir(folder)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return fmt.Errorf("write version: %w", err)
 	}
-	pending, err := os.MkdirTemp(parent, ".version-")
-	if err != nil {
+	pending := filepath.Join(parent, ".version-"+rand.Text())
+	if err := os.Mkdir(pending, 0o777); err != nil { // less what the user's umask takes away
 		return fmt.Errorf("write version: %w", err)
 	}
 	defer os.RemoveAll(pending)
@@ -40,9 +41,6 @@ func (r *Registry) Export(ctx context.Context, v Version, folder string) (err er
 	}
 	if err := write(filepath.Join(pending, versionFile), record); err != nil {
 		return err
-	}
-	if err := os.Chmod(pending, 0o755); err != nil {
-		return fmt.Errorf("write version: %w", err)
 	}
 	if err := os.Rename(pending, folder); err != nil {
 		return fmt.Errorf("write version: %s has to be empty: %w", folder, err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -13,8 +14,8 @@ import (
 	"coppice/internal/cloud"
 )
 
-// local continues with a command line in the local cloud on a folder: in the one that is up there, or else in one of
-// its own, which ends with the command. It becomes that process, so that signals and exit code are the command's.
+// local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or else
+// in one of its own, which ends with the command and waits for another command's. It becomes that process, so that signals and exit code are the command's.
 func local(folder string, args []string) error {
 	self, err := os.Executable()
 	if err == nil {
@@ -26,9 +27,10 @@ func local(folder string, args []string) error {
 	if folder, err = filepath.Abs(folder); err != nil {
 		return fmt.Errorf("the local cloud's folder: %w", err)
 	}
-	env := append(os.Environ(), "COPPICE_LOCAL="+folder)
+	env := without(os.Environ(), []string{"COPPICE_LOCAL="})
+	env = append(env, "COPPICE_LOCAL="+folder)
 	if up := settings(folder); up != nil {
-		return become(self, append([]string{self}, args...), append(env, up...))
+		return become(self, append([]string{self}, args...), append(without(env, up), up...))
 	}
 
 	emulator := filepath.Join(filepath.Dir(self), "localemu")
@@ -38,14 +40,23 @@ func local(folder string, args []string) error {
 				Hint: "install it there: it is the cloud on one machine"}
 		}
 	}
-	return become(emulator, append([]string{emulator, "exec", "--data", folder, "--", self}, args...), env)
+	return become(emulator, append([]string{emulator, "exec", "--wait", "--data", folder, "--", self}, args...), env)
+}
+
+// without leaves out the variables that others set: of a name that is there twice, the first counts.
+func without(env, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(others, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
 }
 
 func become(path string, argv, env []string) error {
 	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, argv, env)) // returns only on failure
 }
 
-// settings are those of the local cloud that is up on a folder; nil if there is none.
+// settings are those of the local cloud that `localemu up` keeps on a folder; nil if there is none. That of a command
+// writes none: it would end under the feet of whoever used it.
 func settings(folder string) []string {
 	lock := flock.New(filepath.Join(folder, "lock"), flock.SetFlag(os.O_RDWR))
 	free, err := lock.TryLock()

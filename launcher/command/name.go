@@ -2,6 +2,7 @@ package command
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"coppice/internal/program"
@@ -11,13 +12,16 @@ import (
 // RunAs is Run for a program of another name, by which it calls itself in what it says: `coppice watch`, where launcher
 // says `launcher watch`.
 func RunAs(name, version string, args []string) int {
-	return run(version, args, func(w *program.World) {
-		pairs := []string{"launcher: ", name + ": ", "launcher [", name + " [", "launcher version", name + " version"}
+	return run(name, version, args, func(w *program.World) {
+		var pairs []string
 		for _, command := range cli.Commands() {
 			pairs = append(pairs, "launcher "+command, name+" "+command)
 		}
 		names := strings.NewReplacer(pairs...)
-		w.Out, w.Err = program.To(&renaming{w.Out.Raw(), names}), program.To(&renaming{w.Err.Raw(), names})
+		w.Err = program.To(&renaming{w.Err.Raw(), names})
+		if !slices.Contains(args, "--json") { // what programs read is data, whatever it looks like
+			w.Out = program.To(&renaming{w.Out.Raw(), names})
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ registers, so that they are what `launcher fit` is."""
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -63,7 +64,9 @@ except ImportError:  # the contract without scikit-learn: what its users would m
 
 
 LABEL, WEIGHT, GROUP, SPLIT = "__label__", "__weight__", "__group__", "__split__"
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 _LEAST = 10  # rows
+_FEW_OF_CLASS = 200  # rows of the rarer class, below which chance might leave a part without any
 _FEW = 1000  # rows, of which each part gets its share of each class
 _DEFAULT_NAME = "model"
 
@@ -107,22 +110,28 @@ class _Fitted(BaseEstimator):
     # Training.
 
     def _train(self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str]) -> None:
+        if not _NAME.match(self.name):
+            raise ValueError(f"name={self.name!r}: 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit")
         for reserved in (LABEL, WEIGHT, GROUP, SPLIT):
             if reserved in table.column_names:
                 raise InputError("the name is reserved; rename the column", reserved)
-        args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(self._seed())]
+        seed = self._seed()  # once: a generator moves on
+        args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(seed)]
         args += ["--where", self.where, *more]
         table = table.append_column(LABEL, y)
         if weight is not None:
             table = table.append_column(WEIGHT, pa.array(_weights(weight, table.num_rows)))
             args += ["--weight", WEIGHT]
         if groups is not None:
-            table = table.append_column(GROUP, pa.array(np.asarray(groups)))
+            groups = np.asarray(groups)
+            if groups.shape != (table.num_rows,):
+                raise ValueError(f"groups has the shape {groups.shape}, expected {(table.num_rows,)}")
+            table = table.append_column(GROUP, pa.array(groups))
             args += ["--key", GROUP]
         elif self.key is not None:
             args += ["--key", self.key]
-        elif self.time is None and table.num_rows < _FEW:
-            table = table.append_column(SPLIT, pa.array(_parts(y.to_numpy(), self._seed())))
+        elif self.time is None and (table.num_rows < _FEW or _rarer(y.to_numpy()) < _FEW_OF_CLASS):
+            table = table.append_column(SPLIT, pa.array(_parts(y.to_numpy(), seed)))
             args += ["--split", SPLIT]
         for flag, value in (("--time", self.time), ("--metric", self.metric)):
             if value is not None:
@@ -133,7 +142,7 @@ class _Fitted(BaseEstimator):
             args += [part for n in names or () for part in (flag, str(n))]
 
         with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
-            file, out = f"{scratch}/{self.name}.parquet", f"{scratch}/version"
+            file, out = f"{scratch}/table.parquet", f"{scratch}/version"
             pq.write_table(table, file, row_group_size=1 << 17)
             args = ["fit", file, *args, "--out", out, "--page", f"{scratch}/page.html", "--save-specs", scratch]
             if self.where == "local":
@@ -146,6 +155,10 @@ class _Fitted(BaseEstimator):
             self._files = {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
             self._page = Path(f"{scratch}/page.html").read_text(encoding="utf-8")
             self.specs_ = {n: Path(f"{scratch}/{n}").read_text("utf-8") for n in ("dataset.yaml", "sweep.yaml")}
+        for key in ("page", "folder"):  # they were in the temporary folder
+            done.pop(key, None)
+        for found in done.get("found") or ():
+            found["text"] = found["text"].replace(LABEL, "the label").replace(f" {SPLIT} says", " is drawn class by class")
         self._done = done
         self.version_ = done["version"]
         self.sweep_id_ = done["sweep"]
@@ -172,6 +185,7 @@ class _Fitted(BaseEstimator):
                 raise ValueError(f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required.")
         _check_numbers(table)
         if fitting:
+            self.__dict__.pop("_model", None)  # whatever happens now, the old one does not belong to what is set below
             self.n_features_in_ = table.num_columns
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
@@ -304,11 +318,13 @@ class Classifier(ClassifierMixin, _Fitted):
         trials: configurations to try; by default ten a minute.
         minutes: how long to search. What has been trained by then counts.
         metric: what is optimised; log_loss by default, for a regressor rmse.
-        where: "local", or "batch" for Google Cloud Batch, with the environment of the launcher.
+        where: "local", or "batch": the table is staged here, and trained on Google Cloud Batch, with the
+          environment of the launcher.
         name: of the model in the registry.
         folder: where the local cloud keeps datasets, sweeps and models; by default nothing is kept but
           what the estimator holds.
-        random_state: a seed, or a numpy generator. The same seed, trials and table give the same model.
+        random_state: a seed, or a numpy generator. The same seed, trials and table give the same model on machines
+          of up to seven cores, if minutes suffice; on larger ones the order of results counts.
         verbose: True shows progress, False shows none; by default on terminals and in notebooks.
 
     Attributes:
@@ -334,7 +350,10 @@ class Classifier(ClassifierMixin, _Fitted):
         if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
             raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
                              "discrete classes, on a regression target with continuous values")
-        self.classes_ = np.unique(labels)
+        try:
+            self.classes_ = np.unique(labels)
+        except TypeError as e:
+            raise ValueError(f"Unknown label type: y mixes types that cannot be compared: {e}") from e
         if sample_weight is not None:
             heavy = np.unique(labels[_weights(sample_weight, len(labels)) > 0])
             if len(heavy) < 2:
@@ -467,6 +486,12 @@ def _labels(y: Any, rows: int) -> np.ndarray:
 def _enough(rows: int) -> None:
     if rows < _LEAST:
         raise ValueError(f"n_samples={rows}: at least {_LEAST} rows are needed to train, to choose and to judge")
+
+
+def _rarer(y: np.ndarray) -> int:
+    """The number of rows of the rarer of two classes; all rows of numbers."""
+    _, counts = np.unique(y, return_counts=True)
+    return int(counts.min()) if len(counts) == 2 else len(y)
 
 
 def _parts(y: np.ndarray, seed: int) -> np.ndarray:

@@ -22,7 +22,7 @@ class TrainingError(Error):
 
 
 def path() -> str:
-    """The program: the wheel's, or else coppice or launcher on the PATH.
+    """The program: the wheel's, or else launcher on the PATH.
 
     Raises:
         NotFoundError: there is none.
@@ -50,7 +50,7 @@ def run(
     """
     command = [path(), *args, "--json"]
     last: dict[str, Any] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8") as p:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace") as p:
         errors = _gather(p)
         try:
             for line in p.stdout or ():

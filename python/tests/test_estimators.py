@@ -137,6 +137,27 @@ class SameBytes(unittest.TestCase):
             subprocess.run([_program.path(), *args], check=True, cwd=folder, capture_output=True)
             self.assertEqual(Path(f"{folder}/version/model.txt").read_bytes(), model._files["model.txt"])
 
+    def test_drop(self):
+        table = frame(**{"a,b": X.a, "b": X.a, 'q"c': X.a})
+        model = quick(drop=["a,b", 'q"c', "site"]).fit(table, Y)
+        self.assertEqual(sorted(model.model_.inputs), ["a", "b"])
+
+    def test_name(self):
+        with self.assertRaisesRegex(ValueError, "letter"):
+            quick(name="../elsewhere").fit(X, Y)
+
+    def test_failed_fit(self):
+        model = quick().fit(X, Y)
+        with self.assertRaises(ValueError):
+            model.fit(X, np.ones(N))
+        self.assertFalse(model.__sklearn_is_fitted__())
+
+    def test_together(self):
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = cross_val_score(quick(folder=f"{folder}/cloud"), X, Y, cv=2, n_jobs=2)
+            self.assertGreater(scores.mean(), 0.6)
+
     def test_nothing_left(self):
         with tempfile.TemporaryDirectory() as temporary:
             code = "import coppice, numpy as np; y = np.arange(60) % 2; coppice.Classifier(trials=1).fit(y[:, None] + 0.5, y)"
@@ -181,7 +202,11 @@ TABLES = {
     "duplicate names": ((pd.concat([X, X], axis=1), Y), (coppice.InputError, "column 'a'")),
     "names of numbers": ((pd.DataFrame({0: X.a, 1: X.site}), Y), None),
     "names in two levels": ((pd.DataFrame({("u", "a"): X.a, ("u", "b"): X.site}), Y), None),
-    "odd names": ((frame(**{"a: [b]": X.a, "é\n\"": X.site, " ": X.a, "": X.a}), Y), (coppice.InputError, "column")),
+    "odd names": ((frame(**{"a: [b]": X.a, "é": X.site, "a,b": X.a, "a\"b": X.a, "#": X.a}), Y), None),
+    "a name with a line break": ((frame(**{"a\nb": X.a}), Y), (coppice.InputError, "control character")),
+    "a blank name": ((frame(**{" ": X.a}), Y), None),
+    "rare positives": ((pd.concat([X] * 4), (np.arange(4 * N) % 300 == 7) * 1), None),
+    "labels of mixed types": ((X, [i % 2 if i % 3 else "a" for i in range(N)]), (ValueError, "multiclass")),
     "reserved name": ((frame(__label__=1), Y), (coppice.InputError, "reserved")),
     "mixed types": ((frame(m=[1 if i % 2 else "a" for i in range(N)]), Y), None),
     "objects": ((frame(m=[object() for _ in range(N)]), Y), None),
@@ -189,7 +214,7 @@ TABLES = {
     "lists": ((frame(m=[[1, 2]] * N), Y), None),
     "dicts": ((frame(m=[{"k": 1}] * N), Y), None),
     "nested Arrow": ((pa.table({"a": X.a.to_numpy(), "s": STRUCT}), Y), None),
-    "only nested": ((pa.table({"s": STRUCT}), Y), (coppice.Error, "")),
+    "only nested": ((pa.table({"s": STRUCT}), Y), (coppice.Error, "no column of the table is left to be a feature")),
     "bytes": ((frame(m=[b"a\xff" if i % 3 else b"b" for i in range(N)]), Y),
               (coppice.InputError, 'the table: row 2: column "m"')),
     "dates": ((frame(d=[datetime.date(2026, 1, 1) + datetime.timedelta(i) for i in range(N)]), Y), None),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/scorer"
@@ -78,8 +77,14 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
 	}
 	report.Registered = true
-	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows its predictions add up to %.3g "+
-		"times the winner's, with a correlation of %.3g", report.Rows, r.Trees, report.Ratio, report.Correlation)
+	sums := ""
+	if report.Ratio > 0 { // not of a regression
+		sums = fmt.Sprintf("its predictions add up to %.3g times the winner's, with a correlation of ", report.Ratio)
+	} else {
+		sums = "its correlation with the winner is "
+	}
+	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows %s%.3g", report.Rows, r.Trees, sums,
+		report.Correlation)
 	return f, report, nil
 }
 
@@ -185,10 +190,10 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 // compute the same bits: no product is fused with a sum. Scores that are all the same have none; it is 1 for two such
 // models and 0 for one.
 func correlation(x, y []float64, weight []float32) float64 {
-	switch flat := constant(x); {
-	case flat && constant(y):
+	switch flat := constant(x, weight); {
+	case flat && constant(y, weight):
 		return 1
-	case flat, constant(y):
+	case flat, constant(y, weight):
 		return 0
 	}
 	n, sx, sy := 0.0, 0.0, 0.0
@@ -207,15 +212,25 @@ func correlation(x, y []float64, weight []float32) float64 {
 		w, a, b := of(i), x[i]-sx/n, y[i]-sy/n
 		xx, yy, xy = xx+float64(w*a*a), yy+float64(w*b*b), xy+float64(w*a*b)
 	}
-	if !(xx*yy > 0) { // no row has a weight
-		return 0
+	if spread := float64(math.Sqrt(xx) * math.Sqrt(yy)); spread > 0 {
+		return xy / spread
 	}
-	return xy / math.Sqrt(float64(xx*yy))
+	return 0 // no row has a weight
 }
 
-// constant reports whether all values are the same.
-func constant(x []float64) bool {
-	return !slices.ContainsFunc(x, func(v float64) bool { return v != x[0] })
+// constant reports whether all rows with a weight have the same value.
+func constant(x []float64, weight []float32) bool {
+	first := -1
+	for i, v := range x {
+		switch {
+		case weight != nil && weight[i] == 0:
+		case first < 0:
+			first = i
+		case v != x[first]:
+			return false
+		}
+	}
+	return true
 }
 
 // judgedFiles are the files of the winner, beside those of the final model: later versions are compared with it, since

@@ -227,14 +227,16 @@ func TestCorrelationIsANumber(t *testing.T) {
 		weight []float32
 		want   float64
 	}{
-		"the same":         {[]float64{1, 2, 4}, []float64{2, 4, 8}, nil, 1},
-		"opposite":         {[]float64{1, 2}, []float64{2, 1}, nil, -1},
-		"both constant":    {[]float64{.1, .1, .1}, []float64{.7, .7, .7}, nil, 1},
-		"one constant":     {[]float64{.1, .1, .1}, []float64{1, 2, 3}, nil, 0},
-		"the other":        {[]float64{1, 2, 3}, []float64{.1, .1, .1}, nil, 0},
-		"one row":          {[]float64{1}, []float64{2}, nil, 1},
-		"no row":           {nil, nil, nil, 1},
-		"no row of weight": {[]float64{1, 2}, []float64{2, 1}, []float32{0, 0}, 0},
+		"the same":                 {[]float64{1, 2, 4}, []float64{2, 4, 8}, nil, 1},
+		"opposite":                 {[]float64{1, 2}, []float64{2, 1}, nil, -1},
+		"both constant":            {[]float64{.1, .1, .1}, []float64{.7, .7, .7}, nil, 1},
+		"one constant":             {[]float64{.1, .1, .1}, []float64{1, 2, 3}, nil, 0},
+		"the other":                {[]float64{1, 2, 3}, []float64{.1, .1, .1}, nil, 0},
+		"one row":                  {[]float64{1}, []float64{2}, nil, 1},
+		"no row":                   {nil, nil, nil, 1},
+		"no row of weight":         {[]float64{1, 2}, []float64{2, 1}, []float32{0, 0}, 1},
+		"constant where it weighs": {[]float64{1, 1, 2}, []float64{3, 3, 1}, []float32{1, 1, 0}, 1},
+		"huge":                     {[]float64{1e200, 2e200}, []float64{1, 2}, nil, 1},
 	} {
 		if got := correlation(tc.x, tc.y, tc.weight); !(math.Abs(got-tc.want) < 1e-12) {
 			t.Errorf("%s: got %v, want %v", name, got, tc.want)

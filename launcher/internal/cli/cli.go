@@ -53,6 +53,9 @@ type Setup struct {
 	// there is none.
 	Local func(folder string, args []string) error
 
+	// Name is what the program is called, if not launcher.
+	Name string
+
 	asJSON bool   // --json
 	local  string // folder of the local cloud that a command makes if there is no other cloud
 	*cloud        // nil unless it is open
@@ -115,7 +118,7 @@ func Commands() []string {
 
 func rootCommand(w *Setup) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "launcher",
+		Use:   cmp.Or(w.Name, "launcher"),
 		Short: "Train fifty candidates on one copy of the data, and keep the best",
 		Long: `Coppice stages a table as a binned dataset, trains many gradient-boosted candidates on one mapped copy
 of it per machine, picks, verifies and calibrates the best, and registers it.
@@ -170,7 +173,7 @@ const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, 
 // with opens the cloud, calls use and closes it.
 func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
-	if folder := cmp.Or(w.local, w.localFolder()); folder != "" && w.Local != nil && w.nowhere() {
+	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
 	}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
@@ -187,6 +190,24 @@ func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	return use()
 }
 
+// inCloud is the Setup.local of a command that is to run in the cloud of its environment.
+const inCloud = "-"
+
+// takesLocal is the folder of the local cloud in which the command line has to continue; empty if it is where it should
+// be. A command that asks for a local cloud gets it whatever the environment names; others only without any cloud.
+func (w *Setup) takesLocal() string {
+	_, emulated := w.Env.Lookup("COPPICE_BATCH_ENDPOINT")
+	switch {
+	case w.Local == nil || w.local == inCloud || emulated:
+		return ""
+	case w.local != "":
+		return w.local
+	case w.nowhere():
+		return w.localFolder()
+	}
+	return ""
+}
+
 // nowhere reports whether the environment names no cloud at all.
 func (w *Setup) nowhere() bool {
 	for _, name := range []string{"COPPICE_PROJECT", "COPPICE_DATASETS_BUCKET", "COPPICE_SWEEPS_BUCKET",
@@ -200,13 +221,14 @@ func (w *Setup) nowhere() bool {
 
 // localFolder is the folder of the local cloud that an earlier command has made; empty if there is none.
 func (w *Setup) localFolder() string {
-	if folder, ok := w.Env.Lookup("COPPICE_LOCAL"); ok && folder != "" {
-		return folder
+	folder, ok := w.Env.Lookup("COPPICE_LOCAL")
+	if !ok || folder == "" {
+		folder = LocalFolder
 	}
-	if _, err := os.Stat(filepath.Join(LocalFolder, "lock")); err == nil {
-		return LocalFolder
+	if _, err := os.Stat(filepath.Join(folder, "lock")); err != nil {
+		return ""
 	}
-	return ""
+	return folder
 }
 
 // look opens a sweep and reads it once.

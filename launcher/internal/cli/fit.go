@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +36,6 @@ type fitFlags struct {
 	specs, page string
 	out, data   string
 	where       string
-	batch       batchFlags
 	trialed     bool
 }
 
@@ -62,7 +64,7 @@ ends the search; the same command goes on where it was.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher fit visits.parquet --label bought --time ts --minutes 20
   launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
-  launcher fit gs://ads/clicks/*.parquet --label click --where batch`,
+  launcher fit clicks.parquet --label click --where batch      # trains on Google Cloud, with its environment`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Sources = args
@@ -70,8 +72,8 @@ ends the search; the same command goes on where it was.`,
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			if f.where == whereLocal {
-				w.local = cmp.Or(f.data, w.localFolder(), LocalFolder)
+			if w.local = cmp.Or(f.data, w.localFolder(), LocalFolder); f.where == whereBatch {
+				w.local = inCloud
 			}
 			return w.with(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })
 		},
@@ -83,8 +85,8 @@ ends the search; the same command goes on where it was.`,
 	fs.StringVar(&f.Time, "time", "", "column of times: older rows train, newer ones judge (default: the only such column)")
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
 	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
-	fs.StringSliceVar(&f.Drop, "drop", nil, "columns that are not features")
-	fs.StringSliceVar(&f.Categorical, "categorical", nil, "columns of numbers that are names")
+	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
+	fs.StringArrayVar(&f.Categorical, "categorical", nil, "columns of numbers that are names; repeatable, or with commas")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, or rmse for numbers)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search; what is trained by then counts")
@@ -113,6 +115,11 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 		return program.Usagef("--trials %d: use 1 to 1000", f.Trials)
 	case f.where != whereLocal && f.where != whereBatch:
 		return program.Usagef("--where %q: use local or batch", f.where)
+	case slices.ContainsFunc(f.Sources, dataset.InBucket):
+		return program.Usagef("%s: fit reads tables of this machine; copy it here, or write dataset.yaml and sweep.yaml, "+
+			"whose source may be in a bucket: launcher stage, launcher sweep", f.Sources[0])
+	case f.Seed < 0:
+		return program.Usagef("--seed %d: use 0 or more", f.Seed)
 	case f.where == whereBatch && f.data != "":
 		return program.Usagef("--data is the local cloud's folder, and --where batch uses Google's")
 	}
@@ -121,21 +128,32 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 			return program.Usagef("--name: %v", err)
 		}
 	}
+	if err := checkNew(f.out); err != nil {
+		return err
+	}
 	if f.page != "" {
 		if err := program.CheckOutFile("--page", f.page); err != nil {
 			return err
 		}
 	}
-	for flag, folder := range map[string]string{"--save-specs": f.specs, "--out": f.out} {
-		if folder != "" {
-			if err := program.CheckOutFolder(flag, folder); err != nil {
-				return err
-			}
+	if f.specs != "" {
+		if err := program.CheckOutFolder("--save-specs", f.specs); err != nil {
+			return err
 		}
 	}
 	f.Limit = max(time.Second, time.Duration(math.Round(f.minutes*60))*time.Second)
 	f.Cores = runtime.NumCPU()
-	f.batch.on = f.where == whereBatch
+	return nil
+}
+
+// checkNew checks the folder that --out makes.
+func checkNew(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return program.Usagef("--out %s exists: give a new folder", folder)
+	}
 	return nil
 }
 
@@ -151,11 +169,11 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 
-	staged, err := stageDraft(ctx, w, d, f)
+	spec, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()) // before the work of staging
 	if err != nil {
 		return err
 	}
-	spec, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary())
+	staged, err := stageDraft(ctx, w, d)
 	if err != nil {
 		return err
 	}
@@ -219,7 +237,7 @@ func saveSpecs(d *draft.Draft, folder string) error {
 
 // stageDraft stages the table. What is unusual beside an earlier table of the name is said, and trained on: somebody is
 // watching.
-func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
+func stageDraft(ctx context.Context, w *Setup, d *draft.Draft) (*stager.Staged, error) {
 	spec, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
 	if err != nil {
 		return nil, err
@@ -229,7 +247,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 	if err != nil {
 		return nil, err
 	}
-	staged, err := stageTable(ctx, w, t, dst, stageFlags{batch: f.batch})
+	staged, err := stageTable(ctx, w, t, dst, stageFlags{})
 	if err != nil {
 		return nil, err
 	}

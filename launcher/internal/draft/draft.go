@@ -19,6 +19,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"coppice/internal/dataset"
+	"coppice/internal/metric"
 	"coppice/internal/problem"
 )
 
@@ -49,6 +50,8 @@ type Draft struct {
 	Sweep   []byte
 	Rows    int64
 	Found   []Finding
+
+	splitBy string // the column that splits the rows; empty if none does
 }
 
 // Finding is a decision: about what, and what was decided and why.
@@ -63,10 +66,16 @@ func (d *Draft) found(about, format string, args ...any) {
 
 // Make looks at a table and writes its specs. Errors about the table are of kind Input.
 func Make(ctx context.Context, q Request) (*Draft, error) {
+	if q.Metric != "" {
+		if _, err := metric.Lookup(q.Metric); err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--metric")
+		}
+	}
 	s, err := look(ctx, q)
 	if err != nil {
 		return nil, err
 	}
+	q.Drop, q.Categorical = s.drop, s.categorical
 	d := &Draft{Name: cmp.Or(q.Name, nameOf(q.Sources[0])), Rows: s.rows}
 	label, objective, err := d.label(q, &s.label)
 	if err != nil {
@@ -76,11 +85,8 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	drop, err := d.drop(q, s)
-	if err != nil {
-		return nil, err
-	}
-	q.Categorical = d.ids(q, s, drop, split)
+	drop := d.drop(q, s)
+	q.Categorical = d.ids(q, s, drop)
 
 	d.Dataset = d.datasetSpec(q, label, split, drop)
 	d.Sweep = d.sweepSpec(q, objective, s)
@@ -108,11 +114,10 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case l.present == 0:
 		return "", "", fail("the column has no value in any row")
 	case q.Positive != "":
-		rows := l.of(q.Positive)
-		if rows == 0 {
+		if l.named == 0 {
 			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.list())
 		}
-		binary(q.Positive, "", rows)
+		binary(q.Positive, "", l.named)
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), binaryObjective, nil
 	case q.Regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
@@ -129,7 +134,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case len(l.texts) > 0:
 		return "", "", fail("the column holds %s; models of more than two classes are not trained yet: name the one "+
 			"that means yes with --positive", l.list())
-	case q.Metric != "" && binaryMetric(q.Metric):
+	case q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds numbers (%s), and %s judges two classes: name the one that means yes "+
 			"with --positive", l.list(), q.Metric)
 	}
@@ -139,9 +144,10 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 
 const binaryObjective = "binary"
 
-func binaryMetric(name string) bool {
-	return slices.Contains([]string{"auc", "log_loss", "logloss", "binary_logloss", "average_precision", "brier",
-		"normalized_entropy", "accuracy", "error_rate"}, name)
+// ofTwoClasses reports whether a metric judges two classes only.
+func ofTwoClasses(name string) bool {
+	m, err := metric.Lookup(name)
+	return err == nil && m.CheckObjective("regression") != nil
 }
 
 // of is the number of rows with a value.
@@ -203,6 +209,18 @@ const (
 	minRepeats = 1.2
 )
 
+// rarer is the number of rows of the rarer of two classes; all rows of a label of numbers.
+func (l *labels) rarer() int64 {
+	if l.named > 0 {
+		return min(l.named, l.present-l.named)
+	}
+	if len(l.numbers)+len(l.texts) != 2 {
+		return l.present
+	}
+	return min(slices.Min(append(slices.Collect(maps.Values(l.numbers)), l.present)),
+		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
+}
+
 // split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
 // a key whose rows are alike; else at random.
 func (d *Draft) split(q Request, s *seen) (string, error) {
@@ -217,12 +235,16 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 		return "", problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
 	}
 	if q.Parts != "" {
+		d.splitBy = q.Parts
 		d.found("split", "as column %s says", q.Parts)
 		return fmt.Sprintf("{by: column, column: %s}", quoted(q.Parts)), nil
 	}
 
 	parts := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1"
-	if s.label.present < fewRows {
+	switch {
+	case s.rows > largeRows:
+		parts = "train: 0.85, valid: 0.05, calib: 0.05, test: 0.05"
+	case s.label.present < fewRows || s.label.rarer() < fewOfClass:
 		parts = "train: 0.6, valid: 0.4"
 	}
 	judged := "the newest rows judge"
@@ -230,10 +252,12 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 		if c.missing > 0 && q.Time != "" {
 			return "", problem.New(problem.Input, "--time %s: %s rows have no time", c.Name, humanize.Comma(c.missing))
 		}
+		d.splitBy = c.Name
 		d.found("split", "by time (%s): %s", c.Name, judged)
 		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if c := s.byKey(q); c != nil {
+		d.splitBy = c.Name
 		d.found("split", "by %s: its rows stay together (%s values)", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
@@ -275,7 +299,7 @@ func namedTime(name string) bool {
 // ofSubject reports whether a time is a property of what the row is about, such as a birthday.
 func ofSubject(name string) bool {
 	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due"},
+	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due_"},
 		func(w string) bool { return strings.Contains(name, w) })
 }
 
@@ -286,7 +310,7 @@ func (s *seen) byKey(q Request) *column {
 	}
 	for _, c := range s.columns {
 		n := c.distinct.n()
-		if c.Name != q.Label && c.mayBeKey() && n >= minKeys && float64(c.present) >= minRepeats*float64(n) &&
+		if c.Name != q.Label && mayBeKey(c.Name) && n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n) &&
 			!slices.Contains(q.Drop, c.Name) {
 			return c
 		}
@@ -297,7 +321,7 @@ func (s *seen) byKey(q Request) *column {
 func (s *seen) names(but string) string {
 	var names []string
 	for _, c := range s.columns {
-		if c.Name != but && len(names) < maxClasses {
+		if c.Name != but && !strings.HasPrefix(c.Name, "__") && len(names) < maxClasses {
 			names = append(names, c.Name)
 		}
 	}
@@ -305,30 +329,24 @@ func (s *seen) names(but string) string {
 }
 
 // drop lists the columns that are no features: those asked for, and those that cannot be read.
-func (d *Draft) drop(q Request, s *seen) ([]string, error) {
+func (d *Draft) drop(q Request, s *seen) []string {
 	drop := slices.Clone(q.Drop)
-	for _, name := range slices.Concat(q.Drop, q.Categorical) {
-		if s.column(name) == nil {
-			return nil, problem.New(problem.Input, "no column %s; there are %s", name, s.names(q.Label))
-		}
-	}
 	for _, c := range s.columns {
 		if c.Unreadable != "" && c.Name != q.Label && !slices.Contains(drop, c.Name) {
 			drop = append(drop, c.Name)
 			d.found("left out", "column %s is %s", c.Name, c.Unreadable)
 		}
 	}
-	return drop, nil
+	return drop
 }
 
 // ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
 // the rows is no feature.
-func (d *Draft) ids(q Request, s *seen, drop []string, split string) []string {
+func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 	ids := slices.Clone(q.Categorical)
 	var found []string
 	for _, c := range s.columns {
-		if c.isID() && !slices.Contains(ids, c.Name) && !slices.Contains(drop, c.Name) && c.Name != q.Label &&
-			c.Name != q.Weight && !strings.Contains(split, "key: "+quoted(c.Name)) {
+		if c.isID() && !slices.Contains(slices.Concat(ids, drop, []string{q.Label, q.Weight, d.splitBy}), c.Name) {
 			found = append(found, c.Name)
 		}
 	}
@@ -342,10 +360,6 @@ func (d *Draft) ids(q Request, s *seen, drop []string, split string) []string {
 const largeRows = 2_000_000
 
 func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byte {
-	if d.Rows > largeRows {
-		split = strings.Replace(split, "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1",
-			"train: 0.85, valid: 0.05, calib: 0.05, test: 0.05", 1)
-	}
 	var b bytes.Buffer
 	var sources []string
 	for _, s := range q.Sources {
@@ -380,6 +394,7 @@ const (
     lambda_l2: {log_uniform: [0.001, 30]}
     extra_trees: {choice: [true, false]}
 `
+	fewOfClass = 200  // rows of the rarer class, likewise
 	fewRows    = 1000 // held-out rows then serve for all purposes, and leaves are small
 	leafShare  = 50
 	manyLevels = 32 // ids, rather than a few categories; as in docs/dataset.md
@@ -394,7 +409,7 @@ func (d *Draft) sweepSpec(q Request, objective string, s *seen) []byte {
 	if trials == 0 {
 		trials = min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)
 	}
-	metric := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse"}[objective])
+	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse"}[objective])
 	first, second := ofNumbers, ofIDs
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
@@ -419,14 +434,14 @@ trials: %d
 seed: %d
 early_stopping_rounds: 50
 params: {num_iterations: 1000}
-`, d.Name, d.Name, d.Name, objective, metric, trials, q.Seed)
+`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed)
 	if trials == 1 {
 		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
 	} else {
 		fmt.Fprintf(&b, "search:\n  method: auto\n  fixed:\n    - %s\n    - %s\n  random:\n%s", first, second, space)
 	}
 	fmt.Fprintf(&b, "machine: {type: n2-highmem-%d, spot: false, threads_per_task: %d, tasks_per_vm: %d}\n", vcpus,
-		threads, max(1, q.Cores/threads))
+		threads, min(max(1, q.Cores/threads), maxTasks))
 	fmt.Fprintf(&b, "limits: {trial: %s, sweep: %s, quorum: 0.001}\n", q.Limit, q.Limit)
 	return b.Bytes()
 }
@@ -434,6 +449,9 @@ params: {num_iterations: 1000}
 // threadsPerTask is how many threads a trial gets here: one task of all cores on a small machine, so that the search,
 // which learns from one trial after another, comes to the same model each time.
 const threadsPerTask = 4
+
+// maxTasks is the most that a spec may have on a machine.
+const maxTasks = 20
 
 // machine is the Google type with at least as many vCPUs as this machine has cores, and the threads of a task.
 func machine(cores int) (vcpus, threads int) {

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func TestDecisions(t *testing.T) {
 		ask    Request
 		rows   int
 		says   []string // of both specs together
-		not    []string
+		not    []string // likewise
 	}{
 		"0 and 1, by time": {header: "ts,site,click",
 			row:  func(i int) string { return fmt.Sprintf("%s,s%d,%d", day(i), i%100, i%3/2) },
@@ -78,6 +79,18 @@ func TestDecisions(t *testing.T) {
 			row:  func(i int) string { return fmt.Sprintf("%d,%d,%d,%d", i%50, i, i%50, i%2) },
 			ask:  Request{Label: "y"},
 			says: []string{"categorical: [\"campaign_id\"]\n"}},
+		"a rare class": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, min(1, i/1990)) },
+			ask: Request{Label: "y"}, says: []string{"train: 0.6, valid: 0.4"}},
+		"a time that is called an id": {header: "day_id,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i/20, i%2) },
+			ask: Request{Label: "y", Time: "day_id"}, says: []string{`column: "day_id"`}, not: []string{"categorical"}},
+		"names with commas": {header: "\"a,b\",a,b,y", row: func(i int) string { return fmt.Sprintf("%d,%d,%d,%d", i, i, i, i%2) },
+			ask: Request{Label: "y", Drop: []string{"a,b"}}, says: []string{`drop: ["a,b"]`}},
+		"several with commas": {header: "a,b,c,y", row: func(i int) string { return fmt.Sprintf("%d,%d,%d,%d", i, i, i, i%2) },
+			ask: Request{Label: "y", Drop: []string{"a,b"}}, says: []string{`drop: ["a", "b"]`}},
+		"many cores": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "y", Cores: 256}, says: []string{"n2-highmem-128", "tasks_per_vm: 20"}},
+		"a late positive": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,c%d", i, i%30) },
+			ask: Request{Label: "y", Positive: "c25"}, says: []string{`positive: "c25"`}},
 		"few rows": {header: "a,y", rows: 100, row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "y"}, says: []string{"train: 0.6, valid: 0.4"}},
 		"ids first": {header: "site,y", row: func(i int) string { return fmt.Sprintf("s%d,%d", i%500, i%2) },
@@ -96,7 +109,7 @@ func TestDecisions(t *testing.T) {
 			}
 			q := tc.ask
 			q.Sources = []string{written(t, tc.header, rows, tc.row)}
-			q.Limit, q.Cores = time.Minute, 2
+			q.Limit, q.Cores = time.Minute, cmp.Or(q.Cores, 2)
 			if q.Label == "" {
 				q.Label = "click"
 			}
@@ -113,6 +126,11 @@ func TestDecisions(t *testing.T) {
 			text := string(d.Dataset) + string(d.Sweep)
 			if q.Name == "" && !strings.Contains(text, "name: my-table-2026\n") {
 				t.Errorf("the name is not the file's in\n%s", text)
+			}
+			for _, s := range tc.not {
+				if strings.Contains(text, s) {
+					t.Errorf("%q is in\n%s", s, text)
+				}
 			}
 			for _, s := range tc.says {
 				if !strings.Contains(text, s) {
@@ -149,7 +167,7 @@ func TestRefused(t *testing.T) {
 		"no such key": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Key: "y"}, "--key y: no such column besides the label"},
 		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
-			Request{Label: "y", Drop: []string{"b"}}, "no column b; there are a"},
+			Request{Label: "y", Drop: []string{"b"}}, "--drop: no column b; there are a"},
 		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },
 			Request{Label: "y", Time: "a", Key: "b"}, "give --time, --key or --split"},
 		"a time is missing": {"ts,y", func(i int) string { return fmt.Sprintf("%s,%d", []string{"2026-01-01", ""}[i%2], i%2) },

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
 )
 
 // seen is what a look at a table has found.
@@ -20,6 +21,28 @@ type seen struct {
 	columns []*column
 	rows    int64
 	label   labels
+
+	drop, categorical []string // what was asked for, as names of columns
+}
+
+// resolve finds the columns that a flag names: each value is the name of one, or else several with commas.
+func (s *seen) resolve(flag string, values []string) ([]string, error) {
+	var out []string
+	for _, v := range values {
+		names := []string{v}
+		if s.column(v) == nil {
+			names = strings.Split(v, ",")
+		}
+		for _, name := range names {
+			if s.column(name) == nil {
+				return nil, problem.New(problem.Input, "%s: no column %s; there are %s", flag, name, s.names(""))
+			}
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
 }
 
 func (s *seen) column(name string) *column {
@@ -33,6 +56,7 @@ func (s *seen) column(name string) *column {
 // column is a column in the first rows and, if it may be a time or a key, in all.
 type column struct {
 	table.Column
+	counted  bool // its values are counted: of texts, and of what may be an id, a key or asked for
 	present  int64
 	missing  int64
 	texts    bool // some value is not a number
@@ -80,7 +104,9 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	s := &seen{}
 	var names []string
 	for _, c := range t.Columns() {
-		s.columns = append(s.columns, &column{Column: c, times: true})
+		named := slices.Contains([]string{q.Time, q.Key}, c.Name) || slices.Contains(q.Categorical, c.Name)
+		s.columns = append(s.columns, &column{Column: c, times: true, counted: named || c.Type == dataset.Text ||
+			c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		if c.Unreadable == "" {
 			names = append(names, c.Name)
 		}
@@ -100,10 +126,17 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
+	if q.Drop, err = s.resolve("--drop", q.Drop); err != nil {
+		return nil, err
+	}
+	if q.Categorical, err = s.resolve("--categorical", q.Categorical); err != nil {
+		return nil, err
+	}
+	s.drop, s.categorical = q.Drop, q.Categorical
 
 	wanted := []string{q.Label}
 	for _, c := range s.columns {
-		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (c.isTime() || c.mayBeKey() || c.Name == q.Time ||
+		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (c.isTime() || mayBeKey(c.Name) || c.Name == q.Time ||
 			c.Name == q.Key) {
 			wanted = append(wanted, c.Name)
 			c.present, c.missing, c.distinct = 0, 0, counter{}
@@ -113,7 +146,7 @@ func look(ctx context.Context, q Request) (*seen, error) {
 		s.rows += int64(b.Rows)
 		for i, name := range b.Names {
 			if name == q.Label {
-				s.label.observe(&b.Columns[i], markers)
+				s.label.observe(&b.Columns[i], markers, q.Positive)
 			} else {
 				s.column(name).observe(&b.Columns[i], markers)
 			}
@@ -137,6 +170,10 @@ func expand(places []string) ([]table.File, error) {
 }
 
 func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
+	if !c.counted { // a number, of which nothing is decided
+		c.times = false
+		return
+	}
 	for i := range v.Len() {
 		if cell.Missing(v, i, markers) {
 			c.missing++
@@ -175,9 +212,9 @@ const idRepeats = 2
 var keyWords = []string{"user", "customer", "client", "visitor", "session", "device", "patient", "person", "account",
 	"household", "member", "cookie", "subject", "subscriber"}
 
-// mayBeKey reports whether the column is named after whom its rows are about.
-func (c *column) mayBeKey() bool {
-	name := strings.ToLower(c.Name)
+// mayBeKey reports whether a column is named after whom its rows are about.
+func mayBeKey(name string) bool {
+	name = strings.ToLower(name)
 	return slices.ContainsFunc(keyWords, func(w string) bool {
 		rest, ok := strings.CutPrefix(name, w)
 		return ok && slices.Contains([]string{"", "id", "_id", "-id", " id", ".id", "s", "_key", "_hash"}, rest)
@@ -190,12 +227,26 @@ type labels struct {
 	texts   map[string]int64
 	present int64
 	missing int64
+	named   int64 // rows with the value that --positive names
+}
+
+// means reports whether value i is what a person calls it: the same text, number or truth value.
+func means(v *dataset.Values, i int, name string) bool {
+	if v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), name) {
+		return true
+	}
+	x, text, isNumber := valueOf(v, i)
+	want, form := cell.ParseNumber(name)
+	if isNumber {
+		return form != cell.FormText && x == want
+	}
+	return text == cell.Trim(name)
 }
 
 // maxClasses is how many values are counted one by one: more numbers than that are quantities.
 const maxClasses = 20
 
-func (l *labels) observe(v *dataset.Values, markers *cell.Markers) {
+func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 	if l.numbers == nil {
 		l.numbers, l.texts = map[float64]int64{}, map[string]int64{}
 	}
@@ -206,6 +257,9 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers) {
 		}
 		l.present++
 		x, text, isNumber := valueOf(v, i)
+		if yes != "" && means(v, i, yes) {
+			l.named++
+		}
 		if isNumber {
 			count(l.numbers, x)
 		} else {

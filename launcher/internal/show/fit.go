@@ -148,7 +148,11 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"final", final},
 		[2]string{"uses", strings.Join(uses, ", ")},
 		[2]string{"page", f.Page})
-	w.printf("launcher predict --model %s --in NEW.csv --out scored.csv\n", f.Model)
+	predicts := f.Model
+	if !f.Champion { // the champion is another
+		predicts = version
+	}
+	w.printf("launcher predict --model %s --in NEW.csv --out scored.csv\n", predicts)
 	if !f.Champion {
 		w.printf("launcher registry promote %s --why ...\n", version)
 	}

@@ -88,6 +88,7 @@ type flags struct {
 	aggregators int
 	faults      string
 	keepJobs    bool
+	wait        bool
 	rights      rightsFlags
 }
 
@@ -142,7 +143,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 		return o, usage("--keep-jobs needs --data, the folder that keeps them")
 	}
 
-	o.Containers, o.KeepJobs = f.containers, f.keepJobs
+	o.Containers, o.KeepJobs, o.Wait = f.containers, f.keepJobs, f.wait
 	var err error
 	if o.Rights, o.As, err = f.rights.table(); err != nil {
 		return o, err

@@ -55,6 +55,7 @@ where Ctrl-C reaches the command directly, the third).`,
 	}
 
 	f.add(c)
+	c.Flags().BoolVar(&f.wait, "wait", false, "wait for another command that uses the --data folder, instead of failing")
 	return c
 }
 
@@ -76,12 +77,6 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 		return err
 	}
 	defer w.Close()
-	_, settings, err := writeSettings(w)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(settings)
-
 	env := w.Environ(s.Env)
 	if f.data != "" { // where a launcher says that it has left something
 		env = append(env, "COPPICE_LOCAL="+w.Data())
@@ -193,7 +188,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 
 // writeSettings writes the file through which other processes find the local cloud while it is up.
 func writeSettings(w *world.World) (env, path string, err error) {
-	env, path = exports(w.Env()), filepath.Join(w.Data(), "env")
+	env, path = exports(w.Env()), filepath.Join(w.Data(), world.SettingsFile)
 	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
 		return "", "", fmt.Errorf("write settings to %s: %w", path, err)
 	}

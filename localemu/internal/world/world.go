@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -54,6 +55,9 @@ var buckets = map[string]string{
 	"COPPICE_REGISTRY_BUCKET": "coppice-registry",
 }
 
+// SettingsFile is the file in the data folder through which other terminals find a local cloud that stays up.
+const SettingsFile = "env"
+
 // TaskImage is the image name under which the launcher requests the task program here.
 const TaskImage = taskImage
 
@@ -71,6 +75,7 @@ type Options struct {
 	Aggregator  string           // program; "" runs none
 	Aggregators int              // how many of them; 0 is 1
 	Faults      *FaultSpec       // nil is none
+	Wait        bool             // for another local cloud on Data to end, instead of failing
 	KeepJobs    bool             // jobs outlive the local cloud: the next one on Data takes them up
 	Rights      *terraform.Table // enforced; nil allows everything
 	As          string           // while rights are enforced, the identity the command runs as; "" is the launcher
@@ -118,7 +123,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 func (w *World) start(ctx context.Context) error {
 	w.script = newScript(w)
 	w.clients = newClients(w)
-	if err := w.openData(); err != nil {
+	if err := w.openData(ctx); err != nil {
 		return err
 	}
 
@@ -155,6 +160,7 @@ const (
 	temporaryPrefix = "localemu-"
 	temporaryMark   = "temporary"
 	lockFile        = "lock"
+	waitPause       = 200 * time.Millisecond
 )
 
 // removeForgotten removes the temporary data folders of local clouds that were killed: no process holds their locks.
@@ -178,7 +184,7 @@ func (w *World) removeForgotten() {
 }
 
 // openData creates and locks the data folder.
-func (w *World) openData() error {
+func (w *World) openData(ctx context.Context) error {
 	w.data = w.opts.Data
 	if w.data == "" {
 		w.removeForgotten()
@@ -211,6 +217,10 @@ func (w *World) openData() error {
 	// One local cloud at a time may use the folder.
 	lock := flock.New(filepath.Join(data, lockFile))
 	locked, err := lock.TryLock()
+	if err == nil && !locked && w.opts.Wait {
+		fmt.Fprintf(w.opts.Stderr, "waiting for another command that uses the local cloud in %s\n", data)
+		locked, err = lock.TryLockContext(ctx, waitPause)
+	}
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", data, err)
 	}
@@ -220,6 +230,9 @@ func (w *World) openData() error {
 	}
 
 	w.lock = lock
+	if err := os.Remove(filepath.Join(data, SettingsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the settings of a local cloud that was killed: %w", err)
+	}
 	return nil
 }
 
