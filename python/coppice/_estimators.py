@@ -139,7 +139,8 @@ class _Fitted(BaseEstimator):
         if self.trials is not None:
             args += ["--trials", str(self.trials)]
         for flag, names in (("--drop", self.drop), ("--categorical", self.categorical)):
-            args += [part for n in names or () for part in (flag, str(n))]
+            one = [names] if isinstance(names, str) else names or ()
+            args += [part for n in one for part in (flag, str(n))]
 
         with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
             file, out = f"{scratch}/table.parquet", f"{scratch}/version"
@@ -154,7 +155,8 @@ class _Fitted(BaseEstimator):
                 progress.close()
             self._files = {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
             self._page = Path(f"{scratch}/page.html").read_text(encoding="utf-8")
-            self.specs_ = {n: Path(f"{scratch}/{n}").read_text("utf-8") for n in ("dataset.yaml", "sweep.yaml")}
+            specs = {n: Path(f"{scratch}/{n}").read_text("utf-8") for n in ("dataset.yaml", "sweep.yaml")}
+            self.specs_ = {n: text.replace(file, "table.parquet") for n, text in specs.items()}
         for key in ("page", "folder"):  # they were in the temporary folder
             done.pop(key, None)
         for found in done.get("found") or ():
@@ -165,6 +167,8 @@ class _Fitted(BaseEstimator):
         self.metrics_ = dict(done.get("test") or {})
         self._model = self._restore()
         for text in done.get("warnings") or ():
+            if table.num_rows < _FEW and " has only " in text:
+                continue
             warnings.warn(text, StagingWarning, stacklevel=3)
 
     def _seed(self) -> int:
@@ -439,7 +443,8 @@ class Regressor(RegressorMixin, _Fitted):
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
-    """The model in a folder that save, or `launcher fit --out`, has written."""
+    """The coppice.Model in a folder that save, or `launcher fit --out`, has written. Its predict gives what
+    predict_proba of a Classifier has in column 1."""
     return Model.load(folder)
 
 

@@ -21,6 +21,8 @@ def table_of(data: Any) -> tuple[pa.Table, list[str] | None]:
         InputError: a column cannot be read, or two have one name.
     """
     kind = type(data).__module__.partition(".")[0]
+    if kind == "polars" and hasattr(data, "collect"):
+        data = data.collect()
     if kind == "scipy":
         raise TypeError("a sparse matrix was passed, but dense data is required; use .toarray()")
     if kind == "pandas" and hasattr(data, "columns"):
@@ -35,7 +37,20 @@ def table_of(data: Any) -> tuple[pa.Table, list[str] | None]:
         else:
             return _of_array(np.asarray(data)), None
     _unlike(list(data.column_names))
-    return data, list(data.column_names)
+    columns = [_plain(c) for c in data.columns]
+    return pa.table(columns, names=data.column_names) if columns else data, list(data.column_names)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in a type that Parquet has: no views, no dictionaries of them, no extensions."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and not pa.types.is_integer(kind.value_type):
+        column = pa.chunked_array([c.dictionary_decode() for c in column.chunks], kind.value_type)
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    if isinstance(column.type, pa.BaseExtensionType):
+        return pa.chunked_array([_array("", column.to_pylist())])
+    return column
 
 
 def _of_pandas(frame: Any) -> tuple[pa.Table, list[str] | None]:
@@ -60,6 +75,8 @@ def _of_array(values: np.ndarray) -> pa.Table:
 def _array(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
     """One column. Objects of several types are taken as texts, as in CSV."""
     try:
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            values = values.astype("datetime64[us]")  # Arrow has no hours
         if isinstance(values, np.ndarray) and values.dtype != object:
             values = np.ascontiguousarray(values)
         array = pa.array(values, from_pandas=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.fs as pafs
 
 from ._strict import parse_json
+from . import _program
 from ._registry import Store, open_store
 from .errors import CorruptError, Error, FormatError, NotFoundError
 
@@ -287,7 +288,7 @@ class Sweep:
     def plot(self, what: str = "curves", launcher: str = "launcher") -> Drawing:
         """A drawing of the sweep's page, made by the launcher with its own environment: curves,
         importance, pareto and what else `launcher plot --help` lists."""
-        program = shutil.which(launcher)
+        program = shutil.which(launcher) or (_program.path() if launcher == "launcher" else None)
         if program is None:
             raise Error(
                 f"{launcher}: no such program; drawings are made by Coppice's launcher: build it, and put it into your PATH or give launcher=PATH"

@@ -14,6 +14,7 @@ from ._encoder import Encoder
 from ._forest import Forest
 from .errors import Error, FormatError
 
+_LOCAL = os.path.join("gcs", "coppice-registry")  # in the folder of a local cloud
 _BATCH_ROWS = 1 << 17
 
 
@@ -68,7 +69,7 @@ class Model:
             where: the folder of a version (with model.txt, features.json, version.json ...), on
               this machine or as gs://BUCKET/PREFIX; or,
                 with model=, what holds the registry: gs://BUCKET, or a folder in which registry/
-                  lies. Cloud Storage is reached with the application default credentials, or where
+                  lies, or the folder of a local cloud (coppice-data). Cloud Storage is reached with the application default credentials, or where
                   STORAGE_EMULATOR_HOST says.
             model: name of a model in the registry.
             version: its number or an alias; left out, the champion, or the newest version where there is no champion.
@@ -81,6 +82,8 @@ class Model:
             StorageError: the place cannot be read.
         """
         text = os.fspath(where)
+        if model is not None and os.path.isdir(os.path.join(text, _LOCAL)):
+            text = os.path.join(text, _LOCAL)
         v = _registry.find(_registry.open_store(text, filesystem), text, model, version, verify)
         encoding = _encoding.decode(v.read("features.json").to_pybytes())
         held = encoding.levels > 0 or v.has("levels.arrow")

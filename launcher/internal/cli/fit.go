@@ -60,7 +60,8 @@ repeat, or at random), which ids are encoded, where the search begins. What was 
 
 Without a cloud in the environment it runs on a local one in the folder coppice-data (--data, or COPPICE_LOCAL),
 which keeps datasets, sweeps and models. Later commands find it there: launcher predict, registry, console. Ctrl-C
-ends the search; the same command goes on where it was.`,
+ends the search; the same command goes on where it was. The exit code is 0 once a version is registered, whether
+it became the champion or not.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher fit visits.parquet --label bought --time ts --minutes 20
   launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
@@ -87,6 +88,7 @@ ends the search; the same command goes on where it was.`,
 	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
 	fs.StringArrayVar(&f.Categorical, "categorical", nil, "columns of numbers that are names; repeatable, or with commas")
+	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, or rmse for numbers)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search; what is trained by then counts")
@@ -99,7 +101,7 @@ ends the search; the same command goes on where it was.`,
 	fs.StringVar(&f.page, "page", "", "file for the sweep's page (default: in the local cloud's folder)")
 	fs.StringVar(&f.data, "data", "", "folder of the local cloud (default: "+LocalFolder+")")
 	fs.StringVar(&f.where, "where", whereLocal, "local, or batch for Google Cloud")
-	w.jsonFlag(cmd, "print one JSON object at the end")
+	w.jsonFlag(cmd, "print JSON: an object per change, and the result as the last one")
 	_ = cmd.MarkFlagRequired("label")
 	return cmd
 }
@@ -124,7 +126,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 		return program.Usagef("--data is the local cloud's folder, and --where batch uses Google's")
 	}
 	if f.Name != "" {
-		if err := sweep.CheckName("name", f.Name); err != nil {
+		if err := sweep.CheckName("model", f.Name); err != nil {
 			return program.Usagef("--name: %v", err)
 		}
 	}
@@ -165,10 +167,6 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if !w.asJSON {
 		w.screen().Found(d.Found)
 	}
-	if err := saveSpecs(d, f.specs); err != nil {
-		return err
-	}
-
 	spec, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()) // before the work of staging
 	if err != nil {
 		return err
@@ -177,7 +175,14 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	p, st, err := sweepDraft(ctx, w, spec, staged.Manifest)
+	planned, err := planDraft(ctx, w, d, spec, staged.Manifest, f)
+	if err != nil {
+		return err
+	}
+	if err := saveSpecs(d, f.specs); err != nil {
+		return err
+	}
+	p, st, err := sweepDraft(ctx, w, planned)
 	if err != nil {
 		return err
 	}
@@ -261,25 +266,46 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft) (*stager.Staged, 
 	return staged, err
 }
 
-// sweepDraft runs the sweep to its end.
-func sweepDraft(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest) (*sweep.Plan, sweepview.State,
-	error) {
-	var st sweepview.State
+// forTraining is the share of --minutes that the trials are expected to take, by a quote that lets every tree grow; the
+// rest is for the final training.
+const forTraining = 0.8
+
+// planDraft plans the sweep, of as many trials as the minutes are expected to allow.
+func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, m *dataset.Manifest, f fitFlags) (
+	*plan.Planned, error) {
 	prices, err := w.prices("")
 	if err != nil {
-		return nil, st, err
+		return nil, err
 	}
-	p, _, err := planOn(ctx, w, spec, m, "")
-	if err != nil {
-		return nil, st, err
+	here := quote.Assumed()
+	here.Startup, here.Preemptions = 0, 0
+	for {
+		p, _, err := planOn(ctx, w, spec, m, "")
+		if err != nil {
+			return nil, err
+		}
+		// The limit is meant to end the search, so that a quote beyond it is no reason to refuse.
+		if err := (&quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location,
+			Assumptions: here}).Price(); err != nil {
+			return nil, err
+		}
+		expected := time.Duration(p.Quote.Hours.Expected * float64(time.Hour))
+		allowed := max(1, int(float64(spec.Trials)*forTraining*float64(f.Limit)/float64(max(expected, 1))))
+		if f.trialed || allowed >= spec.Trials {
+			return p, nil
+		}
+		w.say("%-9s  %d, as many as %s are expected to allow\n", "trials", allowed, f.Limit)
+		if spec, err = d.WithTrials(allowed); err != nil {
+			return nil, err
+		}
+		f.trialed = true
 	}
-	// The limit is meant to end the search, so that a quote beyond it is no reason to refuse.
-	if err := (&quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location,
-		Assumptions: quote.Assumed()}).Price(); err != nil {
-		return nil, st, err
-	}
+}
+
+// sweepDraft runs the sweep to its end.
+func sweepDraft(ctx context.Context, w *Setup, p *plan.Planned) (*sweep.Plan, sweepview.State, error) {
 	if _, err := launchSweep(ctx, w, p, false); err != nil {
-		return nil, st, err
+		return nil, sweepview.State{}, err
 	}
 	sp, st, err := watchUntilEnd(ctx, w, p.Sweep)
 	if err != nil && ctx.Err() != nil {

@@ -21,6 +21,8 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/plan"
 )
 
 // Request is a table, and what a person has said about it. Only Sources and Label are needed.
@@ -37,6 +39,7 @@ type Request struct {
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
 	Metric      string
+	NoHeader    bool          // the first line of text is data
 	Trials      int           // 0: by Limit
 	Limit       time.Duration // for the whole sweep
 	Seed        int
@@ -51,6 +54,7 @@ type Draft struct {
 	Rows    int64
 	Found   []Finding
 
+	sweep   func(trials int) []byte
 	splitBy string // the column that splits the rows; empty if none does
 }
 
@@ -85,12 +89,20 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.unread(q, s)
 	drop := d.drop(q, s)
 	q.Categorical = d.ids(q, s, drop)
 
 	d.Dataset = d.datasetSpec(q, label, split, drop)
-	d.Sweep = d.sweepSpec(q, objective, s)
+	d.sweep = func(trials int) []byte { return d.sweepSpec(q, objective, trials, s) }
+	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)))
 	return d, nil
+}
+
+// WithTrials gives the sweep another number of trials.
+func (d *Draft) WithTrials(n int) (*sweep.Spec, error) {
+	d.Sweep = d.sweep(n)
+	return sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary())
 }
 
 // label decides what the label means. The result is the spec's value of label, and the objective.
@@ -138,7 +150,11 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return "", "", fail("the column holds numbers (%s), and %s judges two classes: name the one that means yes "+
 			"with --positive", l.list(), q.Metric)
 	}
-	d.found("label", "%s: a number is predicted (%s rows)", q.Label, humanize.Comma(l.present))
+	classes := ""
+	if values <= maxClasses && !q.Regression {
+		classes = fmt.Sprintf("; it holds only %s, of which --positive names one to predict", l.list())
+	}
+	d.found("label", "%s: a number is predicted (%s rows)%s", q.Label, humanize.Comma(l.present), classes)
 	return fmt.Sprintf("{column: %s, kind: regression}", column), "regression", nil
 }
 
@@ -340,6 +356,21 @@ func (d *Draft) drop(q Request, s *seen) []string {
 	return drop
 }
 
+// unread says of columns of texts what they seem to be.
+func (d *Draft) unread(q Request, s *seen) {
+	for _, c := range s.columns {
+		if c.Type != dataset.Text || c.Name == q.Label || c.present == 0 || slices.Contains(q.Drop, c.Name) {
+			continue
+		}
+		switch c.form {
+		case decimalComma:
+			d.found("warning", "%s: numbers with a decimal comma are read as texts; write them with a point", c.Name)
+		case otherDate:
+			d.found("warning", "%s: times in this form are read as texts; write them like 2026-12-31 10:00", c.Name)
+		}
+	}
+}
+
 // ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
 // the rows is no feature.
 func (d *Draft) ids(q Request, s *seen, drop []string) []string {
@@ -371,6 +402,9 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	fmt.Fprintf(&b, "name: %s\nsource: %s\nlabel: %s\nsplit: %s\n", d.Name, list(sources), label, split)
 	if q.Weight != "" {
 		fmt.Fprintf(&b, "weight: %s\n", quoted(q.Weight))
+	}
+	if q.NoHeader {
+		b.WriteString("csv: {header: false}\n")
 	}
 	if len(drop) > 0 {
 		fmt.Fprintf(&b, "drop: %s\n", list(drop))
@@ -404,11 +438,7 @@ const (
 // has been trained.
 const trialsPerMinute = 10
 
-func (d *Draft) sweepSpec(q Request, objective string, s *seen) []byte {
-	trials := q.Trials
-	if trials == 0 {
-		trials = min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)
-	}
+func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []byte {
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse"}[objective])
 	first, second := ofNumbers, ofIDs
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {

@@ -91,6 +91,8 @@ func TestDecisions(t *testing.T) {
 			ask: Request{Label: "y", Cores: 256}, says: []string{"n2-highmem-128", "tasks_per_vm: 20"}},
 		"a late positive": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,c%d", i, i%30) },
 			ask: Request{Label: "y", Positive: "c25"}, says: []string{`positive: "c25"`}},
+		"no header": {header: "1,0", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask: Request{Label: "c1", NoHeader: true}, says: []string{"csv: {header: false}"}},
 		"few rows": {header: "a,y", rows: 100, row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "y"}, says: []string{"train: 0.6, valid: 0.4"}},
 		"ids first": {header: "site,y", row: func(i int) string { return fmt.Sprintf("s%d,%d", i%500, i%2) },

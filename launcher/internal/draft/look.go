@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -56,7 +57,8 @@ func (s *seen) column(name string) *column {
 // column is a column in the first rows and, if it may be a time or a key, in all.
 type column struct {
 	table.Column
-	counted  bool // its values are counted: of texts, and of what may be an id, a key or asked for
+	form     *regexp.Regexp // of all texts: decimalComma or otherDate; nil if neither
+	counted  bool           // its values are counted: of texts, and of what may be an id, a key or asked for
 	present  int64
 	missing  int64
 	texts    bool // some value is not a number
@@ -93,7 +95,11 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := table.Open(files, table.Options{Threads: runtime.GOMAXPROCS(0)})
+	var csv dataset.CSVSpec
+	if q.NoHeader {
+		csv.Header = new(bool)
+	}
+	t, err := table.Open(files, table.Options{CSV: csv, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +193,32 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 				_, _, c.times = cell.ParseTime(text)
 			}
 			c.texts = c.texts || !isNumber
+			if c.present == 1 {
+				c.form = formOf(text)
+			} else if c.form != nil && !c.form.MatchString(text) {
+				c.form = nil
+			}
 		}
 		c.distinct.add(v.TextOf(i))
 	}
 	if v.Type != dataset.Text {
 		c.times = c.times && v.Type == dataset.Time
 	}
+}
+
+// Forms that other programs read as numbers or times.
+var (
+	decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
+	otherDate    = regexp.MustCompile(`^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}( [0-9:]+)?$`)
+)
+
+func formOf(text string) *regexp.Regexp {
+	for _, form := range []*regexp.Regexp{decimalComma, otherDate} {
+		if form.MatchString(text) {
+			return form
+		}
+	}
+	return nil
 }
 
 // isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person

@@ -160,7 +160,6 @@ const (
 	temporaryPrefix = "localemu-"
 	temporaryMark   = "temporary"
 	lockFile        = "lock"
-	waitPause       = 200 * time.Millisecond
 )
 
 // removeForgotten removes the temporary data folders of local clouds that were killed: no process holds their locks.
@@ -219,12 +218,12 @@ func (w *World) openData(ctx context.Context) error {
 	locked, err := lock.TryLock()
 	if err == nil && !locked && w.opts.Wait {
 		fmt.Fprintf(w.opts.Stderr, "waiting for another command that uses the local cloud in %s\n", data)
-		locked, err = lock.TryLockContext(ctx, waitPause)
+		locked, err = lock.TryLockContext(ctx, 200*time.Millisecond)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("lock %s: %w", data, err)
-	}
-	if !locked {
+	case !locked:
 		w.temporary = false // not ours to remove
 		return problem.New(problem.Conflict, "another localemu is using %s; end it, or use another --data folder", data)
 	}
