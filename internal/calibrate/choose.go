@@ -23,9 +23,9 @@ type Choice struct {
 const folds = 5
 
 // Choose compares no calibration (the plain sigmoid), Platt and isotonic by cross-validated log loss and returns the
-// best, fitted to all rows; on a tie the earlier of these. A row's fold is a hash of its index and the seed. Too few rows
-// to compare leave the scores uncalibrated. Others that cannot be calibrated are an error, which wraps one of the faults
-// above.
+// best, fitted to all rows; on a tie the earlier of these. A row's fold is a hash of its index and the seed. Too few
+// rows to compare leave the scores uncalibrated. Others that cannot be calibrated are an error, which wraps one of
+// the faults above.
 func Choose(raw []float64, label, weight []float32, seed uint64) (Choice, error) {
 	d, err := prepare(raw, label, weight)
 	few := errors.Is(err, ErrTooFew) || errors.Is(err, ErrOneClass) && len(raw) < 2*folds
@@ -34,7 +34,8 @@ func Choose(raw []float64, label, weight []float32, seed uint64) (Choice, error)
 	}
 	if few || d.len() < 2*folds || !d.assignFolds(seed) {
 		return Choice{Calibrator: &Calibrator{method: None}, Method: None,
-			Reason: fmt.Sprintf("uncalibrated: %d rows are too few to compare methods over %d folds", len(raw), folds)}, nil
+			Reason: fmt.Sprintf("uncalibrated: %d rows are too few to compare methods over %d folds", len(raw),
+				folds)}, nil
 	}
 
 	c := Choice{LogLoss: map[Method]float64{}}

@@ -89,7 +89,8 @@ var foreignParams = []foreignParam{
 	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
 	{"gpu_use_dp", "", anyValue, noGPU}, {"num_gpu", "", anyValue, noGPU},
 	{"snapshot_freq", "save_period", anyValue, "checkpoints are written every minute"},
-	{"saved_feature_importance_type", "", anyValue, output}, {"output_model", "model_output model_out", anyValue, output},
+	{"saved_feature_importance_type", "", anyValue, output},
+	{"output_model", "model_output model_out", anyValue, output},
 	{"is_provide_training_metric", "training_metric is_training_metric train_metric", anyValue, output},
 	{"metric_freq", "output_freq", anyValue, output},
 }

@@ -236,8 +236,9 @@ func (c *comparison) lostLevels(k, old *Column) bool {
 
 	l := lost[0]
 	c.add(Blocking, CodeLabelsLost, k.Name,
-		"only %s of the %.0f sampled rows with the value %.60q have a positive label; last night it was %s (%s like this)",
-		percent(l.Rate), l.Share*tonight, l.Text, percent(old.level(l.Text).Rate), english.Plural(len(lost), "value", ""))
+		"only %s of the %.0f sampled rows with the value %.60q have a positive label; last night it was %s (%s like "+
+			"this)", percent(l.Rate), l.Share*tonight, l.Text, percent(old.level(l.Text).Rate),
+		english.Plural(len(lost), "value", ""))
 	return true
 }
 

@@ -236,7 +236,8 @@ func noPrevious(now Alias, passed []int) error {
 	}
 	slices.Sort(passed)
 	return problem.New(problem.NotFound, "registry: %s of %s cannot be rolled back: all versions where it was "+
-		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model, ranges(slices.Compact(passed)))
+		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model,
+		ranges(slices.Compact(passed)))
 }
 
 // RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not

@@ -54,7 +54,7 @@ func TestWhatVersionsCost(t *testing.T) {
 		}, 4},
 		"find none": {func(r *registry.Registry) error {
 			if _, err := r.Find(t.Context(), "ctr", "other"); problem.Of(err) != problem.NotFound {
-				return fmt.Errorf("find a key that was never used: got %v; want an error of kind NotFound", err)
+				return fmt.Errorf("find a key that was never used: got %w; want an error of kind NotFound", err)
 			}
 			return nil
 		}, 4},

@@ -14,8 +14,9 @@ import (
 	"coppice/internal/cloud"
 )
 
-// local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or else
-// in one of its own, which ends with the command and waits for another command's. It becomes that process, so that signals and exit code are the command's.
+// local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or
+// else in one of its own, which ends with the command and waits for another command's. It becomes that process, so
+// that signals and exit code are the command's.
 func local(folder string, args []string) error {
 	self, err := os.Executable()
 	if err == nil {

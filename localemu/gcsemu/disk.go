@@ -118,8 +118,8 @@ func (s *Server) makeFile() (*os.File, error) { return os.CreateTemp(s.path(newF
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// full tells a client that the disk is full. Clients retry whatever is 500 and more, for a minute or longer, and nothing
-// frees the space; they report 413 at once, the service's own status for what is too large.
+// full tells a client that the disk is full. Clients retry whatever is 500 and more, for a minute or longer, and
+// nothing frees the space; they report 413 at once, the service's own status for what is too large.
 func (s *Server) full(err error) error {
 	if !isFull(err) {
 		return err
@@ -154,8 +154,8 @@ func (s *Server) put(o *object, path string) error {
 	o.Generation, o.Metageneration = s.last, 1
 	o.Created, o.Updated = time.Now().UTC(), time.Now().UTC()
 
-	// A name that is a path is the file's, if the file system accepts it. The record is written before the contents take
-	// their place: if there is no room, the object stays as it was.
+	// A name that is a path is the file's, if the file system accepts it. The record is written before the contents
+	// take their place: if there is no room, the object stays as it was.
 	place := func(file string) error {
 		o.file = file
 		ready, err := s.prepare(record{Object: o, File: file})

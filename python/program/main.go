@@ -1,7 +1,7 @@
 //go:build unix
 
-// Command coppice is all four programs in one, for Python's wheel and for installing by hand: it is the program by whose
-// name it is called, or the one that its first argument names, and otherwise the launcher.
+// Command coppice is all four programs in one, for Python's wheel and for installing by hand: it is the program by
+// whose name it is called, or the one that its first argument names, and otherwise the launcher.
 package main
 
 import (

@@ -77,11 +77,9 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
 	}
 	report.Registered = true
-	sums := ""
+	sums := "its correlation with the winner is "
 	if report.Ratio > 0 { // not of a regression
 		sums = fmt.Sprintf("its predictions add up to %.3g times the winner's, with a correlation of ", report.Ratio)
-	} else {
-		sums = "its correlation with the winner is "
 	}
 	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows %s%.3g", report.Rows, r.Trees, sums,
 		report.Correlation)

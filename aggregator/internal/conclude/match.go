@@ -136,7 +136,8 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 		if len(missing) > 1 {
 			word = "columns"
 		}
-		return nil, fmt.Errorf("it needs the %s %s, which is missing from these rows", word, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("it needs the %s %s, which is missing from these rows", word,
+			strings.Join(missing, ", "))
 	}
 
 	return s.Sample(sample, runtime.GOMAXPROCS(0))

@@ -99,7 +99,7 @@ func (b *bucket) fail(action, name string, err error) error {
 		return fmt.Errorf("%s %s: %w", action, what, blob.ErrNotExist)
 	case isAPI && api.Code == http.StatusPreconditionFailed:
 		return fmt.Errorf("%s %s: %w", action, what, blob.ErrPrecondition)
-	case isAPI && api.Code == http.StatusRequestEntityTooLarge: // of objects below the service's limit, localemu's alone
+	case isAPI && api.Code == http.StatusRequestEntityTooLarge: // below the service's limit it is localemu's alone
 		return &cloud.SetupError{What: "there is no room for " + what,
 			Hint: "free space on the disk that has the local cloud's --data folder", Err: err}
 	case isAPI && api.Code == http.StatusForbidden && !rateLimited(api):

@@ -167,7 +167,8 @@ type cloud struct {
 	registry *registry.Registry
 }
 
-const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, after `. DIR/env` of a `localemu up --data DIR`, or with what " +
+const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, after `. DIR/env` of a " +
+	"`localemu up --data DIR`, or with what " +
 	"`terraform output` prints"
 
 // with opens the cloud, calls use and closes it.

@@ -70,7 +70,7 @@ it became the champion or not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Sources = args
 			f.trialed = cmd.Flags().Changed("trials")
-			if err := f.check(cmd); err != nil {
+			if err := f.check(); err != nil {
 				return err
 			}
 			if w.local = cmp.Or(f.data, w.localFolder(), LocalFolder); f.where == whereBatch {
@@ -83,11 +83,13 @@ it became the champion or not.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.Label, "label", "", "column to predict (required)")
 	fs.StringVar(&f.Positive, "positive", "", "value of the label that means yes (default: 1, yes, true, or the rarer)")
-	fs.StringVar(&f.Time, "time", "", "column of times: older rows train, newer ones judge (default: the only such column)")
+	fs.StringVar(&f.Time, "time", "",
+		"column of times: older rows train, newer ones judge (default: the only such column)")
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
 	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
-	fs.StringArrayVar(&f.Categorical, "categorical", nil, "columns of numbers that are names; repeatable, or with commas")
+	fs.StringArrayVar(&f.Categorical, "categorical", nil,
+		"columns of numbers that are names; repeatable, or with commas")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, or rmse for numbers)")
@@ -109,7 +111,7 @@ it became the champion or not.`,
 // maxMinutes is a week.
 const maxMinutes = 7 * 24 * 60
 
-func (f *fitFlags) check(cmd *cobra.Command) error {
+func (f *fitFlags) check() error {
 	switch {
 	case !(f.minutes > 0 && f.minutes <= maxMinutes):
 		return program.Usagef("--minutes %v: use up to %d", f.minutes, maxMinutes)
@@ -118,8 +120,8 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	case f.where != whereLocal && f.where != whereBatch:
 		return program.Usagef("--where %q: use local or batch", f.where)
 	case slices.ContainsFunc(f.Sources, dataset.InBucket):
-		return program.Usagef("%s: fit reads tables of this machine; copy it here, or write dataset.yaml and sweep.yaml, "+
-			"whose source may be in a bucket: launcher stage, launcher sweep", f.Sources[0])
+		return program.Usagef("%s: fit reads tables of this machine; copy it here, or write dataset.yaml and "+
+			"sweep.yaml, whose source may be in a bucket: launcher stage, launcher sweep", f.Sources[0])
 	case f.Seed < 0:
 		return program.Usagef("--seed %d: use 0 or more", f.Seed)
 	case f.where == whereBatch && f.data != "":

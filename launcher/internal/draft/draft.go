@@ -296,8 +296,8 @@ func (s *seen) byTime(q Request) *column {
 			times = append(times, c)
 		}
 	}
-	if named := slices.DeleteFunc(slices.Clone(times), func(c *column) bool { return !namedTime(c.Name) }); len(named) ==
-		1 {
+	named := slices.DeleteFunc(slices.Clone(times), func(c *column) bool { return !namedTime(c.Name) })
+	if len(named) == 1 {
 		return named[0]
 	}
 	if len(times) == 1 {
@@ -326,7 +326,8 @@ func (s *seen) byKey(q Request) *column {
 	}
 	for _, c := range s.columns {
 		n := c.distinct.n()
-		if c.Name != q.Label && mayBeKey(c.Name) && n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n) &&
+		if c.Name != q.Label && mayBeKey(c.Name) && n >= minKeys && n < maxCounted &&
+			float64(c.present) >= minRepeats*float64(n) &&
 			!slices.Contains(q.Drop, c.Name) {
 			return c
 		}

@@ -151,10 +151,10 @@ func TestRefused(t *testing.T) {
 		ask    Request
 		says   string
 	}{
-		"no such label": {"clicks,a", func(i int) string { return "1,2" }, Request{Label: "click"},
+		"no such label": {"clicks,a", func(int) string { return "1,2" }, Request{Label: "click"},
 			`--label: `},
-		"no value": {"a,y", func(i int) string { return "1," }, Request{Label: "y"}, "has no value in any row"},
-		"one value": {"a,y", func(i int) string { return "1,yes" }, Request{Label: "y"},
+		"no value": {"a,y", func(int) string { return "1," }, Request{Label: "y"}, "has no value in any row"},
+		"one value": {"a,y", func(int) string { return "1,yes" }, Request{Label: "y"},
 			"every row has the same value, yes: there is nothing to predict"},
 		"classes": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) }, Request{Label: "y"},
 			"c0, c1, c2; models of more than two classes are not trained yet: name the one that means yes with --positive"},

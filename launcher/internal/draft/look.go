@@ -20,6 +20,7 @@ import (
 // seen is what a look at a table has found.
 type seen struct {
 	columns []*column
+	byName  map[string]*column
 	rows    int64
 	label   labels
 
@@ -47,11 +48,7 @@ func (s *seen) resolve(flag string, values []string) ([]string, error) {
 }
 
 func (s *seen) column(name string) *column {
-	i := slices.IndexFunc(s.columns, func(c *column) bool { return c.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return s.columns[i]
+	return s.byName[name]
 }
 
 // column is a column in the first rows and, if it may be a time or a key, in all.
@@ -107,12 +104,21 @@ func look(ctx context.Context, q Request) (*seen, error) {
 		return nil, fmt.Errorf("--label: %w", err)
 	}
 
-	s := &seen{}
+	s := &seen{byName: map[string]*column{}}
+	if err := s.first(ctx, t, &q); err != nil {
+		return nil, err
+	}
+	return s, s.all(ctx, t, q)
+}
+
+// first reads the first rows of all columns, and finds the columns that the request names.
+func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error) {
 	var names []string
 	for _, c := range t.Columns() {
 		named := slices.Contains([]string{q.Time, q.Key}, c.Name) || slices.Contains(q.Categorical, c.Name)
 		s.columns = append(s.columns, &column{Column: c, times: true, counted: named || c.Type == dataset.Text ||
 			c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
+		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
 			names = append(names, c.Name)
 		}
@@ -130,25 +136,30 @@ func look(ctx context.Context, q Request) (*seen, error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
+		return err
 	}
 	if q.Drop, err = s.resolve("--drop", q.Drop); err != nil {
-		return nil, err
+		return err
 	}
 	if q.Categorical, err = s.resolve("--categorical", q.Categorical); err != nil {
-		return nil, err
+		return err
 	}
 	s.drop, s.categorical = q.Drop, q.Categorical
+	return nil
+}
 
+// all reads all rows of the label, and of what may be a time or a key.
+func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
+	markers := cell.NewMarkers(dataset.DefaultMissing())
 	wanted := []string{q.Label}
 	for _, c := range s.columns {
-		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (c.isTime() || mayBeKey(c.Name) || c.Name == q.Time ||
-			c.Name == q.Key) {
+		asked := c.Name == q.Time || c.Name == q.Key
+		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (asked || c.isTime() || mayBeKey(c.Name)) {
 			wanted = append(wanted, c.Name)
 			c.present, c.missing, c.distinct = 0, 0, counter{}
 		}
 	}
-	err = t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
+	return t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
 		s.rows += int64(b.Rows)
 		for i, name := range b.Names {
 			if name == q.Label {
@@ -159,7 +170,6 @@ func look(ctx context.Context, q Request) (*seen, error) {
 		}
 		return nil
 	})
-	return s, err
 }
 
 // expand lists the files of all places.
@@ -231,7 +241,8 @@ func (c *column) isID() bool {
 		c.distinct.n() > 2 && c.present >= idRepeats*c.distinct.n()
 }
 
-// idRepeats is how often values of an id have to repeat in the first rows: a number for each row is no id to learn from.
+// idRepeats is how often values of an id have to repeat in the first rows: a number for each row is no id to learn
+// from.
 const idRepeats = 2
 
 // keyWords are who or what a row may be about. Rows of one of them are alike.

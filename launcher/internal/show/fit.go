@@ -30,7 +30,7 @@ type Fit struct {
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
 	Params   string             `json:"params"`
-	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that the search began with
+	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that was first
 	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
@@ -69,7 +69,8 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	c := st.Conclusion
 	f := &Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
-		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within, Final: c.Final,
+		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within,
+		Final:  c.Final,
 		Params: Differing(p).Of(p.Trials[c.Trial].Shown())}
 	if !f.Champion {
 		f.Why = c.Why()

@@ -13,8 +13,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a terminal
-// above a bar; an object per change as JSON.
+// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a
+// terminal above a bar; an object per change as JSON.
 type SweepProgress struct {
 	w    program.World
 	json bool

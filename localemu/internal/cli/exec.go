@@ -55,7 +55,8 @@ where Ctrl-C reaches the command directly, the third).`,
 	}
 
 	f.add(c)
-	c.Flags().BoolVar(&f.wait, "wait", false, "wait for another command that uses the --data folder, instead of failing")
+	c.Flags().BoolVar(&f.wait, "wait", false,
+		"wait for another command that uses the --data folder, instead of failing")
 	return c
 }
 
