@@ -187,9 +187,9 @@ wheels: ## Python's wheels with all programs in one, in build/wheels
 wheels-check: wheels ## every wheel's record, and its program's format and version (arm64 under qemu)
 	python3 python/wheel/check.py $(VERSION) build/wheels/*.whl
 
-HERE := $(shell go env GOOS)-$(shell go env GOARCH)
+HERE = $(shell go env GOOS)-$(shell go env GOARCH)
 # How the wheel of this machine ends, before .whl.
-WHEEL_HERE := $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %arm64,$(HERE)),musllinux_1_1_aarch64,musllinux_1_1_x86_64))
+WHEEL_HERE = $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %arm64,$(HERE)),musllinux_1_1_aarch64,musllinux_1_1_x86_64))
 
 # A fresh environment that has nothing but the wheel, made now, and what it needs.
 build/venv-door/ok: always

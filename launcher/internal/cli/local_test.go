@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/internal/program"
+)
+
+// TestTakesLocal: which commands continue in a local cloud. fit does whatever cloud the environment names, so that an
+// experiment lands in no production; others only where there is no cloud, and one has been made before.
+func TestTakesLocal(t *testing.T) {
+	made := t.TempDir()
+	if err := os.WriteFile(filepath.Join(made, "lock"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	production := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_SWEEPS_BUCKET": "b"}
+	for name, tc := range map[string]struct {
+		env   map[string]string
+		local string
+		want  string
+	}{
+		"fit, no cloud":                     {nil, "data", "data"},
+		"fit, production":                   {production, "data", "data"},
+		"fit, in an emulated cloud":         {map[string]string{"COPPICE_BATCH_ENDPOINT": "127.0.0.1:1"}, "data", ""},
+		"fit --where batch":                 {production, inCloud, ""},
+		"fit --where batch, no cloud":       {map[string]string{"COPPICE_LOCAL": made}, inCloud, ""},
+		"another command, no cloud":         {map[string]string{"COPPICE_LOCAL": made}, "", made},
+		"another command, no folder":        {map[string]string{"COPPICE_LOCAL": made + "/no"}, "", ""},
+		"another command, production":       {map[string]string{"COPPICE_LOCAL": made, "COPPICE_PROJECT": "p"}, "", ""},
+		"another command, nothing was made": {nil, "", ""},
+		"another command, in an emulated one": {map[string]string{"COPPICE_LOCAL": made, "COPPICE_BATCH_ENDPOINT": "x"}, "",
+			""},
+	} {
+		w := &Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)}, local: tc.local,
+			Local: func(string, []string) error { return nil }}
+		if got := w.takesLocal(); got != tc.want {
+			t.Errorf("%s: continues in %q, want %q", name, got, tc.want)
+		}
+	}
+}
