@@ -199,16 +199,16 @@ build/venv-door/ok: always
 	@touch $@
 
 door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by Python and by `coppice fit`: seconds, memory
-	build/venv-door/bin/python python/tests/door.py --clicks bin/clicks
+	build/venv-door/bin/python python/tests/door/minutes.py --clicks bin/clicks
 
-build/venv-estimators/ok: build/venv-door/ok python/tests/requirements.txt
+build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 	rm -rf build/venv-estimators && python3 -m venv build/venv-estimators
-	build/venv-estimators/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt \
+	build/venv-estimators/bin/pip install --quiet --disable-pip-version-check -r python/tests/door/requirements.txt \
 	  build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
-	cd python/tests && ../../build/venv-estimators/bin/python -m unittest -v test_estimators
+	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators
 
 DIST := build/dist
 dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist

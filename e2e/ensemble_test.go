@@ -51,7 +51,7 @@ limits: {trial: 5m, sweep: 15m}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "is the mean of trials") {
+	if !strings.Contains(string(text), "the mean of trials") {
 		t.Error("the sweep's page does not say what the model is the mean of")
 	}
 }
