@@ -128,7 +128,7 @@ func ValidName(name string) error {
 
 // Limits on reading again after a failed transfer.
 const (
-	reads     = 5
+	reads     = 7
 	readPause = 100 * time.Millisecond
 )
 

@@ -48,7 +48,7 @@ func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 			opens   int
 			want    error
 		}{
-			{"a", 5, 0, 1, nil}, {"a", 5, 4, 5, nil}, {"a", 5, 5, 5, errTransfer}, {"a", 5, 5, 5, blob.ErrChecksum},
+			{"a", 5, 0, 1, nil}, {"a", 5, 6, 7, nil}, {"a", 5, 7, 7, errTransfer}, {"a", 5, 7, 7, blob.ErrChecksum},
 			{"a", 4, 0, 1, blob.ErrTooLong}, {"b", 5, 0, 1, blob.ErrNotExist},
 		} {
 			s := &damaging{Store: whole, left: tc.damaged, why: cmp.Or(tc.want, errTransfer)}
