@@ -180,7 +180,8 @@ PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
 wheels: ## Python's wheels with all programs in one, in build/wheels
 	@rm -rf build/wheels
 	@for p in $(PLATFORMS); do \
-	  GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build $(BUILD_FLAGS) -o build/program/$$p/coppice ./python/program && \
+	  CGO_ENABLED=0 GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o \
+	  build/program/$$p/coppice ./python/program && \
 	  python3 python/wheel/build.py --program build/program/$$p/coppice --platform $$p --out build/wheels || exit 1; \
 	done
 
@@ -210,6 +211,11 @@ build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
 	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators
 
+# Scripts by the names of the four programs, which start the one beside them, in the folder that $(call scripts,FOLDER)
+# names.
+scripts = for n in $(BINARIES); do printf '\#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$n > $(1)/$$n && \
+	  chmod 755 $(1)/$$n || exit 1; done
+
 DIST := build/dist
 dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
@@ -217,8 +223,7 @@ dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with lice
 	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $$folder/ && \
 	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
 	  $$folder/coppice.cdx.json $$folder/coppice && \
-	  for n in $(BINARIES); do printf '#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$n > $$folder/$$n && \
-	  chmod 755 $$folder/$$n; done && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
+	  $(call scripts,$$folder) && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
 	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && rm -rf $$folder || exit 1; \
 	done; cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
@@ -227,8 +232,7 @@ install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice
 	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
 	install -d $(DESTDIR)$(PREFIX)/lib/coppice $(DESTDIR)$(PREFIX)/bin
 	install -m 755 build/program/$(HERE)/coppice $(DESTDIR)$(PREFIX)/lib/coppice/coppice
-	@for p in $(BINARIES); do printf '#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$p \
-	  > $(DESTDIR)$(PREFIX)/lib/coppice/$$p && chmod 755 $(DESTDIR)$(PREFIX)/lib/coppice/$$p; done
+	@$(call scripts,$(DESTDIR)$(PREFIX)/lib/coppice)
 	ln -sf ../lib/coppice/coppice $(DESTDIR)$(PREFIX)/bin/coppice
 
 # DATA=folder of real tables

@@ -3,10 +3,10 @@
 package e2e
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +20,8 @@ func withoutCloud(t *testing.T, temporary string) []string {
 		t.Fatal(err)
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "COPPICE_") || strings.HasPrefix(v, "TMPDIR=") || strings.Contains(v, "EMULATOR_HOST=")
+		return strings.HasPrefix(v, "COPPICE_") || strings.HasPrefix(v, "TMPDIR=") ||
+			strings.Contains(v, "EMULATOR_HOST=")
 	})
 	return append(env, "TMPDIR="+temporary)
 }
@@ -57,7 +58,8 @@ func TestE2EFit(t *testing.T) {
 		t.Errorf("the page %s: %v, or it does not name sweep %s", got.Page, err, got.Sweep)
 	}
 
-	execute(t, dir, env, launcher, "predict", "--model", "clicks", "--in", "clicks.parquet", "--out", "scored.csv").ok(t)
+	execute(t, dir, env, launcher, "predict", "--model", "clicks", "--in", "clicks.parquet", "--out",
+		"scored.csv").ok(t)
 	again := execute(t, dir, env, launcher, append(fit, "--json")...)
 	again.ok(t)
 	var second fitted
@@ -71,7 +73,8 @@ func TestE2EFit(t *testing.T) {
 	want := l.objects()["coppice-registry/registry/clicks/versions/1/model.txt"]
 	have, err := os.ReadFile(filepath.Join(dir, "version", "model.txt"))
 	if err != nil || string(have) != want || want == "" {
-		t.Errorf("fit's model has %d bytes (%v) and the saved specs' %d; want the same bytes", len(have), err, len(want))
+		t.Errorf("fit's model has %d bytes (%v) and the saved specs' %d; want the same bytes", len(have), err,
+			len(want))
 	}
 
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
@@ -95,7 +98,8 @@ func TestE2EFitsTakeTurns(t *testing.T) {
 	var group sync.WaitGroup
 	for _, name := range []string{"one", "two"} {
 		group.Go(func() {
-			execute(t, dir, env, launcher, "fit", "clicks.parquet", "--label", "is_click", "--name", name, "--trials", "1").ok(t)
+			execute(t, dir, env, launcher, "fit", "clicks.parquet", "--label", "is_click", "--name", name, "--trials",
+				"1").ok(t)
 		})
 	}
 	group.Wait()
@@ -114,15 +118,16 @@ func TestE2EFitUsesWhatIsUp(t *testing.T) {
 	data := filepath.Join(dir, "coppice-data")
 	up := exec.CommandContext(t.Context(), binaryOf(t, "localemu"), "up", "--data", data)
 	up.Dir, up.Env = dir, env
-	if err := up.Start(); err != nil {
+	said, err := up.StdoutPipe()
+	if err == nil {
+		err = up.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = up.Process.Signal(os.Interrupt); _ = up.Wait() }()
-	for _, err := os.Stat(filepath.Join(data, "env")); err != nil; _, err = os.Stat(filepath.Join(data, "env")) {
-		if t.Context().Err() != nil {
-			t.Fatal("the local cloud does not come up")
-		}
-		runtime.Gosched()
+	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // it prints its settings once they are written
+		t.Fatalf("the local cloud does not come up: %v", err)
 	}
 	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "5000", "--out", "clicks.parquet").ok(t)
 	r := execute(t, dir, env, binaryOf(t, "launcher"), "fit", "clicks.parquet", "--label", "is_click", "--trials", "1")

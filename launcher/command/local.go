@@ -28,10 +28,9 @@ func local(folder string, args []string) error {
 	if folder, err = filepath.Abs(folder); err != nil {
 		return fmt.Errorf("the local cloud's folder: %w", err)
 	}
-	env := without(os.Environ(), []string{"COPPICE_LOCAL="})
-	env = append(env, "COPPICE_LOCAL="+folder)
+	env := append(withoutCloud(os.Environ()), "COPPICE_LOCAL="+folder)
 	if up := settings(folder); up != nil {
-		return become(self, append([]string{self}, args...), append(without(env, up), up...))
+		return become(self, append([]string{self}, args...), append(env, up...))
 	}
 
 	emulator := filepath.Join(filepath.Dir(self), "localemu")
@@ -44,11 +43,11 @@ func local(folder string, args []string) error {
 	return become(emulator, append([]string{emulator, "exec", "--wait", "--data", folder, "--", self}, args...), env)
 }
 
-// without leaves out the variables that others set: of a name that is there twice, the first counts.
-func without(env, others []string) []string {
+// withoutCloud leaves out what names another cloud, such as production's webhook and images.
+func withoutCloud(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.ContainsFunc(others, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		return strings.HasPrefix(name, "COPPICE_") || strings.HasSuffix(name, "_EMULATOR_HOST")
 	})
 }
 

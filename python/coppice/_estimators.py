@@ -68,7 +68,6 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 _LEAST = 10  # rows
 _FEW_OF_CLASS = 200  # rows of the rarer class, below which chance might leave a part without any
 _FEW = 1000  # rows, of which each part gets its share of each class
-_DEFAULT_NAME = "model"
 
 
 class StagingWarning(UserWarning):
@@ -89,7 +88,7 @@ class _Fitted(BaseEstimator):
         minutes: float = 5.0,
         metric: str | None = None,
         where: str = "local",
-        name: str = _DEFAULT_NAME,
+        name: str = "model",
         folder: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: bool | None = None,
@@ -480,7 +479,10 @@ def _labels(y: Any, rows: int) -> np.ndarray:
         raise ValueError(f"y should be a 1d array, got an array of shape {values.shape} instead.")
     if len(values) != rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: [{rows}, {len(values)}]")
-    absent = np.array([v is None or v != v for v in values]) if values.dtype.kind in "fO" else np.zeros(rows, bool)
+    if values.dtype == object:
+        absent = np.array([v is None or v != v for v in values])
+    else:
+        absent = values != values  # NaN, NaT
     if absent.any():
         raise ValueError(f"Input y contains NaN: the label of row {int(np.argmax(absent))} (counted from 0) is missing")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -543,12 +545,11 @@ def _check_numbers(table: pa.Table) -> None:
 
 
 def _check_names(names: list[str], known: list[str]) -> None:
-    lines = ["The feature names should match those that were passed during fit."]
-    unseen, gone = sorted(set(names) - set(known)), sorted(set(known) - set(names))
-    if gone:
+    gone = sorted(set(known) - set(names))
+    if gone:  # columns that the model does not know do not matter
+        lines = ["The feature names should match those that were passed during fit."]
         lines += ["Feature names seen at fit time, yet now missing:", *(f"- {n}" for n in gone[:5])]
         raise ValueError("\n".join(lines) + "\n")
-    del unseen  # columns that the model does not know do not matter
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:

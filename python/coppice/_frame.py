@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,6 @@ def _missing(value: Any) -> bool:
 
 
 def _unlike(names: list[str]) -> None:
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InputError(f"the table has {names.count(name)} columns of this name; rename or drop the others", name)
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise InputError(f"the table has {count} columns of this name; rename or drop the others", name)

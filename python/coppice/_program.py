@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Any, Callable, Iterator, NoReturn
+from typing import Any, Callable, NoReturn
 
 from .errors import Error, InputError, NotFoundError
 
 _HERE = Path(__file__).parent / "bin"
+_MOST_LINES = 200  # of an error, the last ones
 _EXIT_INPUT, _EXIT_NOT_FOUND, _EXIT_INTERRUPTED = (2, 3), 4, 130
 
 
@@ -50,8 +53,11 @@ def run(
     """
     command = [path(), *args, "--json"]
     last: dict[str, Any] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace") as p:
-        errors = _gather(p)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", errors="replace") as p:
+        said_lines: collections.deque[str] = collections.deque(maxlen=_MOST_LINES)
+        reader = threading.Thread(target=lambda: said_lines.extend(p.stderr or ()), daemon=True)
+        reader.start()  # beside the output, so that neither fills up
         try:
             for line in p.stdout or ():
                 try:
@@ -68,50 +74,24 @@ def run(
             except subprocess.TimeoutExpired:
                 p.kill()
             raise
-    said = "".join(errors()).strip()
+        reader.join(5)
+    said = "".join(said_lines).strip()
     for text, other in (names or {}).items():
         said = said.replace(text, other)
-    if p.returncode not in (0, 9):
+    if p.returncode != 0:
         _fail(p.returncode, said)
-    if said and p.returncode == 0:
-        last.setdefault("said", said)
     return last
 
 
 def tell(args: list[str], folder: str | None) -> str:
     """Runs a command in the local cloud of a folder, or in that of the environment, and returns what it says."""
-    env = dict(os.environ) if folder is None else os.environ | {"COPPICE_LOCAL": folder}
+    env = dict(os.environ)
+    if folder is not None:  # whatever cloud the environment names
+        env = {k: v for k, v in env.items() if not k.startswith("COPPICE_")} | {"COPPICE_LOCAL": folder}
     done = subprocess.run([path(), *args], capture_output=True, text=True, encoding="utf-8", env=env, check=False)
     if done.returncode != 0:
         _fail(done.returncode, done.stderr.strip())
     return done.stdout
-
-
-def _gather(p: subprocess.Popen[str]) -> Callable[[], list[str]]:
-    """Reads the error output beside the output, so that neither fills up."""
-    import threading
-
-    lines: list[str] = []
-
-    def read() -> None:
-        lines.extend(_tail(p.stderr or ()))
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-
-    def end() -> list[str]:
-        thread.join(5)
-        return lines
-
-    return end
-
-
-def _tail(lines: Any, most: int = 200) -> Iterator[str]:
-    kept: list[str] = []
-    for line in lines:
-        kept.append(line)
-        del kept[:-most]
-    return iter(kept)
 
 
 def _fail(code: int, said: str) -> NoReturn:

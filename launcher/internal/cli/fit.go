@@ -65,7 +65,7 @@ it became the champion or not.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher fit visits.parquet --label bought --time ts --minutes 20
   launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
-  launcher fit clicks.parquet --label click --where batch      # trains on Google Cloud, with its environment`,
+  launcher fit clicks.parquet --label click --where batch --name trial   # trains on Google Cloud`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Sources = args
@@ -124,6 +124,8 @@ func (f *fitFlags) check() error {
 			"sweep.yaml, whose source may be in a bucket: launcher stage, launcher sweep", f.Sources[0])
 	case f.Seed < 0:
 		return program.Usagef("--seed %d: use 0 or more", f.Seed)
+	case f.where == whereBatch && f.Name == "":
+		return program.Usagef("--where batch needs --name: dataset and model go where those of the nights are")
 	case f.where == whereBatch && f.data != "":
 		return program.Usagef("--data is the local cloud's folder, and --where batch uses Google's")
 	}
@@ -173,7 +175,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	staged, err := stageDraft(ctx, w, d)
+	staged, err := stageDraft(ctx, w, d, f.where == whereLocal)
 	if err != nil {
 		return err
 	}
@@ -242,9 +244,9 @@ func saveSpecs(d *draft.Draft, folder string) error {
 	return nil
 }
 
-// stageDraft stages the table. What is unusual beside an earlier table of the name is said, and trained on: somebody is
-// watching.
-func stageDraft(ctx context.Context, w *Setup, d *draft.Draft) (*stager.Staged, error) {
+// stageDraft stages the table. What is unusual beside an earlier table of the name is said. At home it is trained on
+// all the same, since somebody is watching; in the cloud, where nights are, a person has to accept it.
+func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stager.Staged, error) {
 	spec, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
 	if err != nil {
 		return nil, err
@@ -261,6 +263,9 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft) (*stager.Staged, 
 	if !w.asJSON {
 		w.screen().Notable(staged)
 		w.screen().Findings(staged.Night)
+	}
+	if !home {
+		return staged, stager.CheckNight(staged.Night, w.Now(), "")
 	}
 	if staged.Night != nil && staged.Night.Blocked() {
 		_, err = acceptNight(ctx, w, dst, staged.Night, "launcher fit: started by hand")
@@ -281,27 +286,30 @@ func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, 
 	}
 	here := quote.Assumed()
 	here.Startup, here.Preemptions = 0, 0
-	for {
+	planned := func(spec *sweep.Spec) (*plan.Planned, error) {
 		p, _, err := planOn(ctx, w, spec, m, "")
 		if err != nil {
 			return nil, err
 		}
 		// The limit is meant to end the search, so that a quote beyond it is no reason to refuse.
-		if err := (&quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location,
-			Assumptions: here}).Price(); err != nil {
-			return nil, err
-		}
-		expected := time.Duration(p.Quote.Hours.Expected * float64(time.Hour))
-		allowed := max(1, int(float64(spec.Trials)*forTraining*float64(f.Limit)/float64(max(expected, 1))))
-		if f.trialed || allowed >= spec.Trials {
-			return p, nil
-		}
-		w.say("%-9s  %d, as many as %s are expected to allow\n", "trials", allowed, f.Limit)
-		if spec, err = d.WithTrials(allowed); err != nil {
-			return nil, err
-		}
-		f.trialed = true
+		return p, (&quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location,
+			Assumptions: here}).Price()
 	}
+
+	p, err := planned(spec)
+	if err != nil || f.trialed {
+		return p, err
+	}
+	expected := time.Duration(p.Quote.Hours.Expected * float64(time.Hour))
+	allowed := max(1, int(float64(spec.Trials)*forTraining*float64(f.Limit)/float64(max(expected, 1))))
+	if allowed >= spec.Trials {
+		return p, nil
+	}
+	w.say("%-9s  %d, as many as %s are expected to allow\n", "trials", allowed, f.Limit)
+	if spec, err = d.WithTrials(allowed); err != nil {
+		return nil, err
+	}
+	return planned(spec)
 }
 
 // sweepDraft runs the sweep to its end.

@@ -66,7 +66,8 @@ func TestFullDisk(t *testing.T) {
 		began := time.Now()
 		code, out, errOut := w.run(args...)
 		if took := time.Since(began); code == 0 || took > 5*time.Second {
-			t.Errorf("%q ended with %d after %v; want another code within seconds\n%s\n%s", args, code, took, out, errOut)
+			t.Errorf("%q ended with %d after %v; want another code within seconds\n%s\n%s", args, code, took, out,
+				errOut)
 		}
 		if !strings.Contains(errOut, "file too large") || !strings.Contains(errOut, dir) {
 			t.Errorf("%q says\n%s\nwant the file and why it cannot be written", args, errOut)

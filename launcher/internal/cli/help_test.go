@@ -29,7 +29,8 @@ func TestHelpStartsWithSevenCommands(t *testing.T) {
 	first, rest, _ := strings.Cut(rest, "\n\n")
 	got := commandsIn(first)
 	slices.Sort(got) // main lists them in their order, tests as cobra does
-	if want := []string{"fit", "plan", "predict", "report", "stage", "sweep", "watch"}; !found || !slices.Equal(got, want) {
+	if want := []string{"fit", "plan", "predict", "report", "stage", "sweep", "watch"}; !found ||
+		!slices.Equal(got, want) {
 		t.Errorf("the first group has %v, expected %v", got, want)
 	}
 	if _, ungrouped, _ := strings.Cut(rest, "\nAdditional Commands:\n"); !slices.Equal(commandsIn(ungrouped),

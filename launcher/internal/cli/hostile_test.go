@@ -179,7 +179,8 @@ func TestHostileInputs(t *testing.T) {
 			return err
 		}, "at most 32768", 300},
 		{"NUL bytes, 64 MiB", "nul.csv", repeat("y,a\n", strings.Repeat("\x00", mega), 64, ""), "is NUL", 100},
-		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"), "nested more than", 150},
+		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"), "nested more than",
+			150},
 		{"a JSONL line without end, 256 MiB", "line.jsonl", repeat(`{"y":"`, x, 256, ""), "no end of a line", 100},
 		{"Parquet, texts of 17 MiB", "text.parquet", parquetOf(strings.Repeat(x, 17), 4), "where at most", 600},
 		{"Parquet, a page of 400 MiB", "page.parquet", parquetOf(x, 400), "unpacks to", 600},
@@ -213,8 +214,8 @@ func TestHostileInputs(t *testing.T) {
 		{"results with 2,000 curves of 100,000 points", "curves.results", func(w io.Writer) error {
 			curve := "[" + strings.TrimSuffix(strings.Repeat(point, 100_000), ", ") + "]"
 			for i := range 2000 {
-				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.5}, "value": 0.5, "status": "done", "curve": %s}`+
-					"\n", i, curve); err != nil {
+				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.5}, "value": 0.5, "status": "done", `+
+					`"curve": %s}`+"\n", i, curve); err != nil {
 					return err
 				}
 			}
@@ -222,7 +223,8 @@ func TestHostileInputs(t *testing.T) {
 		}, "128 MB", 300},
 		{"101,000 results", "many.results", func(w io.Writer) error {
 			for i := range 101_000 {
-				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.%06d}, "value": 0.5}`+"\n", i, i); err != nil {
+				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.%06d}, "value": 0.5}`+"\n", i,
+					i); err != nil {
 					return err
 				}
 			}
@@ -237,8 +239,8 @@ func TestHostileInputs(t *testing.T) {
 		case ".yaml":
 			args = []string{"plan", path, "--rows", "1000", "--features", "5"}
 		case ".results":
-			args = []string{"ask", w.file("space.yaml", "metric: {name: auc, maximize: true}\nsearch: {random: {a: {uniform: "+
-				"[0, 1]}}}\n"), "--results", path}
+			args = []string{"ask", w.file("space.yaml", "metric: {name: auc, maximize: true}\n"+
+				"search: {random: {a: {uniform: [0, 1]}}}\n"), "--results", path}
 		}
 		var code int
 		var errOut string
@@ -249,7 +251,8 @@ func TestHostileInputs(t *testing.T) {
 			t.Errorf("%s: exit code %d and %.300q; want it to be refused and %q", c.name, code, errOut, c.says)
 		}
 		if took > 30*time.Second || peak > c.most<<20 {
-			t.Errorf("%s: %v of processor time and %d MiB; want at most 30 s and %d MiB", c.name, took, peak>>20, c.most)
+			t.Errorf("%s: %v of processor time and %d MiB; want at most 30 s and %d MiB", c.name, took, peak>>20,
+				c.most)
 		}
 		if err := os.RemoveAll(w.dir); err != nil {
 			t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/program"
+	"coppice/internal/sweep"
 )
 
 // TestTakesLocal: which commands continue in a local cloud. fit does whatever cloud the environment names, so that an
@@ -32,8 +33,8 @@ func TestTakesLocal(t *testing.T) {
 		"another command, no folder":        {map[string]string{"COPPICE_LOCAL": made + "/no"}, "", ""},
 		"another command, production":       {map[string]string{"COPPICE_LOCAL": made, "COPPICE_PROJECT": "p"}, "", ""},
 		"another command, nothing was made": {nil, "", ""},
-		"another command, in an emulated one": {map[string]string{"COPPICE_LOCAL": made, "COPPICE_BATCH_ENDPOINT": "x"}, "",
-			""},
+		"another command, in an emulated one": {map[string]string{"COPPICE_LOCAL": made,
+			"COPPICE_BATCH_ENDPOINT": "x"}, "", ""},
 	} {
 		w := &Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)}, local: tc.local,
 			Local: func(string, []string) error { return nil }}
@@ -41,4 +42,11 @@ func TestTakesLocal(t *testing.T) {
 			t.Errorf("%s: continues in %q, want %q", name, got, tc.want)
 		}
 	}
+}
+
+// TestFitInTheCloudIsNamed: a table's file name is no reason to become the dataset and the model of the nights.
+func TestFitInTheCloudIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.refused(sweep.ExitUsage, "--where batch needs --name", "fit", w.file("t.csv", "a,y\n1,0\n"), "--label", "y",
+		"--where", "batch")
 }

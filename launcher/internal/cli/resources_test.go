@@ -25,7 +25,8 @@ func TestCompletionReadsNames(t *testing.T) {
 				"datasets": sweep.DatasetDir("clicks", fmt.Sprintf("%016x", n)) + dataset.ManifestFile,
 				"sweeps":   sweep.Names(sweep.ID(fmt.Sprint("night-", n))).Plan(),
 			} {
-				if _, err := w.buckets[bucket].Put(t.Context(), object, blob.Absent, strings.NewReader("{}")); err != nil {
+				if _, err := w.buckets[bucket].Put(t.Context(), object, blob.Absent,
+					strings.NewReader("{}")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -54,7 +55,8 @@ func TestCompletionReadsNames(t *testing.T) {
 	}
 	for line := range asked {
 		if a, l := asked[line], listed[line]; a[0] != a[1] || l[0] != l[1] {
-			t.Errorf("completing %q reads %d and %d objects and lists %d and %d names after 50 and 100 nights; want no "+
+			t.Errorf("completing %q reads %d and %d objects and lists %d and %d names after 50 and 100 nights; want "+
+				"no "+
 				"more after more", line, a[0], a[1], l[0], l[1])
 		}
 	}

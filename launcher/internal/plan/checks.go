@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
@@ -166,4 +167,23 @@ func (p *Planned) noteConditions() {
 		}
 		p.Notes = append(p.Notes, note+"; the others train with its value in params or its default")
 	}
+}
+
+// checkSearched rejects a space over one of LightGBM's parameters that are accepted and change nothing.
+func checkSearched(s *sweep.Spec) error {
+	var names []string
+	for name := range s.Search.Random {
+		names = append(names, "search.random."+name)
+	}
+	for name := range s.Search.Grid {
+		names = append(names, "search.grid."+name)
+	}
+	slices.Sort(names)
+	for _, path := range names {
+		name := path[strings.LastIndexByte(path, '.')+1:]
+		if !slices.Contains(gbt.ParamNames(), gbt.CanonicalName(name)) {
+			return s.Errorf(path, "%s has no effect here, so that there is nothing to search", name)
+		}
+	}
+	return nil
 }

@@ -71,8 +71,11 @@ func TestWhatIsSearchedHasAPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"trials: 1\nsearch:\n  fixed: [{num_leaves: 31}, {num_leaves: 15}]\n": "sweep.yaml:6:3: search: 2 fixed " +
 			"configurations are more than trials: 1; raise trials to at least 2 or shorten the list",
-		"trials: 2\nsearch:\n  constraints: [num_leaves > 20]\n  fixed: [{num_leaves: 31}, {num_leaves: 15}]\n": "sweep.yaml" +
-			":7:30: search: fixed[1]: num_leaves=15 breaks the constraint num_leaves > 20",
+		"trials: 2\nsearch:\n  constraints: [num_leaves > 20]\n  fixed: " +
+			"[{num_leaves: 31}, {num_leaves: 15}]\n": "sweep.yaml:7:30: search: fixed[1]: num_leaves=15 breaks the " +
+			"constraint num_leaves > 20",
+		"trials: 2\nsearch:\n  random: {verbosity: {choice: [0, 1]}}\n": "sweep.yaml:6:24: verbosity has " +
+			"no effect here, so that there is nothing to search",
 	} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\n"+text),
 			plan.Vocabulary())

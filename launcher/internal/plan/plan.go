@@ -108,6 +108,9 @@ func Build(q Inputs) (*Planned, error) {
 	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
 		p.Notes = append(p.Notes, gbt.NoEffect(params)...)
 	}
+	if err := checkSearched(s); err != nil {
+		return nil, err
+	}
 	if err := checkRefit(s, p.Proposal.Trials); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func TestScoringAWideTable(t *testing.T) {
 	}
 	const most = 600 << 20
 	if c := scoreWide(t, 10_000, 3000); c.processor > 20*time.Second || c.heap > most {
-		t.Errorf("scoring 10,000 columns and 3,000 rows took %v of processor time and %d MiB; want at most 20 s and %d "+
-			"MiB", c.processor, c.heap>>20, most>>20)
+		t.Errorf("scoring 10,000 columns and 3,000 rows took %v of processor time and %d MiB; want at most 20 s and "+
+			"%d MiB", c.processor, c.heap>>20, most>>20)
 	}
 }

@@ -84,7 +84,7 @@ func TestAPageIsLinear(t *testing.T) {
 	large, largeBytes := fastest(2000)
 	t.Logf("1,000 trials: %v, %d KiB; 2,000: %v, %d KiB", small, smallBytes>>10, large, largeBytes>>10)
 	if large > bound*small || largeBytes > bound*smallBytes {
-		t.Errorf("the page of 1,000 trials took %v of processor time and has %d bytes, that of 2,000 %v and %d; want at "+
-			"most %d times as much", small, smallBytes, large, largeBytes, bound)
+		t.Errorf("the page of 1,000 trials took %v of processor time and has %d bytes, that of 2,000 %v and %d; want "+
+			"at most %d times as much", small, smallBytes, large, largeBytes, bound)
 	}
 }

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -101,7 +102,9 @@ class Contract(unittest.TestCase):
     def test_promote(self):
         with tempfile.TemporaryDirectory() as folder:
             model = quick(name="visits", folder=f"{folder}/cloud").fit(X, Y)
-            model.promote("it is the first")
+            production = {"COPPICE_PROJECT": "production", "COPPICE_REGISTRY_BUCKET": "production"}
+            with unittest.mock.patch.dict(os.environ, production):  # is not where folder= is
+                model.promote("it is the first")
             history = _program.tell(["registry", "history", "visits", "--json"], f"{folder}/cloud")
             self.assertIn("promoted", history)
             with self.assertRaisesRegex(coppice.Error, "temporary"):

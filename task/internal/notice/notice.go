@@ -4,7 +4,7 @@
 //
 // The signals are therefore caught while this package is initialised. Go initialises packages in the order of their
 // paths, each as soon as its imports are ready; this one imports so little that it precedes all but a few. Keep it that
-// way, and import it only from a main package: a program that imports it no longer dies of these signals.
+// way, and import it only from package command: a program that imports it no longer dies of these signals.
 package notice
 
 import (
