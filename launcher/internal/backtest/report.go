@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 
 	"coppice/internal/page"
 	"coppice/internal/problem"
@@ -151,4 +155,21 @@ func (r *Results) sum() {
 		}
 		r.Ages = append(r.Ages, s)
 	}
+}
+
+// WriteFiles writes the result; each file appears atomically.
+func (r *Results) WriteFiles(dir string) error {
+	text, page, err := r.Files()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{ReportFile: text, PageFile: page} {
+		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
 }

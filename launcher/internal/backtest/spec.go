@@ -5,6 +5,7 @@ package backtest
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -242,4 +243,34 @@ func (s *Config) days(night int) (first, valid, calib, test, last int) {
 // dayName is a day as people and files call it.
 func dayName(day int) string {
 	return time.Unix(int64(day)*24*60*60, 0).UTC().Format(time.DateOnly)
+}
+
+// Specs holds a backtest.yaml and the dataset.yaml that it names, with their texts.
+type Specs struct {
+	File, TableFile string
+	Text, TableText []byte
+	Spec            *Config
+	Table           *dataset.Spec
+}
+
+// ReadSpecs reads a backtest.yaml and the dataset.yaml beside it.
+func ReadSpecs(file string) (b *Specs, err error) {
+	b = &Specs{File: file}
+	if b.Text, err = strictyaml.ReadFile(file); err != nil {
+		return nil, err
+	}
+	if b.Spec, err = ParseSpec(file, b.Text); err != nil {
+		return nil, err
+	}
+
+	// As for stage, paths in a spec are relative to its folder.
+	b.TableFile = b.Spec.Dataset
+	if !filepath.IsAbs(b.TableFile) {
+		b.TableFile = filepath.Join(filepath.Dir(file), b.TableFile)
+	}
+	if b.TableText, err = strictyaml.ReadFile(b.TableFile); err != nil {
+		return nil, err
+	}
+	b.Table, err = dataset.ParseSpec(b.TableFile, b.TableText)
+	return b, err
 }

@@ -3,17 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"coppice/internal/dataset"
 	"coppice/internal/page"
 	"coppice/internal/program"
-	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/show"
 )
@@ -54,40 +50,11 @@ docs/backtest.md has the keys of backtest.yaml.`,
 	return cmd
 }
 
-// backtestSpecs holds a backtest.yaml and the dataset.yaml that it names, with their texts.
-type backtestSpecs struct {
-	file, tableFile string
-	text, tableText []byte
-	spec            *backtest.Config
-	table           *dataset.Spec
-}
-
-func readBacktest(file string) (b *backtestSpecs, err error) {
-	b = &backtestSpecs{file: file}
-	if b.text, err = strictyaml.ReadFile(file); err != nil {
-		return nil, err
-	}
-	if b.spec, err = backtest.ParseSpec(file, b.text); err != nil {
-		return nil, err
-	}
-
-	// As for stage, paths in a spec are relative to its folder.
-	b.tableFile = b.spec.Dataset
-	if !filepath.IsAbs(b.tableFile) {
-		b.tableFile = filepath.Join(filepath.Dir(file), b.tableFile)
-	}
-	if b.tableText, err = strictyaml.ReadFile(b.tableFile); err != nil {
-		return nil, err
-	}
-	b.table, err = dataset.ParseSpec(b.tableFile, b.tableText)
-	return b, err
-}
-
 func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
-	b, err := readBacktest(file)
+	b, err := backtest.ReadSpecs(file)
 	if err != nil {
 		return err
 	}
@@ -100,15 +67,15 @@ func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) er
 		return backtestInBatch(ctx, w, b, f)
 	}
 
-	t := b.table
+	t := b.Table
 	if t.Source.AnyInBucket() {
 		return t.Errorf("source", "%s is in a bucket: use --batch to run there, or copy it here first", t.Source)
 	}
-	t.Source.RelativeTo(filepath.Dir(b.tableFile))
-	run := &backtest.Runner{Spec: b.spec, Table: t, Scratch: f.scratch, Threads: f.threads,
+	t.Source.RelativeTo(filepath.Dir(b.TableFile))
+	run := &backtest.Runner{Spec: b.Spec, Table: t, Scratch: f.scratch, Threads: f.threads,
 		OnNight: func(n page.BacktestNight, took time.Duration) {
 			if !w.asJSON {
-				fmt.Fprintln(w.Err, show.NightLine(n, b.spec.Metric, took))
+				fmt.Fprintln(w.Err, show.NightLine(n, b.Spec.Metric, took))
 			}
 		}}
 	r, err := run.Run(ctx)
@@ -121,7 +88,7 @@ func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) er
 // printBacktest writes and prints the result.
 func printBacktest(w *Setup, r *backtest.Results, f backtestFlags) error {
 	if f.out != "" {
-		if err := writeBacktest(r, f.out); err != nil {
+		if err := r.WriteFiles(f.out); err != nil {
 			return err
 		}
 	}
@@ -131,21 +98,4 @@ func printBacktest(w *Setup, r *backtest.Results, f backtestFlags) error {
 			w.printf("%s shows the curves\n", filepath.Join(f.out, backtest.PageFile))
 		}
 	})
-}
-
-// writeBacktest writes the result; each file appears atomically.
-func writeBacktest(r *backtest.Results, dir string) error {
-	text, page, err := r.Files()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, data := range map[string][]byte{backtest.ReportFile: text, backtest.PageFile: page} {
-		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
-		}
-	}
-	return nil
 }

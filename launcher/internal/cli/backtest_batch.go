@@ -21,12 +21,12 @@ const dailyFactor = 4
 
 // backtestInBatch submits a backtest on a table in a bucket, follows it to its end, and shows its report. The report of
 // an earlier identical run is shown at once.
-func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtestFlags) error {
-	if b.table.Source.AnyLocal() {
+func backtestInBatch(ctx context.Context, w *Setup, b *backtest.Specs, f backtestFlags) error {
+	if b.Table.Source.AnyLocal() {
 		return program.Usagef("--batch needs a table in a bucket, but the source of %s is %.100q; copy it to a "+
-			"bucket first: gcloud storage cp", b.tableFile, b.table.Source)
+			"bucket first: gcloud storage cp", b.TableFile, b.Table.Source)
 	}
-	if _, err := b.spec.Column(b.table); err != nil {
+	if _, err := b.Spec.Column(b.Table); err != nil {
 		return err
 	}
 	machine, err := f.batch.machineType()
@@ -36,18 +36,18 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtest
 
 	return w.with(ctx, func() error {
 		day := w.Now().UTC().AddDate(0, 0, -1)
-		in, err := (&stager.Stager{Bucket: w.bucket, Day: day}).Find(ctx, b.table)
+		in, err := (&stager.Stager{Bucket: w.bucket, Day: day}).Find(ctx, b.Table)
 		if err != nil {
 			return err
 		}
-		key := cloudjob.BacktestKey(in, string(b.text), w.Version)
-		r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.table.Name, key)
+		key := cloudjob.BacktestKey(in, string(b.Text), w.Version)
+		r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.Table.Name, key)
 		if err != nil {
 			return err
 		}
 
 		if r == nil {
-			r, key, err = runInBatch(ctx, w, b, in, machine, key, dayOf(b.table, day), f)
+			r, key, err = runInBatch(ctx, w, b, in, machine, key, dayOf(b.Table, day), f)
 		} else if !w.asJSON {
 			fmt.Fprintln(w.Err, "this backtest was run before; here is its report")
 		}
@@ -57,34 +57,34 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtestSpecs, f backtest
 		if err := printBacktest(w, r, f); err != nil {
 			return err
 		}
-		w.say("the report is in gs://%s/%s\n", w.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, key))
+		w.say("the report is in gs://%s/%s\n", w.env.DatasetsBucket, sweep.DatasetBacktest(b.Table.Name, key))
 		return nil
 	})
 }
 
 // runInBatch runs the backtest in a job, and returns its report with the key. The key differs from the given one if
 // the table or the image has changed.
-func runInBatch(ctx context.Context, w *Setup, b *backtestSpecs, in *stager.Located, machine machines.Type,
+func runInBatch(ctx context.Context, w *Setup, b *backtest.Specs, in *stager.Located, machine machines.Type,
 	key, day string, f backtestFlags) (*backtest.Results, string, error) {
-	disks, err := f.batch.disks(machine, in.DiskNeed(b.table)+dailyFactor*in.Bytes,
+	disks, err := f.batch.disks(machine, in.DiskNeed(b.Table)+dailyFactor*in.Bytes,
 		(stager.DiskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
 		return nil, "", err
 	}
 	q := f.batch.request(machine, disks)
-	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.table.Name, key
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.tableFile,
+	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.Table.Name, key
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.TableFile,
 		Day:  day,
-		Spec: string(b.tableText), BacktestFile: b.file, Backtest: string(b.text)}
+		Spec: string(b.TableText), BacktestFile: b.File, Backtest: string(b.Text)}
 	o, err := inBatch(ctx, w, q, sweep.DatasetBacktestRun)
 	if err != nil {
 		return nil, "", err
 	}
 
-	r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.table.Name, o.Report)
+	r, err := cloudjob.ReadBacktest(ctx, w.datasets, b.Table.Name, o.Report)
 	if err == nil && r == nil {
 		err = fmt.Errorf("the job succeeded, but its report gs://%s/%s%s is missing or damaged: run the command again",
-			w.env.DatasetsBucket, sweep.DatasetBacktest(b.table.Name, o.Report), backtest.ReportFile)
+			w.env.DatasetsBucket, sweep.DatasetBacktest(b.Table.Name, o.Report), backtest.ReportFile)
 	}
 	return r, o.Report, err
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
@@ -63,22 +61,5 @@ func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 		return nil
 	}
 
-	return w.print(items, func() {
-		var free int64
-		t := w.screen().Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6).Least("newest")
-		for _, i := range items {
-			removable, newest := "-", "-"
-			if i.MayGo() {
-				removable = "yes"
-				free += i.Bytes
-			}
-			if !i.Newest.IsZero() {
-				newest = i.Newest.Format(time.DateOnly)
-			}
-			t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
-		}
-		t.Print()
-		w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n",
-			humanize.IBytes(uint64(free)))
-	})
+	return w.print(items, func() { w.screen().Removable(items) })
 }

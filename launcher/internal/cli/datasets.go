@@ -3,17 +3,12 @@ package cli
 import (
 	"context"
 	"strings"
-	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
-	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -40,7 +35,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		at := func(dst stager.Destination) error {
-			r, err := findNight(ctx, dst, strings.TrimSuffix(args[0], latest))
+			r, err := dst.FindNight(ctx, strings.TrimSuffix(args[0], latest))
 			if err != nil {
 				return err
 			}
@@ -60,35 +55,6 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 	return cmd
 }
 
-// findNight returns the record of NAME or NAME@VERSION; NAME alone means the latest night.
-func findNight(ctx context.Context, dst stager.Destination, ref string) (*nights.Record, error) {
-	name, version, err := sweep.SplitDatasetRef(ref)
-	if err != nil {
-		return nil, problem.As(problem.Usage, err)
-	}
-
-	var r *nights.Record
-	switch {
-	case version != "":
-		r, err = dst.Night(ctx, name, version)
-	case dst.Store != nil:
-		m, resolveErr := stager.Resolve(ctx, dst.Store, name)
-		if resolveErr != nil {
-			return nil, resolveErr
-		}
-		r, err = dst.Night(ctx, name, m.Version)
-	default:
-		var all []*nights.Record
-		if all, err = dst.Nights(ctx, name); len(all) > 0 {
-			r = all[len(all)-1]
-		}
-	}
-	if err == nil && r == nil {
-		err = problem.New(problem.NotFound, "there is no record for dataset %s: it was not staged here", ref)
-	}
-	return r, err
-}
-
 func datasetsListCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
@@ -102,71 +68,17 @@ func datasetsListCommand(w *Setup) *cobra.Command {
 					return err
 				}
 			}
-			return w.with(cmd.Context(), func() error { return listDatasets(cmd.Context(), w, name) })
+			return w.with(cmd.Context(), func() error {
+				all, err := sweepview.Datasets(cmd.Context(), w.datasets, name)
+				if err != nil {
+					return err
+				}
+				return w.print(all, func() { w.screen().Datasets(all) })
+			})
 		},
 	}
 	w.jsonFlag(cmd, "print a JSON array")
 	return cmd
-}
-
-// listedDataset is one line of datasets list.
-type listedDataset struct {
-	Dataset string    `json:"dataset"`
-	Version string    `json:"version"`
-	Latest  bool      `json:"latest"`
-	Rows    int       `json:"rows"`
-	Bytes   int64     `json:"bytes"`
-	Staged  time.Time `json:"staged,omitzero"` // unknown if the night's record cannot be read
-	State   string    `json:"state"`           // good, accepted, blocked, unknown or unreadable
-}
-
-func listDatasets(ctx context.Context, w *Setup, name string) error {
-	versions, err := stager.List(ctx, w.datasets, name)
-	if err != nil {
-		return err
-	}
-	if name != "" && len(versions) == 0 {
-		return stager.NotStaged(name)
-	}
-
-	all := make([]listedDataset, len(versions))
-	var group errgroup.Group
-	group.SetLimit(readAtOnce)
-	for i, v := range versions {
-		m, l := v.Manifest, &all[i]
-		*l = listedDataset{Dataset: m.Name, Version: m.Version, Latest: v.Latest, State: sweepview.NightUnreadable}
-		if v.Damaged != nil {
-			continue
-		}
-		l.Bytes = m.Bytes()
-		for _, s := range m.Splits {
-			l.Rows += m.TableRows(s.Name)
-		}
-		group.Go(func() error {
-			night := sweepview.NightOf(ctx, w.datasets, m.Name, m.Version)
-			l.State, l.Staged = night.State, night.Staged
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-
-	return w.print(all, func() {
-		t := w.screen().Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
-		for _, l := range all {
-			staged, ref := "", l.Version
-			if !l.Staged.IsZero() {
-				staged = l.Staged.Format(time.DateTime)
-			}
-			if l.Latest {
-				ref += " (latest)"
-			}
-			t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged,
-				tables.Standing(l.State))
-		}
-		t.Print()
-	})
 }
 
 func datasetsShowCommand(w *Setup) *cobra.Command {

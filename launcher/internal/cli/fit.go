@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
@@ -183,7 +182,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := saveSpecs(d, f.specs); err != nil {
+	if err := d.Save(f.specs); err != nil {
 		return err
 	}
 	p, st, err := sweepDraft(ctx, w, planned)
@@ -195,7 +194,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return sweepview.NoWinner(c, "")
 	}
 
-	view, err := viewSweep(ctx, w, string(p.Sweep))
+	view, err := w.pages().Sweep(ctx, string(p.Sweep))
 	if err != nil {
 		return err
 	}
@@ -228,22 +227,6 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	return nil
 }
 
-// saveSpecs writes the two specs into a folder, if one is given.
-func saveSpecs(d *draft.Draft, folder string) error {
-	if folder == "" {
-		return nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("--save-specs: %w", err)
-	}
-	for name, text := range map[string][]byte{"dataset.yaml": d.Dataset, "sweep.yaml": d.Sweep} {
-		if err := renameio.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
-			return fmt.Errorf("--save-specs: %w", err)
-		}
-	}
-	return nil
-}
-
 // stageDraft stages the table. What is unusual beside an earlier table of the name is said. At home it is trained on
 // all the same, since somebody is watching; in the cloud, where nights are, a person has to accept it.
 func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stager.Staged, error) {
@@ -251,7 +234,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stag
 	if err != nil {
 		return nil, err
 	}
-	t := &tableSpec{file: "dataset.yaml", text: d.Dataset, spec: spec, day: w.Now().UTC().AddDate(0, 0, -1)}
+	t := &stager.TableSpec{File: "dataset.yaml", Text: d.Dataset, Spec: spec, Day: w.Now().UTC().AddDate(0, 0, -1)}
 	dst, err := w.destination("")
 	if err != nil {
 		return nil, err

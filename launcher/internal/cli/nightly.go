@@ -69,16 +69,16 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	if err != nil {
 		return err
 	}
-	t, err := readTable(cmp.Or(f.table, filepath.Join(filepath.Dir(file), spec.Dataset+".yaml")))
+	t, err := stager.ReadTable(cmp.Or(f.table, filepath.Join(filepath.Dir(file), spec.Dataset+".yaml")))
 	if problem.Is(err, problem.NotFound) {
 		return fmt.Errorf("%w; give the dataset.yaml as --table", err)
 	}
 	if err != nil {
 		return err
 	}
-	if t.spec.Name != spec.Dataset {
+	if t.Spec.Name != spec.Dataset {
 		return problem.New(problem.Input, "%s: the sweep trains on dataset %q, but %s describes %q", file, spec.Dataset,
-			t.file, t.spec.Name)
+			t.File, t.Spec.Name)
 	}
 
 	now := w.Now()
@@ -94,12 +94,12 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	if err != nil {
 		return err
 	}
-	t.day = at.AddDate(0, 0, -1)
+	t.Day = at.AddDate(0, 0, -1)
 	return w.with(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
 }
 
 // nightlyOf stages and sweeps for a slot, whose id is the sweep's.
-func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *tableSpec, id sweep.ID, prices *machines.Prices,
+func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableSpec, id sweep.ID, prices *machines.Prices,
 	f nightlyFlags) error {
 	// A slot whose sweep exists is staged already.
 	store := sweepstore.New(w.sweeps, id)
@@ -123,7 +123,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *tableSpec, id
 	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {
 		if ctx.Err() == nil {
-			tellNotStarted(ctx, w, id, spec.Model, t.spec.Name, err.Error())
+			tellNotStarted(ctx, w, id, spec.Model, t.Spec.Name, err.Error())
 		}
 		return err
 	}

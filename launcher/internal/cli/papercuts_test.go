@@ -10,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/sweepview"
 )
 
 // TestLsShowsTheNewestFirst: names do not tell the time.
@@ -26,7 +27,7 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 	}
 
-	var got []listedSweep
+	var got []sweepview.ListedSweep
 	if err := json.Unmarshal([]byte(w.must("ls", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func plotCommand(w *Setup) *cobra.Command {
 				return err
 			}
 			return w.with(cmd.Context(), func() error {
-				view, err := viewSweep(cmd.Context(), w, args[0])
+				view, err := w.pages().Sweep(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}

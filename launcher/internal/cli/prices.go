@@ -14,7 +14,7 @@ import (
 
 	"coppice/internal/machines"
 	"coppice/internal/program"
-	"coppice/internal/strictyaml"
+	"coppice/launcher/internal/quote"
 )
 
 func pricesCommand(w *Setup) *cobra.Command {
@@ -48,7 +48,7 @@ prices of other regions. Nothing is written unless everything could be read.`,
 func refreshPrices(ctx context.Context, w *Setup, out string, regions []string) error {
 	if out == "" {
 		var ok bool
-		if out, ok = w.pricesFile(); !ok {
+		if out, ok = quote.PricesFile(w.Env.Lookup); !ok {
 			return program.Usagef("there is no folder for prices; give --out or set COPPICE_PRICES")
 		}
 	}
@@ -59,7 +59,7 @@ func refreshPrices(ctx context.Context, w *Setup, out string, regions []string) 
 	if err := program.CheckOutFile("--out", out); err != nil {
 		return err
 	}
-	old, err := readPrices(out)
+	old, err := quote.ReadPrices(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the existing prices: %w; remove the file to start over", err)
 	}
@@ -92,48 +92,7 @@ func refreshPrices(ctx context.Context, w *Setup, out string, regions []string) 
 	})
 }
 
-// pricesFile is this user's file of prices.
-func (w *Setup) pricesFile() (string, bool) {
-	if path, ok := w.Env.Lookup("COPPICE_PRICES"); ok && path != "" {
-		return path, true
-	}
-	if dir, ok := w.Env.Lookup("XDG_CONFIG_HOME"); ok && filepath.IsAbs(dir) {
-		return filepath.Join(dir, "coppice", "prices.json"), true
-	}
-	if home, ok := w.Env.Lookup("HOME"); ok && filepath.IsAbs(home) {
-		return filepath.Join(home, ".config", "coppice", "prices.json"), true
-	}
-	return "", false
-}
-
-// prices merges the prices of the file and the embedded ones, newer ones first. A file that was named explicitly must
-// exist.
+// prices are those of the file, or of this user's file if it is empty, and the embedded ones, newer ones first.
 func (w *Setup) prices(file string) (*machines.Prices, error) {
-	embedded := machines.Embedded()
-	named := file != ""
-	if !named {
-		path, _ := w.Env.Lookup("COPPICE_PRICES")
-		named = path != "" // an empty setting counts as unset
-		var ok bool
-		if file, ok = w.pricesFile(); !ok {
-			return embedded, nil
-		}
-	}
-
-	p, err := readPrices(file)
-	if errors.Is(err, fs.ErrNotExist) && !named {
-		return embedded, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return p.Over(embedded), nil
-}
-
-func readPrices(file string) (*machines.Prices, error) {
-	data, err := strictyaml.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return machines.ReadPrices(file, data)
+	return quote.Prices(file, w.Env.Lookup)
 }

@@ -78,7 +78,7 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 		sides[i] = compare.Side{Name: of.Name(), Scorer: s, Plan: of.Plan}
 	}
 
-	metrics, err := comparedBy(f.metrics, trained)
+	metrics, err := compare.Metrics(f.metrics, trained)
 	if err != nil {
 		return err
 	}
@@ -98,25 +98,6 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 		}
 	}
 	return w.print(c, func() { w.screen().Compared(c, f.confidence, f.by) })
-}
-
-// comparedBy returns the metrics to compare by.
-func comparedBy(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
-	if len(names) == 0 {
-		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
-		if m.Label.Kind == dataset.Regression {
-			names = []string{"rmse", "mae"}
-		}
-	}
-	var metrics []metric.Metric
-	for _, name := range names {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			return nil, program.Usagef("--metric: %w", err)
-		}
-		metrics = append(metrics, m)
-	}
-	return metrics, nil
 }
 
 // rowsToCompare scores both sides on the rows selected by --on; m is the dataset of B.

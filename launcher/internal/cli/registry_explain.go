@@ -10,6 +10,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
+	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/plan"
 )
@@ -60,7 +61,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	if err != nil {
 		return err
 	}
-	metrics, err := comparedBy(f.metrics, o.Manifest)
+	metrics, err := compare.Metrics(f.metrics, o.Manifest)
 	if err != nil {
 		return err
 	}

@@ -2,15 +2,12 @@ package cli
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
 	"coppice/internal/registry"
-	"coppice/launcher/internal/show"
 )
 
 func registryHistoryCommand(w *Setup) *cobra.Command {
@@ -33,7 +30,7 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 				if at != "" {
 					return errors.Join(printLive(w, args[0], events, moment), err)
 				}
-				return errors.Join(w.print(events, func() { printHistory(w, events) }), err)
+				return errors.Join(w.print(events, func() { w.screen().History(events) }), err)
 			})
 		},
 	}
@@ -42,19 +39,6 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 	cmd.Flags().StringVar(&at, "at", "",
 		"show what each alias pointed at then: 2026-11-18T14:00 (UTC), a day, or RFC 3339")
 	return cmd
-}
-
-func printHistory(w *Setup, events []registry.Event) {
-	t := w.screen().Table("when", "what", "version", "by", "why")
-	for _, e := range events {
-		to := version(e.To)
-		if e.From > 0 {
-			to = fmt.Sprintf("%d -> %s", e.From, to)
-		}
-		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By,
-			show.FirstLine(e.Why))
-	}
-	t.Print()
 }
 
 // moments are the accepted forms of a time; without a zone it is UTC.
@@ -95,15 +79,5 @@ func printLive(w *Setup, model string, events []registry.Event, at time.Time) er
 		}
 	}
 
-	return w.print(live, func() {
-		if len(live) == 0 {
-			w.printf("%s: nothing was live at %s UTC\n", model, at.Format(time.DateTime))
-			return
-		}
-		t := w.screen().Table("alias", "version", "since", "by", "why")
-		for _, e := range live {
-			t.Row(e.Alias, e.To, e.At.Format(time.DateTime), e.By, show.FirstLine(e.Why))
-		}
-		t.Print()
-	})
+	return w.print(live, func() { w.screen().Live(model, live, at) })
 }

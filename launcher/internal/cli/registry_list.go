@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -60,13 +58,6 @@ func listModels(ctx context.Context, w *Setup) error {
 	})
 }
 
-// listedVersion is a version with the aliases that point at it.
-type listedVersion struct {
-	registry.Version
-	Night   string   `json:"night"` // as nightOf
-	Aliases []string `json:"aliases"`
-}
-
 func listVersions(ctx context.Context, w *Setup, model string) error {
 	versions, err := w.registry.Versions(ctx, model)
 	if err != nil {
@@ -77,33 +68,6 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	if err != nil {
 		return err
 	}
-	listed := make([]listedVersion, len(versions))
-	for i, v := range versions {
-		listed[i] = listedVersion{Version: v, Night: nightOf(v), Aliases: []string{}}
-		for _, a := range aliases {
-			if a.Version == v.Number {
-				listed[i].Aliases = append(listed[i].Aliases, a.Name)
-			}
-		}
-	}
-	return w.print(listed, func() {
-		t := w.screen().Table("version", "alias", "night", "registered", "sweep", "dataset", "test")
-		for _, v := range listed {
-			t.Row(v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime),
-				v.Info.Labels["sweep"], v.Info.Labels["dataset"], show.Metrics(v.Info.Metrics))
-		}
-		t.Print()
-	})
-}
-
-// nightOf is the night of a version, which a late or repeated start does not change: the slot of a scheduled sweep, or
-// a day at the end of another's id. It is empty if the id has neither: a version may be registered on any day.
-func nightOf(v registry.Version) string {
-	id := v.Info.Labels["sweep"]
-	for _, end := range []string{"-20060102-1504", "-20060102"} {
-		if at, err := time.Parse(end, id[max(0, len(id)-len(end)):]); err == nil {
-			return at.Format(time.DateOnly)
-		}
-	}
-	return ""
+	listed := show.Listed(versions, aliases)
+	return w.print(listed, func() { w.screen().Versions(listed) })
 }

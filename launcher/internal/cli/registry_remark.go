@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -11,6 +9,7 @@ import (
 
 	"coppice/internal/program"
 	"coppice/internal/registry"
+	"coppice/launcher/internal/show"
 )
 
 func registryTagCommand(w *Setup) *cobra.Command {
@@ -35,7 +34,7 @@ func registryTagCommand(w *Setup) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				w.printf("%s: %s\n", name, tags(m))
+				w.printf("%s: %s\n", name, show.Tags(m))
 				return nil
 			})
 		},
@@ -43,19 +42,6 @@ func registryTagCommand(w *Setup) *cobra.Command {
 	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
 	cmd.Flags().StringSliceVar(&remove, "remove", nil, "names of tags to remove")
 	return cmd
-}
-
-// tags formats the tags as NAME=VALUE.
-func tags(m registry.Remarks) string {
-	all := m.Tags()
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, strings.TrimSuffix(name+"="+all[name], "="))
-	}
-	if len(parts) == 0 {
-		return "no tags"
-	}
-	return strings.Join(parts, ", ")
 }
 
 func registryNoteCommand(w *Setup) *cobra.Command {

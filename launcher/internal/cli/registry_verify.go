@@ -3,10 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
@@ -67,24 +65,7 @@ func verifyModels(ctx context.Context, w *Setup, models []string, head string) e
 		}
 	}
 
-	err := w.print(verified, func() {
-		t := w.screen().Table("model", "versions", "files", "alias", "points at", "moves")
-		for _, v := range verified {
-			files := fmt.Sprintf("%d, %s", v.Files, humanize.IBytes(uint64(v.Bytes)))
-			if len(v.Heads) == 0 {
-				t.Row(v.Model, v.Versions, files, "-", "-", 0)
-			}
-			for _, h := range v.Heads {
-				t.Row(v.Model, v.Versions, files, h.Alias, version(h.Version), h.Sequence)
-			}
-		}
-		t.Print()
-		for _, v := range verified {
-			for _, h := range v.Heads {
-				w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
-			}
-		}
-	})
+	err := w.print(verified, func() { w.screen().Verified(verified) })
 	if err = errors.Join(append(errs, err)...); err == nil {
 		w.say("everything is unchanged\n")
 	}

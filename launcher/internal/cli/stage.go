@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/strictyaml"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
@@ -76,7 +74,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
 	}
-	t, err := readTable(file)
+	t, err := stager.ReadTable(file)
 	if err != nil {
 		return err
 	}
@@ -85,11 +83,11 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 			return err
 		}
 	}
-	if t.day, err = f.newestDay(w, t.spec); err != nil {
+	if t.Day, err = f.newestDay(w, t.Spec); err != nil {
 		return err
 	}
 
-	if f.out != "" && !dataset.InBucket(f.out) && !t.spec.Source.AnyInBucket() && t.spec.Encodings.Like == "" {
+	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyInBucket() && t.Spec.Encodings.Like == "" {
 		dst := stager.Destination{Dir: f.out} // no cloud is involved
 		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Scratch: f.scratch, Threads: f.threads})
 		if err != nil {
@@ -110,36 +108,15 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	})
 }
 
-// tableSpec is a dataset.yaml to stage.
-type tableSpec struct {
-	file string
-	text []byte
-	spec *dataset.Spec
-	day  time.Time // the newest of a source of days
-}
-
-func readTable(file string) (*tableSpec, error) {
-	text, err := strictyaml.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := dataset.ParseSpec(file, text)
-	if err != nil {
-		return nil, err
-	}
-	spec.Source.RelativeTo(filepath.Dir(file))
-	return &tableSpec{file: file, text: text, spec: spec}, nil
-}
-
 // stageTable stages a table while the cloud is open: here, or as a job.
-func stageTable(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destination, f stageFlags) (*stager.Staged,
+func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination, f stageFlags) (*stager.Staged,
 	error) {
-	if f.batch.on && t.spec.Source.AnyLocal() {
+	if f.batch.on && t.Spec.Source.AnyLocal() {
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
-			"bucket first: gcloud storage cp", t.file, t.spec.Source)
+			"bucket first: gcloud storage cp", t.File, t.Spec.Source)
 	}
-	named, _, _ := strings.Cut(t.spec.Encodings.Like, "@")
-	like, err := plan.FollowLike(ctx, w.registry, t.spec)
+	named, _, _ := strings.Cut(t.Spec.Encodings.Like, "@")
+	like, err := plan.FollowLike(ctx, w.registry, t.Spec)
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +131,11 @@ func stageTable(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destinat
 }
 
 // stageHere stages a table in this process.
-func stageHere(ctx context.Context, w *Setup, t *tableSpec, dst stager.Destination, s stager.Stager) (*stager.Staged,
+func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination, s stager.Stager) (*stager.Staged,
 	error) {
 	bar := w.stageBar()
-	s.Now, s.Day, s.Progress = w.Now, t.day, bar.Report
-	staged, err := s.Stage(ctx, t.spec, dst)
+	s.Now, s.Day, s.Progress = w.Now, t.Day, bar.Report
+	staged, err := s.Stage(ctx, t.Spec, dst)
 	bar.Finish()
 	return staged, err
 }

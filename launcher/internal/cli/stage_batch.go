@@ -13,7 +13,7 @@ import (
 )
 
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
-func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *tableSpec, dst stager.Destination,
+func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.TableSpec, dst stager.Destination,
 	f batchFlags) (*stager.Staged, error) {
 	machine, err := f.machineType()
 	if err != nil {
@@ -24,8 +24,8 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *tableSpec, 
 	}
 
 	// An input that was staged before needs no machine.
-	s.Day = t.day
-	in, err := s.Look(ctx, t.spec, dst)
+	s.Day = t.Day
+	in, err := s.Look(ctx, t.Spec, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -34,20 +34,20 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *tableSpec, 
 	}
 
 	// The disks hold the source and the dataset made from it.
-	disks, err := f.disks(machine, in.DiskNeed(t.spec), stager.DiskFactor*in.Bytes)
+	disks, err := f.disks(machine, in.DiskNeed(t.Spec), stager.DiskFactor*in.Bytes)
 	if err != nil {
 		return nil, err
 	}
 	q := f.request(machine, disks)
-	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, t.spec.Name, in.Fingerprint
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.file,
-		Spec: string(t.text), Like: t.spec.Encodings.Like, Day: dayOf(t.spec, t.day)}
+	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, t.Spec.Name, in.Fingerprint
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.File,
+		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
 	o, err := inBatch(ctx, w, q, sweep.DatasetStaging)
 	if err != nil {
 		return nil, err
 	}
 
-	m, err := stager.Manifest(ctx, w.datasets, t.spec.Name, o.Version)
+	m, err := stager.Manifest(ctx, w.datasets, t.Spec.Name, o.Version)
 	if err != nil {
 		return nil, err
 	}

@@ -363,3 +363,22 @@ func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Li
 	}
 	return l, nil
 }
+
+// Metrics returns the metrics of the names, or those that versions trained on such a dataset are compared by.
+func Metrics(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
+	if len(names) == 0 {
+		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
+		if m.Label.Kind == dataset.Regression {
+			names = []string{"rmse", "mae"}
+		}
+	}
+	var metrics []metric.Metric
+	for _, name := range names {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, problem.Wrap(problem.Usage, err, "--metric")
+		}
+		metrics = append(metrics, m)
+	}
+	return metrics, nil
+}

@@ -2,12 +2,18 @@ package show
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/predict"
@@ -109,4 +115,92 @@ func (w Printer) Reproduced(v registry.Version, r *reproduce.Report) {
 		t.Row(f.Name, size, verdict, f.Differs)
 	}
 	t.Print()
+}
+
+// VersionDetails is a version with what its files and the registry say about it.
+type VersionDetails struct {
+	registry.Version
+	Aliases []registry.Alias // of the model
+	Remarks registry.Remarks
+	Result  sweep.Result // zero if no sweep registered it, as is Report
+	Report  struct {
+		Valid       map[string]float64 `json:"valid"`
+		Calibration *sweep.Calibration `json:"calibration"`
+		Verified    *sweep.Verified    `json:"verified"`
+	}
+}
+
+// Version writes everything known about one version.
+func (w Printer) Version(v VersionDetails) {
+	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	var others []string
+	for _, a := range v.Aliases {
+		switch {
+		case a.Version != v.Number:
+		case a.Name == registry.Champion:
+			name += " (champion)"
+		default:
+			others = append(others, a.Name)
+		}
+	}
+
+	rows := [][2]string{{"version", name},
+		{"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
+		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
+		{"because", v.Info.Why}, {"parameters", chosen(v.Result.Params)}, {"valid", Metrics(v.Report.Valid)},
+		{"test", Metrics(v.Info.Metrics)}}
+	if k := v.Report.Calibration; k != nil {
+		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", Metrics(k.Before)},
+			[2]string{"test after", Metrics(k.After)})
+	}
+	if r := v.Report.Verified; r != nil {
+		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})
+	}
+
+	remark := func(label string, a registry.Remark) {
+		rows = append(rows, [2]string{label, fmt.Sprintf("%s (%s, %s)", a.Why, a.By, a.At.Format(time.DateTime))})
+	}
+	if bad, ok := v.Remarks.Bad(); ok {
+		remark("bad", bad)
+	}
+	rows = append(rows, [2]string{"aliases", strings.Join(others, ", ")})
+	if len(v.Remarks.Tags()) > 0 {
+		rows = append(rows, [2]string{"tags", Tags(v.Remarks)})
+	}
+	for _, n := range v.Remarks.Notes() {
+		remark("note", n)
+	}
+	for _, f := range v.Files {
+		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s, sha256 %.16s…", humanize.IBytes(uint64(f.Bytes)),
+			f.SHA256)})
+	}
+	w.Pairs(rows...)
+}
+
+// chosen lists the parameters that differ from their defaults; empty if they are unknown.
+func chosen(params sweep.Params) string {
+	if params == nil {
+		return ""
+	}
+	usual := gbt.Defaults().Map()
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {
+		return fmt.Sprint(params[name]) == fmt.Sprint(usual[name])
+	})
+	if len(names) == 0 {
+		return "the defaults"
+	}
+	return Settings(params, names)
+}
+
+// Tags formats the tags as NAME=VALUE.
+func Tags(m registry.Remarks) string {
+	all := m.Tags()
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		parts = append(parts, strings.TrimSuffix(name+"="+all[name], "="))
+	}
+	if len(parts) == 0 {
+		return "no tags"
+	}
+	return strings.Join(parts, ", ")
 }

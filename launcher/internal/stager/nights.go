@@ -254,3 +254,32 @@ func (d Destination) Accept(ctx context.Context, name, version string, a nights.
 	r.Accepted = &a
 	return r, d.putNight(ctx, r, generation)
 }
+
+// FindNight returns the record of NAME or NAME@VERSION; NAME alone means the latest night.
+func (d Destination) FindNight(ctx context.Context, ref string) (*nights.Record, error) {
+	name, version, err := sweep.SplitDatasetRef(ref)
+	if err != nil {
+		return nil, problem.As(problem.Usage, err)
+	}
+
+	var r *nights.Record
+	switch {
+	case version != "":
+		r, err = d.Night(ctx, name, version)
+	case d.Store != nil:
+		m, resolveErr := Resolve(ctx, d.Store, name)
+		if resolveErr != nil {
+			return nil, resolveErr
+		}
+		r, err = d.Night(ctx, name, m.Version)
+	default:
+		var all []*nights.Record
+		if all, err = d.Nights(ctx, name); len(all) > 0 {
+			r = all[len(all)-1]
+		}
+	}
+	if err == nil && r == nil {
+		err = problem.New(problem.NotFound, "there is no record for dataset %s: it was not staged here", ref)
+	}
+	return r, err
+}

@@ -1,0 +1,118 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"coppice/internal/blob"
+	"coppice/internal/page"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/strictyaml"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/backtest"
+	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
+)
+
+// AnyPage is a page of any kind.
+type AnyPage interface{ Write(io.Writer) error }
+
+// Finder reads what there is a page about.
+type Finder struct {
+	Sweeps, Datasets blob.Store
+	Registry         *registry.Registry
+	Online           bool // jobs run on Google Cloud
+}
+
+// Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
+// the error is about the missing sweep.
+func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
+	kinds := []struct {
+		prefix string
+		read   func(string) (AnyPage, error)
+		fits   func(string) bool
+	}{
+		{"sweep:", func(id string) (AnyPage, error) { return f.Sweep(ctx, id) },
+			func(s string) bool { return sweep.CheckID(s) == nil }},
+		{"dataset:", func(ref string) (AnyPage, error) {
+			return NewDatasets(f.Datasets, NewIndex(f.Sweeps, f.Datasets, f.Registry)).Look(ctx, ref)
+		}, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
+		{"model:", func(name string) (AnyPage, error) { return Model(ctx, f.Registry, name) },
+			func(s string) bool { return sweep.CheckName("model", s) == nil }},
+	}
+	for _, k := range kinds {
+		if rest, ok := strings.CutPrefix(name, k.prefix); ok {
+			view, err = k.read(rest)
+			return view, "", err
+		}
+	}
+
+	var first error
+	for _, k := range kinds {
+		if !k.fits(name) {
+			continue
+		}
+		view, err := k.read(name)
+		if err == nil {
+			return view, f.others(ctx, k.prefix, name), nil
+		}
+		if !problem.Is(err, problem.NotFound) {
+			return nil, "", err
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil && name != sweepview.Latest && strings.Contains(name, "@") {
+		return nil, "", problem.New(problem.Usage, "%.80q is neither a sweep nor a dataset's NAME@VERSION, and a "+
+			"model's page has all its versions: give its name alone", name)
+	}
+	if first == nil {
+		view, err = f.Sweep(ctx, name) // it reports what is wrong with the name
+		return view, "", err
+	}
+	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry "+
+		"list`", first)
+}
+
+// others says that a name, whose page is that of the first kind that has it, is also that of a later kind.
+func (f Finder) others(ctx context.Context, kind, name string) string {
+	_, dataset := stager.Resolve(ctx, f.Datasets, name)
+	if _, model := f.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
+		return fmt.Sprintf("note: this is the page of %s%s; there is dataset:%s, too", kind, name, name)
+	} else if kind != "model:" && model == nil {
+		return fmt.Sprintf("note: this is the page of %s%s; there is model:%s, too", kind, name, name)
+	}
+	return ""
+}
+
+// Backtest reads a backtest's report from a file.
+func Backtest(file string) (AnyPage, error) {
+	text, err := strictyaml.ReadUpTo(file, backtest.MaxReport)
+	if err != nil {
+		return nil, err
+	}
+	r, err := backtest.Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r.View()
+}
+
+// Sweep reads the current state of a sweep.
+func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
+	id, err := sweepview.Find(ctx, f.Sweeps, arg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := OpenSweep(ctx, f.Sweeps, f.Registry, id)
+	if err != nil {
+		return nil, err
+	}
+	s.Online = f.Online
+	view, _, err := s.Look(ctx)
+	return view, err
+}

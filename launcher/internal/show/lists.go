@@ -1,0 +1,167 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/internal/program/tables"
+	"coppice/internal/registry"
+	"coppice/launcher/internal/clean"
+	"coppice/launcher/internal/sweepview"
+)
+
+// Sweeps writes a list of sweeps.
+func (w Printer) Sweeps(all []sweepview.ListedSweep) {
+	t := w.Table("sweep", "planned", "dataset", "trials", "outcome", "registered").Least("dataset",
+		"planned")
+	for _, l := range all {
+		registered, planned := "", ""
+		if l.Version > 0 {
+			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
+		}
+		if !l.Created.IsZero() {
+			planned = l.Created.Format(time.DateTime)
+		}
+		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(l.Outcome.String()), registered)
+	}
+	t.Print()
+}
+
+// Datasets writes a list of dataset versions.
+func (w Printer) Datasets(all []sweepview.ListedDataset) {
+	t := w.Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
+	for _, l := range all {
+		staged, ref := "", l.Version
+		if !l.Staged.IsZero() {
+			staged = l.Staged.Format(time.DateTime)
+		}
+		if l.Latest {
+			ref += " (latest)"
+		}
+		t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged,
+			tables.Standing(l.State))
+	}
+	t.Print()
+}
+
+// Removable writes what can be removed from the buckets, and what cannot.
+func (w Printer) Removable(items []clean.Item) {
+	var free int64
+	t := w.Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6).Least("newest")
+	for _, i := range items {
+		removable, newest := "-", "-"
+		if i.MayGo() {
+			removable = "yes"
+			free += i.Bytes
+		}
+		if !i.Newest.IsZero() {
+			newest = i.Newest.Format(time.DateOnly)
+		}
+		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
+	}
+	t.Print()
+	w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n",
+		humanize.IBytes(uint64(free)))
+}
+
+// Verified writes what was checked of a registry, and the head of each history.
+func (w Printer) Verified(all []*registry.Verification) {
+	t := w.Table("model", "versions", "files", "alias", "points at", "moves")
+	for _, v := range all {
+		files := fmt.Sprintf("%d, %s", v.Files, humanize.IBytes(uint64(v.Bytes)))
+		if len(v.Heads) == 0 {
+			t.Row(v.Model, v.Versions, files, "-", "-", 0)
+		}
+		for _, h := range v.Heads {
+			t.Row(v.Model, v.Versions, files, h.Alias, versionOf(h.Version), h.Sequence)
+		}
+	}
+	t.Print()
+	for _, v := range all {
+		for _, h := range v.Heads {
+			w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
+		}
+	}
+}
+
+// History writes the events of a model, newest first.
+func (w Printer) History(events []registry.Event) {
+	t := w.Table("when", "what", "version", "by", "why")
+	for _, e := range events {
+		to := versionOf(e.To)
+		if e.From > 0 {
+			to = fmt.Sprintf("%d -> %s", e.From, to)
+		}
+		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By,
+			FirstLine(e.Why))
+	}
+	t.Print()
+}
+
+// Live writes where each alias of a model pointed at a time.
+func (w Printer) Live(model string, live []registry.Event, at time.Time) {
+	if len(live) == 0 {
+		w.printf("%s: nothing was live at %s UTC\n", model, at.Format(time.DateTime))
+		return
+	}
+	t := w.Table("alias", "version", "since", "by", "why")
+	for _, e := range live {
+		t.Row(e.Alias, e.To, e.At.Format(time.DateTime), e.By, FirstLine(e.Why))
+	}
+	t.Print()
+}
+
+// ListedVersion is a version with the aliases that point at it.
+type ListedVersion struct {
+	registry.Version
+	Night   string   `json:"night"` // as nightOf
+	Aliases []string `json:"aliases"`
+}
+
+// Listed returns the versions with their aliases.
+func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersion {
+	listed := make([]ListedVersion, len(versions))
+	for i, v := range versions {
+		listed[i] = ListedVersion{Version: v, Night: nightOf(v), Aliases: []string{}}
+		for _, a := range aliases {
+			if a.Version == v.Number {
+				listed[i].Aliases = append(listed[i].Aliases, a.Name)
+			}
+		}
+	}
+	return listed
+}
+
+// Versions writes a list of a model's versions.
+func (w Printer) Versions(listed []ListedVersion) {
+	t := w.Table("version", "alias", "night", "registered", "sweep", "dataset", "test")
+	for _, v := range listed {
+		t.Row(v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime),
+			v.Info.Labels["sweep"], v.Info.Labels["dataset"], Metrics(v.Info.Metrics))
+	}
+	t.Print()
+}
+
+// nightOf is the night of a version, which a late or repeated start does not change: the slot of a scheduled sweep, or
+// a day at the end of another's id. It is empty if the id has neither: a version may be registered on any day.
+func nightOf(v registry.Version) string {
+	id := v.Info.Labels["sweep"]
+	for _, end := range []string{"-20060102-1504", "-20060102"} {
+		if at, err := time.Parse(end, id[max(0, len(id)-len(end)):]); err == nil {
+			return at.Format(time.DateOnly)
+		}
+	}
+	return ""
+}
+
+// versionOf formats the number of a version that may not exist.
+func versionOf(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
