@@ -180,10 +180,10 @@ func TestDrawsEqualGo(t *testing.T) {
 				copy(goes, got)
 				spare, goesSpare := make([]uint32, n), make([]uint32, n)
 				k := newKey(seed, forBag, want)
-				if in := drawRows(k, got, spare, want); in != want {
+				if in := drawRows(k, got, spare, n, want); in != want {
 					t.Fatalf("%d of %d rows are drawn, want %d", in, n, want)
 				}
-				if d := (draw{want: want}).to(n, k, goes, goesSpare); d.in != want || d.at != n {
+				if d := (draw{of: n, want: want}).to(n, k, goes, goesSpare); d.in != want || d.at != n {
 					t.Fatalf("in Go %d of %d rows are drawn, want %d", d.in, n, want)
 				}
 				if !slices.Equal(got[:want], goes[:want]) || !slices.Equal(spare[:n-want], goesSpare[:n-want]) {

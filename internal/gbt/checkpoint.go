@@ -70,8 +70,8 @@ func (e *MismatchError) Error() string { return "the checkpoint is of another tr
 func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 
 func newRun(d *Data, p Params, opt Options) run {
-	r := run{Identity: opt.Identity, Params: p.lines(d.Features), Features: len(d.Features), Rows: d.Rows,
-		Used: d.Used(), Maximize: opt.Maximize, Target: d.fingerprint()}
+	r := run{Identity: opt.Identity, Params: p.lines(d.Features), Features: len(d.Features), Rows: d.whole(),
+		Used: d.total(), Maximize: opt.Maximize, Target: d.fingerprint()}
 	if opt.Shift != 0 {
 		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
@@ -99,25 +99,50 @@ const sampledRows = 1024
 
 // fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows.
 // Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts it into
-// Options.Identity.
+// Options.Identity. It is that of the whole table, however many workers share it.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %d %d %t\n", d.Rows, len(d.Subset), len(d.Label), len(d.Weight), d.Subset == nil)
+	rows, first := d.whole(), int(d.first())
+	subset, weights := 0, 0
+	if d.Subset != nil {
+		subset = d.total()
+	}
+	if d.Weight != nil {
+		weights = rows
+	}
+	fmt.Fprintf(h, "%d %d %d %d %t\n", rows, subset, rows, weights, d.Subset == nil)
 	if d.Copies > 1 {
 		fmt.Fprintf(h, "%d copies\n", d.Copies)
 	}
 
-	hashAll(h, d.Label)
-	hashAll(h, d.Weight)
-	hashAll(h, d.Subset)
-
-	// Of the bins, a sample spread evenly over the table.
-	f := len(d.Features)
-	for i := range min(sampledRows, d.Rows) {
-		r := i * (d.Rows / min(sampledRows, d.Rows))
-		h.Write(d.RowMajor[r*f : (r+1)*f])
-	}
+	d.link.hashInTurn(h, func() { hashAll(h, d.Label) })
+	d.link.hashInTurn(h, func() { hashAll(h, d.Weight) })
+	d.link.hashInTurn(h, func() { hashRows(h, d.Subset, uint32(first)) })
+	d.link.hashInTurn(h, func() { d.hashSample(h, rows, first) })
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashSample writes this worker's part of a sample of bins, spread evenly over a table of so many rows.
+func (d *Data) hashSample(h hash.Hash, rows, first int) {
+	f := len(d.Features)
+	n := min(sampledRows, rows)
+	for i := range n {
+		if r := i*(rows/n) - first; 0 <= r && r < d.Rows {
+			h.Write(d.RowMajor[r*f : (r+1)*f])
+		}
+	}
+}
+
+// hashRows writes the numbers of rows, counted from the first row of the whole table, to h.
+func hashRows(h hash.Hash, rows []uint32, first uint32) {
+	var moved []uint32
+	for part := range slices.Chunk(rows, 16<<10) {
+		moved = append(moved[:0], part...)
+		for i := range moved {
+			moved[i] += first
+		}
+		hashAll(h, moved)
+	}
 }
 
 // hashAll writes the values to h in little endian, piece by piece.
@@ -190,8 +215,8 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	if err := replay(ctx, b.trees, b.data, b.raw, b.Bias, b.walks); err != nil {
 		return err
 	}
-	if b.opt.Valid != nil {
-		if err := replay(ctx, b.shifted(b.trees), b.opt.Valid, b.validRaw, b.Bias, b.walks); err != nil {
+	if b.valid != nil {
+		if err := replay(ctx, b.shifted(b.trees), b.valid, b.validRaw, b.Bias, b.walks); err != nil {
 			return err
 		}
 	}
@@ -214,6 +239,9 @@ func (b *booster) save(at *Checkpoint) error {
 // abandoned returns the error of a run that ends within a tree. If ctx has ended, it first passes the state before that
 // tree to Options.Checkpoint once more, so that only this tree is lost.
 func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ErrTeam) { // its end is why the team ended
+		err = ctx.Err()
+	}
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}

@@ -8,12 +8,11 @@ import "slices"
 // other and adding up their sums would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by
 // gain. Nearly all of these will be split, and the result for a leaf does not depend on when it is computed. If there
 // are fewer such leaves than goroutines, they work on leaf i together after all.
-func (g *grower) prepare(i int) {
+func (g *grower) prepare(i int) error {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.nextByGain(i, splits)
 	if len(next) == 1 || len(next) < g.pool.size {
-		g.prepareTogether(&g.leaves[i], splits > 1)
-		return
+		return g.prepareTogether(&g.leaves[i], splits > 1)
 	}
 
 	for _, k := range next { // allocation is not concurrent
@@ -33,6 +32,7 @@ func (g *grower) prepare(i int) {
 		g.freeUseless(&c.left)
 		g.freeUseless(&c.right)
 	}
+	return nil
 }
 
 func (g *grower) newChildren() *children {
@@ -62,10 +62,10 @@ func (g *grower) isSmall(l *leaf) bool {
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
 // next. It predicts which will be split from the gains in the previous tree, and takes at most half as many as there
 // are splits to come, since new leaves may have more gain. If features or thresholds are drawn per node, a leaf's split
-// can only be found once its parent has a number.
+// can only be found once its parent has a number. A team takes one leaf after the other.
 func (g *grower) nextByGain(i, splits int) []int {
 	g.nextLeaves = append(g.nextLeaves[:0], i)
-	if g.pool.size == 1 || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
+	if g.pool.size == 1 || g.data.link != nil || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.nextLeaves
 	}
 
@@ -97,26 +97,27 @@ func (g *grower) nextByGain(i, splits int) []int {
 
 // prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the
 // difference to the parent. The tree's last split needs no histograms of its children.
-func (g *grower) prepareTogether(l *leaf, furtherSplits bool) {
+func (g *grower) prepareTogether(l *leaf, furtherSplits bool) error {
 	l.children = g.newChildren()
-	small, large := g.shareRows(l, divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+	left := divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
+	small, large := g.shareRows(l, left, g.data.link.count(left))
 
 	parent := l.hist
 	l.hist = histogram{}
 	if !furtherSplits || !g.splittable(small) && !g.splittable(large) {
 		g.histograms.free(parent)
-		return
+		return g.data.link.failed()
 	}
 
-	pair := g.histograms.build(small.rows, parent, len(large.rows))
+	pair := g.histograms.build(small.rows, small.n, parent, large.n)
 	small.hist, large.hist = pair.smaller, pair.larger
-	g.findSplits(pair, small, large)
-	g.histograms.release(pair)
+	return g.findSplits(pair, small, large)
 }
 
 // prepareAlone does the same for a small leaf in one goroutine.
 func (g *grower) prepareAlone(l *leaf, worker int) {
-	small, large := g.shareRows(l, partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left))
+	left := partition(l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
+	small, large := g.shareRows(l, left, left)
 	small.hist = l.children.spareHist
 	large.hist = l.hist
 	l.hist = histogram{}
@@ -131,10 +132,11 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 	endFinders(finders)
 }
 
-// shareRows makes the children of a leaf whose rows have been divided, with n rows on the left. The left rows are at
+// shareRows makes the children of a leaf whose rows have been divided, with n rows on the left, and all workers'
+// together. The left rows are at
 // the front of the leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the
 // other child's rows.
-func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
+func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 	best := &l.best
 	rows := l.rows
 	spare := l.spare
@@ -143,9 +145,9 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 	there := len(rows) - n
 
 	left := leaf{depth: l.depth + 1, sums: best.sums, l2: best.l2, parent: next, isLeft: true, rows: rows[:n],
-		spare: spare[there:]}
+		n: all, spare: spare[there:]}
 	right := leaf{depth: l.depth + 1, sums: l.sums.minus(best.sums), l2: best.l2, parent: next, rows: spare[:there],
-		spare: rows[n:]}
+		n: l.n - all, spare: rows[n:]}
 	if !g.splitScorer.plain {
 		g.splitScorer.inherit(l, &left, &right)
 	}
@@ -156,7 +158,7 @@ func (g *grower) shareRows(l *leaf, n int) (small, large *leaf) {
 
 	l.children.left = left
 	l.children.right = right
-	if n > there {
+	if left.n > right.n {
 		return &l.children.right, &l.children.left
 	}
 	return &l.children.left, &l.children.right
@@ -189,7 +191,7 @@ func (g *grower) undoSplit(l *leaf) {
 }
 
 func (g *grower) splittable(l *leaf) bool {
-	return len(l.rows) >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
+	return l.n >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
 
 // splitFinder finds the best split of one leaf.
@@ -214,17 +216,29 @@ func newSplitScratch(workers int) splitScratch {
 	return r
 }
 
-// findSplits sets the leaves' best splits, and frees the histogram of a leaf that has none. Goroutines share the
-// features; a feature's sums are reduced (if pair still holds them per goroutine) and scored while they are in the
-// cache.
-func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) {
+// findSplits sets the leaves' best splits, frees the histogram of a leaf that has none, and releases the pair.
+// Goroutines share the features; a feature's sums are reduced (if pair still holds them per goroutine) and scored while
+// they are in the cache.
+//
+// In a team, each worker has a part of the features, which it scores with the sums over all workers' rows.
+func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) error {
+	link := g.data.link
+	if link != nil {
+		g.histograms.collectAll(pair)
+		g.histograms.exchange(pair, link)
+	}
+
 	finders := g.finders(0, leaves...)
-	g.pool.parallel(len(g.features), minFeatures,
-		func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, lo, hi) })
+	first, end := g.histograms.own()
+	g.pool.parallel(end-first, minFeatures,
+		func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, first+lo, first+hi) })
 	endFinders(finders)
+	link.agree(leaves...)
 	for _, l := range leaves {
 		g.freeUseless(l)
 	}
+	g.histograms.release(pair)
+	return link.failed()
 }
 
 // finders returns a splitFinder for each leaf that can be split, in the given worker's scratch memory.
@@ -241,9 +255,7 @@ func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 
 func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
-		if pair != nil {
-			g.histograms.reduce(pair, lo+i)
-		}
+		g.histograms.reduce(pair, lo+i)
 		for s := range finders {
 			if finders[s].mayUse(f) {
 				g.scoreFeature(f, &finders[s], worker)
@@ -291,13 +303,12 @@ func (s *splitFinder) mayUse(f int) bool {
 	return found
 }
 
-// end picks the best of the goroutines' splits. Of equal gains the lowest feature wins, so the result does not depend
-// on the goroutines.
+// end picks the best of the goroutines' splits, which does not depend on their number.
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
 	for _, found := range s.best[1:] {
-		if found.gain > best.gain || found.gain == best.gain && found.feature < best.feature {
+		if found.before(best) {
 			*best = found
 		}
 	}

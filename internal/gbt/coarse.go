@@ -6,6 +6,16 @@ func (g *grower) coarsen() {
 	g.coarseBin = make([][]uint8, len(g.data.Features))
 	g.leftBins = make([]int, len(g.data.Features))
 
+	counts := make([]int64, byteBins*len(g.data.Features)) // of rows in each value bin of the features to coarsen
+	g.pool.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
+		for f := lo; f < hi; f++ {
+			if feature := &g.data.Features[f]; feature.Bins > g.p.MaxBin && !feature.Categorical {
+				g.countBins(f, counts[byteBins*f:])
+			}
+		}
+	})
+	g.data.link.sum(counts)
+
 	g.pool.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {
 			feature := &g.data.Features[f]
@@ -21,14 +31,13 @@ func (g *grower) coarsen() {
 
 			// The missing bin is kept; the value bins share the rest of the allowance.
 			allowed := g.p.MaxBin - (feature.Bins - feature.valueBins())
-			g.coarseBin[f] = evenCoarseBins(g.countBins(f), max(allowed, 1))
+			g.coarseBin[f] = evenCoarseBins(counts[byteBins*f:][:feature.valueBins()], max(allowed, 1))
 		}
 	})
 }
 
-// countBins returns the number of used rows in each value bin of feature f.
-func (g *grower) countBins(f int) []int {
-	counts := make([]int, byteBins)
+// countBins adds the number of used rows in each bin of feature f to counts.
+func (g *grower) countBins(f int, counts []int64) {
 	column := g.data.Columns[f]
 	if g.data.Subset == nil {
 		for _, b := range column {
@@ -39,19 +48,18 @@ func (g *grower) countBins(f int) []int {
 			counts[column[r]]++
 		}
 	}
-	return counts[:g.data.Features[f].valueBins()]
 }
 
 // evenCoarseBins joins consecutive bins, whose numbers of rows are counts, to at most most coarse bins of about equal
 // numbers of rows, and returns the coarse bin of each bin. A bin with more than its share is a coarse bin by itself.
-func evenCoarseBins(counts []int, most int) []uint8 {
-	remaining := 0 // rows in this coarse bin and those to come
+func evenCoarseBins(counts []int64, most int) []uint8 {
+	remaining := int64(0) // rows in this coarse bin and those to come
 	for _, c := range counts {
 		remaining += c
 	}
 
 	out := make([]uint8, len(counts))
-	coarse, rows := 0, 0
+	coarse, rows := 0, int64(0)
 	for b, c := range counts {
 		share := float64(remaining) / float64(most-coarse)
 		if rows > 0 && coarse < most-1 && float64(rows)+float64(float64(c)/2) > share {

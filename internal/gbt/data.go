@@ -3,6 +3,7 @@ package gbt
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"coppice/internal/problem"
 )
@@ -52,6 +53,64 @@ type Data struct {
 
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
+
+	// Team, when not nil, are the workers that train one model together. These rows are then this worker's part of the
+	// whole table, and there may be none. Copies is the whole table's. It is ignored for held-out rows, which every
+	// worker has in full.
+	Team Team
+	link *link // the training's connection to Team; nil without one
+}
+
+// Shard returns rows lo <= r < hi as a table of their own, over the same bytes.
+func (d *Data) Shard(lo, hi int) *Data {
+	s := *d
+	s.Rows = hi - lo
+	s.RowMajor = d.RowMajor[lo*len(d.Features) : hi*len(d.Features)]
+	s.Label = d.Label[lo:hi]
+	s.Columns = make([][]byte, len(d.Columns))
+	for f, column := range d.Columns {
+		s.Columns[f] = column[lo:hi]
+	}
+	if d.Weight != nil {
+		s.Weight = d.Weight[lo:hi]
+	}
+
+	if d.Subset != nil {
+		from, _ := slices.BinarySearch(d.Subset, uint32(lo))
+		to, _ := slices.BinarySearch(d.Subset, uint32(hi))
+		s.Subset = slices.Clone(d.Subset[from:to])
+		for i := range s.Subset {
+			s.Subset[i] -= uint32(lo)
+		}
+		if s.Subset == nil { // no rows, and not all
+			s.Subset = []uint32{}
+		}
+	}
+	return &s
+}
+
+// first is the number of the first row in the whole table that these rows are a part of.
+func (d *Data) first() uint64 {
+	if d.link != nil {
+		return d.link.first
+	}
+	return 0
+}
+
+// whole is the length of that table.
+func (d *Data) whole() int {
+	if d.link != nil {
+		return d.link.rows
+	}
+	return d.Rows
+}
+
+// total is how many of its rows are in use.
+func (d *Data) total() int {
+	if d.link != nil {
+		return d.link.used
+	}
+	return d.Used()
 }
 
 // Used is the number of rows in use.
@@ -69,7 +128,8 @@ var ErrData = problem.New(problem.Input, "unusable data")
 // not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
 func (d *Data) check(labelled bool) error {
 	n, f := d.Rows, len(d.Features)
-	if n < 1 || n > math.MaxUint32 {
+	part := labelled && d.Team != nil // of a table; it may be empty
+	if n < 1 && !part || n < 0 || n > math.MaxUint32 {
 		return fmt.Errorf("%w: %d rows", ErrData, n)
 	}
 	if f < 1 || len(d.Columns) != f {
@@ -95,10 +155,10 @@ func (d *Data) check(labelled bool) error {
 		}
 	}
 
-	if d.Copies < 0 || d.Copies > n {
+	if d.Copies < 0 || d.Copies > n && !part {
 		return fmt.Errorf("%w: %d copies in %d rows", ErrData, d.Copies, n)
 	}
-	if d.Used() == 0 {
+	if d.Used() == 0 && !part {
 		return fmt.Errorf("%w: no row to use", ErrData)
 	}
 

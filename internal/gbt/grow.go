@@ -41,6 +41,7 @@ type grower struct {
 // leaf is a leaf that may still be split.
 type leaf struct {
 	rows   []uint32 // ascending; a part of the grower's order or spare
+	n      int      // how many rows it has; in a team, those of all workers
 	spare  []uint32 // as long as rows, a part of either
 	depth  int
 	sums   sums
@@ -114,7 +115,9 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 			break
 		}
 		if g.leaves[i].children == nil {
-			g.prepare(i)
+			if err := g.prepare(i); err != nil {
+				return nil, err
+			}
 		}
 		g.split(i)
 	}
@@ -149,15 +152,11 @@ func (g *grower) newTree() *Tree {
 // growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums
 // are the sums over the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
-	pair := g.histograms.build(g.order[:bag], histogram{}, 0)
-	g.pool.parallel(len(g.features), minFeatures, func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			g.histograms.reduce(pair, i)
-		}
-	})
-	g.histograms.release(pair)
+	n := g.data.link.count(bag)
+	pair := g.histograms.build(g.order[:bag], n, histogram{}, 0)
+	g.histograms.collectAll(pair)
 
-	root := leaf{rows: g.order[:bag], spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
+	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name,
 			g.data.Features[f].Bins)
@@ -172,8 +171,7 @@ func (g *grower) growRoot(bag int) error {
 	}
 
 	g.leaves = append(g.leaves[:0], root)
-	g.findSplits(nil, &g.leaves[0])
-	return nil
+	return g.findSplits(pair, &g.leaves[0])
 }
 
 // mostGain returns the leaf whose best split reduces the loss most; -1 if none has a split. On a tie, the oldest.
@@ -236,7 +234,7 @@ func (g *grower) addNode(i int, l *leaf) int {
 	t.Gain = append(t.Gain, best.gain*g.splitScorer.gainUnit())
 	t.InternalValue = append(t.InternalValue, g.value(l))
 	t.InternalWeight = append(t.InternalWeight, l.sums.h*g.splitScorer.pack.h1)
-	t.InternalCount = append(t.InternalCount, len(l.rows))
+	t.InternalCount = append(t.InternalCount, l.n)
 	t.left = append(t.left, best.left)
 
 	return node
@@ -259,7 +257,7 @@ func (g *grower) finish() {
 		g.undoSplit(l)
 		g.tree.LeafValue = append(g.tree.LeafValue, g.value(l))
 		g.tree.LeafWeight = append(g.tree.LeafWeight, l.sums.h*g.splitScorer.pack.h1)
-		g.tree.LeafCount = append(g.tree.LeafCount, len(l.rows))
+		g.tree.LeafCount = append(g.tree.LeafCount, l.n)
 		g.histograms.free(l.hist)
 		l.hist = histogram{}
 	}
@@ -282,7 +280,7 @@ func (g *grower) scattered() float64 {
 		far += float64(len(rows)) * float64(jumps) / float64(max(looks, 1))
 		all += float64(len(rows))
 	}
-	return far / all
+	return far / max(all, 1)
 }
 
 // addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf

@@ -30,6 +30,7 @@ type histogramBuilder struct {
 
 	// State of the current tree.
 	features []int // the features of the histograms, ascending
+	owned    []int // where each worker's begin among them, and the end
 	way      way
 	kernel   kernel // without its workspace
 }
@@ -74,6 +75,9 @@ func (hb *histogramBuilder) bins() int { return hb.offset[len(hb.offset)-1] }
 
 // begin sets the features of the following histograms and the rows' gradients.
 func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
+	if hb.data.link != nil {
+		hb.owned = hb.data.link.owned(features, hb.offset)
+	}
 	hb.way = chooseWay(hb.data, &hb.frequent, features)
 	hb.features = features
 	for i := range hb.spaces { // the last tree may have added features that nothing has drained
@@ -95,14 +99,24 @@ func (hb *histogramBuilder) words(space *workspace, i int) []int64 {
 	return space.words[hb.place(i)*stride:][:hb.data.Features[hb.features[i]].Bins]
 }
 
-// total adds up the bins of the first feature; any feature would do, since each has every row in one of its bins.
+// own returns the positions lo <= i < hi among the features that this worker is to find splits of: all, but in a team.
+func (hb *histogramBuilder) own() (lo, hi int) {
+	if l := hb.data.link; l != nil {
+		return hb.owned[l.team.Rank()], hb.owned[l.team.Rank()+1]
+	}
+	return 0, len(hb.features)
+}
+
+// total adds up the bins of the first feature; any feature would do, since each has every row in one of its bins. In a
+// team, h is of this worker's rows, and the total of all.
 func (hb *histogramBuilder) total(h histogram) sums {
-	var gs, hs int64
+	gh := make([]int64, 2)
 	for b := hb.offset[hb.features[0]]; b < hb.offset[hb.features[0]+1]; b++ {
 		g, h := h.at(b, hb.kernel.pack)
-		gs, hs = gs+g, hs+h
+		gh[0], gh[1] = gh[0]+g, gh[1]+h
 	}
-	return sums{float64(gs), float64(hs)}
+	hb.data.link.sum(gh)
+	return sums{float64(gh[0]), float64(gh[1])}
 }
 
 // stray returns a feature of the histograms with bytes beyond its bins among this tree's rows, or -1.
@@ -126,13 +140,14 @@ func (hb *histogramBuilder) stray() int {
 type histogramPair struct {
 	smaller, parent, larger histogram
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
+	collected               bool         // nothing of them is left there
 }
 
-// build begins the histograms of two children. rows are the smaller leaf's; rest is the number of the larger leaf's,
-// whose histogram will be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the
+// build begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
+// number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the
 // root's. Only one pair may be in use at a time: reduce all its features, then call release. The pair takes over
 // parent.
-func (hb *histogramBuilder) build(rows []uint32, parent histogram, rest int) *histogramPair {
+func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) *histogramPair {
 	pair := &hb.pair
 	*pair = histogramPair{parent: parent, larger: parent, spaces: pair.spaces[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
@@ -145,7 +160,7 @@ func (hb *histogramBuilder) build(rows []uint32, parent histogram, rest int) *hi
 	}
 
 	// The sums of few rows fit packed words, which are smaller and faster.
-	if len(rows) <= maxPackedRows {
+	if n <= maxPackedRows {
 		pair.smaller = histogram{packed: hb.takePacked()}
 		hb.addSmall(rows)
 	} else {
@@ -253,21 +268,41 @@ func (hb *histogramBuilder) drainWide(space *workspace) {
 func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
 	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
 	smaller := pair.smaller.slice(lo, hi)
-
-	if smaller.packed != nil {
-		hb.drainPacked(smaller.packed, i, pair.spaces)
-	} else {
-		for _, space := range pair.spaces {
-			for b, s := range space.sums[lo:hi] {
-				smaller.wide[b].g += s.g
-				smaller.wide[b].h += s.h
-			}
-		}
+	if !pair.collected {
+		hb.collect(smaller, i, pair.spaces)
 	}
-
 	if pair.parent.packed != nil || pair.parent.wide != nil {
 		hb.subtract(pair.larger.slice(lo, hi), pair.parent.slice(lo, hi), smaller)
 	}
+}
+
+// collect adds up the goroutines' sums of the i-th feature.
+func (hb *histogramBuilder) collect(smaller histogram, i int, spaces []*workspace) {
+	if smaller.packed != nil {
+		hb.drainPacked(smaller.packed, i, spaces)
+		return
+	}
+	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
+	for _, space := range spaces {
+		for b, s := range space.sums[lo:hi] {
+			smaller.wide[b].g += s.g
+			smaller.wide[b].h += s.h
+		}
+	}
+}
+
+// collectAll does it for all features of a pair.
+func (hb *histogramBuilder) collectAll(pair *histogramPair) {
+	if pair.collected {
+		return
+	}
+	pair.collected = true
+	hb.pool.parallel(len(hb.features), minFeatures, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			from, to := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
+			hb.collect(pair.smaller.slice(from, to), i, pair.spaces)
+		}
+	})
 }
 
 // drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.

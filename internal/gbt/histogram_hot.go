@@ -32,9 +32,9 @@ type kernel struct {
 	frequent []byte
 }
 
-// newKernel points a kernel at a table of rows of width bytes, which is not empty.
+// newKernel points a kernel at a table of rows of width bytes.
 func newKernel(table []byte, width int, features []int, frequent *frequentBins, gh []uint32, pack packing) kernel {
-	k := kernel{table: unsafe.Pointer(&table[0]), width: width, gh: gh, pack: pack, features: features,
+	k := kernel{table: unsafe.Pointer(unsafe.SliceData(table)), width: width, gh: gh, pack: pack, features: features,
 		chosen: make([]uint64, (width+63)/64), frequent: frequent.bin}
 	for _, f := range features {
 		k.chosen[f/64] |= 1 << (f % 64)

@@ -218,10 +218,10 @@ func (b *booster) continueInput(ctx context.Context) error {
 			}
 		})
 	}
-	if b.opt.Valid == nil {
+	if b.valid == nil {
 		return nil
 	}
-	return replay(ctx, m.Trees, b.opt.Valid, b.validRaw, 0, b.walks)
+	return replay(ctx, m.Trees, b.valid, b.validRaw, 0, b.walks)
 }
 
 // carried is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.

@@ -248,10 +248,11 @@ type drawLanes struct {
 	eight              int64
 }
 
-// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both
-// in order. It returns want. spare is as long as rows.
-func drawRows(k key, rows, spare []uint32, want int) int {
-	d := draw{want: want}
+// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
+// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. spare is as
+// long as rows.
+func drawRows(k key, rows, spare []uint32, of, want int) int {
+	d := draw{of: of, want: want}
 	for d.at < len(rows) {
 		end := min(d.at+pieceRows, len(rows))
 		if hasVectors() && end-d.at >= 8 {
@@ -259,7 +260,7 @@ func drawRows(k key, rows, spare []uint32, want int) int {
 				mul2: mixMul2, eight: 8}
 			for i := range t.counter {
 				t.counter[i] = uint64(k) + uint64(d.at+i)*mixStep
-				t.remaining[i] = uint64(len(rows) - d.at - i)
+				t.remaining[i] = uint64(of - d.at - i)
 			}
 			drawRows8(&t, &rows[0], &spare[0], end)
 			d.at, d.in = t.at, t.in

@@ -26,10 +26,11 @@ func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]fl
 // Probabilities applies Probability to all scores in place.
 func Probabilities(scores []float64) { probabilitiesGo(scores) }
 
-// drawRows draws want of rows by Knuth's algorithm S and moves them to the front of rows, and the others to spare, both
-// in order. It returns want. spare is as long as rows.
-func drawRows(k key, rows, spare []uint32, want int) int {
-	return draw{want: want}.to(len(rows), k, rows, spare).in
+// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
+// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. spare is as
+// long as rows.
+func drawRows(k key, rows, spare []uint32, of, want int) int {
+	return draw{of: of, want: want}.to(len(rows), k, rows, spare).in
 }
 
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It

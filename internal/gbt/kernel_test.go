@@ -97,7 +97,7 @@ func reduced(c *histogramBuilder, m *histogramPair) *histogramPair {
 
 // built returns the histogram of rows.
 func built(c *histogramBuilder, rows []uint32) histogram {
-	return reduced(c, c.build(rows, histogram{}, 0)).smaller
+	return reduced(c, c.build(rows, len(rows), histogram{}, 0)).smaller
 }
 
 func TestSubtract(t *testing.T) {
@@ -122,7 +122,7 @@ func TestSubtract(t *testing.T) {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := newHistogramBuilder(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			m := c.build(all[:tc.child], built(c, all[:tc.parent]), tc.parent-tc.child)
+			m := c.build(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
 			rest := reduced(c, m).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the wrong width for the number of rows")

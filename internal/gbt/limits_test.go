@@ -182,7 +182,7 @@ func TestBagsByClass(t *testing.T) {
 	bag := func(tree int) []uint32 {
 		rows := make([]uint32, len(label))
 		rowSet{n: len(rows)}.copy(rows, 0)
-		in := drawBag(&p, tree, label, rows, make([]uint32, len(rows)))
+		in := drawBag(&p, tree, label, rows, make([]uint32, len(rows)), nil)
 		if !slices.IsSorted(rows[:in]) || !slices.IsSorted(rows[in:]) {
 			t.Fatal("rows are not ascending")
 		}

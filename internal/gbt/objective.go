@@ -84,10 +84,10 @@ type binary struct {
 
 func newBinary(p *Params, d *Data) (*binary, error) {
 	b := &binary{d: d, weight: [2]float64{1, p.ScalePosWeight}}
-	var count [2]float64
-	heaviest := [2]float64{}
+	var seen [4]float64
+	count, heaviest := seen[:2], seen[2:]
 
-	err := d.each(func(r uint32, w float64) error {
+	err := d.each(seen[:], func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y != 0 && y != 1 {
 			return fmt.Errorf("%w: label %v in row %d; the binary objective takes 0 and 1", ErrData, y, r)
@@ -126,7 +126,7 @@ func (b *binary) init(fromAverage bool) float64 {
 		return 0
 	}
 	var sum [2]float64
-	_ = b.d.each(func(r uint32, w float64) error {
+	_ = b.d.each(sum[:], func(r uint32, w float64) error {
 		sum[int(b.d.Label[r])] += float64(w * b.weight[int(b.d.Label[r])]) // not fused, as everywhere
 		return nil
 	})
@@ -147,18 +147,25 @@ type regression struct {
 }
 
 func newRegression(d *Data) (*regression, error) {
-	first := float32(0)
-	same, heavy := true, false
-	_ = d.each(func(r uint32, w float64) error {
-		if !heavy {
-			first = d.Label[r]
+	var seen [3]float64
+	first, heavy, differ := &seen[0], &seen[1], &seen[2]
+	err := d.each(seen[:], func(r uint32, w float64) error {
+		if *heavy == 0 {
+			*first = float64(d.Label[r])
 		}
-		heavy = heavy || w > 0
-		same = same && (w == 0 || d.Label[r] == first)
+		if w > 0 {
+			*heavy = 1
+			if float64(d.Label[r]) != *first {
+				*differ = 1
+			}
+		}
 		return nil
 	})
 
-	if !heavy || same {
+	if err != nil {
+		return nil, err
+	}
+	if *heavy == 0 || *differ == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
 	}
 	return &regression{d: d}, nil
@@ -168,13 +175,13 @@ func (o *regression) init(fromAverage bool) float64 {
 	if !fromAverage {
 		return 0
 	}
-	var sum, weight float64
-	_ = o.d.each(func(r uint32, w float64) error {
-		sum += float64(w * float64(o.d.Label[r]))
-		weight += w
+	var sums [2]float64
+	_ = o.d.each(sums[:], func(r uint32, w float64) error {
+		sums[0] += float64(w * float64(o.d.Label[r]))
+		sums[1] += w
 		return nil
 	})
-	return sum / weight
+	return sums[0] / sums[1]
 }
 
 // prepare finds the largest gradient, which becomes the end of the grid.
@@ -200,6 +207,7 @@ func (o *regression) prepare(raw []float64, rows []uint32, pool *pool) packing {
 	for i := range largest {
 		g, h = max(g, largest[i]), max(h, heaviest[i])
 	}
+	o.d.link.most(&g, &h)
 	if g == 0 {
 		g = 1 // all gradients are 0: every row is fitted exactly
 	}
@@ -219,8 +227,36 @@ func (o *regression) fill(gh []uint32, raw []float64, lo, hi int, k key) {
 	fillRegression(gh, raw, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
 }
 
-// each calls f with every used row and its weight, ascending, until the first error.
-func (d *Data) each(f func(r uint32, w float64) error) error {
+// each calls f with every used row and its weight, ascending, until the first error. All that f carries from row to row
+// has to be in state: in a team, each worker goes on with the state of the one before, and all end with the last one's.
+func (d *Data) each(state []float64, f func(r uint32, w float64) error) error {
+	if d.link == nil {
+		return d.eachOwn(f)
+	}
+
+	words := make([]int64, len(state))
+	put := func() {
+		for i, v := range state {
+			words[i] = int64(math.Float64bits(v))
+		}
+	}
+	take := func() {
+		for i, w := range words {
+			state[i] = math.Float64frombits(uint64(w))
+		}
+	}
+	put()
+	err := d.link.inTurn(words, func() error {
+		take()
+		defer put()
+		return d.eachOwn(f)
+	})
+	take()
+	return err
+}
+
+// eachOwn is each of this worker's rows.
+func (d *Data) eachOwn(f func(r uint32, w float64) error) error {
 	for i := range d.Used() {
 		r := uint32(i)
 		if d.Subset != nil {

@@ -79,7 +79,7 @@ func newReference(d *Data, p Params) *reference {
 		case feature.Categorical:
 			r.usable[f] = p.MaxBin - 1
 		default:
-			counts := make([]int, byteBins)
+			counts := make([]int64, byteBins)
 			for _, row := range usedRows(d) {
 				counts[d.Columns[f][row]]++
 			}
@@ -133,7 +133,7 @@ func (r *reference) train() *Model {
 	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit &&
 		len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
-		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)))
+		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)), nil)
 		r.gradients(obj, score, rows, round)
 		r.features = treeFeatures(r.p, round, eligible)
 		t := r.grow(rows[:bag])

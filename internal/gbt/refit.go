@@ -73,6 +73,9 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 	if opt.Input == nil {
 		return nil, inputErrorf("a refit needs one")
 	}
+	if d.Team != nil {
+		return nil, &ParamError{refitDecay, "a refit is made by one worker alone"}
+	}
 	s, err := newScored(d, p, opt, pool)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,9 @@ func newKey(seed, purpose uint64, tree int) key {
 	return key(mix(mix(seed^purpose<<56) + uint64(tree)))
 }
 
+// from returns the key whose at(i) is k.at(first + i).
+func (k key) from(first uint64) key { return k + key(first*mixStep) }
+
 // at returns 64 uniform bits.
 func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
 
@@ -114,7 +117,9 @@ func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
 
 // drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size.
 // The draw depends only on the bag's number: a new bag is drawn every bagging_freq trees.
-func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
+//
+// In a team, each worker goes on with the draw where the one before it stopped.
+func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32, l *link) int {
 	if !p.bags() {
 		return len(rows)
 	}
@@ -122,26 +127,45 @@ func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32) int {
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
 
-	var in int
+	// Of all rows, or of each class: those not yet visited, and how many of them are still to be drawn.
+	fraction := []float64{p.BaggingFraction}
+	remaining := []int64{int64(len(rows))}
 	if p.bagsByClass() {
-		in = drawByClass(k, label, rows, scratch, [2]float64{p.NegBaggingFraction, p.PosBaggingFraction})
-	} else {
-		in = drawRows(k, rows, scratch, fractionOf(len(rows), p.BaggingFraction))
+		fraction = []float64{p.NegBaggingFraction, p.PosBaggingFraction}
+		remaining = make([]int64, 2)
+		for _, r := range rows {
+			remaining[int(label[r])&1]++
+		}
 	}
+	l.sum(remaining)
+	state := make([]int64, 1, 5) // rows visited, then remaining and wanted ones
+	for c, n := range remaining {
+		state = append(state, n, int64(fractionOf(int(n), fraction[c])))
+	}
+
+	in := 0
+	_ = l.inTurn(state, func() error { // the link keeps its error
+		own := k.from(uint64(state[0]))
+		if len(remaining) == 2 {
+			in = drawByClass(own, label, rows, scratch, state[1:])
+		} else {
+			in = drawRows(own, rows, scratch, int(state[1]), int(state[2]))
+			state[1] -= int64(len(rows))
+			state[2] -= int64(in)
+		}
+		state[0] += int64(len(rows))
+		return nil
+	})
 
 	copy(rows[in:], scratch)
 	return in
 }
 
-// drawByClass is drawRows with separate fractions for negative and positive rows, each drawn independently.
-func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float64) int {
-	var remaining, want [2]uint64 // of each class, the rows not yet visited and how many of them are still to be drawn
-	for _, r := range rows {
-		remaining[int(label[r])&1]++
-	}
-	for c := range remaining {
-		want[c] = uint64(fractionOf(int(remaining[c]), fraction[c]))
-	}
+// drawByClass is drawRows with separate fractions for negative and positive rows, each drawn independently. state holds
+// of each class how many rows are not yet visited and how many of them are still to be drawn; it is brought up to date.
+func drawByClass(k key, label []float32, rows, spare []uint32, state []int64) int {
+	remaining := [2]uint64{uint64(state[0]), uint64(state[2])}
+	want := [2]uint64{uint64(state[1]), uint64(state[3])}
 
 	in := 0
 	for i, r := range rows { // branch-free, as draw.to
@@ -155,18 +179,21 @@ func drawByClass(k key, label []float32, rows, spare []uint32, fraction [2]float
 		in += int(drawn)
 	}
 
+	for c := range want {
+		state[2*c], state[2*c+1] = int64(remaining[c]), int64(want[c])
+	}
 	return in
 }
 
-// draw is the progress of a draw: of the first at rows, in are in the bag, of want.
-type draw struct{ at, in, want int }
+// draw is the progress of a draw: of the first at of so many rows, in are in the bag, of want.
+type draw struct{ at, in, of, want int }
 
 // to continues up to row end: rows in the bag move to the front of rows, the others to spare. There is no branch on the
 // draw, which could not be predicted.
 func (d draw) to(end int, k key, rows, spare []uint32) draw {
 	for i := d.at; i < end; i++ {
 		r := rows[i]
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(len(rows)-i))
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(d.of-i))
 		rows[d.in] = r // never ahead of i
 		spare[i-d.in] = r
 		_, drawn := bits.Sub64(hi, uint64(d.want-d.in), 0)

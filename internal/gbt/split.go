@@ -19,6 +19,11 @@ type split struct {
 	l2      float64
 }
 
+// before reports whether s is chosen rather than o: of equal gains, the lowest feature wins.
+func (s *split) before(o *split) bool {
+	return s.gain > o.gain || s.gain == o.gain && s.feature < o.feature
+}
+
 // splitScorer scores the splits of one tree. Everything in it is in units of the packing, so that scoring a bin needs
 // no scaling: gains in g1*g1/h1, outputs in g1/h1.
 type splitScorer struct {

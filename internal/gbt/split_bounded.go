@@ -54,7 +54,7 @@ func (s *splitScorer) sides(left, right sums, l2 float64, t *splitTarget) float6
 // target returns the splitTarget of a leaf in the tree. As in LightGBM, a smoothed leaf is compared with its loss
 // reduction at its own value; for numerical features that value is smoothed towards itself once more.
 func (s *splitScorer) target(l *leaf) splitTarget {
-	t := s.sumsTarget(l.sums, len(l.rows))
+	t := s.sumsTarget(l.sums, l.n)
 	if s.plain {
 		return t
 	}
@@ -66,7 +66,7 @@ func (s *splitScorer) target(l *leaf) splitTarget {
 	if s.smooth > 0 {
 		t.weight = t.perH / s.smooth
 		t.catMinGain = s.gainAt(l.sums, s.l2, l.out) + s.leastGain()
-		own := smoothed(s.output(l.sums, s.l2), float64(len(l.rows))/s.smooth, l.out)
+		own := smoothed(s.output(l.sums, s.l2), float64(l.n)/s.smooth, l.out)
 		t.minGain = s.gainAt(l.sums, s.l2, own) + s.leastGain()
 	}
 

@@ -149,15 +149,15 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 func TestEvenGroups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 300 {
-		counts := make([]int, 1+rng.IntN(255))
-		total := 0
+		counts := make([]int64, 1+rng.IntN(255))
+		total := int64(0)
 		for i := range counts {
-			counts[i] = rng.IntN(1000)
+			counts[i] = rng.Int64N(1000)
 			total += counts[i]
 		}
 		limit := 1 + rng.IntN(100)
 		groups := evenCoarseBins(counts, limit)
-		size := map[uint8]int{}
+		size := map[uint8]int64{}
 		for i, g := range groups {
 			if i > 0 && g != groups[i-1] && g != groups[i-1]+1 {
 				t.Fatal("groups are not consecutive")
@@ -206,7 +206,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 	bag := func(tree int) []uint32 {
 		rows := make([]uint32, 1000)
 		rowSet{n: 1000}.copy(rows, 0)
-		n := drawBag(&p, tree, nil, rows, make([]uint32, 1000))
+		n := drawBag(&p, tree, nil, rows, make([]uint32, 1000), nil)
 		if n != 300 {
 			t.Fatalf("a bag of %d", n)
 		}

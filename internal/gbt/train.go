@@ -32,11 +32,13 @@ type Options struct {
 	// the finished model. num_iterations, early_stopping_round and Progress refer to new trees only.
 	Input *InputModel
 
-	// OnTree is called after every tree. Its error ends the training; ErrLimit ends it as Deadline does.
+	// OnTree is called after every tree. Its error ends the training; ErrLimit ends it as Deadline does. In a team, the
+	// first worker calls it.
 	OnTree func(Progress) error
 
 	// Deadline, if not zero, is when the training ends with the trees that it has: the first ones of the model that it
-	// would have had, up to the best one with early stopping. The tree under way is given up.
+	// would have had, up to the best one with early stopping. The tree under way is given up. In a team, it is the first
+	// worker's that counts, and that tree is finished.
 	Deadline time.Time
 
 	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save
@@ -102,7 +104,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	}
 
 	growing, cancel := ctx, func() {}
-	if !opt.Deadline.IsZero() {
+	if !opt.Deadline.IsZero() && d.Team == nil {
 		growing, cancel = context.WithDeadline(ctx, opt.Deadline)
 	}
 	defer cancel()
@@ -146,7 +148,8 @@ type scored struct {
 	walks walks
 
 	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
-	validRaw []float64 // raw scores by row of opt.Valid; nil without
+	valid    *Data     // opt.Valid, on the worker that evaluates; nil on the others of a team
+	validRaw []float64 // raw scores by row of valid; nil without
 	evalRaw  []float64 // those of its used rows, in their order, for Eval
 	trees    []*Tree
 	started  time.Time
@@ -171,6 +174,17 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	}
 
 	var err error
+	if d.Team != nil {
+		part := *d
+		if part.link, err = newLink(d); err != nil {
+			return s, err
+		}
+		s.data, d = &part, &part
+	}
+	if d.link.leads() {
+		s.valid = opt.Valid
+	}
+
 	if s.p, err = p.ForTable(d.Features); err != nil {
 		return s, err
 	}
@@ -186,7 +200,7 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 // begin sets all raw scores.
 func (s *scored) begin(raw, valid float64) {
 	s.raw = filled(s.data.Rows, raw)
-	if v := s.opt.Valid; v != nil {
+	if v := s.valid; v != nil {
 		s.validRaw = filled(v.Rows, valid)
 		s.evalRaw = make([]float64, v.Used())
 	}
@@ -194,16 +208,20 @@ func (s *scored) begin(raw, valid float64) {
 
 // addToValid adds trees to the scores of the held-out rows.
 func (s *scored) addToValid(ctx context.Context, trees ...*Tree) {
-	if v := s.opt.Valid; v != nil {
+	if v := s.valid; v != nil {
 		addPredictions(ctx, trees, v.Columns, v.rows(), s.validRaw, s.walks)
 	}
 }
 
-// metric is Eval's result after the last tree; NaN without Eval.
+// metric is Eval's result after the last tree; NaN without Eval. In a team, one worker evaluates.
 func (s *scored) metric() (float64, error) {
 	if s.opt.Eval == nil || s.opt.Valid == nil {
 		return math.NaN(), nil
 	}
+	return s.data.link.led(s.ownMetric)
+}
+
+func (s *scored) ownMetric() (float64, error) {
 	copy(s.evalRaw, s.validRaw)
 	for i, r := range s.opt.Valid.Subset {
 		s.evalRaw[i] = s.validRaw[r]
@@ -221,6 +239,9 @@ func (s *scored) metric() (float64, error) {
 
 // report calls Options.OnTree for the last tree.
 func (s *scored) report(metric float64, best int, start time.Time) error {
+	if s.data.Team != nil && !s.opt.Deadline.IsZero() && !time.Now().Before(s.opt.Deadline) {
+		return ErrLimit
+	}
 	if s.opt.OnTree == nil {
 		return nil
 	}
@@ -264,7 +285,10 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 
 	// Check the checkpoint before allocating memory for all rows.
 	if opt.Checkpoint != nil || opt.Resume != nil {
-		b.run = newRun(d, b.p, opt)
+		b.run = newRun(b.data, b.p, opt)
+		if err := b.data.link.failed(); err != nil {
+			return nil, err
+		}
 	}
 	if opt.Resume != nil {
 		if err := opt.Resume.run.same(&b.run); err != nil {
@@ -274,7 +298,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 
 	// A row may be in the table several times; minimum sizes of a leaf apply to original rows.
 	perCopy := b.p.forCopies(d.Copies)
-	b.grow = newGrower(&perCopy, d, pool)
+	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
 	b.Bias = b.obj.init(b.p.BoostFromAverage && opt.Input == nil)
 	b.begin(b.Bias, b.Bias)
@@ -283,9 +307,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		return nil, err
 	}
 	if opt.Resume != nil {
-		return b, b.resume(ctx, opt.Resume)
+		if err := b.resume(ctx, opt.Resume); err != nil {
+			return nil, err
+		}
 	}
-	return b, nil
+	return b, b.data.link.failed()
 }
 
 func filled(n int, x float64) []float64 {
@@ -306,8 +332,7 @@ func (b *booster) step(ctx context.Context) error {
 	// Gradients at the current raw scores, for the rows that this tree learns from.
 	b.drawRows(tree)
 	pack := b.obj.prepare(b.raw, b.grow.order, b.pool)
-	k := newKey(b.p.Seed, forRounding, tree)
-	b.fillGradients(k)
+	b.fillGradients(newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -409,7 +434,7 @@ const (
 func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare)
+	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare, b.data.link)
 }
 
 func (b *booster) evaluate(start time.Time) error {
@@ -420,7 +445,7 @@ func (b *booster) evaluate(start time.Time) error {
 	if b.opt.Eval != nil && b.improved(metric) {
 		b.Best, b.BestIn, b.BestMetric = len(b.trees), b.Round, metric
 	}
-	if err := b.report(metric, b.Best, start); err != nil {
+	if _, err := b.data.link.led(func() (float64, error) { return 0, b.report(metric, b.Best, start) }); err != nil {
 		return err
 	}
 	b.decide()

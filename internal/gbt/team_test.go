@@ -1,0 +1,289 @@
+package gbt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// gathering is a team in one process: at each call, all workers put down their words and take those of the others.
+type gathering struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	words   [][]int64
+	came    int // workers that have put down their words
+	left    int // workers that have taken the others'
+	gone    bool
+	calls   int // of all workers, until the one that loses a worker
+	dies    int
+}
+
+type seat struct {
+	*gathering
+	rank int
+}
+
+func newGathering(size int) []Team {
+	m := &gathering{words: make([][]int64, size), dies: -1}
+	m.changed.L = &m.mu
+	var seats []Team
+	for i := range size {
+		seats = append(seats, seat{m, i})
+	}
+	return seats
+}
+
+func (s seat) Rank() int { return s.rank }
+func (s seat) Size() int { return len(s.words) }
+
+var errLeft = errors.New("a worker has left")
+
+// leave ends the team, as a closed connection does.
+func (m *gathering) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	m.changed.Broadcast()
+}
+
+func (s seat) meet(words []int64, take func(all [][]int64)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.left > 0 && !s.gone { // the last call is not over
+		s.changed.Wait()
+	}
+	if s.calls++; s.calls == s.dies {
+		s.gone = true
+		s.changed.Broadcast()
+		return errLeft
+	}
+	s.words[s.rank] = slices.Clone(words)
+	if s.came++; s.came == len(s.words) {
+		s.came, s.left = 0, len(s.words)
+		s.changed.Broadcast()
+	} else {
+		for s.left == 0 && !s.gone {
+			s.changed.Wait()
+		}
+	}
+	if s.left == 0 {
+		return errLeft
+	}
+	take(s.words)
+	if s.left--; s.left == 0 {
+		s.changed.Broadcast()
+	}
+	return nil
+}
+
+func (s seat) Reduce(words []int64, bounds []int) error {
+	return s.meet(words, func(all [][]int64) {
+		for j := range words {
+			if j < bounds[s.rank] || j >= bounds[s.rank+1] {
+				words[j] = -12345 // undefined
+				continue
+			}
+			words[j] = 0
+			for _, w := range all {
+				words[j] += w[j]
+			}
+		}
+	})
+}
+
+func (s seat) Gather(words []int64) (got []int64, err error) {
+	err = s.meet(words, func(all [][]int64) { got = slices.Concat(all...) })
+	return got, err
+}
+
+func (s seat) Broadcast(from int, words []int64) error {
+	return s.meet(words, func(all [][]int64) { copy(words, all[from]) })
+}
+
+// shares divides n rows among workers: equally, at random, or absurdly.
+func shares(rng *rand.Rand, how string, n, workers int) []int {
+	begin := make([]int, workers+1)
+	for i := range begin {
+		begin[i] = n * i / workers
+	}
+	switch how {
+	case "random":
+		for i := 1; i < workers; i++ {
+			begin[i] = rng.IntN(n + 1)
+		}
+	case "absurd": // one has a row, some none
+		for i := 1; i < workers; i++ {
+			begin[i] = []int{0, 1, n}[rng.IntN(3)]
+		}
+	}
+	slices.Sort(begin)
+	begin[workers] = n
+	return begin
+}
+
+// trainTogether trains with a worker for each part of the table, and returns their results and errors.
+func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, dies int,
+	own func(worker int, opt *Options)) ([]*Result, []error) {
+	t.Helper()
+	n := len(begin) - 1
+	seats := newGathering(n)
+	seats[0].(seat).dies = dies
+	results, errs := make([]*Result, n), make([]error, n)
+	var wg sync.WaitGroup
+	for w := range n {
+		part := d.Shard(begin[w], begin[w+1])
+		part.Team = seats[w]
+		o := opt
+		if own != nil {
+			own(w, &o)
+		}
+		wg.Go(func() {
+			if results[w], errs[w] = Train(t.Context(), part, p, o); errs[w] != nil {
+				seats[w].(seat).leave()
+			}
+		})
+	}
+	wg.Wait()
+	return results, errs
+}
+
+// TestAnyDivisionGivesTheSameModel: model.txt has the same bytes for any number of workers and threads, and any
+// division of the rows.
+func TestAnyDivisionGivesTheSameModel(t *testing.T) {
+	n := uint64(60)
+	if raceEnabled {
+		n = 8
+	}
+	for seed := range n {
+		s := tableOfFew
+		switch seed % 12 {
+		case 11:
+			s = tableOfMany
+		case 5:
+			s = tableOfSome
+		}
+		trial := randomTrial(seed, s)
+		opt := Options{Threads: 1, Shift: float64(seed % 3)}
+		if seed%5 < 3 {
+			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
+			trial.p.EarlyStoppingRound = 1 + int(seed%3)
+		}
+		want := mustTrain(t, &trial.Data, trial.p, opt)
+		rng := rand.New(rand.NewPCG(seed, 5))
+		for _, workers := range []int{1, 2, 3, 4, 7} {
+			for _, how := range []string{"equal", "random", "absurd"} {
+				opt.Threads = 1 + rng.IntN(2)
+				begin := shares(rng, how, trial.Rows, workers)
+				what := fmt.Sprintf("seed %d, %v\n%d workers, rows from %v, %d threads", seed, trial, workers, begin,
+					opt.Threads)
+				results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, -1, nil)
+				for w, got := range results {
+					if errs[w] != nil {
+						t.Fatalf("%s: worker %d: %v", what, w, errs[w])
+					}
+					if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
+						t.Fatalf("%s: worker %d has another model: %s", what, w,
+							firstDifference(text(t, got.Model), text(t, want.Model)))
+					}
+					if got.Best != want.Best || got.Grown != want.Grown || got.Stopped != want.Stopped {
+						t.Fatalf("%s: worker %d: got %d of %d trees (%s), want %d of %d (%s)", what, w, got.Best,
+							got.Grown, got.Stopped, want.Best, want.Grown, want.Stopped)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestATeamGoesOnWithOthers: when a worker is lost at any call, others go on from the last checkpoint that one of them
+// has, with other rows, and end with the same model. One alone can go on, too, and others with the checkpoint of one.
+func TestATeamGoesOnWithOthers(t *testing.T) {
+	for seed := range uint64(40) {
+		trial := randomTrial(seed, tableOfFew)
+		trial.p.NumIterations = 4
+		rng := rand.New(rand.NewPCG(seed, 6))
+		opt := Options{Threads: 1, Identity: "here"}
+		want := mustTrain(t, &trial.Data, trial.p, opt)
+
+		var newest *Checkpoint
+		var mu sync.Mutex
+		keep := func(_ int, o *Options) {
+			o.Resume = newest
+			o.Checkpoint = func(c *Checkpoint) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if newest == nil || c.Rounds() > newest.Rounds() {
+					newest = c
+				}
+				return nil
+			}
+		}
+		var got *Result
+		for attempt := 0; got == nil; attempt++ {
+			workers := 1 + rng.IntN(4)
+			begin := shares(rng, []string{"equal", "random", "absurd"}[rng.IntN(3)], trial.Rows, workers)
+			dies := 1 + rng.IntN(workers*100*(attempt+1))
+			results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, dies, keep)
+			for w, err := range errs {
+				if err == nil {
+					got = results[w]
+				} else if !errors.Is(err, ErrTeam) {
+					t.Fatalf("seed %d, %v\nattempt %d of %d workers: worker %d: %v", seed, trial, attempt, workers, w,
+						err)
+				}
+			}
+		}
+		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
+			t.Fatalf("seed %d, %v: another model: %s", seed, trial,
+				firstDifference(text(t, got.Model), text(t, want.Model)))
+		}
+	}
+}
+
+func TestATeamEndsTogether(t *testing.T) {
+	d := randomTable(tableSpec{rows: 900, numerical: 4, bins: 20, seed: 4})
+	p := small()
+	failing := errors.New("the disk is full")
+	for _, tc := range []struct {
+		what   string
+		onTree error
+		first  error
+		others error
+	}{
+		{"at a limit", ErrLimit, nil, nil},
+		{"with the first worker's error", failing, failing, errLeader},
+	} {
+		opt := Options{Threads: 1, OnTree: func(p Progress) error {
+			if p.Tree == 2 {
+				return tc.onTree
+			}
+			return nil
+		}}
+		results, errs := trainTogether(t, &d.Data, p, opt, []int{0, 300, 600, 900}, -1, nil)
+		for w, err := range errs {
+			want := tc.others
+			if w == 0 {
+				want = tc.first
+			}
+			if !errors.Is(err, want) {
+				t.Errorf("a training ends %s: worker %d: error %v, want %v", tc.what, w, err, want)
+			}
+			if want == nil && (results[w].Grown != 2 || results[w].Stopped != StopLimit) {
+				t.Errorf("a training ends %s: worker %d has %d trees and stopped because %q, want 2 and %q", tc.what,
+					w, results[w].Grown, results[w].Stopped, StopLimit)
+			}
+		}
+	}
+
+	d.Label[700] = 2
+	_, errs := trainTogether(t, &d.Data, p, Options{Threads: 1}, []int{0, 300, 600, 900}, -1, nil)
+	for w, want := range []error{ErrTeam, ErrTeam, ErrData} {
+		if !errors.Is(errs[w], want) {
+			t.Errorf("the third worker has a bad label: worker %d: error %v, want %v", w, errs[w], want)
+		}
+	}
+}
