@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"time"
 
 	"coppice/internal/strictyaml"
 )
@@ -61,4 +62,22 @@ func (s *Spec) FinalRows() bool { return s.Final != nil && s.Final.Rows == Final
 func (p *Plan) Final() (trial int, ok bool) {
 	trial = len(p.Trials) - 1
 	return trial, p.Folds == nil && trial >= 0 && p.Trials[trial].Refit
+}
+
+// Of the time that is kept for the final training: how many times what is expected it is, for a winner larger than the
+// mean trial or a machine that is lost, and at most which part of limits.sweep, since without trials nothing wins.
+const (
+	finalSlack = 1.5
+	finalShare = 2
+)
+
+// FinalReserve is how much of limits.sweep no other trial may use, so that the final training can end: from then on no
+// trial is started, and those that run end with the trees that they have. pace is how long trials have taken beside
+// what the quote expects; 1 if that is not known. It is 0 without a final training or a quote of it.
+func (p *Plan) FinalReserve(pace float64) time.Duration {
+	if _, ok := p.Final(); !ok || p.Quote == nil || !(pace > 0) {
+		return 0
+	}
+	kept := finalSlack * pace * p.Quote.Refit.Expected * float64(time.Second)
+	return time.Duration(min(kept, float64(p.Spec.Limits.Sweep)/finalShare))
 }

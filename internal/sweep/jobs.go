@@ -101,7 +101,8 @@ type Quote struct {
 	Cost      Range   `json:"cost"`                 // all zero if no price is known
 	// of a machine before its first trial: starting, copying the dataset
 	LeadTime Range `json:"lead_seconds"`
-	Trial    Range `json:"trial_seconds"` // of the mean trial
+	Trial    Range `json:"trial_seconds"`          // of the mean trial
+	Refit    Range `json:"refit_seconds,omitzero"` // of the refit or the final training; zero without one
 	// expected for the mean trial: per row, feature and tree, with the sweep's threads
 	NsPerValue  float64 `json:"ns_per_value"`
 	Preemptions float64 `json:"preemptions"` // expected number during the sweep

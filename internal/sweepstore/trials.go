@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"strconv"
 	"sync"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/problem"
@@ -49,6 +50,15 @@ func (t *Trials) HasClaim(ctx context.Context, trial, number int) (bool, error) 
 // CreateClaim claims c's trial. created is false if another task was faster.
 func (t *Trials) CreateClaim(ctx context.Context, c sweep.Claim) (created bool, err error) {
 	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), &c)
+}
+
+// Claimed is the write time of a claim, by the store's clock.
+func (t *Trials) Claimed(ctx context.Context, trial, claim int) (time.Time, error) {
+	attrs, err := t.bucket.Stat(ctx, t.names.Claim(trial, claim))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for claim %d of trial %d: %w", claim, trial, err)
+	}
+	return attrs.Updated, nil
 }
 
 // Beat overwrites the heartbeat of a claim's holder.

@@ -104,8 +104,12 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 // enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it
 // starts trials.
 func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (string, error) {
-	if !p.EndsByRule() {
-		return "", nil
+	if n := b.Tally(p).Untrained; !p.EndsByRule() {
+		if _, final := p.Final(); !final || n == 0 {
+			return "", nil
+		}
+		return fmt.Sprintf("%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
+			n, len(p.Own()), p.Spec.Limits.Sweep), nil
 	}
 	e, err := a.sweep(p.Sweep).Enough(ctx)
 	if problem.Is(err, problem.Damaged) {

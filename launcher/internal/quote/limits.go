@@ -30,11 +30,14 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s", whole,
 			seconds(o.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
+		what := "it would be concluded before its last trials"
+		if kept := q.Plan.FinalReserve(1); kept > 0 {
+			what = fmt.Sprintf("of its last %s, which are kept for the final training, trials get nothing; the last "+
+				"ones would not be trained", kept.Round(time.Second))
+		}
 		notes = append(notes,
-			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s hours (%s to %s) %s: "+
-				"it would be concluded before its last trials; %s", whole, hoursText(hours.Expected),
-				hoursText(hours.Low),
-				hoursText(hours.High), on, enough))
+			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s hours (%s to %s) %s: %s; %s", whole,
+				hoursText(hours.Expected), hoursText(hours.Low), hoursText(hours.High), on, what, enough))
 	}
 
 	again, longest := 0.0, slices.Max(w.seconds)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLimitsAreComparedWithTheQuote: what is sure to be exceeded is an error at the limit's line, what is expected to
@@ -76,5 +77,24 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	longer := offer(t, final).OnDemand.Hours.Expected - offer(t, stop).OnDemand.Hours.Expected
 	if trial := offer(t, stop).Trial.Expected / 3600; !(longer > trial/3 && longer < trial/2) {
 		t.Errorf("the final training takes %.3f hours more; expected less than half of a trial, %.3f", longer, trial)
+	}
+}
+
+// TestTimeIsKeptForTheFinalTraining: the plan's quote has how long it takes, tasks keep that from its own trials, and a
+// limit that is short for both says so.
+func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
+	const limits = "machine: {type: n2-highmem-64"
+	q := request(t, large, limits, "limits: {trial: 1h, sweep: 1h30m}\n"+limits, "final: {rows: train}",
+		"final: {rows: all}")
+	if err := q.Price(); err != nil {
+		t.Fatal(err)
+	}
+	o, kept := offer(t, q), q.Plan.FinalReserve(1)
+	if q.Plan.Quote.Refit != *o.Refit || math.Abs(kept.Seconds()-1.5*o.Refit.Expected) > 1 {
+		t.Errorf("the quote has %+v and %s are kept; expected %+v and half as much again", q.Plan.Quote.Refit, kept, o.Refit)
+	}
+	want := "of its last " + kept.Round(time.Second).String() + ", which are kept for the final training"
+	if notes := strings.Join(q.Plan.Notes, "\n"); !strings.Contains(notes, want) {
+		t.Errorf("the notes are\n%s\nexpected ... %s ...", notes, want)
 	}
 }

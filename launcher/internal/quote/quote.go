@@ -250,9 +250,10 @@ func (q *Estimator) Price() error {
 		return err
 	}
 	notes := q.settle(o)
+	out := q.quoted(o)
+	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
-	out := q.quoted(o)
 
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
@@ -269,7 +270,6 @@ func (q *Estimator) Price() error {
 		out.Fallback = append(out.Fallback, f)
 	}
 
-	q.Plan.Quote = out
 	q.Plan.Notes = append(q.Plan.Notes, append(notes, ageOf(out, q.Plan.Created)...)...)
 	return nil
 }
@@ -389,6 +389,9 @@ func (q *Estimator) quoted(o *Offer) *sweep.Quote {
 		Preemptions: s.Preemptions, Reserve: keptBack(q.Plan.Plan).Seconds()}
 	if s.Cost != nil {
 		out.Cost = *s.Cost
+	}
+	if o.Refit != nil {
+		out.Refit = *o.Refit
 	}
 	return out
 }

@@ -110,8 +110,12 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 		{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
 			seconds(o.Trial.Low), seconds(o.Trial.High))}}
 	if r := o.Refit; r != nil {
-		pairs = append(pairs, [2]string{"the winner, once more", fmt.Sprintf("%s (%s to %s), on one machine with %s",
-			seconds(r.Expected), seconds(r.Low), seconds(r.High), threads(o.TasksPerVM*o.ThreadsPerTask))})
+		text := fmt.Sprintf("%s (%s to %s), on one machine with %s", seconds(r.Expected), seconds(r.Low),
+			seconds(r.High), threads(o.TasksPerVM*o.ThreadsPerTask))
+		if kept := q.Plan.FinalReserve(1); kept > 0 {
+			text += fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
+		}
+		pairs = append(pairs, [2]string{"the winner, once more", text})
 	}
 	w.Pairs(append(pairs, [2]string{"before the first trial",
 		fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),

@@ -72,7 +72,8 @@ type saving struct {
 	ctx    context.Context
 	keeper *keep.Keeper
 	damage error     // errCopy, once a save has found it
-	limit  time.Time // when limits.trial ends the training
+	limit  time.Time // when limits.trial ends the training,
+	kept   bool      // or the time that is kept for the final training
 	from   *gbt.Checkpoint
 	pause  int  // the trees at which the trial waits for others; 0 while it does not
 	halted bool // the sweep is paused

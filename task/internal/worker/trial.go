@@ -73,6 +73,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	}
 
 	s.limit = time.Now().Add(w.timeLeft(s.from))
+	w.leaveTime(ctx, claim, s)
 	r, out, err := w.train(training, claim, m, pulse, s)
 	ended, cause := time.Now().UTC(), context.Cause(training)
 
@@ -110,6 +111,9 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	r.Started, r.Ended = started, ended
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(),
 		w.mapped
+	if s.kept && errors.Is(err, gbt.ErrLimit) { // before its first tree
+		err = &untrainedError{"not trained, " + w.keptBack()}
+	}
 	if err != nil {
 		r.Status, r.Reason = w.failure(cause, err)
 		r.Reason = sweep.CutReason(r.Reason)
@@ -183,7 +187,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 
-	w.record(r, o, chosen, params.NumIterations)
+	w.record(r, o, chosen, params.NumIterations, s.kept)
 	r.Usage.TreesPerSecond = p.rate()
 	if of.Fold > 0 { // a fold's model is discarded
 		return r, &finished{}, nil
@@ -193,17 +197,18 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	return r, out, err
 }
 
-// record writes what the training made into the result. most is how many trees it could have had; chosen is nil for a
-// trial that chose nothing.
-func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int) {
+// record writes what the training made into the result. most is how many trees it could have had, kept says that its
+// limit was what is kept for the final training, and chosen is nil for a trial that chose nothing.
+func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int, kept bool) {
 	of := w.plan.Trials[r.Trial]
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
-		r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", w.plan.Spec.Limits.Trial, o.Grown,
-			most)
+		r.Reason = w.cut(o.Grown, most, kept)
 		w.Log.Warn(r.Reason, "trial", r.Trial)
+	} else if !of.Refit {
+		w.trained, w.seconds = w.trained+1, w.seconds+o.Seconds
 	}
 	for _, t := range o.Model.Trees {
 		r.Leaves += len(t.LeafValue)
@@ -240,6 +245,9 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 		return nil, waits
 	}
 
+	if waits == nil && s.kept && s.from == nil && !time.Now().Before(s.limit) {
+		waits = &untrainedError{"not trained, " + w.keptBack()}
+	}
 	if waits == nil {
 		over := new(untrainedError)
 		switch err := w.enough(ctx, claim); {
