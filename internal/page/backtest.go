@@ -158,7 +158,7 @@ func (p *backtestPage) over(i int, label string, of func(*BacktestNight) float64
 
 // values draws the metric of the night's models and of older ones.
 func (p *backtestPage) values() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: 980, H: 320,
+	c := plot.Lines{Chart: plot.Chart{ID: "value", Title: p.Metric + " on the following day", W: plot.Full, H: 320,
 		Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
 	columns := []string{"night", "value"}
 	for i, a := range p.Ages {
@@ -179,7 +179,7 @@ func (p *backtestPage) values() *plot.Chart {
 
 // gates draws what each rule would have had live.
 func (p *backtestPage) gates() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: 980, H: 320,
+	c := plot.Lines{Chart: plot.Chart{ID: "gates", Title: p.Metric + " of the champion, by rule", W: plot.Full, H: 320,
 		Wide: true}, X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Label: p.Metric + ", " + p.Better()}}
 
 	columns := []string{"night"}
@@ -207,7 +207,7 @@ func (p *backtestPage) gates() *plot.Chart {
 
 // live draws whose model was live when, under each rule.
 func (p *backtestPage) live() *plot.Chart {
-	g := plot.Gantt{Chart: plot.Chart{ID: "champions", Title: "What each rule would have had live", W: 980},
+	g := plot.Gantt{Chart: plot.Chart{ID: "champions", Title: "What each rule would have had live", W: plot.Full},
 		X: plot.Axis{Unit: plot.Days, Whole: true}}
 	for i, r := range p.Rules {
 		g.Rows = append(g.Rows, plot.GanttRow{Group: "rules", Label: r.Name})
@@ -256,7 +256,7 @@ func (p *backtestPage) gain(i int) *plot.Chart {
 	a := p.Ages[i]
 	id := "gain-" + strconv.Itoa(a.Age)
 	c := plot.Lines{Chart: plot.Chart{ID: id, Title: fmt.Sprintf("Gain over a model %s older",
-		counted(a.Age, "day", "days")), W: 460, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true},
+		counted(a.Age, "day", "days")), W: plot.Half, H: 260}, X: plot.Axis{Unit: plot.Days, Whole: true},
 		Y: plot.Axis{Label: "gain in " + p.Metric}, Levels: []float64{0}}
 
 	l, _ := p.over(0, "gain", func(n *BacktestNight) float64 { return n.over(a.Age).Gain })

@@ -117,6 +117,7 @@ func TestBrowserFile(t *testing.T) {
 	want(t, "from a link, the order",
 		p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
 
+	testTrial(t, p)
 	testLooks(t, p, url)
 	if e := p.Errors(url); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
@@ -205,6 +206,35 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	}
 }
 
+// testTrial opens a trial from the leaderboard, looks at it beside another, and closes it.
+func testTrial(t *testing.T, p *pagetest.Page) {
+	t.Helper()
+	p.Eval("document.querySelector('[data-pick=\"14\"]').click()", nil)
+	want(t, "the trial that is open", p.Text("document.querySelector('#trial h2').firstChild.textContent"), "Trial 14")
+	want(t, "curves of it in its drawing", p.Number("document.querySelectorAll('#trial path.curve.hi').length"), 1.0)
+	if hash := p.Text("location.hash"); !strings.Contains(hash, "trial=14&open=1") {
+		t.Errorf("the address is %q, want that it leads to the open trial", hash)
+	}
+	p.Eval("(() => { const s = document.querySelector('#trial select'); s.value = '3'; "+
+		"s.dispatchEvent(new Event('change', {bubbles: true})); })()", nil)
+	leaves := func(column int) float64 {
+		return p.Number(fmt.Sprintf("+[...document.querySelectorAll('#trial tbody tr')].find(r => "+
+			"r.firstChild.textContent === 'num_leaves').children[%d].textContent", column))
+	}
+	s := sample(50)
+	want(t, "num_leaves of trial 14", leaves(1), s.Trials[14].Values[5])
+	want(t, "num_leaves of trial 3 beside it", leaves(2), s.Trials[3].Values[5])
+	judge(t, p, "a trial")
+	shot(p, "04-trial")
+	p.Eval("[...document.querySelectorAll('#trial button')].at(-1).click()", nil)
+	p.Until("!document.getElementById('trial')")
+	p.Press("Escape")
+	p.Eval("document.getElementById('columns').click(); document.querySelector('[data-column=\"4\"]').click()", nil)
+	want(t, "cells of a column that was taken away",
+		p.Number("[...document.querySelectorAll('#board tr')].filter(r => r.children[4].offsetWidth).length"), 0.0)
+	p.Eval("document.querySelector('[data-column=\"4\"]').click(); document.getElementById('columns').click()", nil)
+}
+
 func sorted(p *pagetest.Page) bool {
 	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns, row = new Map(d.trial.v.map((t, i) => [t, i]));
 		const v = [...document.querySelectorAll('#board tbody tr')].map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null); return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
@@ -227,17 +257,38 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	shot(p, "08-dark-plots")
 	p.Eval("document.getElementById('theme').click()", nil)
 
+	testReadable(t, p, "on a desk")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
 		"mobile": true})
-	want(t, "what is wider than a phone", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"),
-		0.0)
-	p.Eval("scrollTo(0, 0)", nil)
+	p.Go("about:blank")
+	p.Go(url)
+	if screens := p.Number("document.documentElement.scrollHeight / innerHeight"); screens > 3.5 {
+		t.Errorf("on a phone the page has %.1f screens, want at most 3 and a half: the rest folded", screens)
+	}
 	shot(p, "09-phone")
+	p.Eval("document.querySelectorAll('details.part').forEach(d => { d.open = true; })", nil)
+	testReadable(t, p, "on a phone")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1,
 		"mobile": false})
 	p.Print(true)
 	shot(p, "10-print")
 	p.Print(false)
+}
+
+// small is every text that is smaller than a person can read, with what it stands in; of drawings as they are scaled.
+const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
+	e.getBoundingClientRect().width && getComputedStyle(e).visibility !== 'hidden' && !e.closest('.hush,noscript,script,.skip')).map(e => {
+	const s = parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1);
+	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : ''; }).filter(Boolean))].join(', ')`
+
+// testReadable says that no text is too small, no row of a dense table too high, and nothing wider than the window.
+func testReadable(t *testing.T, p *pagetest.Page, when string) {
+	t.Helper()
+	want(t, when+", text under 11 px", p.Text(small), "")
+	want(t, when+", rows of dense tables over 40 px", p.Number("[...document.querySelectorAll('.dense tr')].filter("+
+		"r => r.offsetHeight > 40).length"), 0.0)
+	want(t, when+", what is wider than the window",
+		p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
 }
 
 // judge has axe-core look for what keeps people out.
@@ -283,7 +334,12 @@ func TestBrowserPages(t *testing.T) {
 					"'num_leaves').children[1].textContent"), "23")
 		}},
 		{"backtest", played(30), func(*pagetest.Page) {}},
-		{"index", &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", State: "winner", Trials: 50}}, Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30}}, Models: []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8}}}, func(*pagetest.Page) {}},
+		{"index", tonight(), func(p *pagetest.Page) {
+			p.Eval("(() => { const f = document.querySelector('[data-find]'); f.value = 'ctr-2'; "+
+				"f.dispatchEvent(new Event('input', {bubbles: true})); })()", nil)
+			want(t, "sweeps found", p.Number("[...document.querySelectorAll('#sweeps tbody tr')].filter(r => "+
+				"!r.hidden).length"), 1.0)
+		}},
 	} {
 		path := filepath.Join(t.TempDir(), tc.name+".html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
@@ -310,10 +366,10 @@ func TestBrowserPages(t *testing.T) {
 		judge(t, p, tc.name+", dark")
 		shot(p, "12-"+tc.name+"-dark")
 		tc.do(p)
+		testReadable(t, p, tc.name)
 		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
 			"mobile": true})
-		want(t, tc.name+", what is wider than a phone",
-			p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
+		testReadable(t, p, tc.name+" on a phone")
 		shot(p, "13-"+tc.name+"-phone")
 		if e := p.Errors(url); len(e) > 0 {
 			t.Errorf("%s said or asked: %q", tc.name, e)

@@ -188,7 +188,7 @@ func (p *datasetPage) trends() []*plot.Chart {
 	var charts []*plot.Chart
 	for _, t := range trends {
 		title := cmp.Or(t.title, p.Metric)
-		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: 360, H: 200},
+		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: plot.Third, H: 200},
 			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
 		for i := range p.Nights {
 			n := &p.Nights[i]
@@ -286,7 +286,7 @@ func (p *datasetPage) drifts() []*plot.Chart {
 
 	var charts []*plot.Chart
 	for i, name := range names[:min(len(names), mostDrifts)] {
-		c := plot.Scatter{Chart: plot.Chart{ID: "drift-" + strconv.Itoa(i), Title: name, W: 250, H: 130},
+		c := plot.Scatter{Chart: plot.Chart{ID: "drift-" + strconv.Itoa(i), Title: name, W: plot.Quarter, H: 130},
 			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Low: 0, High: high}, Joined: true}
 		found := 0
 		for j := range p.Nights {
@@ -342,7 +342,7 @@ func counted(n int, one, many string) string {
 // splits draws how many rows each part has.
 func (p *datasetPage) splits() *plot.Chart {
 	t := p.Table
-	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: 460},
+	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: plot.Half},
 		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
 	for _, s := range t.Splits {
 		c.Bars = append(c.Bars,
@@ -506,7 +506,7 @@ type slab struct{ low, high, share, rate float64 }
 
 // numbers draws how a column's numbers are spread.
 func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.Chart {
-	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, H: 120, Summary: says(k)}}
+	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, H: 120, Summary: says(k)}}
 	n := len(k.Quantiles) - 1
 	q := k.Quantiles
 
@@ -538,7 +538,7 @@ const mostLevels = 8
 
 // levels draws how often a column's levels are.
 func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: 300, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent},
+	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent},
 		Room: 96}
 	all := slices.Clone(k.Levels)
 	shown := all[:min(len(all), mostLevels)]

@@ -193,7 +193,7 @@ func (p *modelPage) swarm() *plot.Chart {
 		return nil
 	}
 
-	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: 460},
+	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: plot.Half},
 		X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
 	type row struct {
 		name                  string
@@ -273,7 +273,7 @@ func (v VersionView) Metric(name string) string {
 
 // live draws which version each alias pointed at, and when.
 func (p *modelPage) live() *plot.Chart {
-	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: 980, H: 100},
+	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: plot.Full, H: 100},
 		X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
 	if len(p.Moves) == 0 {
 		c.Summary = "No alias has been moved yet."
@@ -341,7 +341,7 @@ func (p *modelPage) trends() []*plot.Chart {
 	var charts []*plot.Chart
 	for i, name := range p.Metrics {
 		id := "trend-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: 300, H: 200},
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: plot.Quarter, H: 200},
 			X: plot.Axis{Whole: true, Label: "version"}, Y: plot.Axis{Label: name}, Joined: true}
 		for _, v := range p.Versions {
 			if x, ok := v.Metrics[name]; ok {

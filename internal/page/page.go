@@ -38,7 +38,7 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "unit": format,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "unit": format,
 		"count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
@@ -50,8 +50,8 @@ var (
 func Style() string { return string(style) }
 
 // Policy is the content security policy of every page: its own style and script, and news from where it came.
-var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; base-uri 'none'; "+
-	"form-action 'none'",
+var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; img-src data:; "+
+	"base-uri 'none'; form-action 'none'",
 	hash(style), hash(script))
 
 func read(name string) []byte {
@@ -91,9 +91,9 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 	fmt.Fprintf(&out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<meta name=\"viewport\" "+
 		"content=\"width=device-width, initial-scale=1\">\n"+
-		"<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "+
+		"%s<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "+
 		"content=\"no-referrer\">\n%s%x\">\n<title>%s</title>\n<style>",
-		html.EscapeString(Policy), versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
+		html.EscapeString(Policy), icon, versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
 	out.Write(style)
 	out.WriteString("</style>\n</head>\n<body>\n")
 	out.Write(content.Bytes())
@@ -103,6 +103,11 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 	_, err = w.Write(out.Bytes())
 	return err
 }
+
+// icon is the page's in a browser's tab: a stool with three shoots.
+const icon = `<link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'` +
+	`%3E%3Cpath d='M8 14V3M8 14L3 5M8 14l5-9M4 14h8' fill='none' stroke='%23009e73' stroke-width='2' ` +
+	`stroke-linecap='round'/%3E%3C/svg%3E">` + "\n"
 
 // versionMark begins what a page says of its own contents, in its head.
 const versionMark = `<meta name="version" content="`
@@ -126,6 +131,11 @@ func when(t time.Time) template.HTML {
 		t.Format("2006-01-02 15:04:05")))
 }
 
+// ago is a time that the script shows as how long it has been.
+func ago(t time.Time) template.HTML {
+	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="1" `, 1))
+}
+
 // words is a name of a state or a verdict as text.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
@@ -139,39 +149,6 @@ func sentence(text string) string {
 
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }
-
-// Index is what there is to look at.
-type Index struct {
-	Sweeps   []IndexSweep   // newest first
-	Datasets []IndexDataset // by name
-	Models   []IndexModel
-	More     int // sweeps that are not listed
-}
-
-// IndexSweep is a line of the list of sweeps.
-type IndexSweep struct {
-	ID, Dataset, Model, State string
-	Planned                   time.Time
-	Trials, Version           int
-}
-
-// IndexDataset is a line of the list of datasets.
-type IndexDataset struct {
-	Name     string
-	Versions int
-	Staged   time.Time // the newest
-}
-
-// IndexModel is a line of the list of models.
-type IndexModel struct {
-	Name               string
-	Versions, Champion int
-}
-
-// Write writes the page.
-func (i *Index) Write(w io.Writer) error {
-	return write(w, "Coppice", "index.html", cleaned(i), newData("still", "coppice"))
-}
 
 // data is what the script of a page needs to know beside what is drawn: the columns of all tables, each once, and which
 // table has which.

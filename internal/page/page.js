@@ -11,7 +11,7 @@
 
   let data, rowOf, marks, axes;                    // rowOf: trial -> row of the columns; marks: trial -> elements
   let plots, lines;                                // plots: drawings with marks of trials; lines: the leaderboard's rows, in their order
-  const state = {hide: new Set(), top: 0, ranges: {}, pick: null, sort: 'rank', down: false};
+  const state = {hide: new Set(), top: 0, ranges: {}, pick: null, open: false, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
   const digits = (v, n) => String(+v.toPrecision(n));
@@ -28,6 +28,13 @@
       case '%': return digits(100 * v, 3) + ' %';
     }
     return digits(v, 6);
+  }
+  function ago(d) {
+    const s = (Date.now() - d) / 1000, unit = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(u => s >= u[0]);
+    if (s < 0) return local(d);
+    if (!unit) return 'a moment ago';
+    const n = Math.floor(s / unit[0]);
+    return `${n} ${unit[1]}${n === 1 ? '' : 's'} ago`;
   }
   const two = n => String(n).padStart(2, '0');
   function local(d) {
@@ -176,6 +183,7 @@
     if (state.top) p.set('top', state.top);
     for (const n in state.ranges) p.append('range', `${n}:${state.ranges[n].map(v => +v.toFixed(3)).join(':')}`);
     if (state.pick !== null) p.set('trial', state.pick);
+    if (state.open) p.set('open', '1');
     if (state.sort !== 'rank' || state.down) p.set('sort', (state.down ? '-' : '') + state.sort);
     const h = p.toString();
     if (h !== location.hash.slice(1)) { try { history.replaceState(null, '', h ? '#' + h : location.pathname + location.search); } catch { /* a file may not */ } }
@@ -197,8 +205,10 @@
     const top = $('#top');
     if (top) { top.value = String(state.top); if (!top.value) { top.value = '0'; state.top = 0; } }
     sort();
+    const open = p.get('open') === '1';
     pick(t !== null && rowOf && rowOf.has(+t) ? +t : null);
     apply();
+    if (open && state.pick !== null && !$('#trial')) openTrial(state.pick);
   }
 
   // --- tables ------------------------------------------------------------------------------------------------------------------------
@@ -268,6 +278,54 @@
     }));
   }
 
+  // --- a trial by itself: what it was, how it went, and beside any other -----------------------------------------------------------------
+  function openTrial(t) {
+    const old = $('#trial');
+    if (old) old.close();
+    const ranks = column('rank').v, r = rowOf.get(t), cell = k => show(column(k), column(k).v[r]);
+    const names = data.tables.board.c.filter(k => !['rank', 'trial', 'state', 'reason', 'tried', 'ended', 'elapsed'].includes(k));
+    const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}, rank ${ranks[rowOf.get(n)]}`)));
+    const body = make('tbody', {}), step = (d, text) => {
+      const next = column('trial').v[ranks.indexOf(ranks[r] + d)], b = make('button', {type: 'button'}, text);
+      b.disabled = next === undefined;
+      b.addEventListener('click', () => { pick(next); openTrial(next); });
+      return b;
+    };
+    const beside = () => {
+      const o = rowOf.get(+other.value);
+      const lines = names.map(k => { const c = column(k), a = show(c, c.v[r]), b = o === undefined ? '' : show(c, c.v[o]); return [c.n, a, b, a !== b]; });
+      body.replaceChildren(...lines.sort((a, b) => b[3] - a[3]).map(([n, a, b, differs]) => make('tr', differs ? {class: 'differs'} : {}, make('th', {scope: 'row'}, n), make('td', {class: 'n'}, a), make('td', {class: 'n'}, b))));
+    };
+    other.addEventListener('change', beside);
+    beside();
+    const box = make('dialog', {id: 'trial', 'aria-labelledby': 'trial-h'}, make('h2', {id: 'trial-h'}, `Trial ${t}`, make('span', {class: 'fine'}, ` of ${data.id}`)));
+    box.append(make('p', {}, make('strong', {}, `${cell('state')}, rank ${cell('rank')} of ${rowOf.size}. `), cell('reason')));
+    if (data.columns.tried && column('tried').v[r]) box.append(make('p', {class: 'fine'}, 'Why it was tried: ' + cell('tried')));
+    const drawn = $('#curves svg.plot');
+    if (drawn && data.curves.t.includes(t)) {
+      const svg = drawn.cloneNode(true);
+      svg.removeAttribute('aria-describedby');
+      svg.setAttribute('aria-labelledby', 'trial-h');
+      $$('.hi', svg).forEach(e => e.classList.remove('hi'));
+      $$('.off', svg).forEach(e => e.classList.remove('off'));
+      $$(`[data-t="${t}"]`, svg).forEach(e => { e.classList.add('hi'); e.parentNode.append(e); });
+      box.append(make('div', {class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Learning curve, scrolls'}, svg));
+    }
+    const table = make('table', {}, make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, 'what'), make('th', {scope: 'col', class: 'n'}, `trial ${t}`), make('th', {scope: 'col', class: 'n'}, make('label', {}, make('span', {class: 'hush'}, 'beside '), other)))), body);
+    box.append(make('div', {class: 'scroll data', tabindex: 0, role: 'group', 'aria-label': 'Beside another trial, scrolls'}, table));
+    const [cols, all] = data.tables.gantt ? rows('gantt') : [[], []], at = cols.findIndex(c => c.n === 'trial'), own = all.filter(a => a[at] === t);
+    if (own.length) box.append(make('h3', {class: 'over'}, own.length === 1 ? 'One attempt' : `${own.length} attempts`), make('ul', {class: 'list'}, ...own.map(a => make('li', {}, cols.map((c, i) => i === at || a[i] === '' || a[i] === null ? '' : `${c.n} ${show(c, a[i])}`).filter(Boolean).join(' · ')))));
+    box.append(make('p', {class: 'fine'}, 'In a terminal: ', make('code', {}, `launcher why ${data.id} ${t}`)));
+    const close = make('button', {type: 'button'}, 'Close');
+    close.addEventListener('click', () => box.close());
+    box.append(make('p', {class: 'tools'}, step(-1, 'Better'), ' ', step(1, 'Worse'), ' ', close));
+    box.addEventListener('close', () => { box.remove(); state.open = !!$('#trial'); remember(); });
+    state.open = true;
+    document.body.append(box);
+    box.showModal();
+    remember();
+  }
+
   // --- actions: a console that was started to act offers them. Each needs its token, and the name of what it is about, typed ------------------
   const acts = {
     cancel: ['Cancel this sweep', 'Every task stops, and nothing is registered. What has been trained can still be read.'],
@@ -311,6 +369,25 @@
     box.showModal();
   }
 
+  // One of several drawings is shown.
+  function choose(s) { $$('.' + s.dataset.choose).forEach((e, i) => { e.hidden = i !== +s.value; }); }
+
+  // The leaderboard without some of its columns.
+  const without = new Set();
+  function setColumn(i, shown) {
+    shown ? without.delete(i) : without.add(i);
+    for (const tr of $$('#board tr')) tr.children[i].hidden = !shown;
+  }
+  function columnMenu() {
+    const menu = $('#columns-of');
+    if (menu) menu.replaceChildren(...$$('#board thead th').map((th, i) => {
+      const box = make('input', {type: 'checkbox', 'data-column': i});
+      box.checked = !without.has(i);
+      return i < 2 ? '' : make('label', {}, box, ' ' + th.textContent.trim());
+    }));
+    for (const i of without) setColumn(i, false);
+  }
+
   const keep = (of, e) => { const t = +e.dataset.t; of.has(t) ? of.get(t).push(e) : of.set(t, [e]); };
 
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
@@ -334,7 +411,8 @@
     }
     readAxes();
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
-    $$('time').forEach(e => { e.title = e.dateTime; e.textContent = local(new Date(e.dateTime)); });
+    $$('time').forEach(e => { e.title = e.dateTime; e.textContent = e.dataset.ago ? ago(new Date(e.dateTime)) : local(new Date(e.dateTime)); });
+    columnMenu();
     recall();
     offer();
   }
@@ -344,6 +422,7 @@
     if (!b) return;
     const d = b.dataset;
     if (b.id === 'theme') { theme(root.dataset.theme === 'dark' || !root.dataset.theme && dark.matches ? 'light' : 'dark'); return; }
+    if (b.id === 'columns') { const m = $('#columns-of'); m.hidden = !m.hidden; b.setAttribute('aria-expanded', String(!m.hidden)); return; }
     if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
     if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }
@@ -356,14 +435,20 @@
       return;
     }
     if (d.sort) { state.down = state.sort === d.sort ? !state.down : false; state.sort = d.sort; sort(); remember(); return; }
-    const t = d.pick !== undefined ? +d.pick : d.t !== undefined ? +d.t : null;
-    if (t !== null && !getSelection().toString()) pick(state.pick === t ? null : t, b.tagName !== 'TR' && d.pick === undefined);
+    if (d.pick !== undefined) { pick(+d.pick); openTrial(+d.pick); return; }
+    const t = d.t !== undefined ? +d.t : null;
+    if (t !== null && !getSelection().toString()) pick(state.pick === t ? null : t, b.tagName !== 'TR');
   });
   document.addEventListener('change', e => {
     if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
     if (e.target.id === 'va' || e.target.id === 'vb') compare();
-    if (e.target.id === 'tree') $$('.tree').forEach((t, i) => { t.hidden = i !== +e.target.value; });
+    if (e.target.dataset.choose) choose(e.target);
+    if (e.target.dataset.column) setColumn(+e.target.dataset.column, e.target.checked);
     if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
+  });
+  document.addEventListener('input', e => {
+    const id = e.target.dataset.find;
+    if (id) $$(`#${id} tbody tr`).forEach(tr => { tr.hidden = !tr.textContent.toLowerCase().includes(e.target.value.toLowerCase()); });
   });
   document.addEventListener('keydown', e => {
     const h = e.target.closest && e.target.closest('.h');
@@ -388,7 +473,7 @@
     const s = e.target;
     if (s.firstElementChild && s.firstElementChild.id === 'board' && s.scrollTop + 2 * s.clientHeight > s.scrollHeight) more(most + page);
   }, {capture: true, passive: true});
-  addEventListener('beforeprint', () => { more(Infinity); plots.filter(p => p.late).forEach(mark); });
+  addEventListener('beforeprint', () => { $$('details.part').forEach(d => { d.open = true; }); more(Infinity); plots.filter(p => p.late).forEach(mark); });
   function setRange(name, r) {
     r[0] <= 0.001 && r[1] >= 0.999 ? delete state.ranges[name] : state.ranges[name] = r;
     apply();
@@ -460,18 +545,21 @@
     const answer = await fetch(location.pathname, {cache: 'no-store'});
     if (!answer.ok) return;
     const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
-    const open = $$('details[open] > summary').map(s => s.textContent), tables = $$('figure:has(.data)').map(f => f.id);
+    const open = $$('details[open] > summary').map(s => s.textContent), known = $$('details > summary').map(s => s.textContent);
+    const chosen = $$('[data-choose]').map(s => s.value), tables = $$('figure:has(.data)').map(f => f.id);
     const scrolls = $$('.scroll').map(s => [s.scrollLeft, s.scrollTop]), focus = document.activeElement && document.activeElement.id;
     $('#main').replaceWith(next.getElementById('main'));
     $('#data').textContent = next.getElementById('data').textContent;
     document.title = next.title;
     $('meta[name=version]').content = $('meta[name=version]', next).content;
     begin();
-    $$('details > summary').forEach(s => { if (open.includes(s.textContent)) s.parentNode.open = true; });
+    $$('details > summary').forEach(s => { s.parentNode.open = open.includes(s.textContent) || !known.includes(s.textContent) && s.parentNode.open; });
+    $$('[data-choose]').forEach((s, i) => { if (chosen[i]) { s.value = chosen[i]; choose(s); } });
     tables.forEach(id => { const b = $(`#${id} [data-table]`); b && toggleTable(b); });
     $$('.scroll').forEach((s, i) => { if (scrolls[i]) [s.scrollLeft, s.scrollTop] = scrolls[i]; });
     focus && $('#' + focus) && $('#' + focus).focus({preventScroll: true});
   }
+  if (innerWidth < 600) $$('details.part').forEach(d => { d.open = false; }); // a telephone shows the answer, and the rest on request
   begin();
   if (live) fetch('/actions').then(r => r.json()).then(a => { offered = a; offer(); }).catch(() => {});
   if (live && data.kind !== 'still') {

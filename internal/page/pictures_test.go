@@ -11,15 +11,44 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"coppice/internal/page"
 	"coppice/internal/page/pagetest"
 )
 
 var pictures = flag.String("pictures", "", "folder for the pictures of docs/page.md")
+
+// running is a sweep in which a fifth of the trials have ended.
+func running() *page.Sweep {
+	s := sample(50)
+	s.State, s.Winner, s.Left = "running", nil, 34*time.Minute
+	for i := range s.Trials {
+		if t := &s.Trials[i]; i > 10 {
+			*t = page.TrialRow{Number: i, State: page.StateWaiting, Reason: "not started", Values: t.Values,
+				Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN()}
+			if i < 15 {
+				t.State, t.Reason = page.StateRunning, "task 1 on vm-0, 40 trees"
+			}
+		}
+	}
+	return s
+}
+
+// held is a sweep whose winner was not promoted.
+func held() *page.Sweep {
+	s := sample(50)
+	g := s.Winner.Gate
+	g.Promoted, g.Passed, g.Reason = false, false, "worse than version 2 by 0.0031 (0.0012 to 0.0050)"
+	g.Checks[0].Passed, g.Checks[0].Reason = false, g.Reason
+	g.Checks[0].Value, g.Checks[0].Low, g.Checks[0].High = -0.0031, -0.005, -0.0012
+	return s
+}
 
 const mostPicture = 80_000 // bytes
 
@@ -38,7 +67,16 @@ func TestPictures(t *testing.T) {
 		at            string // the element at the top; empty for the page's
 		before        string // is done first
 	}{
-		{"sweep", sample(50), 1200, 760, false, "", ""},
+		{"home", tonight(), 1200, 800, false, "", ""},
+		{"home-quiet-dark", &page.Index{Models: tonight().Models[1:]}, 1200, 420, true, "", ""},
+		{"home-phone", tonight(), 390, 800, false, "", ""},
+		{"sweep", sample(50), 1200, 800, false, "", ""},
+		{"sweep-running", running(), 1200, 700, false, "", ""},
+		{"sweep-held-dark", held(), 1200, 640, true, "", ""},
+		{"sweep-none", allAre(page.StateFailed), 1200, 560, false, "", ""},
+		{"sweep-trial", sample(50), 1280, 800, false, "", `location.hash = 'trial=14&open=1'`},
+		{"sweep-thousand", sample(1000), 1200, 620, false, "board-h", ""},
+		{"sweep-phone", sample(50), 390, 800, false, "", ""},
 		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h",
 			`document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board ` +
 				`tbody tr:not(.off)')[2].click()`},
@@ -46,7 +84,6 @@ func TestPictures(t *testing.T) {
 			`location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
 		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},
 		{"sweep-machines", sample(50), 1200, 640, false, "gantt", ""},
-		{"sweep-phone-dark", sample(50), 390, 800, true, "objective-h", ""},
 		{"night", manyNights(30), 1200, 760, false, "", ""},
 		{"night-phone", manyNights(30), 390, 800, false, "", ""},
 		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},

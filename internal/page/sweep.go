@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/google/renameio/v2"
 
 	"coppice/internal/metric"
@@ -28,6 +27,7 @@ type Sweep struct {
 	Maximize                              bool
 	State                                 string // running, cancelled, winner, no_winner
 	Planned, AsOf                         time.Time
+	Left                                  time.Duration // about, of a sweep that runs; 0 if unknown
 	Features                              int
 	Rows                                  map[string]int
 	Params                                []Param        // those that differ between trials
@@ -167,7 +167,7 @@ type sweepPage struct {
 	Standing   map[int]int
 	Board      []boardColumn // rank, trial and state first
 	Counts     []stateCount
-	Facts      []Pair
+	Answer     answer
 	Objective  []*plot.Chart
 	Curves     *plot.Chart
 	Parallel   *plot.Chart
@@ -178,7 +178,9 @@ type sweepPage struct {
 	Gantt      *plot.Chart
 	Memory     *plot.Chart
 	Money      *plot.Chart
-	Won        []*plot.Chart // of the winner
+	Won        []*plot.Chart // of the winner, whether it can be trusted
+	Rivals     *plot.Chart   // nil like all that there may not be
+	WonBy      *plot.Chart   // the winner's features
 	Sure       string        // whether the winner is better beyond chance
 
 	weights []search.Weight
@@ -193,7 +195,15 @@ type stateCount struct {
 // Write writes the page of a sweep.
 func (s *Sweep) Write(w io.Writer) error {
 	p := s.lay()
-	return write(w, p.ID, "sweep.html", p, p.data)
+	return write(w, p.tab(), "sweep.html", p, p.data)
+}
+
+// tab is the page's title: it tells in a browser's tab how far the sweep is, or that it has ended.
+func (p *sweepPage) tab() string {
+	if p.Answer.Class == answerOpen {
+		return fmt.Sprintf("%d/%d %s", p.Answer.Done, len(p.Trials), p.ID)
+	}
+	return p.StateWord() + ": " + p.ID
 }
 
 // WriteFile writes the page of a sweep to a file, and makes the file's folder.
@@ -217,7 +227,7 @@ func (s *Sweep) Charts() []*plot.Chart {
 	p := s.lay()
 	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
 		p.Objective...)
-	all = append(all, p.Won...)
+	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -232,7 +242,6 @@ func (s *Sweep) lay() *sweepPage {
 	p.columns()
 	p.weigh()
 
-	p.Facts = p.facts()
 	p.Objective = p.objective()
 	p.Curves = p.curves()
 	p.Importance = p.importance()
@@ -244,7 +253,8 @@ func (s *Sweep) lay() *sweepPage {
 	p.Memory = p.memory()
 	p.Money = p.money()
 	won := p.winner()
-	p.Won, p.Sure = won.all(), won.Sure
+	p.Won, p.Rivals, p.WonBy, p.Sure = won.all(), won.Rivals, won.Features, won.Sure
+	p.Answer = p.answer()
 	return p
 }
 
@@ -519,45 +529,10 @@ func (c stateCount) Cross() bool { return isCross(c.Class) }
 
 func isCross(class string) bool { return class[len(class)-1] == 'x' }
 
-// StateWord is the sweep's state for people.
+// StateWord is the word for what came of the sweep, or where it stands; the same as in the terminal and in JSON.
 func (p *sweepPage) StateWord() string {
-	switch p.State {
-	case "winner":
-		return "ended with a winner"
-	case "no_winner":
-		return "ended without a winner"
+	if p.Winner != nil {
+		return words(string(p.Winner.Verdict()))
 	}
-	return p.State
-}
-
-// facts are the numbers at the top.
-func (p *sweepPage) facts() []Pair {
-	ended := 0
-	for _, c := range p.Counts {
-		if c.State != StateRunning && c.State != StateWaiting {
-			ended += c.Count
-		}
-	}
-
-	facts := []Pair{{"trials ended", fmt.Sprintf("%d of %d", ended, len(p.Trials))}}
-	if s := p.scored(); len(s) > 0 {
-		facts = append(facts, Pair{"best " + p.Metric, plot.Plain.Format(s[0].Score)})
-	}
-	if r := p.Rows["train"]; r > 0 {
-		facts = append(facts, Pair{"rows trained on", humanize.Comma(int64(r))},
-			Pair{"features", fmt.Sprint(p.Features)})
-	}
-
-	if n := len(p.Sweep.Memory); n > 0 {
-		facts = append(facts, Pair{"machines", fmt.Sprint(n)})
-	}
-	if m := p.Sweep.Money; m != nil {
-		if m.HoursTaken > 0 {
-			facts = append(facts, Pair{"took", plot.Seconds.Format(3600 * m.HoursTaken)})
-		}
-		if m.Known {
-			facts = append(facts, Pair{"cost", plot.USD.Format(m.Total)})
-		}
-	}
-	return facts
+	return words(p.State)
 }

@@ -31,7 +31,7 @@ var endings = []struct{ end, class, label string }{
 
 // gantt draws which task worked on which trial when.
 func (p *sweepPage) gantt() *plot.Chart {
-	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: 980, H: 100},
+	g := plot.Gantt{Chart: plot.Chart{ID: "gantt", Title: "Machines and slots", W: plot.Full, H: 100},
 		X: plot.Axis{Label: "time since start", Unit: plot.Seconds}}
 	attempts := slices.Clone(p.Attempts)
 	slices.SortStableFunc(attempts, func(a, b Attempt) int {
@@ -135,7 +135,7 @@ func yes(is bool) string {
 
 // memory draws what each machine held: the table once, and what each task needs for itself.
 func (p *sweepPage) memory() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: 460},
+	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: plot.Half},
 		X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
 	var names []string
 	for _, m := range p.Sweep.Memory {
@@ -183,7 +183,7 @@ func (p *sweepPage) money() *plot.Chart {
 	if m == nil {
 		return nil
 	}
-	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: 460}, X: plot.Axis{Unit: plot.USD, Label: "USD"},
+	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: plot.Half}, X: plot.Axis{Unit: plot.USD, Label: "USD"},
 		Room: 150}
 	// What the total is made of, then what it is compared with.
 	rows := []spending{
@@ -240,9 +240,9 @@ type winnerCharts struct {
 	Sure                                                       string // what Rivals shows, in a sentence
 }
 
-// all are those that there are.
+// all are those that say whether the winner can be trusted.
 func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Rivals, c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures, c.Features},
+	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures},
 		func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -334,7 +334,7 @@ func interval(c sweep.GateCheck) string {
 
 // calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
 func calibrationChart(w *Winner) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: 460},
+	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: plot.Half},
 		X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
 	for _, m := range w.Measures() {
 		if math.IsNaN(m.Before) || math.IsNaN(m.After) || m.Before <= 0 {
@@ -363,7 +363,7 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		return nil
 	}
 
-	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: 460},
+	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: plot.Half},
 		X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {

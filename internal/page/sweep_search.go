@@ -53,13 +53,23 @@ func (p *sweepPage) objective() []*plot.Chart {
 	add(p.data, "elapsed", "time since start", plot.Seconds, p.Ranked, of(elapsed))
 	add(p.data, "spent", "cost of trials ended by then", plot.USD, p.Ranked, of(spent))
 
+	keys := []plot.Key{{Class: "best", Label: "best so far"}}
+	for _, state := range States {
+		if slices.ContainsFunc(ended, func(t *TrialRow) bool { return t.State == state }) {
+			keys = append(keys, plot.Key{Class: class(state) + " key", Label: state})
+		}
+	}
 	draw := func(id, title, column string, x plot.Axis, along map[int]float64) *plot.Chart {
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: 420, H: 250, Summary: p.best()}, X: x,
-			Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: plot.Half, H: 250, Summary: p.best(), Keys: keys},
+			X: x, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+		if len(ended) > 0 {
+			best := p.scored()[0]
+			c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s.", best.Number,
+				plot.Plain.Format(best.Score), x.Unit.Format(along[best.Number]), x.Unit.Format(greatest(along)))
+		}
 		for _, t := range ended {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: along[t.Number], Y: t.Score, Class: t.Class()})
 		}
-		c.Keys = []plot.Key{{Class: "best", Label: "best so far"}, {Class: "s0 key", Label: "trial"}}
 		p.data.table(id, title, "trial", column, "score", "state")
 		return c.Draw()
 	}
@@ -78,6 +88,14 @@ func (p *sweepPage) objective() []*plot.Chart {
 	return append(charts, p.pareto())
 }
 
+func greatest(m map[int]float64) float64 {
+	most := math.Inf(-1)
+	for _, v := range m {
+		most = max(most, v)
+	}
+	return most
+}
+
 // fronts draws the metric over each of the other objectives. A trial that no other beats in all is marked.
 func (p *sweepPage) fronts() []*plot.Chart {
 	var charts []*plot.Chart
@@ -92,7 +110,7 @@ func (p *sweepPage) fronts() []*plot.Chart {
 }
 
 func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
-	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: 420, H: 250},
+	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250},
 		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
 	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
 		c.Best = p.sign()
@@ -146,7 +164,7 @@ func (p *sweepPage) goalKeys() []string {
 
 // pareto draws the score over what training took. The line is of the trials that no other beats in both.
 func (p *sweepPage) pareto() *plot.Chart {
-	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: 420, H: 250},
+	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: plot.Half, H: 250},
 		X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 	byTime := slices.Clone(p.scored()) // best first
 	slices.SortStableFunc(byTime, func(a, b *TrialRow) int { return cmp.Compare(a.Seconds, b.Seconds) })
@@ -172,7 +190,7 @@ func (p *sweepPage) pareto() *plot.Chart {
 
 // curves draws the learning curves: all of them faintly, the best brightly above them.
 func (p *sweepPage) curves() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: 980, H: 380, Wide: true},
+	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
 	var with []*TrialRow
 	early := 0
@@ -254,7 +272,7 @@ const byPedAnova = "Importance is how differently the best trials are distribute
 
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: 460},
+	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: plot.Half},
 		X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
 	c.X.High = importanceWidth(p.weights)
 	var above []string
@@ -291,7 +309,7 @@ func (p *sweepPage) importance() *plot.Chart {
 
 // parallel draws every trial as a line through its parameters and its score.
 func (p *sweepPage) parallel() *plot.Chart {
-	c := plot.Parallel{Chart: plot.Chart{ID: "parallel", Title: "Parameters together", W: 980, H: 380}}
+	c := plot.Parallel{Chart: plot.Chart{ID: "parallel", Title: "Parameters together", W: plot.Full, H: 380}}
 	p.data.Ranges = map[string]string{}
 	order := p.byWeight()
 	for _, i := range order {
@@ -338,7 +356,7 @@ func (p *sweepPage) pairRank() *plot.Chart {
 	}
 	order := p.byWeight()
 	a, b := order[0], order[1]
-	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: 460, H: 330},
+	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: plot.Half, H: 330},
 		X: p.Params[a].axis(), Y: p.Params[b].axis()}
 	for _, t := range slices.Backward(p.scored()) {
 		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " +
@@ -364,7 +382,7 @@ func (p *sweepPage) slices() []*plot.Chart {
 	for _, i := range p.byWeight() {
 		q := &p.Params[i]
 		id := "slice-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: 300, H: 200}, X: q.axis(),
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: plot.Quarter, H: 200}, X: q.axis(),
 			Y: plot.Axis{Label: p.Metric}}
 		c.X.Label = ""
 
@@ -398,7 +416,7 @@ func (p *sweepPage) worthChart() *plot.Chart {
 	if w == nil {
 		return nil
 	}
-	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "Contribution of each group of columns", W: 980},
+	c := plot.Ranges{Chart: plot.Chart{ID: "worths", Title: "Contribution of each group of columns", W: plot.Full},
 		X: plot.Axis{Label: "gain in " + p.Metric + "; right of the line the group helps"}, Line: 0, Room: 260,
 		NoteRoom: 150}
 	if !p.Maximize {

@@ -475,7 +475,8 @@ func hostilePages(t *testing.T, view func() writer) {
 		if i := strings.IndexFunc(text, unwanted); i >= 0 {
 			t.Errorf("with %.40q there is a character that must not be there: %q", h, around(text, i))
 		}
-		if regexp.MustCompile(`(?i)href="[^"/#]`).MatchString(visible(text)) {
+		if regexp.MustCompile(`(?i)href="[^"/#]`).MatchString(strings.Replace(visible(text),
+			`<link rel="icon" href="data:image/svg+xml,`, "", 1)) {
 			t.Errorf("with %.40q a link leads elsewhere", h)
 		}
 		dataOf(t, text)

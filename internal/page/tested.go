@@ -66,7 +66,7 @@ func observed(b metric.Bin) (mean, low, high float64) {
 
 // reliability draws what came over what was predicted, before and after calibration.
 func reliability(d *data, t *metric.Tested) *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: 460, H: 330},
+	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	bins := merged(t.Bins, 15, t.Calibrated)
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
@@ -144,10 +144,10 @@ func gains(d *data, t *metric.Tested) (gain, lift *plot.Chart) {
 		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
 	}
 
-	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: 460, H: 330},
+	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "of the positives", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
-	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: 460, H: 330},
+	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
 	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
@@ -195,7 +195,7 @@ func segments(d *data, t *metric.Tested) *plot.Chart {
 		return s.Name
 	}
 
-	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: 460},
+	c := plot.Ranges{Chart: plot.Chart{ID: "segments", Title: "Reliability by segment", W: plot.Half},
 		X: plot.Axis{Label: "predicted / observed", Log: true}, Line: 1, Room: 190, NoteRoom: 96}
 	within, unit := 0, "rows"
 	for i, s := range t.Segments {
@@ -220,7 +220,7 @@ func segments(d *data, t *metric.Tested) *plot.Chart {
 			c.Rows = append(c.Rows, plot.Range{Label: name(s), Note: note, Class: "r1", Value: value, Low: low,
 				High: high, Before: s.Before / s.Positive})
 			if s.Positive == 0 {
-				c.NoteRoom = 158
+				c.NoteRoom = 180
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		return nil, ""
 	}
 
-	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: 460},
+	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: plot.Half},
 		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170,
 		NoteRoom: 110}
 	var is []string

@@ -18,6 +18,15 @@ import (
 // None is the trial of a mark that belongs to none.
 const None = -1
 
+// The widths of charts: what fits into a page's columns, four, three, two or one of them, so that a text is as large in
+// one chart as in another.
+const (
+	Quarter = 248
+	Third   = 340
+	Half    = 536
+	Full    = 1118
+)
+
 // Chart is one drawing with its title and what it shows in words.
 type Chart struct {
 	ID      string // unique on a page; letters, digits and hyphens
@@ -93,6 +102,22 @@ func (c *Chart) WriteSVG(w io.Writer, style string) error {
 	return templates.ExecuteTemplate(w, "file",
 		map[string]any{"Chart": c, "Style": template.HTML("<style>" + style + "</style>")})
 }
+
+// Size is the class of the chart's width: its drawing keeps about that width, and scrolls where there is less.
+func (c *Chart) Size() string {
+	switch {
+	case c.W <= Quarter:
+		return "quarter"
+	case c.W <= Third:
+		return "third"
+	case c.W <= Half:
+		return "half"
+	}
+	return "full"
+}
+
+// Scrolls says that the drawing is wider than a telephone.
+func (c *Chart) Scrolls() bool { return c.W > Third }
 
 // Empty says that nothing is drawn.
 func (c *Chart) Empty() bool { return len(c.Marks) == 0 }
@@ -201,7 +226,7 @@ func (c *Chart) along(s scale, every, top, bottom, number float64) {
 	last := -1e9
 	for _, v := range s.ticks(max(2, int((s.to-s.from)/every))) {
 		x, text := s.at(v), clip(s.say(v), 18)
-		half := 3.6 * float64(len([]rune(text)))
+		half := 3.8 * float64(len([]rune(text)))
 		if x-half < last {
 			text = ""
 		} else {

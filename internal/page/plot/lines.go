@@ -34,7 +34,7 @@ type Lines struct {
 // mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
 const (
 	mostPoints   = 12000
-	longestCurve = 60
+	longestCurve = 52
 	fewestPoints = 12
 )
 
@@ -121,8 +121,8 @@ func (c *Chart) band(f *frame, s Line) {
 }
 
 const (
-	nameWidth  = 6.2 // of a character
-	nameHeight = 13
+	nameWidth  = 6.7 // of a character
+	nameHeight = 14
 )
 
 // names writes the lines' names behind their last points, moved apart where they would lie on each other.
@@ -280,4 +280,22 @@ func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
 	c.Handles = append(c.Handles, h)
 	h.Upper, h.Texts = true, ""
 	c.Handles = append(c.Handles, h)
+}
+
+// Spark is the path of a curve without axes in a box of so many pixels; empty of fewer than two numbers.
+func Spark(values []float64, w, h float64) string {
+	var a Axis
+	a.fit(values)
+	n := 0
+	var p pen
+	for i, v := range values {
+		if finite(v) {
+			n++
+			p.to(command(p), 2+float64(i)*(w-4)/float64(max(1, len(values)-1)), scale{a, h - 2, 2}.at(v))
+		}
+	}
+	if n < 2 {
+		return ""
+	}
+	return p.String()
 }

@@ -37,7 +37,7 @@ func (t *Tree) Draw() *Chart {
 	l := &treeLayout{tree: t, chart: &c, most: most, seen: make([]bool, len(t.Nodes))}
 	l.place(0, 0)
 	c.H = max(60, float64(l.leaves*leafHeight)+14)
-	c.W = max(480, float64(l.depth)*levelWidth+130)
+	c.W = max(Half+1, float64(l.depth)*levelWidth+130)
 	return &c
 }
 

@@ -63,7 +63,7 @@ func TestBrowserLive(t *testing.T) {
 		t.Errorf("after news the filter is %q, expected what the reader had set", top)
 	}
 	conclude(t, bucket, p)
-	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('none " +
+	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('None " +
 		"met the requirements')")
 	if e := page.Errors(url); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)

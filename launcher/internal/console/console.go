@@ -209,6 +209,9 @@ func (c *Console) Handler(hosts []string) http.Handler {
 			if err != nil {
 				return err
 			}
+			if err := c.nights.Tonight(ctx, view); err != nil {
+				return err
+			}
 			return view.Write(out)
 		})
 	})

@@ -128,7 +128,7 @@ func TestSameBytesAsAReport(t *testing.T) {
 		t.Errorf("the console answered %d with %d bytes, a report has %d", got.Code, got.Body.Len(), want.Len())
 	}
 	if got := get(h, "localhost:1", "/"); !strings.Contains(got.Body.String(), `href="/sweeps/night-1"`) ||
-		!strings.Contains(got.Body.String(), "no_winner") {
+		!strings.Contains(got.Body.String(), "no winner") {
 		t.Errorf("the index is %d, %s", got.Code, got.Body)
 	}
 }

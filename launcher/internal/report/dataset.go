@@ -55,7 +55,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, err
 		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+err.Error())
 	}
 
-	records, more, err := d.records(ctx, name, version, out)
+	records, more, err := d.records(ctx, name, version, mostNights, out)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +74,25 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, err
 	return out, d.sweeps(ctx, out)
 }
 
+// Tonight adds to an index the newest night of each dataset.
+func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
+	for i := range x.Datasets {
+		var unread page.DatasetPage
+		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread) // one accepted later is written later
+		if err != nil {
+			return err
+		}
+		if n := len(records); n > 0 {
+			night := nightOf(records[n-1])
+			x.Datasets[i].Night = &night
+		}
+	}
+	return nil
+}
+
 // records returns the newest records, oldest first, up to a version if one is given.
-func (d *Datasets) records(ctx context.Context, name, version string, out *page.DatasetPage) (records []*nights.Record,
-	more int, err error) {
+func (d *Datasets) records(ctx context.Context, name, version string, most int,
+	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
 		if err != nil {
@@ -91,8 +107,8 @@ func (d *Datasets) records(ctx context.Context, name, version string, out *page.
 	// Select candidates for the newest by write time, with a margin: a record may be accepted long after its night.
 	slices.SortFunc(all,
 		func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
-	if version == "" && len(all) > mostNights {
-		all, more = all[:mostNights], len(all)-mostNights
+	if version == "" && len(all) > most {
+		all, more = all[:most], len(all)-most
 	}
 	for _, attrs := range all {
 		k, err := d.record(ctx, name, attrs)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -34,12 +35,16 @@ type seen struct {
 	metric     string
 	hourly     float64           // USD, of the planned machines; 0 if unknown
 	conclusion *sweep.Conclusion // nil if there is none yet
+	view       *sweepview.View   // of a sweep that runs
 }
 
 // NewIndex returns an empty Index.
 func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Cache {
 	return &Cache{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
 }
+
+// mostRunning is of how many running sweeps an index says how far they are.
+const mostRunning = 8
 
 // stateOpen is the state of a sweep that is not concluded.
 const stateOpen = "open"
@@ -75,7 +80,14 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 		return nil, err
 	}
 	out := &page.Index{More: more}
+	running := 0
 	for _, s := range newest {
+		if s.State == stateOpen && running < mostRunning {
+			running++
+			if s.IndexSweep, err = progress(ctx, s); err != nil {
+				return nil, err
+			}
+		}
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
 	if out.Datasets, err = x.listDatasets(ctx); err != nil {
@@ -97,10 +109,64 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 		if err != nil && !isAbsent(err) && !isDamage(err) {
 			return nil, err
 		}
-		m.Champion = a.Version
+		m.Champion, m.Since = a.Version, a.Last.At
+		lately(&m, newest)
 		out.Models = append(out.Models, m)
 	}
 	return out, nil
+}
+
+// progress reads how far a running sweep is. One that cannot be read hides no other.
+func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
+	line := s.IndexSweep
+	if s.view == nil {
+		return line, nil
+	}
+	state, err := s.view.Look(ctx)
+	if problem.Is(err, problem.Damaged) {
+		return line, nil
+	}
+	if err != nil {
+		return line, err
+	}
+	line.Running, line.Metric, line.Best, line.Price = true, s.metric, math.NaN(), s.hourly
+	line.Now = s.Planned
+	for _, row := range state.Board.Rows {
+		if row.Result == nil {
+			continue
+		}
+		line.Ended++
+		if row.Result.Ended.After(line.Now) {
+			line.Now = row.Result.Ended
+		}
+	}
+	if best := state.Board.Best(); best != nil {
+		line.Best = best.Score
+	}
+	line.Left, _ = s.view.Left(state)
+	return line, nil
+}
+
+// lately adds to a model how its newest sweeps ended.
+func lately(m *page.IndexModel, newest []seen) {
+	held := true
+	for i := range newest {
+		s := &newest[i]
+		if s.Model != m.Name || s.conclusion == nil || s.Verdict == sweep.VerdictCancelled {
+			continue
+		}
+		if m.Last == nil {
+			m.Last, m.Metric = &s.IndexSweep, s.metric
+		}
+		live := s.Verdict == sweep.VerdictPromoted || s.Version > 0 && s.Version == m.Champion // by hand
+		if held = held && !live; held {
+			m.Held++
+		}
+		if v, ok := s.conclusion.Test[m.Metric]; ok && len(m.Trend) < mostNights {
+			m.Trend = append(m.Trend, v)
+		}
+	}
+	slices.Reverse(m.Trend)
 }
 
 // listDatasets finds the datasets with a version, in one listing.
@@ -145,7 +211,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 			return line, err
 		}
 		p := f.Plan
-		line = seen{dataset: p.Dataset, metric: p.Spec.Metric,
+		line = seen{dataset: p.Dataset, metric: p.Spec.Metric, view: f,
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 				Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
 		if p.Quote != nil {
@@ -160,6 +226,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		return line, err
 	case c != nil:
 		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
+		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
 	}
 	return line, nil
 }

@@ -97,6 +97,9 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 
 	view = s.view(state, listing, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
+	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil && state.Halted.IsZero() {
+		view.Left = left
+	}
 	return view, state.Conclusion != nil, nil
 }
 

@@ -1,0 +1,155 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
+)
+
+// Index is what a console's first page shows: what there is, and how it stands.
+type Index struct {
+	Models   []IndexModel // by name
+	Sweeps   []IndexSweep // newest first
+	Datasets []IndexDataset
+	More     int // sweeps that are not listed
+}
+
+// IndexModel is a model, what is live of it, and how its last sweep ended.
+type IndexModel struct {
+	Name               string
+	Versions, Champion int
+	Since              time.Time // of the champion
+	Metric             string
+	Trend              []float64   // of the metric on test of the newest winners, oldest first
+	Last               *IndexSweep // that has ended; nil without
+	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
+}
+
+// IndexSweep is a line of the list of sweeps.
+type IndexSweep struct {
+	ID, Dataset, Model, State string // State is "open" of one that runs
+	Planned                   time.Time
+	Trials, Version           int
+	Verdict                   sweep.Verdict // once it has ended
+	Why                       string        // the verdict's reason
+	At                        time.Time     // when it ended
+
+	// Of one that runs, if it was read.
+	Running bool
+	Ended   int
+	Metric  string
+	Best    float64       // NaN without
+	Left    time.Duration // about; 0 if unknown
+	Price   float64       // USD an hour; 0 if unknown
+	Now     time.Time     // when its newest object was written
+}
+
+// IndexDataset is a line of the list of datasets.
+type IndexDataset struct {
+	Name     string
+	Versions int
+	Staged   time.Time // the newest
+	Night    *Night    // the newest record; nil without
+}
+
+// need is something that a person has to look at.
+type need struct{ Class, Link, Name, Text string }
+
+// homePage is an index as its template wants it.
+type homePage struct {
+	*Index
+	Needs   []need
+	Running []IndexSweep
+}
+
+// Write writes the page.
+func (i *Index) Write(w io.Writer) error {
+	p := &homePage{Index: cleaned(i)}
+	for _, d := range p.Datasets {
+		if n := d.Night; n != nil && n.State == "blocked" {
+			text := fmt.Sprintf("version %s was blocked when it was staged; nothing is trained on it.", n.Version)
+			for _, f := range n.Findings {
+				if f.Level == "blocking" {
+					text += " " + sentence(capital(f.Text))
+					break
+				}
+			}
+			p.Needs = append(p.Needs, need{answerNone, "/datasets/" + d.Name, d.Name, text})
+		}
+	}
+	for _, m := range p.Models {
+		if m.Held > 0 {
+			text := fmt.Sprintf("%s in a row made no champion. The last one: %s", english.Plural(m.Held, "sweep", ""),
+				sentence(m.Last.Why))
+			p.Needs = append(p.Needs, need{m.Last.Class(), "/sweeps/" + m.Last.ID, m.Name, text})
+		}
+	}
+	for _, s := range p.Sweeps {
+		if s.Running {
+			p.Running = append(p.Running, s)
+		}
+		if s.State == "unreadable" {
+			p.Needs = append(p.Needs, need{answerNone, "/sweeps/" + s.ID, s.ID, "its plan or its conclusion cannot be read."})
+		}
+	}
+	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
+}
+
+// Class is how the sweep is painted.
+func (s IndexSweep) Class() string {
+	if s.State == "unreadable" {
+		return answerNone
+	}
+	switch s.Verdict {
+	case "":
+		return answerOpen
+	case sweep.VerdictPromoted:
+		return answerLive
+	case sweep.VerdictNotPromoted, sweep.VerdictNotComparable:
+		return answerHeld
+	}
+	return answerNone
+}
+
+// Word is the sweep's state, the same as on its page and in the terminal.
+func (s IndexSweep) Word() string {
+	if s.Verdict != "" {
+		return words(string(s.Verdict))
+	}
+	if s.State == "open" {
+		return "running"
+	}
+	return words(s.State)
+}
+
+// Progress is how far a running sweep is, in a line.
+func (s IndexSweep) Progress() string {
+	text := fmt.Sprintf("%d of %s ended", s.Ended, english.Plural(s.Trials, "trial", ""))
+	if !math.IsNaN(s.Best) {
+		text += fmt.Sprintf(", best %s %s", s.Metric, plot.Plain.Format(s.Best))
+	}
+	if s.Left > 0 {
+		text += ", about " + plot.Seconds.Format(s.Left.Seconds()) + " left"
+	}
+	if hours := s.Now.Sub(s.Planned).Hours(); s.Price > 0 && hours > 0 {
+		text += ", about " + plot.USD.Format(s.Price*hours) + " spent"
+	}
+	return text
+}
+
+// Spark is the model's trend as a small drawing; empty of fewer than two.
+func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }
+
+// Latest is the last value of the trend.
+func (m IndexModel) Latest() string {
+	if len(m.Trend) == 0 {
+		return ""
+	}
+	return plot.Plain.Format(m.Trend[len(m.Trend)-1])
+}
