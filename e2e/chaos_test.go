@@ -24,7 +24,9 @@ import (
 // strikes, these hold:
 //
 //   - the sweep has a winner, and the registry exactly one version of it;
-//   - it is the trial that wins undisturbed, and its model and calibrator have the same bytes;
+//   - it is the trial that wins undisturbed, and its models, the judged and the final one or with
+//     COPPICE_CHAOS_ENSEMBLE the merged one, and its calibrator have the same bytes;
+//   - launcher registry reproduce makes the version's bytes again;
 //   - every trial is done or, with COPPICE_CHAOS_STOP, stopped as it was decided: none that was promoted is lost.
 //     Only where the order of arrival counts, with asha and hyperband, another trial may win;
 //   - with COPPICE_CHAOS_METHOD, which finds configurations while the sweep runs, another trial may win too, but no
@@ -110,11 +112,20 @@ func TestE2EChaos(t *testing.T) {
 	if method := chaosMethod(); method != "" {
 		setting += "method: " + method + ", "
 	}
-	calm.file("sweep.yaml", strings.Replace(string(text), "search: {", setting, 1))
+	changed := strings.Replace(string(text), "search: {", setting, 1)
+	if cost := os.Getenv("COPPICE_CHAOS_ENSEMBLE"); cost != "" { // noisy models, whose mean is better than each
+		changed = strings.NewReplacer("metric: auc", "metric: log_loss\nensemble: {cost: "+cost+"}",
+			"{num_iterations: 80}", "{num_iterations: 30, bagging_fraction: 0.5, bagging_freq: 1, lambda_l2: 10}",
+			"[4, 40]", "[24, 40]", "[0.03, 0.3]", "[0.5, 0.8]", "rounds: 10", "rounds: 0").Replace(changed)
+	}
+	calm.file("sweep.yaml", changed)
 	calm.file("follow.sh", follow)
 	want := calm.chaos("calm")
 	if len(want.wrong) > 0 {
 		t.Fatalf("the undisturbed sweep: %s", strings.Join(want.wrong, "; "))
+	}
+	if os.Getenv("COPPICE_CHAOS_ENSEMBLE") != "" && want.members == "" {
+		t.Fatal("the undisturbed sweep registers no ensemble, so nothing would be tested")
 	}
 	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond),
 		seed)
@@ -285,7 +296,17 @@ func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 	} else if !concludedAs(c, byRule) {
 		wrong("%s: %s, %d done, %d failed: %s", name, c.Outcome, c.Done, c.Failed, c.Reason)
 	}
+	if e := c.Ensemble; e != nil && e.Registered {
+		run.members = fmt.Sprint(e.Trials)
+	}
 	objects := l.leftovers(&run, wrong)
+	if run.version > 0 { // without faults
+		again := execute(l.t, l.dir, nil, "timeout", "120", binaryOf(l.t, "localemu"), "exec", "--data", l.data, "--",
+			binaryOf(l.t, "launcher"), "registry", "reproduce", "ctr@1")
+		if again.code != 0 || !strings.Contains(again.out, "the same bytes") {
+			wrong("trained again, the version is another: exit %d, %.1000s %.1000s", again.code, again.out, again.errOut)
+		}
+	}
 	if byRule {
 		run.untrained = l.keptLimits(objects, run.struck["object damaged"] > 0, wrong)
 	}
@@ -311,6 +332,8 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 			versions++
 		case bucket == "coppice-registry" && strings.HasSuffix(name, "/model.txt"):
 			run.model = fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
+		case bucket == "coppice-registry" && strings.HasSuffix(name, "/judged.txt"):
+			run.judged = fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
 		case bucket == "coppice-registry" && strings.HasSuffix(name, "/calibrator.json"):
 			run.calibrate = fmt.Sprintf("%x", sha256.Sum256([]byte(data)))
 		case bucket == "coppice-registry" && strings.Contains(name, "/other/"):

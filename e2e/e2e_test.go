@@ -399,6 +399,7 @@ func (l *local) smallSweep(trials int) string {
 type outcome struct {
 	trial, version   int
 	model, calibrate string
+	judged, members  string // of a sweep with a final training; of one whose ensemble is registered
 }
 
 func (l *local) outcome(sweepFile string) outcome {
@@ -413,6 +414,8 @@ func (l *local) outcome(sweepFile string) outcome {
 		switch f.Name {
 		case "model.txt":
 			o.model = f.SHA256
+		case "judged.txt":
+			o.judged = f.SHA256
 		case "calibrator.json":
 			o.calibrate = f.SHA256
 		}
