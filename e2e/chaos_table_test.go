@@ -32,7 +32,7 @@ func chaosTable(runs []chaosRun) string {
 	}
 
 	var took time.Duration
-	wrong, claims, ended, untrained, cancelled, halted := 0, 0, 0, 0, 0, 0
+	wrong, claims, ended, untrained, cancelled := 0, 0, 0, 0, 0
 	for _, r := range runs {
 		took += r.took
 		claims += r.claims
@@ -45,12 +45,9 @@ func chaosTable(runs []chaosRun) string {
 		if r.cancelled {
 			cancelled++
 		}
-		if r.halted {
-			halted++
-		}
 	}
 	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d "+
-		"cancelled (%d of them kept checkpoints, since they were paused), %d claims, %d broke a promise; %.1f s a "+
-		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, ended, untrained, cancelled, halted, claims, wrong,
+		"cancelled, %d claims, %d broke a promise; %.1f s a "+
+		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, ended, untrained, cancelled, claims, wrong,
 		took.Seconds()/float64(max(1, len(runs))))
 }

@@ -202,7 +202,6 @@ type chaosRun struct {
 
 	untrained int // trials, because the sweep had enough
 	cancelled bool
-	halted    bool // it was paused when it was cancelled, and had no machines left
 }
 
 // disturbed is a run under the script of a seed. Its folder stays where something is wrong.
@@ -339,8 +338,6 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case bucket == "coppice-registry" && strings.Contains(name, "/other/"):
 			wrong("%s: a version's files were written twice, and differ", name)
 		case bucket != "coppice-sweeps":
-		case ours && part == sweep.PartCheckpoint && data != "" && run.cancelled && pausedAtEnd(objects):
-			run.halted = true // nobody was left who may empty it: WIRE.md
 		case ours && part == sweep.PartCheckpoint && data != "":
 			wrong("%s holds %d bytes after the end", name, len(data))
 		case ours && part == sweep.PartClaim:
@@ -366,21 +363,6 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		wrong("machines are left: %q", left)
 	}
 	return objects
-}
-
-// pausedAtEnd reports whether the sweep was paused when it was cancelled, by the names of its pauses and jobs.
-func pausedAtEnd(objects map[string]string) bool {
-	halts, jobs := 0, 0
-	for object := range objects {
-		_, name, _ := strings.Cut(object, "/")
-		if strings.HasPrefix(name, sweep.Names("chaos").Halts()) {
-			halts++
-		}
-		if strings.HasPrefix(name, sweep.Names("chaos").Jobs()) {
-			jobs++
-		}
-	}
-	return halts > jobs // chaos has no fallbacks
 }
 
 // promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one

@@ -131,3 +131,29 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestE2ECancelledWhilePaused: the tasks of a paused sweep have left with their trees saved. When it is cancelled,
+// nothing of that stays.
+func TestE2ECancelledWhilePaused(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t)
+	l.stageClicks(20000)
+	l.file("sweep.yaml", "name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 2\n"+
+		"params: {num_iterations: 5000, learning_rate: 0.001}\nsearch: {fixed: [{}, {num_leaves: 15}]}\n"+
+		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\n"+
+		"limits: {trial: 8m, sweep: 15m}\n")
+	r := l.script(`saved() { find "$2/gcs/coppice-sweeps/sweeps/long" -path '*/checkpoints/*' -type f -size +8k | grep .; }
+"$1" sweep sweep.yaml --id long --no-wait
+until saved "$@" 2>/dev/null; do sleep 0.1; done
+"$1" pause long
+saved "$@"
+"$1" cancel long
+until [ -e "$2/gcs/coppice-sweeps/sweeps/long/conclusion.json" ]; do sleep 0.1; done
+`, l.data)
+	r.ok(t)
+	for name, data := range l.objects() {
+		if strings.Contains(name, "/checkpoints/") && data != "" {
+			t.Errorf("%s holds %d bytes after a sweep that was cancelled while it was paused", name, len(data))
+		}
+	}
+}

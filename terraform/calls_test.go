@@ -62,6 +62,7 @@ var writes = []struct {
 	{Task, SweepsBucket, true,
 		"internal/sweepstore/trials.go: heartbeats and checkpoints"},
 	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
+	{Aggregator, Checkpoints, true, "internal/sweepstore/trials.go: those that remain when the sweep has ended"},
 	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
 }
 

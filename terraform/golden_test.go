@@ -62,7 +62,7 @@ func (d deployment) bindings(t *Table) []string {
 		}
 		for _, m := range members {
 			for _, name := range d.names(b.Resource) {
-				kind, _, _ := strings.Cut(b.Resource, "/")
+				kind, _, _ := strings.Cut(strings.Replace(b.Resource, "object/", "bucket/", 1), "/")
 				role := b.Role
 				if own, ok := strings.CutPrefix(role, "custom/"); ok {
 					role = "projects/" + testProject + "/roles/coppice_" + own
@@ -83,6 +83,8 @@ func (d deployment) names(resource string) []string {
 		return []string{testProject}
 	case resource == SourceBuckets:
 		return d.source
+	case resource == Checkpoints:
+		return []string{testProject + "-coppice-sweeps where resource.name.extract('/checkpoints/{name}') != ''"}
 	case kind == "bucket":
 		return []string{testProject + "-coppice-" + name}
 	case resource == "topic/dead_letters" || resource == "subscription/dead_letters":

@@ -44,7 +44,8 @@ const (
 	DatasetsBucket     = "bucket/datasets"
 	SweepsBucket       = "bucket/sweeps"
 	RegistryBucket     = "bucket/registry"
-	SourceBuckets      = "bucket/sources" // those that tables are staged from
+	SourceBuckets      = "bucket/sources"     // those that tables are staged from
+	Checkpoints        = "object/checkpoints" // of the sweeps bucket, by a condition on their names
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
 	VerdictsTopic      = "topic/verdicts"
@@ -135,7 +136,7 @@ var (
 
 // resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, ScoresTopic, JobsTopic, VerdictsTopic,
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic, JobsTopic, VerdictsTopic,
 	"topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher",
 	"key/coppice", "subnetwork/machines",

@@ -21,6 +21,7 @@ locals {
   instances = merge(
     { project = ["project"] },
     { for name in ["datasets", "sweeps", "registry"] : "bucket/${name}" => [name] },
+    { "object/checkpoints" = ["sweeps"] },
     { for name in ["scores", "jobs", "dead_letters", "verdicts"] : "topic/${name}" => [name] },
     { for name in ["scores", "jobs", "dead_letters"] : "subscription/${name}" => [name] },
     { for name in keys(local.emails) : "account/${name}" => [name] },
@@ -40,7 +41,8 @@ locals {
     for b in local.iam.bindings : [
       for member in local.members[b.identity] : [
         for instance in local.instances[b.resource] : {
-          kind     = instance == "elsewhere" ? instance : split("/", b.resource)[0]
+          kind     = instance == "elsewhere" ? instance : replace(split("/", b.resource)[0], "object", "bucket")
+          only     = startswith(b.resource, "object/") ? ["resource.name.extract('/${split("/", b.resource)[1]}/{name}') != ''"] : []
           instance = instance
           role     = try(local.role_ids[b.role], b.role)
           member   = member
@@ -88,9 +90,18 @@ resource "google_project_iam_member" "table" {
 resource "google_storage_bucket_iam_member" "table" {
   for_each = local.granted.bucket
 
-  bucket     = contains(keys(local.buckets), each.value.instance) ? google_storage_bucket.coppice[each.value.instance].name : each.value.instance
-  role       = each.value.role
-  member     = each.value.member
+  bucket = contains(keys(local.buckets), each.value.instance) ? google_storage_bucket.coppice[each.value.instance].name : each.value.instance
+  role   = each.value.role
+  member = each.value.member
+
+  dynamic "condition" {
+    for_each = each.value.only
+    content {
+      title      = "by name"
+      expression = condition.value
+    }
+  }
+
   depends_on = [google_service_account.coppice]
 }
 

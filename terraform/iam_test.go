@@ -72,6 +72,7 @@ func TestNobodyElseMay(t *testing.T) {
 		{"storage.objects.get", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.create", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.delete", SweepsBucket, []string{Task}},
+		{"storage.objects.delete", Checkpoints, []string{Aggregator}},
 		{"storage.objects.get", RegistryBucket, []string{Launcher, Stager, Aggregator, "model_readers"}},
 		{"storage.objects.create", RegistryBucket, []string{Launcher, Aggregator}},
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},

@@ -88,6 +88,9 @@ func inWords(may func(permission, resource string) bool) (reads, writes string) 
 			written = append(written, name)
 		case may("storage.objects.create", bucket):
 			written = append(written, name+" (create only)")
+			if bucket == SweepsBucket && may("storage.objects.delete", Checkpoints) {
+				written = append(written, "checkpoints")
+			}
 		}
 	}
 	if may("artifactregistry.repositories.uploadArtifacts", Images) {

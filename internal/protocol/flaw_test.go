@@ -39,6 +39,7 @@ const (
 	haltUnread                       // a holder trains on in a sweep that was paused
 	haltIsOver                       // a sweep that was paused ends because its jobs have
 	endedOnly                        // the checkpoints of trials without a result stay in a sweep that is over
+	tasksOnly                        // an aggregator leaves checkpoints to tasks, of which there may be none
 	haltFirst                        // a task that leaves a sweep that is paused does not see that it is cancelled
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own

@@ -30,8 +30,12 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 			wrong = fmt.Sprintf("task %d has not stopped after %d rounds without faults", i, fairRounds)
 		}
 	}
+	left := s // by the tasks; an aggregator may be slow
+	if s.cancelled && !s.tidied {
+		left.concludes(m.flaw)
+	}
 	for n, trial := range s.trials {
-		if trial.full && !s.late && wrong == "" {
+		if (trial.full && !s.late || left.trials[n].full) && wrong == "" {
 			wrong = fmt.Sprintf("a checkpoint of trial %d is left, and the sweep has ended", n)
 		}
 		if trial.made > 0 && !trial.result && wrong == "" {

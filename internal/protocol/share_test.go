@@ -27,6 +27,7 @@ type shared struct {
 	halted, resumed bool  // the sweep was paused, and then given another job
 	cancelled       bool
 	late            bool // cancelled when all tasks had left for the pause: none was there to tidy
+	tidied          bool // an aggregator has emptied the checkpoints of a sweep that was cancelled
 
 	// the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 	taken [configsHere + 1]uint8
@@ -323,6 +324,15 @@ func (m sharing) tidy(s *shared) {
 	}
 }
 
+// concludes is what an aggregator does with the checkpoints of a sweep that was cancelled, at any moment after that:
+// tasks may still be training. That it looks again later is not modelled.
+func (s *shared) concludes(f flaw) {
+	s.tidied = true
+	for n := range s.trials {
+		s.trials[n].full = s.trials[n].full && f == tasksOnly
+	}
+}
+
 // leaves reports whether the sweep was paused after task i's job was started.
 func (s *shared) leaves(i int) bool { return s.halted && !s.tasks[i].second }
 
@@ -421,6 +431,11 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 			then.late = then.late && t.doing == Stop
 		}
 		v.go_(-1, "the sweep is cancelled", then, "")
+	}
+	if s.cancelled && !s.tidied && !m.fair && m.faults == 0 { // with faults there would be too many states
+		then := s
+		then.concludes(m.flaw)
+		v.go_(-1, "an aggregator concludes and empties the checkpoints", then, "")
 	}
 	if m.halts && !m.fair && !s.resumed {
 		what := "the sweep is paused"

@@ -206,6 +206,24 @@ func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error 
 	return nil
 }
 
+// DropCheckpoints empties those of all trials of a sweep that has ended, and returns how many there were.
+func (s *Sweep) DropCheckpoints(ctx context.Context) (dropped int, err error) {
+	for attrs, err := range s.bucket.List(ctx, s.names.Trials()) {
+		if err != nil {
+			return dropped, fmt.Errorf("list the trials of sweep %s: %w", s.id, err)
+		}
+		if _, part, _, ok := s.names.ParseTrialObject(attrs.Name); !ok || part != sweep.PartCheckpoint ||
+			attrs.Size == 0 {
+			continue
+		}
+		if err := (Checkpoints{bucket: s.bucket}).Drop(ctx, attrs.Name); err != nil {
+			return dropped, fmt.Errorf("empty %s: %w", attrs.Name, err)
+		}
+		dropped++
+	}
+	return dropped, nil
+}
+
 // Drop empties a checkpoint. The object stays: it shows that its claim got further than the one before.
 func (c Checkpoints) Drop(ctx context.Context, name string) error {
 	_, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(nil))

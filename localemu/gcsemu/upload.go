@@ -227,7 +227,9 @@ func (s *Server) write(u *upload) (*object, error) {
 		return nil, err
 	}
 	if now != nil && c.at != nil { // overwriting an object deletes one; the server itself may
-		if err := s.allow(c, c.bucket, "storage.objects.delete"); err != nil {
+		const permission = "storage.objects.delete"
+		err := s.allow(c, c.bucket, permission)
+		if err != nil && s.opts.Allow(c.at, "object", c.bucket+"/"+c.object, permission) != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,7 @@ run "bootstrap" {
   assert {
     condition = toset(concat(
       [for b in values(google_project_iam_member.table) : "${b.member}: ${b.role} on project ${b.project}"],
-      [for b in values(google_storage_bucket_iam_member.table) : "${b.member}: ${b.role} on bucket ${b.bucket}"],
+      [for b in values(google_storage_bucket_iam_member.table) : "${b.member}: ${b.role} on bucket ${b.bucket}${join("", [for c in b.condition : " where ${c.expression}"])}"],
       [for b in values(google_pubsub_topic_iam_member.table) : "${b.member}: ${b.role} on topic ${b.topic}"],
       [for b in values(google_pubsub_subscription_iam_member.table) : "${b.member}: ${b.role} on subscription ${b.subscription}"],
       [for b in values(google_service_account_iam_member.table) : "${b.member}: ${b.role} on account ${b.service_account_id}"],
@@ -36,7 +36,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = alltrue([for b in concat(values(google_project_iam_member.table), values(google_storage_bucket_iam_member.table)) : length(b.condition) == 0])
+    condition     = alltrue([for b in values(google_project_iam_member.table) : length(b.condition) == 0])
     error_message = "A right that holds only under a condition is not what the table says."
   }
 

@@ -18,6 +18,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	otel "go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
@@ -83,6 +84,8 @@ type known struct {
 	stuck    string                   // why the sweep cannot be concluded, as it was last logged
 	told     bool                     // this aggregator has no more notifications to send for the sweep
 	tellNext time.Time                // when to retry a failed notification
+	tidied   bool                     // the sweep has no checkpoints any more
+	tidyNext time.Time                // when to look for them again
 	progress atomic.Pointer[progress] // nil before the plan is read and after the end
 }
 
@@ -125,12 +128,17 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 // Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues
 // after an error and returns all errors. Notifications come last, since a slow channel must not delay the next sweep.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
-	var failed []error
-	var ended []sweep.ID
+	var ids, ended []sweep.ID
 	for id, err := range sweepstore.List(ctx, a.Sweeps) {
 		if err != nil {
-			return errors.Join(append(failed, err)...)
+			return err
 		}
+		ids = append(ids, id)
+	}
+	a.recall(ctx, ids)
+
+	var failed []error
+	for _, id := range ids {
 		c, err := a.settle(ctx, id)
 		if a.dropPermanent(id, err) != nil {
 			failed = append(failed, err)
@@ -141,9 +149,33 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 	}
 
 	for _, id := range ended {
+		a.tidy(ctx, id)
 		a.tell(ctx, id)
 	}
 	return errors.Join(failed...)
+}
+
+// recallAtOnce is how many conclusions are read at a time.
+const recallAtOnce = 32
+
+// recall reads the conclusions of sweeps of which this process knows nothing yet: after its start those of all sweeps
+// that the bucket keeps, which one after the other would take a minute for a thousand. What cannot be read is left to
+// settle.
+func (a *Aggregator) recall(ctx context.Context, ids []sweep.ID) {
+	var group errgroup.Group
+	group.SetLimit(recallAtOnce)
+	for _, id := range ids {
+		k := a.remember(id)
+		group.Go(func() error {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if k.plan == nil && k.ended == nil {
+				k.ended, _ = a.sweep(id).Conclusion(ctx)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
 }
 
 // Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the
@@ -429,6 +461,8 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 // write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
 	c.Cost = a.cost(ctx, k, c)
+	a.empty(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
+	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err
 	}

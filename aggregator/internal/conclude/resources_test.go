@@ -1,13 +1,19 @@
 package conclude
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestConcludingCostsTheSameAfterYears: a night's conclusion, with its gate, requests as many objects after 180 nights
@@ -58,4 +64,58 @@ func TestConcludingCostsTheSameAfterYears(t *testing.T) {
 		t.Errorf("a conclusion takes %d requests to the registry after 90 nights and %d after 180; want the same",
 			asked[0], asked[1])
 	}
+}
+
+// TestANewAggregatorRecallsWeeksOfSweeps: with a store that takes 30 ms to answer, its first check of a thousand
+// sweeps that have ended takes a second, of two thousand two, and the next check reads none of them again.
+func TestANewAggregatorRecallsWeeksOfSweeps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	c, plan := *w.mustConclude(t), *w.plan
+	for n := 1; n < 2000; n++ {
+		plan.Sweep = sweep.ID(fmt.Sprintf("night-%d", n+1))
+		c.Sweep = plan.Sweep
+		store := sweepstore.New(w.sweeps, plan.Sweep)
+		if _, err := store.CreatePlan(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.CreateConclusion(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if n != 999 && n != 1999 {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			late := *w
+			late.now = w.now.Add(7 * 24 * time.Hour)
+			store := &distant{Store: w.sweeps}
+			late.sweeps = store
+			a := late.aggregator()
+			begun := time.Now()
+			if err := a.Reconcile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			took, read := time.Since(begun), store.read.Load()
+			t.Logf("%d sweeps: %d objects read in %s", n+1, read, took)
+			if most := time.Duration(n+1) * time.Millisecond; took > most || read != int64(n+1) {
+				t.Errorf("the first check of %d sweeps read %d objects in %s; want one each and at most %s", n+1, read,
+					took, most)
+			}
+			if err := a.Reconcile(t.Context()); err != nil || store.read.Load() != read {
+				t.Errorf("the second check read %d objects more, error %v; want none", store.read.Load()-read, err)
+			}
+		})
+	}
+}
+
+// distant is a store that takes 30 ms to give an object.
+type distant struct {
+	blob.Store
+	read atomic.Int64
+}
+
+func (d *distant) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	d.read.Add(1)
+	time.Sleep(30 * time.Millisecond) // by the bubble's clock
+	return d.Store.Open(ctx, name, r)
 }

@@ -23,8 +23,7 @@ func cancelCommand(w *Setup) *cobra.Command {
 		Short: "Stop a sweep, or one of its trials",
 		Long: fmt.Sprintf(`Asks every task to stop, and returns when the Batch job has ended. It ends when its tasks
 have cleared up after themselves; a job that has no machines yet is cancelled, and so is one whose tasks have not
-exited after %s. What has been trained stays readable; nothing is registered. A sweep that is paused has no tasks:
-what its trials have saved stays until the bucket deletes the sweep.
+exited after %s. What has been trained stays readable; nothing is registered.
 
 With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next
 heartbeat and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the

@@ -15,7 +15,7 @@ import (
 // identity has its own listening addresses, which only its programs are told. So programs and client libraries are the
 // same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions, deny policies, groups, inheritance from folders, the minutes a change takes to become
+// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders, the minutes a change takes to become
 // effective, and everything that follows from a permission that no role in terraform/roles.yaml has.
 
 // Owner is the user who started the local cloud: it may do everything, and is in no table.
@@ -84,6 +84,13 @@ func (g *guard) resource(kind, name string) string {
 	if kind == "account" {
 		return "account/" + g.identity(name)
 	}
+	if kind == "object" { // BUCKET/NAME; it has rights of its own where iam.tf's condition holds
+		bucket, _, _ := strings.Cut(name, "/")
+		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket || !strings.Contains(name, "/checkpoints/") {
+			return r
+		}
+		return terraform.Checkpoints
+	}
 
 	if r, ok := g.names[kind+"/"+name]; ok {
 		return r
@@ -95,7 +102,7 @@ func (g *guard) resource(kind, name string) string {
 }
 
 // Allow returns nil, or an error if the identity of the address lacks the permission. kind is project, bucket,
-// topic, subscription, account or repository; name is what the service calls the resource.
+// object, topic, subscription, account or repository; name is what the service calls the resource.
 func (g *guard) Allow(address net.Addr, kind, name, permission string) error {
 	return g.allow(g.at(address), kind, name, permission)
 }

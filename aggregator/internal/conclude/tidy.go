@@ -1,0 +1,44 @@
+package conclude
+
+import (
+	"context"
+	"time"
+
+	"coppice/internal/sweep"
+)
+
+const (
+	// lastSave is how long after the conclusion a task may still save a checkpoint: one that is told to go, or whose
+	// sweep is paused, has five minutes until its job is cancelled.
+	lastSave = 10 * time.Minute
+	// tidyFor is how long after the conclusion checkpoints are looked for. What then remains is deleted with the sweep.
+	tidyFor = 6 * time.Hour
+	// tidyAgain is the pause between two looks.
+	tidyAgain = 5 * time.Minute
+)
+
+// empty empties the checkpoints that a sweep that has ended still has, and reports whether there were none. Tasks empty
+// theirs when they leave, but those of a sweep that is paused have left before its end, and a machine may vanish. A
+// failure does not affect the sweep.
+func (a *Aggregator) empty(ctx context.Context, id sweep.ID) (none bool) {
+	dropped, err := a.sweep(id).DropCheckpoints(ctx)
+	if err != nil && ctx.Err() == nil {
+		a.Log.Warn("empty the checkpoints of a sweep that has ended", "sweep", id, "error", err.Error())
+	}
+	if dropped > 0 {
+		a.Log.Info("emptied checkpoints that no task was left to empty", "sweep", id, "checkpoints", dropped)
+	}
+	return err == nil && dropped == 0
+}
+
+// tidy looks again for checkpoints of a sweep that was concluded a while ago.
+func (a *Aggregator) tidy(ctx context.Context, id sweep.ID) {
+	k := a.remember(id)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	age := a.Now().Sub(k.ended.At)
+	if k.tidied = k.tidied || age > tidyFor; k.tidied || a.Now().Before(k.tidyNext) {
+		return
+	}
+	k.tidied, k.tidyNext = a.empty(ctx, id) && age > lastSave, a.Now().Add(tidyAgain)
+}
