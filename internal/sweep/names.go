@@ -174,7 +174,10 @@ func (n Names) Attempt(trial, claim int) string {
 }
 
 // Checkpoints is the folder of all checkpoints of a trial, ending in a slash.
-func (n Names) Checkpoints(trial int) string { return n.Trial(trial) + "checkpoints/" }
+func (n Names) Checkpoints(trial int) string { return n.Trial(trial) + CheckpointsFolder[1:] }
+
+// CheckpointsFolder is in the names of all checkpoints, and of no other object. Rights depend on it (terraform/iam.tf).
+const CheckpointsFolder = "/checkpoints/"
 
 // Checkpoint is the folder of one claim's checkpoints, ending in a slash.
 func (n Names) Checkpoint(trial, claim int) string {

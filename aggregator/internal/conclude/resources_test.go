@@ -116,6 +116,6 @@ type distant struct {
 
 func (d *distant) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	d.read.Add(1)
-	time.Sleep(30 * time.Millisecond) // by the bubble's clock
+	<-time.After(30 * time.Millisecond) // by the bubble's clock
 	return d.Store.Open(ctx, name, r)
 }

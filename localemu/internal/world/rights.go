@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"coppice/internal/sweep"
 	"coppice/terraform"
 )
 
@@ -86,7 +87,7 @@ func (g *guard) resource(kind, name string) string {
 	}
 	if kind == "object" { // BUCKET/NAME; it has rights of its own where iam.tf's condition holds
 		bucket, _, _ := strings.Cut(name, "/")
-		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket || !strings.Contains(name, "/checkpoints/") {
+		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket || !strings.Contains(name, sweep.CheckpointsFolder) {
 			return r
 		}
 		return terraform.Checkpoints
