@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"internal/notify":        2, // who is told what became of a night
 	"internal/sweepstore":    2, // the objects of a sweep
 	"internal/fit":           2, // one candidate on one dataset
+	"internal/team":          2, // one model, several processes
 
 	"internal/dataset/datasettest": 2, // for tests of everything above
 

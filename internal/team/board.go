@@ -1,0 +1,100 @@
+package team
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"coppice/internal/blob"
+)
+
+// Board is where workers find each other: small objects that are created once and never changed. Names are slashed
+// paths.
+type Board interface {
+	// Create writes an object, and does nothing if there is one of that name.
+	Create(ctx context.Context, name string, data []byte) error
+	// Read returns an object, or an error that is fs.ErrNotExist.
+	Read(ctx context.Context, name string) ([]byte, error)
+	// List returns the names of all objects below a folder, which ends in a slash, in any order.
+	List(ctx context.Context, folder string) ([]string, error)
+}
+
+// maxObject bounds an object of a board: a list of a thousand workers.
+const maxObject = 64 << 10
+
+// Bucket is a Board in object storage.
+func Bucket(s blob.Store) Board { return bucket{s} }
+
+type bucket struct{ blob.Store }
+
+func (b bucket) Create(ctx context.Context, name string, data []byte) error {
+	_, err := blob.Create(ctx, b.Store, name, data)
+	return err
+}
+
+func (b bucket) Read(ctx context.Context, name string) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, b.Store, name, maxObject)
+	return data, err
+}
+
+func (b bucket) List(ctx context.Context, folder string) (names []string, err error) {
+	for a, err := range b.Store.List(ctx, folder) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, a.Name)
+	}
+	return names, nil
+}
+
+// Folder is a Board of processes on one machine.
+func Folder(dir string) Board { return folder(dir) }
+
+type folder string
+
+func (f folder) Create(_ context.Context, name string, data []byte) error {
+	path := filepath.Join(string(f), filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	whole, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o600))
+	if err != nil {
+		return err
+	}
+	defer whole.Cleanup() //nolint:errcheck // it removes the temporary file, whose link is what counts
+	if _, err := whole.Write(data); err != nil {
+		return err
+	}
+
+	// A link cannot replace a file, as a rename would, and appears with all its contents.
+	err = os.Link(whole.Name(), path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (f folder) Read(_ context.Context, name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(string(f), filepath.FromSlash(name)))
+}
+
+func (f folder) List(_ context.Context, dir string) (names []string, err error) {
+	root := filepath.Join(string(f), filepath.FromSlash(dir))
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // not yet, or a temporary file that has gone
+		}
+		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			return err
+		}
+		below, err := filepath.Rel(string(f), path)
+		names = append(names, filepath.ToSlash(below))
+		return err
+	})
+	return names, err
+}

@@ -1,0 +1,395 @@
+package team
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"coppice/internal/strictjson"
+)
+
+// Objects of a board:
+//
+//	epochs/00000003/workers/ID   a worker that would take part in epoch 3 (announcement), created by itself
+//	epochs/00000003/members      who takes part, in the order of their ranks, created by whichever worker is first
+//
+// An epoch ends when one of its members is gone. The others, and newcomers, announce themselves for the next.
+
+// announcement is what the others have to know of a worker.
+type announcement struct {
+	Address     string `json:"address"`
+	Certificate []byte `json:"certificate"` // DER; its key was made for this process
+}
+
+// members is the decision who takes part in an epoch.
+type members struct {
+	IDs []string `json:"ids"`
+}
+
+// mostWorkers bounds a team.
+const mostWorkers = 256
+
+func (m *members) check(name string) error {
+	if len(m.IDs) > mostWorkers {
+		return fmt.Errorf("read %s: %d workers; %d at most", name, len(m.IDs), mostWorkers)
+	}
+	for i, id := range m.IDs {
+		if !plainID.MatchString(id) || slices.Contains(m.IDs[:i], id) {
+			return fmt.Errorf("read %s: %.60q is not the name of one worker", name, id)
+		}
+	}
+	return nil
+}
+
+// plainID is what a worker may be called: part of an object's name.
+var plainID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,99}$`)
+
+func epochFolder(epoch int) string { return fmt.Sprintf("epochs/%08d/", epoch) }
+
+// nextEpoch returns the first epoch that nobody has decided, and whether there is already a worker that waits for it.
+func (w *Worker) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
+	names, err := w.board.List(ctx, "epochs/")
+	if err != nil {
+		return 0, false, fmt.Errorf("look for other workers: %w", err)
+	}
+	last := 0
+	for _, name := range names {
+		parts := strings.Split(name, "/")
+		if len(parts) < 3 {
+			continue
+		}
+		e, err := strconv.Atoi(parts[1])
+		if err != nil || e < 1 {
+			continue
+		}
+		if parts[2] == "members" {
+			last = max(last, e)
+		}
+		awaited = awaited || e > after
+	}
+	return last + 1, awaited, nil
+}
+
+// decide returns the members of an epoch, once they are known. While nobody has decided, this worker does so as soon as
+// all that it expects have announced themselves, or it has waited long enough.
+func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
+	name := epochFolder(epoch) + "members"
+	for start := time.Now(); ; {
+		data, err := w.board.Read(ctx, name)
+		if err == nil {
+			var m members
+			if err := strictjson.Decode(data, &m); err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, err)
+			}
+			return m.IDs, m.check(name)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+
+		names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
+		if err != nil {
+			return nil, fmt.Errorf("look for other workers: %w", err)
+		}
+		slices.Sort(names)
+		if len(names) >= int(w.expected.Load()) || time.Since(start) > w.patience() {
+			m := members{}
+			for _, n := range names[:min(len(names), mostWorkers)] {
+				m.IDs = append(m.IDs, path.Base(n))
+			}
+			data, err := json.Marshal(m)
+			if err != nil {
+				return nil, err
+			}
+			if err := w.board.Create(ctx, name, data); err != nil {
+				return nil, fmt.Errorf("write %s: %w", name, err)
+			}
+			continue // and read what was decided
+		}
+
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(w.look):
+		}
+	}
+}
+
+// meet returns the team of the next epoch that this worker is a member of.
+func (w *Worker) meet(ctx context.Context) (*Mesh, int, error) {
+	for {
+		epoch, _, err := w.nextEpoch(ctx, 0)
+		if err != nil {
+			return nil, 0, err
+		}
+		own, err := json.Marshal(announcement{w.listener.Addr().String(), w.identity.Certificate[0]})
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := w.board.Create(ctx, epochFolder(epoch)+"workers/"+w.id, own); err != nil {
+			return nil, 0, fmt.Errorf("announce this worker: %w", err)
+		}
+
+		ids, err := w.decide(ctx, epoch)
+		if err != nil {
+			return nil, 0, err
+		}
+		rank := slices.Index(ids, w.id)
+		if rank < 0 {
+			continue // decided before this worker was there
+		}
+
+		m, err := w.connect(ctx, epoch, ids, rank)
+		switch {
+		case err == nil:
+			return m, epoch, nil
+		case ctx.Err() != nil:
+			return nil, 0, ctx.Err()
+		}
+		w.log("epoch %d does not come about: %v", epoch, err)
+	}
+}
+
+// connect makes the connections among the members of an epoch: each calls those before it.
+func (w *Worker) connect(ctx context.Context, epoch int, ids []string, rank int) (*Mesh, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.silence)
+	defer cancel()
+	hello := header{kind: helloMessage, epoch: uint32(epoch), training: w.training}
+	conns := make([]net.Conn, len(ids))
+	failed := func(err error) (*Mesh, error) {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+		return nil, err
+	}
+
+	certificates := make([][]byte, len(ids))
+	addresses := make([]string, len(ids))
+	for i, id := range ids {
+		name := epochFolder(epoch) + "workers/" + id
+		data, err := w.board.Read(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		var a announcement
+		if err := strictjson.Decode(data, &a); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		certificates[i], addresses[i] = a.Certificate, a.Address
+	}
+
+	for i := range rank {
+		c, err := w.call(ctx, addresses[i], certificates[i], hello)
+		if err != nil {
+			return failed(fmt.Errorf("call worker %d at %s: %w", i, addresses[i], err))
+		}
+		conns[i] = c
+	}
+	for missing := len(ids) - rank - 1; missing > 0; {
+		c, err := w.callers.next(ctx, epoch)
+		if err != nil {
+			return failed(fmt.Errorf("wait for %d workers to call: %w", missing, err))
+		}
+		i := slices.IndexFunc(certificates, func(known []byte) bool { return bytes.Equal(known, c.certificate) })
+		if i <= rank || conns[i] != nil {
+			_ = c.conn.Close() // a stranger, or one that calls twice
+			continue
+		}
+		conns[i] = c.conn
+		missing--
+	}
+	return newMesh(hello, rank, conns, w.silence/8, &w.Traffic), nil
+}
+
+// call connects to a worker that has the certificate.
+func (w *Worker) call(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
+	known, err := x509.ParseCertificate(certificate)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(known)
+
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := tls.Client(impatient{raw, w.silence}, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots,
+		ServerName: serverName, Certificates: []tls.Certificate{w.identity}})
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	if _, err := c.Write(hello.append(nil)); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// caller is a connection that somebody has made. They have shown that they have the key of the certificate, and no more.
+type caller struct {
+	conn        net.Conn
+	epoch       int
+	certificate []byte
+}
+
+// callers hands connections to the epochs that they are for.
+type callers struct {
+	mu      sync.Mutex
+	waiting []caller
+	came    chan struct{} // has room for one
+	closed  bool
+}
+
+// mostWaiting bounds the connections that nobody has asked for yet; the oldest make room.
+const mostWaiting = 2 * mostWorkers
+
+func (c *callers) add(one caller) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = one.conn.Close()
+		return
+	}
+	if len(c.waiting) == mostWaiting {
+		_ = c.waiting[0].conn.Close()
+		c.waiting = c.waiting[1:]
+	}
+	c.waiting = append(c.waiting, one)
+	select {
+	case c.came <- struct{}{}:
+	default:
+	}
+}
+
+// next returns a connection for an epoch, and closes those for earlier ones.
+func (c *callers) next(ctx context.Context, epoch int) (caller, error) {
+	for {
+		c.mu.Lock()
+		found := caller{}
+		c.waiting = slices.DeleteFunc(c.waiting, func(one caller) bool {
+			if one.epoch < epoch {
+				_ = one.conn.Close()
+				return true
+			}
+			if one.epoch == epoch && found.conn == nil {
+				found = one
+				return true
+			}
+			return false
+		})
+		c.mu.Unlock()
+		if found.conn != nil {
+			return found, nil
+		}
+		select {
+		case <-ctx.Done():
+			return caller{}, ctx.Err()
+		case <-c.came:
+		}
+	}
+}
+
+func (c *callers) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, one := range c.waiting {
+		_ = one.conn.Close()
+	}
+	c.waiting = nil
+}
+
+// accept takes calls until the listener is closed.
+func (w *Worker) accept() {
+	for {
+		raw, err := w.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(w.look) // such as too many open files
+			continue
+		}
+		w.answers.Go(func() {
+			if c, err := w.answer(raw); err != nil {
+				_ = raw.Close()
+			} else {
+				w.callers.add(c)
+			}
+		})
+	}
+}
+
+// answer is the other end of call.
+func (w *Worker) answer(raw net.Conn) (caller, error) {
+	ctx, cancel := context.WithTimeout(w.life, w.silence)
+	defer cancel()
+	c := tls.Server(impatient{raw, w.silence}, &tls.Config{MinVersion: tls.VersionTLS13,
+		Certificates: []tls.Certificate{w.identity}, ClientAuth: tls.RequireAnyClientCert})
+	if err := c.HandshakeContext(ctx); err != nil {
+		return caller{}, err
+	}
+	h, err := header{training: w.training}.readHello(c)
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{c, int(h.epoch), c.ConnectionState().PeerCertificates[0].Raw}, nil
+}
+
+// impatient is a connection whose reads fail after so long a silence.
+type impatient struct {
+	net.Conn
+	silence time.Duration
+}
+
+// Read implements net.Conn.
+func (c impatient) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(b)
+}
+
+// serverName is what every worker's certificate is for. Which worker it is, is told by the certificate itself.
+const serverName = "worker.coppice.internal"
+
+// newIdentity makes a key and a certificate of it for one process.
+func newIdentity() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	made := x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: serverName},
+		DNSNames: []string{serverName}, NotBefore: now.Add(-24 * time.Hour), NotAfter: now.Add(365 * 24 * time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, &made, &made, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}

@@ -1,0 +1,438 @@
+package team
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"coppice/internal/gbt"
+)
+
+// Mesh is a team of one epoch: a connection to every other worker. It implements gbt.Team with direct exchanges: in
+// Reduce, each worker sends every other the words that it is to add up. That is as little as any order of exchanges
+// sends, in one step instead of one for each worker (a ring) or each doubling (recursive halving), and needs n(n-1)/2
+// connections, of which there are 496 among 32 workers.
+type Mesh struct {
+	hello    header // what every message of this epoch begins with
+	rank     int
+	peers    []*peer // by rank; nil for this worker
+	sequence uint64  // of the last exchange
+	stop     chan struct{}
+	closing  sync.Once
+	readers  sync.WaitGroup
+
+	traffic *Traffic
+}
+
+// Traffic is what the network has cost so far.
+type Traffic struct {
+	Sent, Received atomic.Int64 // bytes of messages, without TLS and below
+	Waited         atomic.Int64 // nanoseconds in exchanges, which includes waiting for slower workers
+	Exchanges      atomic.Int64
+}
+
+var _ gbt.Team = (*Mesh)(nil)
+
+// peer is the connection to one other worker.
+type peer struct {
+	rank  int
+	conn  net.Conn
+	write sync.Mutex
+	out   []byte  // the message being sent, for reuse
+	in    []byte  // payload
+	words []int64 // decoded
+
+	// The reader takes headers off the connection all the time, so that heartbeats are seen even in a long computation.
+	// It hands on the header of a message with words, and waits until its payload has been read.
+	arrived chan header
+	taken   chan struct{}
+	gone    chan struct{} // closed after the last message
+	err     error         // why; set before gone is closed
+}
+
+// kind of message.
+type kind uint8
+
+const (
+	helloMessage kind = iota + 1 // the first on a connection
+	wordsMessage
+	beatMessage // nothing but a sign of life
+)
+
+// header begins every message. All numbers are little endian.
+type header struct {
+	kind     kind
+	epoch    uint32
+	training uint64 // a hash of its name
+	sequence uint64 // of the exchange that it belongs to, 1, 2, 3 ...
+	words    uint32 // in the message
+	bytes    uint32 // that follow: the words' encoding
+}
+
+const headerBytes = 32
+
+func (h header) append(to []byte) []byte {
+	to = append(to, byte(h.kind), 0, 0, 0)
+	to = binary.LittleEndian.AppendUint32(to, h.epoch)
+	to = binary.LittleEndian.AppendUint64(to, h.training)
+	to = binary.LittleEndian.AppendUint64(to, h.sequence)
+	to = binary.LittleEndian.AppendUint32(to, h.words)
+	return binary.LittleEndian.AppendUint32(to, h.bytes)
+}
+
+// readHeader reads a header and refuses one of another training or epoch, or that promises more than it may.
+func (h header) readHeader(r io.Reader) (got header, err error) {
+	var b [headerBytes]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return got, err
+	}
+	got = header{kind: kind(b[0]), epoch: binary.LittleEndian.Uint32(b[4:]),
+		training: binary.LittleEndian.Uint64(b[8:]), sequence: binary.LittleEndian.Uint64(b[16:]),
+		words: binary.LittleEndian.Uint32(b[24:]), bytes: binary.LittleEndian.Uint32(b[28:])}
+	switch {
+	case got.kind < helloMessage || got.kind > beatMessage || b[1] != 0 || b[2] != 0 || b[3] != 0:
+		return got, errors.New("a message of an unknown kind")
+	case got.training != h.training:
+		return got, errors.New("a message of another training")
+	case got.kind != wordsMessage && (got.words != 0 || got.bytes != 0):
+		return got, errors.New("a message with words that cannot have any")
+	case got.kind != helloMessage && got.epoch != h.epoch:
+		return got, fmt.Errorf("a message of epoch %d in epoch %d", got.epoch, h.epoch)
+	}
+	return got, nil
+}
+
+// Words are sent as one bit for each that says whether it is not 0, 64 of them together, and then those that are not. A
+// small leaf has no rows in most bins.
+
+// mostBytes is the longest encoding of n words.
+func mostBytes(n int) int { return 8 * (n + (n+63)/64) }
+
+// appendWords encodes words.
+func appendWords(to []byte, words []int64) []byte {
+	for len(words) > 0 {
+		n := min(len(words), 64)
+		mask, at := uint64(0), len(to)
+		to = append(to, make([]byte, 8)...)
+		for i, w := range words[:n] {
+			if w != 0 {
+				mask |= 1 << i
+				to = binary.LittleEndian.AppendUint64(to, uint64(w))
+			}
+		}
+		binary.LittleEndian.PutUint64(to[at:], mask)
+		words = words[n:]
+	}
+	return to
+}
+
+var errEncoding = errors.New("a message with other words than it says")
+
+// readWords decodes exactly len(words) words from all of b.
+func readWords(b []byte, words []int64) error {
+	for len(words) > 0 {
+		n := min(len(words), 64)
+		if len(b) < 8 {
+			return errEncoding
+		}
+		mask := binary.LittleEndian.Uint64(b)
+		b = b[8:]
+		if n < 64 && mask>>n != 0 {
+			return errEncoding
+		}
+		for i := range n {
+			words[i] = 0
+			if mask>>i&1 == 0 {
+				continue
+			}
+			if len(b) < 8 {
+				return errEncoding
+			}
+			words[i] = int64(binary.LittleEndian.Uint64(b))
+			b = b[8:]
+		}
+		words = words[n:]
+	}
+	if len(b) > 0 {
+		return errEncoding
+	}
+	return nil
+}
+
+// newMesh starts to read from the connections, by rank; that of this worker is nil. They have said hello.
+func newMesh(hello header, rank int, conns []net.Conn, beat time.Duration, traffic *Traffic) *Mesh {
+	m := &Mesh{hello: hello, rank: rank, peers: make([]*peer, len(conns)), stop: make(chan struct{}), traffic: traffic}
+	for i, c := range conns {
+		if c == nil {
+			continue
+		}
+		p := &peer{rank: i, conn: c, arrived: make(chan header), taken: make(chan struct{}), gone: make(chan struct{})}
+		m.peers[i] = p
+		m.readers.Go(func() {
+			p.err = m.read(p)
+			close(p.gone)
+		})
+	}
+	m.readers.Go(func() { m.beat(beat) })
+	return m
+}
+
+// read takes messages off a connection until its end.
+func (m *Mesh) read(p *peer) error {
+	for {
+		h, err := m.hello.readHeader(p.conn)
+		if err != nil {
+			return err
+		}
+		if h.kind == helloMessage {
+			return errors.New("a second hello")
+		}
+		if h.kind == beatMessage {
+			continue
+		}
+		select {
+		case p.arrived <- h:
+		case <-m.stop:
+			return net.ErrClosed
+		}
+		select {
+		case <-p.taken:
+		case <-m.stop:
+			return net.ErrClosed
+		}
+	}
+}
+
+// beat sends signs of life until the mesh is closed.
+func (m *Mesh) beat(every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	h := m.hello
+	h.kind = beatMessage
+	message := h.append(nil)
+	for {
+		select {
+		case <-m.stop:
+			return
+		case <-tick.C:
+		}
+		for _, p := range m.peers {
+			if p != nil && p.write.TryLock() { // else a message is on its way, which is a sign, too
+				_, _ = p.conn.Write(message) // the reader notices a lost connection
+				p.write.Unlock()
+			}
+		}
+	}
+}
+
+// Close ends the connections and waits for their goroutines.
+func (m *Mesh) Close() {
+	m.end()
+	m.readers.Wait()
+}
+
+// end is Close without waiting. Exchanges under way fail.
+func (m *Mesh) end() {
+	m.closing.Do(func() {
+		close(m.stop)
+		for _, p := range m.peers {
+			if p != nil {
+				_ = p.conn.Close() // nothing more is expected of it
+			}
+		}
+	})
+}
+
+// Rank implements gbt.Team.
+func (m *Mesh) Rank() int { return m.rank }
+
+// Size implements gbt.Team.
+func (m *Mesh) Size() int { return len(m.peers) }
+
+// Reduce implements gbt.Team.
+func (m *Mesh) Reduce(words []int64, bounds []int) error {
+	own := words[bounds[m.rank]:bounds[m.rank+1]]
+	return m.exchange(
+		func(to int) []int64 { return words[bounds[to]:bounds[to+1]] },
+		func(int) int { return len(own) },
+		func(_ int, theirs []int64) {
+			for i, w := range theirs {
+				own[i] += w
+			}
+		})
+}
+
+// Gather implements gbt.Team.
+func (m *Mesh) Gather(words []int64) ([]int64, error) {
+	all := make([]int64, len(words)*m.Size())
+	copy(all[m.rank*len(words):], words)
+	err := m.exchange(
+		func(int) []int64 { return words },
+		func(int) int { return len(words) },
+		func(from int, theirs []int64) { copy(all[from*len(words):], theirs) })
+	return all, err
+}
+
+// Broadcast implements gbt.Team.
+func (m *Mesh) Broadcast(from int, words []int64) error {
+	return m.exchange(
+		func(int) []int64 {
+			if m.rank != from {
+				return nil
+			}
+			return words
+		},
+		func(of int) int {
+			if of != from {
+				return 0
+			}
+			return len(words)
+		},
+		func(_ int, theirs []int64) { copy(words, theirs) })
+}
+
+// sendAtOnce is the longest message that is sent before any is received: both ends have room for several, so that none
+// waits for the other. Longer ones are sent beside receiving.
+const sendAtOnce = 32 << 10
+
+// exchange sends each worker its words and takes as many words of each as expected; none is no message.
+func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int, take func(from int, words []int64)) error {
+	m.sequence++
+	start := time.Now()
+	defer func() {
+		m.traffic.Waited.Add(int64(time.Since(start)))
+		m.traffic.Exchanges.Add(1)
+	}()
+
+	var sending sync.WaitGroup
+	failed := make([]error, len(m.peers))
+	for i, p := range m.peers {
+		if p == nil {
+			continue
+		}
+		words := send(i)
+		switch {
+		case len(words) == 0:
+		case mostBytes(len(words)) <= sendAtOnce:
+			failed[i] = m.send(p, words)
+		default:
+			sending.Go(func() { failed[i] = m.send(p, words) })
+		}
+	}
+
+	var err error
+	for i, p := range m.peers {
+		if p == nil || expect(i) == 0 || err != nil {
+			continue
+		}
+		var words []int64
+		if words, err = m.receive(p, expect(i)); err == nil {
+			take(i, words)
+		}
+	}
+	if err != nil {
+		m.end()
+	}
+	sending.Wait()
+	return errors.Join(append(failed, err)...)
+}
+
+func (m *Mesh) send(p *peer, words []int64) error {
+	p.write.Lock()
+	defer p.write.Unlock()
+	h := m.hello
+	h.kind, h.sequence, h.words = wordsMessage, m.sequence, uint32(len(words))
+	p.out = h.append(p.out[:0])
+	p.out = appendWords(p.out, words)
+	binary.LittleEndian.PutUint32(p.out[headerBytes-4:], uint32(len(p.out)-headerBytes))
+	m.traffic.Sent.Add(int64(len(p.out)))
+	if _, err := p.conn.Write(p.out); err != nil {
+		return fmt.Errorf("send to worker %d: %w", p.rank, err)
+	}
+	return nil
+}
+
+// receive returns the next n words of a worker, which are valid until the next call.
+func (m *Mesh) receive(p *peer, n int) ([]int64, error) {
+	var h header
+	select {
+	case h = <-p.arrived:
+	case <-p.gone:
+		return nil, fmt.Errorf("worker %d is gone: %w", p.rank, p.err)
+	}
+
+	switch {
+	case h.sequence != m.sequence:
+		return nil, fmt.Errorf("worker %d is at exchange %d, this one at %d", p.rank, h.sequence, m.sequence)
+	case int(h.words) != n || int(h.bytes) > mostBytes(n):
+		return nil, fmt.Errorf("worker %d sends %d words in %d bytes, expected %d", p.rank, h.words, h.bytes, n)
+	}
+	p.in = resized(p.in, int(h.bytes))
+	if _, err := io.ReadFull(p.conn, p.in); err != nil {
+		return nil, fmt.Errorf("receive from worker %d: %w", p.rank, err)
+	}
+	select {
+	case p.taken <- struct{}{}:
+	case <-m.stop:
+		return nil, net.ErrClosed
+	}
+	m.traffic.Received.Add(int64(headerBytes + len(p.in)))
+	p.words = resized(p.words, n)
+	if err := readWords(p.in, p.words); err != nil {
+		return nil, fmt.Errorf("worker %d sends %w", p.rank, err)
+	}
+	return p.words, nil
+}
+
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// share gives all workers the bytes of one of them, at most limit.
+func (m *Mesh) share(from int, b []byte, limit int) ([]byte, error) {
+	length := []int64{int64(len(b))}
+	if err := m.Broadcast(from, length); err != nil {
+		return nil, err
+	}
+	n := int(length[0])
+	if n < 0 || n > limit {
+		return nil, fmt.Errorf("worker %d has %d bytes to share; %d at most", from, n, limit)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+
+	words := make([]int64, (n+7)/8)
+	padded := append(bytes.Clone(b), make([]byte, 8)...)
+	if m.rank == from {
+		for i := range words {
+			words[i] = int64(binary.LittleEndian.Uint64(padded[8*i:]))
+		}
+	}
+	if err := m.Broadcast(from, words); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, 8*len(words))
+	for _, w := range words {
+		out = binary.LittleEndian.AppendUint64(out, uint64(w))
+	}
+	return out[:n], nil
+}
+
+// readHello reads the first message of a connection, of any epoch.
+func (h header) readHello(r io.Reader) (header, error) {
+	got, err := h.readHeader(r)
+	if err == nil && got.kind != helloMessage {
+		err = errors.New("no hello")
+	}
+	return got, err
+}

@@ -1,0 +1,509 @@
+package team
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/gbt"
+)
+
+// table returns a table with a third of categorical features.
+func table(rows, features int, seed uint64) *gbt.Data {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	d := &gbt.Data{Rows: rows, RowMajor: make([]byte, rows*features), Label: make([]float32, rows)}
+	for f := range features {
+		feature := gbt.Feature{Name: fmt.Sprint("f", f), Bins: 20, Missing: -1, Categorical: f%3 == 2}
+		for b := 1; b < 20 && !feature.Categorical; b++ {
+			feature.Bounds = append(feature.Bounds, float64(b))
+		}
+		d.Features = append(d.Features, feature)
+		d.Columns = append(d.Columns, make([]byte, rows))
+	}
+	for r := range rows {
+		signal := 0.0
+		for f := range features {
+			bin := byte(rng.IntN(20))
+			d.Columns[f][r], d.RowMajor[r*features+f] = bin, bin
+			signal += math.Sin(float64(int(bin) * (f + 1)))
+		}
+		if signal+rng.NormFloat64() > 0.5 {
+			d.Label[r] = 1
+		}
+	}
+	return d
+}
+
+func params(trees int) gbt.Params {
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = trees, 8, 5
+	p.BaggingFraction, p.BaggingFreq, p.FeatureFraction = 0.7, 1, 0.8
+	return p
+}
+
+func text(t testing.TB, r *gbt.Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := r.Model.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func newWorker(t testing.TB, board Board, id, workers int) *Worker {
+	t.Helper()
+	w, err := New(Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Listen: "127.0.0.1:0",
+		Workers: workers, Patience: 100 * time.Millisecond, Silence: 3 * time.Second, Look: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() }) // again, if the test has closed it
+	return w
+}
+
+func boards(t *testing.T) map[string]Board {
+	return map[string]Board{"bucket": Bucket(blob.Memory()), "folder": Folder(t.TempDir())}
+}
+
+func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
+	d := table(3000, 7, 1)
+	alone, err := gbt.Train(t.Context(), d, params(10), gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, alone)
+	for name, board := range boards(t) {
+		for i, n := range []int{1, 2, 4} {
+			sub := prefixed{board, fmt.Sprint(i)}
+			var wg sync.WaitGroup
+			for id := range n {
+				w := newWorker(t, sub, id, n)
+				wg.Go(func() {
+					res, err := w.Train(t.Context(), d, params(10), gbt.Options{Threads: 1 + id%2})
+					if err != nil {
+						t.Errorf("%s, %d workers: worker %d: %v", name, n, id, err)
+						return
+					}
+					if got := text(t, res); got != want {
+						t.Errorf("%s, %d workers: worker %d has another model than one worker alone", name, n, id)
+					}
+					if w.Epochs() != 1 {
+						t.Errorf("%s, %d workers: worker %d was in %d teams, want 1", name, n, id, w.Epochs())
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+}
+
+// prefixed is a part of a board.
+type prefixed struct {
+	Board
+	folder string
+}
+
+func (p prefixed) Create(ctx context.Context, name string, data []byte) error {
+	return p.Board.Create(ctx, p.folder+"/"+name, data)
+}
+
+func (p prefixed) Read(ctx context.Context, name string) ([]byte, error) {
+	return p.Board.Read(ctx, p.folder+"/"+name)
+}
+
+func (p prefixed) List(ctx context.Context, folder string) (names []string, err error) {
+	all, err := p.Board.List(ctx, p.folder+"/"+folder)
+	for _, n := range all {
+		names = append(names, strings.TrimPrefix(n, p.folder+"/"))
+	}
+	return names, err
+}
+
+// TestTrafficIsBounded: of every split, a worker sends and receives at most twice the histogram of the smaller child.
+func TestTrafficIsBounded(t *testing.T) {
+	const features, trees = 60, 10
+	d := table(4000, features, 1)
+	p := params(trees)
+	p.FeatureFraction = 1
+	for _, n := range []int{2, 3, 5} {
+		board := Bucket(blob.Memory())
+		var wg sync.WaitGroup
+		for id := range n {
+			w := newWorker(t, board, id, n)
+			wg.Go(func() {
+				res, err := w.Train(t.Context(), d, p, gbt.Options{Threads: 1})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				splits := 0
+				for _, tree := range res.Model.Trees {
+					splits += tree.Leaves() // with the root, as many as histograms that are added up
+				}
+				got, most := w.Traffic.Sent.Load()+w.Traffic.Received.Load(), int64(2*splits*features*20*8)
+				if got > most || got == 0 {
+					t.Errorf("%d workers: worker %d sent and received %d bytes, want at most %d", n, id, got, most)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+var comings = flag.Int("comings", 30, "trainings in which workers come and go")
+
+// TestWorkersComeAndGo: at random moments workers are lost, in the middle of an exchange or between two trees, and
+// others come. Whoever ends, ends with the model of one worker alone.
+func TestWorkersComeAndGo(t *testing.T) {
+	for seed := range uint64(*comings) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { comeAndGo(t, seed) })
+	}
+}
+
+func comeAndGo(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	d := table(500+rng.IntN(1500), 4+rng.IntN(6), seed)
+	p := params(30)
+	alone, err := gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1, Identity: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := text(t, alone)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	board := Bucket(blob.Memory())
+	var wg sync.WaitGroup
+	var lost, finished atomic.Int32
+	var start func(id int, dies bool)
+	begin := 2 + rng.IntN(3)
+
+	start = func(id int, dies bool) {
+		mine := rand.New(rand.NewPCG(seed, uint64(id)))
+		w := newWorker(t, board, id, begin)
+		own, die := context.WithCancel(ctx)
+		after := 1 + mine.IntN(25)
+		between := mine.IntN(2) == 0
+		wg.Go(func() {
+			defer die()
+			defer w.Close()
+			res, err := w.Train(own, d, p, gbt.Options{Threads: 1, Identity: "here",
+				Checkpoint: func(c *gbt.Checkpoint) error {
+					if !dies || c.Rounds() != after {
+						return nil
+					}
+					lost.Add(1)
+					if id < 100 && mine.IntN(2) == 0 {
+						start(id+100, false) // a replacement
+					}
+					if between {
+						die()
+					} else {
+						time.AfterFunc(time.Duration(mine.IntN(1000))*time.Microsecond, die)
+					}
+					return nil
+				}})
+			switch {
+			case err == nil && text(t, res) != want:
+				t.Errorf("worker %d has another model", id)
+			case err == nil:
+				finished.Add(1)
+			case own.Err() == nil || ctx.Err() != nil:
+				t.Errorf("worker %d: %v", id, err)
+			}
+		})
+	}
+	for id := range begin {
+		start(id, id != int(seed)%begin && rng.IntN(3) > 0)
+	}
+	wg.Wait()
+	if finished.Load() == 0 {
+		t.Errorf("%d of %d workers were lost, and none has finished", lost.Load(), begin)
+	}
+}
+
+// TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
+func TestASilentWorkerIsGone(t *testing.T) {
+	d := table(800, 5, 2)
+	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	board := Bucket(blob.Memory())
+	w := newWorker(t, board, 0, 2)
+	w.silence = 200 * time.Millisecond
+	silent := newWorker(t, board, 1, 2)
+	silent.silence = 20 * time.Second // and so a heartbeat every 2.5 s
+
+	met := make(chan *Mesh, 1)
+	go func() {
+		m, _, err := silent.meet(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		met <- m
+	}()
+	res, err := w.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text(t, res) != text(t, alone) || w.Epochs() != 2 {
+		t.Errorf("got another model, or %d teams; want the same model and 2 teams", w.Epochs())
+	}
+	(<-met).Close()
+}
+
+func TestAnotherTrainingIsRefused(t *testing.T) {
+	board := Bucket(blob.Memory())
+	d := table(300, 4, 3)
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for id := range 2 {
+		w := newWorker(t, board, id, 2)
+		p := params(3 + id)
+		wg.Go(func() { _, errs[id] = w.Train(t.Context(), d, p, gbt.Options{Threads: 1}) })
+	}
+	wg.Wait()
+	for id, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "trains something else") {
+			t.Errorf("two workers with different parameters: worker %d: error %v, want that the other trains "+
+				"something else", id, err)
+		}
+	}
+}
+
+// TestStrangersAreLeftOut: who has not announced its certificate, or calls for an epoch that is over, gets no place.
+func TestStrangersAreLeftOut(t *testing.T) {
+	board := Bucket(blob.Memory())
+	d := table(300, 4, 3)
+	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorker(t, board, 0, 2)
+	stranger := newWorker(t, Bucket(blob.Memory()), 1, 2)
+	for _, epoch := range []uint32{0, 1, 1, 2} {
+		c, err := stranger.call(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
+			header{kind: helloMessage, epoch: epoch, training: w.training})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	if _, err := stranger.call(t.Context(), w.listener.Addr().String(), stranger.identity.Certificate[0],
+		header{kind: helloMessage}); err == nil {
+		t.Error("a worker took another's certificate for that of the one it called")
+	}
+	raw, err := net.Dial("tcp", w.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+
+	other := newWorker(t, board, 1, 2)
+	var wg sync.WaitGroup
+	for _, w := range []*Worker{w, other} {
+		wg.Go(func() {
+			res, err := w.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
+			if err != nil || text(t, res) != text(t, alone) || w.Epochs() != 1 {
+				t.Errorf("with strangers at the door: error %v, %d teams; want the same model from one team", err,
+					w.Epochs())
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// pair returns two connected meshes.
+func pair(t *testing.T) (a, b *Mesh) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	x, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := header{kind: helloMessage, epoch: 3, training: 7}
+	a = newMesh(hello, 0, []net.Conn{nil, x}, time.Hour, new(Traffic))
+	b = newMesh(hello, 1, []net.Conn{y, nil}, time.Hour, new(Traffic))
+	t.Cleanup(a.Close)
+	t.Cleanup(b.Close)
+	return a, b
+}
+
+func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
+	good := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 1, bytes: 16}
+	for what, tc := range map[string]struct {
+		change func(h *header)
+		want   string
+	}{
+		"another epoch":    {func(h *header) { h.epoch = 2 }, "a message of epoch 2 in epoch 3"},
+		"another training": {func(h *header) { h.training = 8 }, "a message of another training"},
+		"another exchange": {func(h *header) { h.sequence = 2 }, "is at exchange 2, this one at 1"},
+		"more words":       {func(h *header) { h.words = 1 << 30; h.bytes = 1 << 31 }, "words in 2147483648 bytes, expected 1"},
+		"too many bytes":   {func(h *header) { h.bytes = 24 }, "1 words in 24 bytes, expected 1"},
+		"a second hello":   {func(h *header) { *h = header{kind: helloMessage, training: 7} }, "a second hello"},
+		"an unknown kind":  {func(h *header) { h.kind = 9 }, "unknown kind"},
+		"a heavy beat":     {func(h *header) { h.kind = beatMessage }, "cannot have any"},
+	} {
+		x, y := net.Pipe()
+		m := newMesh(header{epoch: 3, training: 7}, 0, []net.Conn{nil, x}, time.Hour, new(Traffic))
+		h := good
+		tc.change(&h)
+		go func() { _, _ = y.Write(h.append(nil)) }()
+		go func() { _ = discard(y) }()
+		_, err := m.Gather([]int64{5})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got error %v; want %q", what, err, tc.want)
+		}
+		m.Close()
+		_ = y.Close()
+	}
+}
+
+func discard(c net.Conn) error {
+	b := make([]byte, 1<<10)
+	for {
+		if _, err := c.Read(b); err != nil {
+			return err
+		}
+	}
+}
+
+func TestExchangesOfAllSizes(t *testing.T) {
+	a, b := pair(t)
+	var wg sync.WaitGroup
+	for _, m := range []*Mesh{a, b} {
+		wg.Go(func() {
+			for _, n := range []int{1, 63, 64, 65, 1000, 100_000} {
+				words := make([]int64, n)
+				for i := range words {
+					if i%3 > 0 {
+						words[i] = int64(i) * int64(m.rank*5-2)
+					}
+				}
+				cut := n / 3
+				if err := m.Reduce(words, []int{0, cut, n}); err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range words {
+					want := int64(0)
+					if i%3 > 0 {
+						want = int64(i)
+					}
+					if mine := i < cut == (m.rank == 0); mine && words[i] != want {
+						t.Errorf("reduce %d words: worker %d has %d at %d, want %d", n, m.rank, words[i], i, want)
+						return
+					}
+				}
+				all, err := m.Gather(make([]int64, n))
+				if err != nil || len(all) != 2*n {
+					t.Errorf("gather %d words: got %d words and error %v", n, len(all), err)
+				}
+			}
+			got, err := m.share(1, []byte("a text"), 10)
+			if err != nil || (m.rank == 0 && string(got) != "a text") {
+				t.Errorf("share a text: worker %d got %q, error %v", m.rank, got, err)
+			}
+			if _, err := m.share(0, make([]byte, 11), 10); err == nil {
+				t.Error("11 bytes were shared where 10 are allowed")
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func FuzzReadWords(f *testing.F) {
+	f.Add(appendWords(nil, []int64{1, 0, -5, 0, 0, math.MaxInt64}), uint16(6))
+	f.Add(appendWords(nil, make([]int64, 130)), uint16(130))
+	f.Add([]byte{1}, uint16(1))
+	f.Fuzz(func(t *testing.T, b []byte, n uint16) {
+		words := make([]int64, n)
+		if err := readWords(b, words); err != nil {
+			return
+		}
+		again := appendWords(nil, words)
+		if len(again) > mostBytes(int(n)) {
+			t.Fatalf("%d words take %d bytes, want at most %d", n, len(again), mostBytes(int(n)))
+		}
+		back := make([]int64, n)
+		if err := readWords(again, back); err != nil {
+			t.Fatalf("what was encoded cannot be read: %v", err)
+		}
+		for i := range words {
+			if words[i] != back[i] {
+				t.Fatalf("word %d: got %d, want %d", i, back[i], words[i])
+			}
+		}
+	})
+}
+
+// FuzzMessages: whatever a peer sends, an exchange ends, with its words or with an error.
+func FuzzMessages(f *testing.F) {
+	h := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 2, bytes: 24}
+	f.Add(appendWords(h.append(nil), []int64{5, 6}))
+	f.Add(header{kind: beatMessage, epoch: 3, training: 7}.append(nil))
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		x, y := net.Pipe()
+		m := newMesh(header{epoch: 3, training: 7}, 0, []net.Conn{nil, x}, time.Hour, new(Traffic))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _ = y.Write(sent)
+			_ = y.Close()
+		})
+		wg.Go(func() { _ = discard(y) })
+		if all, err := m.Gather([]int64{1, 2}); err == nil && len(all) != 4 {
+			t.Errorf("got %d words, want 4", len(all))
+		}
+		m.Close()
+		wg.Wait()
+	})
+}
+
+// FuzzObjects: whatever lies on the board, meeting ends.
+func FuzzObjects(f *testing.F) {
+	f.Add("epochs/00000001/members", []byte(`{"ids":["000","001"]}`))
+	f.Add("epochs/00000001/members", []byte(`{"ids":["../000"]}`))
+	f.Add("epochs/00000001/workers/001", []byte(`{"address":"127.0.0.1:1","certificate":"AAAA"}`))
+	f.Add("epochs/9999999999999999999999/members", []byte(`{}`))
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		board := Bucket(blob.Memory())
+		if err := board.Create(t.Context(), name, data); err != nil {
+			return
+		}
+		w := newWorker(t, board, 0, 1)
+		defer w.Close()
+		w.silence = 50 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		m, _, err := w.meet(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal("the worker meets forever")
+		}
+		if err == nil {
+			m.Close()
+		}
+	})
+}

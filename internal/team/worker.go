@@ -1,0 +1,271 @@
+// Package team trains one model with several workers, which are processes on one machine or on many. Each has a part of
+// the rows. They find each other by objects that are created once (Board), talk over TLS with keys that each makes for
+// itself (Mesh), and go on with those that are left when one is gone, from the newest checkpoint that any of them has:
+//
+//	            ┌──────────── an epoch ────────────┐
+//	announce ──▶ decide ──▶ connect ──▶ gbt.Train ──▶ model
+//	   ▲                                    │
+//	   └───── a worker is gone, or new ◀────┘
+//
+// Nothing but time depends on who takes part: package gbt adds up integers, and its model is the same bytes for any
+// division of the rows. docs/machines.md says when to use it.
+package team
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"coppice/internal/gbt"
+	"coppice/internal/problem"
+)
+
+// Options say how a worker takes part.
+type Options struct {
+	Board Board
+	// Training is the name of what is trained: workers of different ones refuse each other.
+	Training string
+	// ID is this worker's, different from all others' and a file name. Workers are in the order of their IDs, and the
+	// first evaluates the metric.
+	ID string
+	// Listen is the address to be called at, such as 127.0.0.1:0.
+	Listen string
+	// Workers is how many are expected. Fewer begin after Patience.
+	Workers int
+	// Patience is how long to wait for expected workers; at the beginning ten times as long. A minute if 0.
+	Patience time.Duration
+	// Silence is after how long a worker counts as gone of which nothing has come; 10 s if 0.
+	Silence time.Duration
+	// Look is how often the board is looked at; 20 ms if 0. The first worker looks for newcomers every 50 times as long.
+	Look time.Duration
+	// Log is told what becomes of the team; nil if nobody wants to know.
+	Log func(format string, args ...any)
+}
+
+// Worker is one process's part in training a model.
+type Worker struct {
+	Traffic Traffic
+
+	id       string
+	board    Board
+	training uint64
+	expected atomic.Int32
+	wait     time.Duration
+	silence  time.Duration
+	look     time.Duration
+	log      func(format string, args ...any)
+
+	identity tls.Certificate
+	listener net.Listener
+	callers  callers
+	life     context.Context
+	end      context.CancelFunc
+	answers  sync.WaitGroup // goroutines
+
+	epochs atomic.Int32 // that this worker was a member of
+}
+
+// New returns a worker that can be called. The caller closes it.
+func New(o Options) (*Worker, error) {
+	w := &Worker{id: o.ID, board: o.Board, wait: o.Patience, silence: o.Silence, look: o.Look, log: o.Log}
+	orElse := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	orElse(&w.wait, time.Minute)
+	orElse(&w.silence, 10*time.Second)
+	orElse(&w.look, 20*time.Millisecond)
+	if w.log == nil {
+		w.log = func(string, ...any) {}
+	}
+	sum := sha256.Sum256([]byte(o.Training))
+	w.training = binary.LittleEndian.Uint64(sum[:])
+	w.Expect(o.Workers)
+
+	var err error
+	if w.identity, err = newIdentity(); err != nil {
+		return nil, fmt.Errorf("make a key for the training: %w", err)
+	}
+	if w.listener, err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, problem.Wrap(problem.Environment, err, "listen for other workers")
+	}
+	w.callers.came = make(chan struct{}, 1)
+	w.life, w.end = context.WithCancel(context.Background())
+	w.answers.Go(w.accept)
+	return w, nil
+}
+
+// Expect says how many workers to wait for, from now on.
+func (w *Worker) Expect(workers int) { w.expected.Store(int32(workers)) }
+
+// Epochs is how many teams this worker has been a member of: one, if no worker was lost and none came.
+func (w *Worker) Epochs() int { return int(w.epochs.Load()) }
+
+// Close stops taking calls.
+func (w *Worker) Close() error {
+	w.end()
+	err := w.listener.Close()
+	w.callers.close()
+	w.answers.Wait()
+	return err
+}
+
+func (w *Worker) patience() time.Duration {
+	if w.Epochs() == 0 {
+		return 10 * w.wait
+	}
+	return w.wait
+}
+
+// errNewcomer ends a team between two trees, because there is a worker that would take part.
+var errNewcomer = errors.New("another worker has come")
+
+// mostAttempts bounds the teams in a row that grow no tree.
+const mostAttempts = 20
+
+// Train is gbt.Train together with the other workers. Each has the whole of d before its eyes, and trains on its part.
+func (w *Worker) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+	t := &training{w: w, d: d, p: p, opt: opt, newest: opt.Resume}
+	for attempts := 0; ; attempts++ {
+		before := t.rounds()
+		res, err := t.together(ctx)
+		switch {
+		case err == nil:
+			return res, nil
+		case ctx.Err() != nil || !errors.Is(err, gbt.ErrTeam) && !errors.Is(err, errNewcomer):
+			return nil, err
+		}
+		if t.rounds() > before {
+			attempts = 0
+		}
+		if attempts == mostAttempts {
+			return nil, fmt.Errorf("%d teams in a row have grown no tree, the last: %w", attempts, err)
+		}
+		w.log("after %d trees: %v; the rows are divided anew", t.rounds(), err)
+	}
+}
+
+// training is what a worker knows of its training, over all teams.
+type training struct {
+	w      *Worker
+	d      *gbt.Data
+	p      gbt.Params
+	opt    gbt.Options
+	newest *gbt.Checkpoint
+	looked time.Time // when the first worker last looked for newcomers
+}
+
+func (t *training) rounds() int {
+	if t.newest == nil {
+		return 0
+	}
+	return t.newest.Rounds()
+}
+
+// together trains with one team.
+func (t *training) together(ctx context.Context) (*gbt.Result, error) {
+	m, epoch, err := t.w.meet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	stop := context.AfterFunc(ctx, m.end)
+	defer stop()
+
+	first := t.w.epochs.Add(1) == 1
+	if m.Size() < int(t.w.expected.Load()) || !first {
+		t.w.log("epoch %d has %d workers", epoch, m.Size())
+	}
+	if err := t.align(m); err != nil {
+		return nil, err
+	}
+
+	lo, hi := part(t.d, m.Rank(), m.Size())
+	own := t.d.Shard(lo, hi)
+	own.Team = m
+	opt := t.opt
+	opt.Resume = t.newest
+	opt.Checkpoint = func(c *gbt.Checkpoint) error { return t.keep(ctx, c, m, epoch) }
+	return gbt.Train(ctx, own, t.p, opt)
+}
+
+// align makes sure that all train the same, and gives all the newest checkpoint that any of them has.
+func (t *training) align(m *Mesh) error {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
+	what := int64(binary.LittleEndian.Uint64(sum[:]))
+	all, err := m.Gather([]int64{what, int64(t.rounds())})
+	if err != nil {
+		return fmt.Errorf("%w: %w", gbt.ErrTeam, err)
+	}
+
+	from := 0
+	for i := range m.Size() {
+		if all[2*i] != all[0] {
+			return problem.New(problem.Input, "worker %d trains something else than worker 0: parameters, dataset or "+
+				"program differ; start all workers with the same command", i)
+		}
+		if all[2*i+1] > all[2*from+1] {
+			from = i
+		}
+	}
+	if all[2*from+1] == 0 {
+		return nil
+	}
+
+	var b []byte
+	if from == m.Rank() {
+		if b, err = t.newest.AppendBinary(nil); err != nil {
+			return err
+		}
+	}
+	if b, err = m.share(from, b, gbt.MaxCheckpointBytes); err != nil {
+		return fmt.Errorf("%w: %w", gbt.ErrTeam, err)
+	}
+	if int64(t.rounds()) < all[2*from+1] {
+		t.newest, err = gbt.ReadCheckpoint(b)
+	}
+	return err
+}
+
+// keep remembers a checkpoint and, from time to time, looks whether another worker has come.
+func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch int) error {
+	t.newest = c
+	if t.opt.Checkpoint != nil {
+		if err := t.opt.Checkpoint(c); err != nil {
+			return err
+		}
+	}
+	if m.Rank() != 0 || time.Since(t.looked) < 50*t.w.look {
+		return nil
+	}
+
+	t.looked = time.Now()
+	_, awaited, err := t.w.nextEpoch(ctx, epoch)
+	if err == nil && awaited {
+		err = errNewcomer
+	}
+	return err
+}
+
+// part returns the rows of one of so many workers: about as many in use for each.
+func part(d *gbt.Data, rank, size int) (lo, hi int) {
+	row := func(i int) int {
+		at := d.Used() * i / size
+		switch {
+		case i == size:
+			return d.Rows
+		case d.Subset == nil || i == 0:
+			return at
+		}
+		return int(d.Subset[at])
+	}
+	return row(rank), row(rank + 1)
+}
