@@ -120,6 +120,8 @@ type Request struct {
 	// renewed.
 	Input *gbt.InputModel
 	Refit bool
+	// Grow trains in place of gbt.Train: with other workers, who get parts of the rows; nil otherwise.
+	Grow func(context.Context, *gbt.Data, gbt.Params, gbt.Options) (*gbt.Result, error)
 	// RateTrees asks for Metric after every tree even without early stopping.
 	RateTrees bool
 	// StandardError asks for that of Metric, too.
@@ -168,8 +170,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	}
 
 	grow := gbt.Train
-	if q.Refit {
+	switch {
+	case q.Refit:
 		grow = gbt.Refit
+	case q.Grow != nil:
+		grow = q.Grow
 	}
 	res, err := grow(ctx, train, q.Params, opt)
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 
 import (
 	"context"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,8 @@ type Setup struct {
 	program.World
 	// Connect opens a worker's backends.
 	Connect func(context.Context, sweep.TaskEnv) (*Backends, error)
+	// Self returns a command that runs this program with other arguments, and is killed when ctx ends.
+	Self func(ctx context.Context, args []string) *exec.Cmd
 }
 
 // Backends are the services that a worker uses. Close flushes pending messages.

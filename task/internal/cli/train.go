@@ -39,6 +39,7 @@ type trainFlags struct {
 	every                time.Duration
 	noRate               bool
 	input                inputFlags
+	workersFlags
 }
 
 func trainCommand(w *Setup) *cobra.Command {
@@ -59,6 +60,10 @@ is split by time. It writes no model.
 With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM;
 the same command resumes from there and ends with the same model, byte for byte. The folder is emptied at the
 end.
+
+With --workers, it starts so many processes, each of which trains on its part of the rows with --threads
+threads; they add up over the network (docs/machines.md). The model is the same, byte for byte, and if a
+process dies, the others go on.
 
 With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves
 (keeping refit_decay_rate of each). It also needs the manifest of the model's own dataset, which says what the
@@ -85,6 +90,12 @@ model's categories and ids mean.`,
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
 		"evaluate only the finished model on valid, not every tree (early stopping still does)")
 	f.input.add(cmd)
+	cmd.Flags().IntVar(&f.workers, "workers", 1,
+		"processes that train the model together, each on a part of the rows; the model does not depend on them")
+	cmd.Flags().StringVar(&f.meetIn, "meet-in", "", "folder where the processes of --workers meet")
+	cmd.Flags().IntVar(&f.number, "number", 0, "number of a process of --workers")
+	_ = cmd.Flags().MarkHidden("meet-in") // --workers starts processes with these
+	_ = cmd.Flags().MarkHidden("number")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -102,6 +113,7 @@ type trained struct {
 	NsPerValue float64            `json:"ns_per_value"`
 	Metrics    map[string]float64 `json:"metrics"`
 	Memory     memory             `json:"memory"`
+	Team       *teamwork          `json:"team,omitempty"` // of several workers
 	Model      string             `json:"model,omitempty"`
 }
 
@@ -117,6 +129,9 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
 	if err := f.checkCross(cmd); err != nil {
+		return err
+	}
+	if err := f.checkWorkers(); err != nil {
 		return err
 	}
 	if f.cv != "" {
@@ -154,14 +169,30 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 
+	if f.meetIn != "" {
+		return w.takePart(cmd.Context(), t, q, f)
+	}
+
+	ctx := cmd.Context()
+	var others *crew
+	if f.workers > 1 {
+		if others, ctx, err = w.startWorkers(ctx, &q, f); err != nil {
+			return err
+		}
+		defer others.close()
+	}
+
 	if !f.json {
 		w.describe(ds, params, f.threads)
 		w.describeInput(q)
 		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
 	}
 
-	o, mem, err := w.trainAndWrite(cmd.Context(), t, q, f)
+	o, mem, err := w.trainAndWrite(ctx, t, q, f)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+			err = cause // one of the other processes has failed
+		}
 		return err
 	}
 
@@ -169,7 +200,10 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
 		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue,
 		Metrics: o.Metrics,
-		Memory:  memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}, Model: f.out}
+		Memory:  memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}, Model: f.out}
+	if others != nil {
+		result.Team = others.work(f.workers)
+	}
 
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
@@ -224,7 +258,7 @@ func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 
 // predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were
 // evaluated.
-func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
+func predictedPrivate(ds *dataset.Dataset, q fit.Request, workers int) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
 		features[i] = ds.Manifest.Features[i].Bins
@@ -233,7 +267,7 @@ func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	if s := ds.Split(dataset.ValidSplit); s != nil && (q.RateTrees || q.Params.EarlyStoppingRound > 0) {
 		valid = s.Rows
 	}
-	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
+	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows/workers, valid, features, q.Threads)
 }
 
 // checkOut refuses an output path that cannot be written, before training.
@@ -380,6 +414,9 @@ func (w *Setup) report(r trained) {
 		r.MsPerTree, r.NsPerValue))
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		t.Row("valid "+name, fmt.Sprintf("%.6f", r.Metrics[name]))
+	}
+	if r.Team != nil {
+		t.Row("workers", r.Team.describe(r.TreesGrown-r.Resumed, r.Seconds))
 	}
 	if r.Memory.PSS > 0 {
 		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
