@@ -1,6 +1,9 @@
 package ask
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -194,6 +197,24 @@ func TestResultsAreBounded(t *testing.T) {
 		if _, err := before.read(strings.NewReader(first+"\n"), "f.jsonl", nil); err != nil {
 			t.Errorf("the last result that fits: %v", err)
 		}
+	}
+}
+
+// TestAFileThatIsTooLargeIsNotRead: its first line is no result, and would be complained about.
+func TestAFileThatIsTooLargeIsNotRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.jsonl")
+	if err := errors.Join(os.WriteFile(file, []byte("x\n"), 0o644), os.Truncate(file, maxBytes+1)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := (&reader{}).open(file, nil)
+	if want := file + ": " + tooMuch; err == nil || err.Error() != want {
+		t.Errorf("a file of %d bytes: %v, want %s", maxBytes+1, err, want)
+	}
+	if err := os.Truncate(file, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = (&reader{}).open(file, nil); err == nil || !strings.Contains(err.Error(), ":1: ") {
+		t.Errorf("a short file: %v, want its first line to be refused", err)
 	}
 }
 

@@ -31,6 +31,8 @@ const (
 	maxBytes   = 128_000_000 // of all lines
 )
 
+const tooMuch = "more than the 128 MB of results that a search may know; leave out curves, or old trials"
+
 // reader reads results, and counts what all files have.
 type reader struct {
 	metric                 Metric
@@ -64,6 +66,9 @@ func (r *reader) open(file string, names []string) ([]sweep.Seen, error) {
 		return nil, err
 	}
 	defer in.Close()
+	if info, err := in.Stat(); err == nil && info.Size() > maxBytes-int64(r.bytes) { // nothing of it need be read
+		return nil, problem.New(problem.Input, "%s: %s", file, tooMuch)
+	}
 	return r.read(in, file, names)
 }
 
@@ -85,8 +90,7 @@ func (r *reader) read(in io.Reader, file string, names []string) ([]sweep.Seen, 
 			text = bytes.TrimPrefix(text, []byte("\ufeff"))
 		}
 		if r.bytes += len(lines.Bytes()) + 1; r.bytes > maxBytes {
-			return nil, wrong("more than the %d MB of results that a search may know; leave out curves, or old trials",
-				maxBytes/1_000_000)
+			return nil, wrong(tooMuch)
 		}
 		if len(text) == 0 {
 			continue

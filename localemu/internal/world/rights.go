@@ -16,8 +16,9 @@ import (
 // identity has its own listening addresses, which only its programs are told. So programs and client libraries are the
 // same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders, the minutes a change takes to become
-// effective, and everything that follows from a permission that no role in terraform/roles.yaml has.
+// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders, the
+// minutes a change takes to become effective, and everything that follows from a permission that no role in
+// terraform/roles.yaml has.
 
 // Owner is the user who started the local cloud: it may do everything, and is in no table.
 const Owner = "owner"
@@ -87,7 +88,8 @@ func (g *guard) resource(kind, name string) string {
 	}
 	if kind == "object" { // BUCKET/NAME; it has rights of its own where iam.tf's condition holds
 		bucket, _, _ := strings.Cut(name, "/")
-		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket || !strings.Contains(name, sweep.CheckpointsFolder) {
+		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket ||
+			!strings.Contains(name, sweep.CheckpointsFolder) {
 			return r
 		}
 		return terraform.Checkpoints
