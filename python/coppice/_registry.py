@@ -318,12 +318,14 @@ def find(store: Store, where: str, model: str | None, version: int | str | None,
         named = _VERSION_FOLDER.search(where.replace(os.sep, "/").rstrip("/"))
         if v.model and named and (named[1], int(named[2])) != (v.model, v.number):
             raise CorruptError(f"{where}: its version.json describes version {v.number} of {v.model!r}")
+        if v.model and _is_deleted(store, "", v.model, v.number):
+            raise NotFoundError(f"{where}: version {v.number} of {v.model} was deleted")
         return v
 
     if not is_name(model):
         raise Error(f"model={model!r}: 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit")
     number = _resolve(store, model, version)
-    if _is_deleted(store, model, number):
+    if _is_deleted(store, version_folder(model, number), model, number):
         raise NotFoundError(f"{store.describe(version_folder(model, number))}: version {number} of {model} was deleted")
     v = Version(store, version_folder(model, number), verify)
     if v.model and (v.model, v.number) != (model, number):
@@ -331,9 +333,9 @@ def find(store: Store, where: str, model: str | None, version: int | str | None,
     return v
 
 
-def _is_deleted(store: Store, model: str, number: int) -> bool:
-    """Whether deleted.json hides the version. One that cannot be read hides it, with an error."""
-    name = version_folder(model, number) + "deleted.json"
+def _is_deleted(store: Store, folder: str, model: str, number: int) -> bool:
+    """Whether deleted.json beside the version's files hides it. One that cannot be read hides it, with an error."""
+    name = folder + "deleted.json"
     try:
         record = open_record(store.read(name, MAX_RECORD).to_pybytes(), store.describe(name))
     except NotFoundError:
@@ -368,7 +370,7 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
             ) from None
         if version is None:
             for number in sorted(set(numbers), reverse=True):
-                if not _is_deleted(store, model, number):
+                if not _is_deleted(store, version_folder(model, number), model, number):
                     return number
             raise NotFoundError(f"{store.describe(f'registry/{model}')}: all versions of {model} were deleted")
         raise NotFoundError(

@@ -148,10 +148,12 @@ class Loading(unittest.TestCase):
             ([], coppice.CorruptError),
         ):
             gone.write_text(json.dumps(record))
-            with self.subTest(str(record)[:100]), self.assertRaises(error):
-                coppice.Model.load(self.root, "ctr", 1)
+            for where in ((self.root, "ctr", 1), (self.folder,)):
+                with self.subTest(str(record)[:100], where=where), self.assertRaises(error):
+                    coppice.Model.load(*where)
         gone.write_text(json.dumps(deleted | {"withdrawn": True}))
         coppice.Model.load(self.root, "ctr", 1)
+        coppice.Model.load(self.folder)
         gone.unlink()
         (self.folder / "version.json").write_bytes(b"0" * (2 << 20))
         fixture.point(self.root, "staging", 0)
