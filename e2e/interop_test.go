@@ -97,6 +97,17 @@ func TestInteropScores(t *testing.T) {
 				"interaction_constraints: " +
 				"\"name:[viewability,campaign_age_days,device,hour],[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
+		"sqrt":       {"{column: page_load_ms, kind: regression}", "reg_sqrt: true\n"},
+		"l1":         {"{column: page_load_ms, kind: regression}", "objective: l1\n"},
+		"huber":      {"{column: page_load_ms, kind: regression}", "objective: huber\nalpha: 200\n"},
+		"fair":       {"{column: page_load_ms, kind: regression}", "objective: fair\nfair_c: 100\n"},
+		"quantile":   {"{column: page_load_ms, kind: regression}", "objective: quantile\nalpha: 0.3\n"},
+		"mape":       {"{column: page_load_ms, kind: regression}", "objective: mape\n"},
+		"poisson":    {"{column: user_clicks_30d, kind: regression}", "objective: poisson\n"},
+		"gamma":      {"{column: page_load_ms, kind: regression}", "objective: gamma\n"},
+		"tweedie": {"{column: user_clicks_30d, kind: regression}",
+			"objective: tweedie\ntweedie_variance_power: 1.2\n"},
+		"cross_entropy": {"{column: viewability, kind: regression}", "objective: cross_entropy\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,6 +138,83 @@ func TestInteropScores(t *testing.T) {
 			}
 			pythonAgrees(t, model, values, scores)
 		})
+	}
+}
+
+// TestInteropModels reads LightGBM's own models, of every objective that is read here, and predicts the same.
+func TestInteropModels(t *testing.T) {
+	dir := t.TempDir()
+	r := execute(t, ".", nil, python(t), "bench/lightgbm_models.py", dir)
+	r.ok(t)
+	values := float64s(t, filepath.Join(dir, "values"))
+	names := strings.Fields(r.out)
+	if len(names) < len(gbt.Objectives()) {
+		t.Fatalf("got models %v, want one of each objective", names)
+	}
+	for _, name := range names {
+		f, err := os.Open(filepath.Join(dir, name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := gbt.ReadModel(bufio.NewReader(f))
+		_ = f.Close()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		raw, out := float64s(t, filepath.Join(dir, name+".raw")), float64s(t, filepath.Join(dir, name+".out"))
+		got := make([]float64, len(raw))
+		if err := m.PredictAll(values, got, 2); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range [][]float64{raw, out} {
+			for i := range want {
+				if !(math.Abs(got[i]-want[i]) <= 1e-9*max(1, math.Abs(want[i]))) {
+					t.Fatalf("%s, row %d: got %v, want LightGBM's %v", name, i, got[i], want[i])
+				}
+			}
+			m.Transform(got)
+		}
+	}
+}
+
+// float64s reads a file of little-endian numbers.
+func float64s(t *testing.T, file string) []float64 {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float64, len(data)/8)
+	for i := range out {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
+	}
+	return out
+}
+
+// TestInteropObjectives compares every objective's metric on held-out rows of a real table with LightGBM's.
+func TestInteropObjectives(t *testing.T) {
+	data := filepath.Dir(realData(t, "nycflights13_337k.csv.gz"))
+	r := execute(t, ".", nil, python(t), "bench/objectives.py", "--data", data, "--bin",
+		filepath.Dir(binaryOf(t, "task")), "--out", t.TempDir(), "--seeds", "1")
+	r.ok(t)
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	for _, line := range lines {
+		var q struct {
+			Objective, Metric string
+			Coppice           float64
+			LightGBM          float64 `json:"lightgbm"`
+		}
+		decode(t, line, &q)
+		worse := (q.Coppice - q.LightGBM) / math.Abs(q.LightGBM)
+		t.Logf("%-22s %-14s Coppice %.5f, LightGBM on the same bins %.5f (%+.2f %%)", q.Objective, q.Metric, q.Coppice,
+			q.LightGBM, 100*worse)
+		if !(worse <= 0.005) {
+			t.Errorf("%s: more than 0.5 %% worse than LightGBM", q.Objective)
+		}
+	}
+	if len(lines) < len(gbt.Objectives()) {
+		t.Errorf("%d lines, want one for each objective", len(lines))
 	}
 }
 

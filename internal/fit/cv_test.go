@@ -47,7 +47,7 @@ func request(t *testing.T, s Scheme, k int) CrossRequest {
 		t.Fatal(err)
 	}
 	return CrossRequest{Scheme: s, Folds: k, Request: Request{Params: p, Metric: auc,
-		Metrics: metric.Standard(metric.Binary), Threads: 1}}
+		Metrics: metric.Standard("binary"), Threads: 1}}
 }
 
 // rows are the numbers of the train split's rows that satisfy want, found the slow way.

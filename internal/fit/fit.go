@@ -151,6 +151,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		q.Params = q.Params.ForSample(q.OneIn)
 	}
 
+	if t.ds.Manifest.Negatives > 0 && !gbt.LogOdds(q.Params.Objective) {
+		return nil, problem.New(problem.Input, "the dataset has a sample of its negative rows, which is corrected in "+
+			"log odds, and objective %s has none", q.Params.Objective)
+	}
+
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input,
 		Deadline: q.Deadline}
@@ -227,18 +232,11 @@ func rater(q Request, valid *HeldOut) func([]float64) (float64, error) {
 	return func(raw []float64) (float64, error) {
 		copy(pred, raw)
 		if !q.Metric.RankOnly {
-			transform(q.Params.Objective, pred)
+			q.Params.Transform(pred)
 		}
 		e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: pred, Group: valid.Group})
 		v, err := e.Eval(q.Metric)
 		return q.Metric.Score(v), err
-	}
-}
-
-// transform turns raw scores into predictions in place.
-func transform(objective string, raw []float64) {
-	if objective == "binary" {
-		gbt.Probabilities(raw)
 	}
 }
 
@@ -250,7 +248,7 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 		return err
 	}
 
-	transform(q.Params.Objective, raw)
+	o.Model.Transform(raw)
 	in := metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group}
 	var e metric.Evaluator
 	e.Reset(in)

@@ -30,7 +30,7 @@ const (
 	tableKeys = "dataset.yaml says how a table is read"
 	noGPU     = "Coppice trains on CPUs only"
 	memory    = "launcher plan fits tasks to the machine's memory"
-	output    = "models and scores are written by the sweep"
+	ofSweep   = "models and scores are written by the sweep"
 )
 
 var foreignParams = []foreignParam{
@@ -81,19 +81,32 @@ var foreignParams = []foreignParam{
 	{"first_metric_only", "", anyValue, "the sweep's metric stops"},
 	{"num_class", "num_classes", "1", "Coppice trains no models of more than two classes"},
 	{"sigmoid", "", "1", "the sigmoid has no factor"},
-	{"reg_sqrt", "", off, ofOthers}, {"alpha", "", "", ofOthers}, {"fair_c", "", "", ofOthers},
-	{"poisson_max_delta_step", "", "", ofOthers}, {"tweedie_variance_power", "", "", ofOthers},
 	{"lambdarank_truncation_level", "", "", ofOthers}, {"lambdarank_norm", "", "", ofOthers},
 	{"label_gain", "", "", ofOthers}, {"lambdarank_position_bias_regularization", "", "", ofOthers},
 	{"linear_lambda", "", "0", "Coppice has no linear trees"},
 	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
 	{"gpu_use_dp", "", anyValue, noGPU}, {"num_gpu", "", anyValue, noGPU},
 	{"snapshot_freq", "save_period", anyValue, "checkpoints are written every minute"},
-	{"saved_feature_importance_type", "", anyValue, output},
-	{"output_model", "model_output model_out", anyValue, output},
-	{"is_provide_training_metric", "training_metric is_training_metric train_metric", anyValue, output},
-	{"metric_freq", "output_freq", anyValue, output},
+	{"saved_feature_importance_type", "", anyValue, ofSweep},
+	{"output_model", "model_output model_out", anyValue, ofSweep},
+	{"is_provide_training_metric", "training_metric is_training_metric train_metric", anyValue, ofSweep},
+	{"metric_freq", "output_freq", anyValue, ofSweep},
 }
+
+// foreignObjectives are LightGBM's that are not trained here, with their aliases, and why.
+var foreignObjectives = map[string]string{
+	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
+	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
+	"multiclass":           noClasses, "softmax": noClasses, "multiclassova": noClasses, "multiclass_ova": noClasses,
+	"ova": noClasses, "ovr": noClasses, "lambdarank": noRanking, "rank_xendcg": noRanking, "xendcg": noRanking,
+	"xe_ndcg": noRanking, "xe_ndcg_mart": noRanking, "xendcg_mart": noRanking,
+	"custom": "a function cannot travel to another machine", "none": "a function cannot travel to another machine",
+}
+
+const (
+	noClasses = "it trains no models of more than two classes"
+	noRanking = "it does not learn an order; train the grades with regression and select by ndcg"
+)
 
 func findForeign(name string) *foreignParam {
 	for i := range foreignParams {

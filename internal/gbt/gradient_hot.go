@@ -27,26 +27,6 @@ func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]
 	}
 }
 
-// fillRegression is squared error: g = raw - y, h = 1.
-func fillRegression(gh []uint32, raw []float64, label, weight []float32, pack packing, lo, hi int, k key) {
-	gInv, hInv := 1/pack.g1, 1/pack.h1
-
-	if pack.hessianBits == bitsUnitHessian {
-		for r := lo; r < hi; r++ {
-			g := float64((raw[r] - float64(label[r])) * gInv)
-			gh[r] = uint32(roundRandomly(g, k.at(uint64(r))))
-		}
-		return
-	}
-
-	for r := lo; r < hi; r++ {
-		w := float64(weight[r])
-		g := float64(float64((raw[r]-float64(label[r]))*w) * gInv)
-		u := k.at(uint64(r))
-		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(float64(w*hInv), u>>32))&0xffff
-	}
-}
-
 // roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The
 // offset turns the conversion, which truncates towards zero, into a floor.
 func roundRandomly(x float64, u uint64) int32 {

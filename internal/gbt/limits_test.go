@@ -296,7 +296,7 @@ func TestLimitsSameBytes(t *testing.T) {
 func TestLimitsRefused(t *testing.T) {
 	for want, m := range map[string]map[string]any{
 		"path_smooth: needs min_data_in_leaf of 2 or more":                                                         {"path_smooth": 1, "min_data_in_leaf": 1},
-		"neg_bagging_fraction: needs objective binary, which has positive and negative rows":                       {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
+		"neg_bagging_fraction: has no effect with objective regression; it belongs to binary":                      {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
 		"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one":                                 {"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
 		"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn":                     {"neg_bagging_fraction": 0.5},
 		"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:":            {"mc": "1,2"},

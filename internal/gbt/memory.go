@@ -4,6 +4,7 @@ package gbt
 // for tables of over a million rows. features are the numbers of bins.
 //
 //	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
+//	16 per row                residuals by leaf, if leaves are quantiles
 //	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others, at most 2 x rows/65,536 + 1 of them, and one per thread
@@ -27,6 +28,9 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 
 	// Per row, per bin and per thread.
 	bytes := 20*int64(rows) + 16*int64(validRows)
+	if o := findObjective(p.Objective); o != nil && o.renews {
+		bytes += 16 * int64(rows)
+	}
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
 	return bytes

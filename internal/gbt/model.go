@@ -7,9 +7,9 @@ import (
 )
 
 // Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for
-// regression. A Model is immutable and safe for concurrent use.
+// regression, for others what Transform takes. A Model is immutable and safe for concurrent use.
 type Model struct {
-	Objective    string // as in the model file: "binary sigmoid:1" or "regression"
+	Objective    string // as in the model file, such as "binary sigmoid:1" or "regression"
 	FeatureNames []string
 	FeatureInfos []string // [min:max], 0:1:2... or none, as in LightGBM's files
 	Trees        []*Tree
@@ -95,12 +95,12 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	return out, nil
 }
 
-// Transform turns raw scores into predictions in place: into probabilities for binary; regression is unchanged.
+// Transform turns raw scores into predictions in place: into probabilities for binary, into means for poisson; those of
+// regression are unchanged.
 func (m *Model) Transform(scores []float64) {
-	if !m.Binary() {
-		return
+	if out, ok := outputOf(m.Objective); ok {
+		out.transform(scores)
 	}
-	Probabilities(scores)
 }
 
 const binaryObjective = "binary sigmoid:1"

@@ -59,12 +59,15 @@ func ReadModel(r io.Reader) (*Model, error) {
 var (
 	headKeys = []string{"tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
 		"objective", "feature_names", "feature_infos", "tree_sizes"}
-	headOptional = []string{"monotone_constraints"}
+	// the last one, without a value, is in models whose predictions are means of trees: LightGBM's random forests
+	headOptional = []string{"monotone_constraints", averageOutput}
 	treeKeys     = []string{"Tree", "num_leaves", "num_cat", "leaf_value"}
 	treeOptional = []string{"split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain",
 		"internal_value", "internal_weight", "internal_count", "leaf_weight", "leaf_count", "cat_boundaries",
 		"cat_threshold", "shrinkage", "is_linear"}
 )
+
+const averageOutput = "average_output"
 
 const (
 	// maxCategoryWords bounds the sets of categories of a tree.
@@ -119,7 +122,7 @@ func (p *modelReader) block(required, optional []string) (map[string]string, err
 		}
 
 		key, value, ok := strings.Cut(line, "=")
-		if !ok && line != "tree" { // LightGBM ends the process where a tree's line has none
+		if !ok && line != "tree" && line != averageOutput { // LightGBM ends the process where a tree's line has none
 			return nil, p.errorf("%.40q without \"=\"", key)
 		}
 		if strings.Contains(value, "=") { // LightGBM refuses the whole file
@@ -161,8 +164,9 @@ func (p *modelReader) model() (*Model, error) {
 	}
 
 	m := &Model{Objective: head["objective"]}
-	if !m.Binary() && m.Objective != "regression" {
-		return nil, p.errorf("objective %.40q; only \"binary sigmoid:1\" and \"regression\" can be read", m.Objective)
+	if _, ok := outputOf(m.Objective); !ok {
+		return nil, p.errorf("objective %.40q cannot be read; use one of %s", m.Objective,
+			strings.Join(objectiveTexts(), ", "))
 	}
 	if !slices.Contains([]string{"v2", "v3", "v4"}, head["version"]) {
 		return nil, p.errorf("version=%.20s; v2, v3 and v4 can be read", head["version"])
@@ -206,6 +210,14 @@ func (p *modelReader) model() (*Model, error) {
 			return nil, p.errorf("tree %d has %d bytes where tree_sizes says %d", i, have, size)
 		}
 		m.Trees = append(m.Trees, t)
+	}
+	if value, ok := head[averageOutput]; ok {
+		if value != "" {
+			return nil, p.errorf("%s=%.20s; it has no value", averageOutput, value)
+		}
+		for i, t := range m.Trees { // the mean as a sum
+			m.Trees[i] = t.dividedBy(float64(len(m.Trees)))
+		}
 	}
 	if err := p.begins("end of trees"); err != nil {
 		return nil, err

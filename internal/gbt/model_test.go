@@ -22,7 +22,7 @@ func TestReadModelRefuses(t *testing.T) {
 		"not a model":        {"tree\n", "treasure\n"},
 		"ranking":            {"objective=binary sigmoid:1", "objective=lambdarank"},
 		"other sigmoid":      {"sigmoid:1", "sigmoid:0.5"},
-		"random forest":      {"version=v3", "version=v3\naverage_output"},
+		"random forest":      {"version=v3", "version=v3\naverage_output=1"},
 		"multiclass":         {"num_class=1", "num_class=3"},
 		"feature count":      {"max_feature_idx=2", "max_feature_idx=7"},
 		"missing tree":       {"Tree=1", "Tree=2"},

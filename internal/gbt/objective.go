@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 )
 
 // objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see
@@ -16,8 +19,195 @@ type objective interface {
 	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random
 	// numbers of k for rounding. It is called after prepare, for parts of the rows at once.
 	fill(gh []uint32, raw []float64, lo, hi int, k key)
+	// at returns the exact gradient and hessian of a row with a raw score, for renewing the leaves of a finished tree.
+	at(r uint32, raw float64) (g, h float64)
+	// renew gives the leaves of a tree just grown, whose rows the grower has, other values than a Newton step where
+	// the loss asks for it.
+	renew(g *grower, t *Tree, raw []float64)
 	// String returns the objective as written in the model file.
 	String() string
+}
+
+// outputKind says what a raw score is.
+type outputKind int
+
+const (
+	asIs    outputKind = iota // the prediction
+	logOdds                   // of a probability
+	logMean                   // the logarithm of a prediction
+	root                      // the signed square root of a prediction
+)
+
+// objectiveSpec is all there is to know of an objective: adding one is adding a row to objectives.
+type objectiveSpec struct {
+	name, aliases string
+	text          string // in the model file
+	output        outputKind
+	uses          string // the parameters that only some objectives use, separated by blanks
+	renews        bool   // leaves get quantiles of their rows' residuals
+	about         string
+	make          func(p *Params, d *Data, text string) (objective, error)
+}
+
+func objectives() []objectiveSpec {
+	of := func(loss func(p *Params) rowLoss) func(*Params, *Data, string) (objective, error) {
+		return func(p *Params, d *Data, text string) (objective, error) {
+			return newPointwise(p, d, text, loss(p))
+		}
+	}
+	mean := (*pointwise).mean
+	labels := (*pointwise).labels
+
+	return []objectiveSpec{
+		{name: "binary", text: binaryObjective, output: logOdds, make: newBinary,
+			uses:  scalePosWeight + " " + isUnbalance + " " + posBagging + " " + negBagging,
+			about: "log loss of labels 0 and 1"},
+		{name: "cross_entropy", aliases: "xentropy", text: "cross_entropy", output: logOdds,
+			about: "log loss of labels from 0 to 1, such as shares",
+			make: of(func(*Params) rowLoss {
+				return rowLoss{slope: crossEntropySlope, wrong: fromZeroToOne, start: func(o *pointwise) float64 {
+					return Log(mean(o) / (1 - mean(o)))
+				}}
+			})},
+		{name: "regression", aliases: "regression_l2 l2 mean_squared_error mse l2_root root_mean_squared_error rmse",
+			text: "regression", uses: regSqrt, about: "squared error",
+			make: of(func(p *Params) rowLoss {
+				if p.RegSqrt {
+					return rowLoss{slope: squaredOfRoot, unit: true, start: (*pointwise).meanRoot}
+				}
+				return rowLoss{slope: squared, unit: true, start: mean}
+			})},
+		{name: "regression_l1", aliases: "l1 mean_absolute_error mae", text: "regression_l1", renews: true,
+			about: "absolute error; leaves are medians",
+			make: of(func(*Params) rowLoss {
+				return rowLoss{slope: absolute, unit: true, start: labels, level: 0.5}
+			})},
+		{name: "huber", text: "huber", uses: alpha, about: "squared error up to alpha, absolute beyond",
+			make: of(func(p *Params) rowLoss { return rowLoss{slope: huberSlope(p.Alpha), unit: true, start: mean} })},
+		{name: "fair", text: "fair", uses: fairC, about: "a smooth mixture of squared and absolute error",
+			make: of(func(p *Params) rowLoss { return rowLoss{slope: fairSlope(p.FairC), start: mean} })},
+		{name: "quantile", text: "quantile", uses: alpha, renews: true,
+			about: "pinball loss at alpha; leaves are quantiles",
+			make: of(func(p *Params) rowLoss {
+				return rowLoss{slope: pinballSlope(p.Alpha), unit: true, start: labels, level: p.Alpha}
+			})},
+		{name: "mape", aliases: "mean_absolute_percentage_error", text: "mape", renews: true,
+			about: "absolute error relative to labels above 1; leaves are weighted medians",
+			make: of(func(*Params) rowLoss {
+				return rowLoss{slope: relative, unit: true, start: labels, level: 0.5, scale: atLeastOne}
+			})},
+		{name: "poisson", text: "poisson", output: logMean, uses: poissonStep,
+			about: "counts: Poisson deviance",
+			make: of(func(p *Params) rowLoss {
+				return rowLoss{slope: poissonSlope(p.PoissonMaxDeltaStep), wrong: zeroOrMore, start: logOfMean}
+			})},
+		{name: "gamma", text: "gamma", output: logMean, about: "amounts above 0: gamma deviance",
+			make: of(func(*Params) rowLoss { return rowLoss{slope: gammaSlope, wrong: aboveZero, start: logOfMean} })},
+		{name: "tweedie", text: "tweedie", output: logMean, uses: tweediePower,
+			about: "amounts that are often 0: Tweedie deviance",
+			make: of(func(p *Params) rowLoss {
+				return rowLoss{slope: tweedieSlope(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
+			})},
+	}
+}
+
+// Objectives returns the names of all objectives.
+func Objectives() []string {
+	var names []string
+	for _, o := range objectives() {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// objectiveTexts are the objectives of models that can be read, without those of square roots.
+func objectiveTexts() []string {
+	var texts []string
+	for _, o := range objectives() {
+		texts = append(texts, strconv.Quote(o.text))
+	}
+	return texts
+}
+
+// ObjectiveArgument is the parameter that is written behind the @ of an objective, as in quantile@0.5; empty if it has
+// none.
+func ObjectiveArgument(objective string) string {
+	switch objective {
+	case "huber", "quantile":
+		return alpha
+	case "fair":
+		return fairC
+	case "tweedie":
+		return tweediePower
+	}
+	return ""
+}
+
+// LogOdds reports whether an objective's raw scores are log odds.
+func LogOdds(objective string) bool {
+	o := findObjective(objective)
+	return o != nil && o.output == logOdds
+}
+
+// findObjective finds an objective by its name or an alias; nil if there is none.
+func findObjective(name string) *objectiveSpec {
+	for _, o := range objectives() {
+		if o.name == name || slices.Contains(strings.Fields(o.aliases), name) {
+			return &o
+		}
+	}
+	return nil
+}
+
+// rootText is the objective of a model of square roots (reg_sqrt).
+const rootText = "regression sqrt"
+
+// outputOf returns what the raw scores of a model with this objective are; ok is false if the objective is unknown.
+func outputOf(text string) (out outputKind, ok bool) {
+	name, sqrt := strings.CutSuffix(text, " sqrt")
+	for _, o := range objectives() {
+		if sqrt && o.name == name && (name == "regression_l1" || name == "regression" || name == "fair" ||
+			name == "quantile") { // LightGBM's, which also learns these from roots
+			return root, true
+		}
+		if o.text == text {
+			return o.output, true
+		}
+	}
+	return 0, false
+}
+
+// transform turns raw scores into predictions, in place.
+func (o outputKind) transform(scores []float64) {
+	switch o {
+	case logOdds:
+		Probabilities(scores)
+	case logMean:
+		for i, s := range scores {
+			scores[i] = Exp(s)
+		}
+	case root:
+		for i, s := range scores {
+			scores[i] = math.Copysign(float64(s*s), s)
+		}
+	}
+}
+
+// Transform turns raw scores of a model that is trained with p into predictions, in place.
+func (p *Params) Transform(scores []float64) {
+	if out, ok := outputOf(p.objectiveText()); ok {
+		out.transform(scores)
+	}
+}
+
+func (p *Params) objectiveText() string {
+	if p.RegSqrt {
+		return rootText
+	}
+	if o := findObjective(p.Objective); o != nil {
+		return o.text
+	}
+	return p.Objective
 }
 
 // packing says how a gradient g and a hessian h are stored in a row's 32 bits and in a histogram's 64-bit word, which
@@ -65,13 +255,15 @@ func (p packing) sums(word int64) (g, h int64) {
 var errOneClass = errors.New("all rows have the same label; nothing can be learnt")
 
 func newObjective(p *Params, d *Data) (objective, error) {
-	switch p.Objective {
-	case "binary":
-		return newBinary(p, d)
-	case "regression":
-		return newRegression(d)
+	o := findObjective(p.Objective)
+	if o == nil {
+		return nil, fmt.Errorf("objective %q", p.Objective)
 	}
-	return nil, fmt.Errorf("objective %q", p.Objective)
+	if o.renews && d.link != nil {
+		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: its leaves are quantiles "+
+			"of their rows, and no worker of several has them all", o.name)}
+	}
+	return o.make(p, d, p.objectiveText())
 }
 
 // binary is logistic loss on labels 0 and 1.
@@ -82,7 +274,7 @@ type binary struct {
 	pack     packing
 }
 
-func newBinary(p *Params, d *Data) (*binary, error) {
+func newBinary(p *Params, d *Data, _ string) (objective, error) {
 	b := &binary{d: d, weight: [2]float64{1, p.ScalePosWeight}}
 	var seen [4]float64
 	count, heaviest := seen[:2], seen[2:]
@@ -134,97 +326,21 @@ func (b *binary) init(fromAverage bool) float64 {
 }
 
 func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }
+func (b *binary) renew(*grower, *Tree, []float64)            {}
 func (b *binary) String() string                             { return binaryObjective }
+
+func (b *binary) at(r uint32, raw float64) (g, h float64) {
+	y, w := float64(b.d.Label[r]), 1.0
+	if b.d.Weight != nil {
+		w = float64(b.d.Weight[r])
+	}
+	w *= b.weight[int(y)]
+	p := Probability(raw)
+	return float64((p - y) * w), float64(float64(p*(1-p)) * w)
+}
 
 func (b *binary) fill(gh []uint32, raw []float64, lo, hi int, k key) {
 	fillBinary(gh, raw, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
-}
-
-// regression is squared error. Without weights all hessians are 1.
-type regression struct {
-	d    *Data
-	pack packing
-}
-
-func newRegression(d *Data) (*regression, error) {
-	var seen [3]float64
-	first, heavy, differ := &seen[0], &seen[1], &seen[2]
-	err := d.each(seen[:], func(r uint32, w float64) error {
-		if *heavy == 0 {
-			*first = float64(d.Label[r])
-		}
-		if w > 0 {
-			*heavy = 1
-			if float64(d.Label[r]) != *first {
-				*differ = 1
-			}
-		}
-		return nil
-	})
-
-	if err != nil {
-		return nil, err
-	}
-	if *heavy == 0 || *differ == 0 {
-		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
-	}
-	return &regression{d: d}, nil
-}
-
-func (o *regression) init(fromAverage bool) float64 {
-	if !fromAverage {
-		return 0
-	}
-	var sums [2]float64
-	_ = o.d.each(sums[:], func(r uint32, w float64) error {
-		sums[0] += float64(w * float64(o.d.Label[r]))
-		sums[1] += w
-		return nil
-	})
-	return sums[0] / sums[1]
-}
-
-// prepare finds the largest gradient, which becomes the end of the grid.
-func (o *regression) prepare(raw []float64, rows []uint32, pool *pool) packing {
-	// The largest gradient and the heaviest row decide how fine the grid can be.
-	largest := make([]float64, pool.size)
-	heaviest := make([]float64, pool.size)
-
-	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
-		g, h := largest[worker], heaviest[worker]
-		for _, r := range rows[lo:hi] {
-			w := 1.0
-			if o.d.Weight != nil {
-				w = float64(o.d.Weight[r])
-				h = max(h, w)
-			}
-			g = max(g, math.Abs(raw[r]-float64(o.d.Label[r]))*w)
-		}
-		largest[worker], heaviest[worker] = g, h
-	})
-
-	g, h := 0.0, 0.0
-	for i := range largest {
-		g, h = max(g, largest[i]), max(h, heaviest[i])
-	}
-	o.d.link.most(&g, &h)
-	if g == 0 {
-		g = 1 // all gradients are 0: every row is fitted exactly
-	}
-
-	// Without weights, all hessians are 1 and take no bits.
-	if o.d.Weight == nil {
-		o.pack = packing{hessianBits: bitsUnitHessian, g1: g / maxG24, h1: 1}
-	} else {
-		o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
-	}
-	return o.pack
-}
-
-func (o *regression) String() string { return "regression" }
-
-func (o *regression) fill(gh []uint32, raw []float64, lo, hi int, k key) {
-	fillRegression(gh, raw, o.d.Label, o.d.Weight, o.pack, lo, hi, k)
 }
 
 // each calls f with every used row and its weight, ascending, until the first error. All that f carries from row to row

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 // Params are the training parameters. Names, meanings and defaults are LightGBM's
 // (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
 type Params struct {
-	Objective             string // binary or regression
+	Objective             string // one of Objectives
 	NumIterations         int
 	LearningRate          float64
 	NumLeaves             int
@@ -42,6 +43,13 @@ type Params struct {
 	ScalePosWeight     float64
 	IsUnbalance        bool
 
+	// of some objectives
+	Alpha                float64 // where huber's loss becomes absolute; quantile's level
+	FairC                float64
+	PoissonMaxDeltaStep  float64
+	TweedieVariancePower float64
+	RegSqrt              bool // learn the signed square roots of labels
+
 	MaxCatThreshold int     // most categories on the left of a split
 	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
 	CatL2           float64
@@ -65,6 +73,7 @@ func Defaults() Params {
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
+		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
 	}
 }
 
@@ -110,6 +119,13 @@ const (
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
+	scalePosWeight         = "scale_pos_weight"
+	isUnbalance            = "is_unbalance"
+	alpha                  = "alpha"
+	fairC                  = "fair_c"
+	poissonStep            = "poisson_max_delta_step"
+	tweediePower           = "tweedie_variance_power"
+	regSqrt                = "reg_sqrt"
 )
 
 // paramTable lists every parameter, in the order of the model file. A new one is addedLater.
@@ -147,8 +163,8 @@ var paramTable = []paramSpec{
 	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, 0},
 	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, 0},
 	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, addedLater},
-	{"scale_pos_weight", "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, openLow},
-	{"is_unbalance", "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, 0},
+	{scalePosWeight, "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, openLow},
+	{isUnbalance, "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, 0},
 	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, 0},
 	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, penalty},
 	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, penalty},
@@ -156,6 +172,11 @@ var paramTable = []paramSpec{
 	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, leastRows},
 	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, addedLater},
 	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, addedLater | penalty},
+	{alpha, "", func(p *Params) any { return &p.Alpha }, 0, 1e300, openLow | addedLater},
+	{fairC, "", func(p *Params) any { return &p.FairC }, 0, 1e150, openLow | addedLater},
+	{poissonStep, "", func(p *Params) any { return &p.PoissonMaxDeltaStep }, 0, 100, openLow | addedLater},
+	{tweediePower, "", func(p *Params) any { return &p.TweedieVariancePower }, 1, 1.999, addedLater},
+	{regSqrt, "", func(p *Params) any { return &p.RegSqrt }, 0, 0, addedLater},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
 		-1, 1, 0},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
@@ -258,7 +279,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 		if !ok {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
-		objective, err := canonicalObjective(v)
+		objective, err := CanonicalObjective(v)
 		if err != nil {
 			return err
 		}
@@ -360,14 +381,15 @@ func (s *paramSpec) bounds() string {
 	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
 }
 
-func canonicalObjective(name string) (string, error) {
-	switch name {
-	case "binary":
-		return "binary", nil
-	case "regression", "regression_l2", "l2", "mean_squared_error", "mse":
-		return "regression", nil
+// CanonicalObjective returns the name of an objective by its name or one of LightGBM's aliases.
+func CanonicalObjective(name string) (string, error) {
+	if o := findObjective(name); o != nil {
+		return o.name, nil
 	}
-	return "", fmt.Errorf("objective %q is not supported; use binary or regression", name)
+	if why, ok := foreignObjectives[name]; ok {
+		return "", fmt.Errorf("LightGBM has objective %q, Coppice does not: %s", name, why)
+	}
+	return "", fmt.Errorf("there is no objective %.40q; use one of %s", name, strings.Join(Objectives(), ", "))
 }
 
 // Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
@@ -406,20 +428,59 @@ func (p *Params) check() error {
 		classes = negBagging
 	}
 
+	if err := p.checkObjective(); err != nil {
+		return err
+	}
 	switch {
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
 	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:
 		return &ParamError{pathSmooth, "needs min_data_in_leaf of 2 or more"}
 	case !p.bagsByClass():
-	case p.Objective != "binary":
-		return &ParamError{classes, "needs objective binary, which has positive and negative rows"}
 	case p.BaggingFraction < 1:
 		return &ParamError{classes, "cannot be combined with bagging_fraction; keep one"}
 	case p.BaggingFreq == 0:
 		return &ParamError{classes, "needs bagging_freq of 1 or more, without which no bag is drawn"}
 	}
 	return nil
+}
+
+// checkObjective refuses parameters of other objectives: what is set should do something.
+func (p *Params) checkObjective() error {
+	own := findObjective(p.Objective)
+	if own == nil {
+		_, err := CanonicalObjective(p.Objective)
+		return &ParamError{"objective", err.Error()}
+	}
+	defaults := Defaults()
+	for _, o := range objectives() {
+		for name := range strings.FieldsSeq(o.uses) {
+			s := findParam(name)
+			if equal := reflect.DeepEqual(s.field(p), s.field(&defaults)); !equal &&
+				!slices.Contains(strings.Fields(own.uses), name) {
+				return &ParamError{name, fmt.Sprintf("has no effect with objective %s; it belongs to %s", own.name,
+					strings.Join(usersOf(name), " and "))}
+			}
+		}
+	}
+	if own.renews && p.MonotoneConstraints != "" {
+		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
+			"quantiles of their rows", own.name)}
+	}
+	if own.name == "quantile" && p.Alpha >= 1 {
+		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}
+	}
+	return nil
+}
+
+// usersOf are the objectives that use a parameter.
+func usersOf(name string) (users []string) {
+	for _, o := range objectives() {
+		if slices.Contains(strings.Fields(o.uses), name) {
+			users = append(users, o.name)
+		}
+	}
+	return users
 }
 
 // bagsByClass reports whether positive and negative rows have separate fractions.

@@ -6,10 +6,24 @@ import "math"
 // last place and with the same bits on every machine, which math.Exp does not guarantee. NaN stays NaN; the smallest
 // result is 3e-308.
 func Probability(raw float64) float64 {
-	s := min(max(raw, -probabilityLimit), probabilityLimit)
-	if s != s {
+	if raw != raw {
 		return raw
 	}
+	return 1 / (1 + expMinus(raw))
+}
+
+// Exp is e^x, accurate to a unit or two in the last place and with the same bits on every machine; beyond
+// probabilityLimit it does not grow or shrink any more. NaN stays NaN.
+func Exp(x float64) float64 {
+	if x != x {
+		return x
+	}
+	return expMinus(-x)
+}
+
+// expMinus is e^-x.
+func expMinus(x float64) float64 {
+	s := min(max(x, -probabilityLimit), probabilityLimit)
 	y := math.FMA(s, -expLog2e, expMagic)
 	n := y - expMagic
 	u := math.FMA(n, expLn2Low, math.FMA(n, expLn2High, s))
@@ -17,7 +31,7 @@ func Probability(raw float64) float64 {
 	for _, c := range expAlternating[1:] {
 		q = math.FMA(q, u, c)
 	}
-	return 1 / (1 + math.Float64frombits(math.Float64bits(q)+math.Float64bits(y)<<mantissaBits))
+	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(y)<<mantissaBits)
 }
 
 func probabilitiesGo(scores []float64) {

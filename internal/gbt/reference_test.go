@@ -145,6 +145,7 @@ func (r *reference) train() *Model {
 			continue
 		}
 		roundsWithoutSplit = 0
+		r.renew(obj, t, rows[:bag], score)
 		for _, row := range rows {
 			score[row] += t.LeafValue[r.leafOf(t, row)]
 		}
@@ -157,6 +158,64 @@ func (r *reference) train() *Model {
 		m.Trees = []*Tree{constantTree(bias)}
 	}
 	return m
+}
+
+// renew gives leaves the quantiles of their rows' residuals, found by sorting.
+func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []float64) {
+	o, ok := obj.(*pointwise)
+	if !ok || o.level == 0 {
+		return
+	}
+	for leaf := range t.LeafValue {
+		var values, weights []float64
+		for _, row := range rows {
+			if r.leafOf(t, row) == leaf {
+				values = append(values, float64(r.d.Label[row])-score[row])
+				w := o.weight(row)
+				if r.p.Objective == "mape" {
+					w /= max(1, math.Abs(float64(r.d.Label[row])))
+				}
+				weights = append(weights, w)
+			}
+		}
+		weighted := r.d.Weight != nil || r.p.Objective == "mape"
+		t.LeafValue[leaf] = sortedQuantile(values, weights, o.level, weighted) * r.p.LearningRate
+	}
+}
+
+// sortedQuantile is LightGBM's PercentileFun or, for weighted rows, the first value up to which more than that share of
+// the weight lies.
+func sortedQuantile(values, weights []float64, level float64, weighted bool) float64 {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(weights[a], weights[b]))
+	})
+	if weighted {
+		total, sum := 0.0, 0.0
+		for _, i := range order {
+			total += weights[i]
+		}
+		for _, i := range order {
+			if sum += weights[i]; sum > float64(total*level) {
+				return values[i]
+			}
+		}
+		return values[order[len(order)-1]]
+	}
+	slices.Reverse(order)
+	at := float64((1 - level) * float64(len(order)))
+	i := int(at)
+	switch {
+	case i < 1:
+		return values[order[0]]
+	case i >= len(order):
+		return values[order[len(order)-1]]
+	}
+	above, below := values[order[i-1]], values[order[i]]
+	return above - float64((above-below)*(at-float64(i)))
 }
 
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {

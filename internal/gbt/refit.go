@@ -70,6 +70,10 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 	if p.PathSmooth > 0 {
 		return nil, &ParamError{pathSmooth, "a refit does not smooth; leave it out"}
 	}
+	if o := findObjective(p.Objective); o != nil && o.renews {
+		return nil, &ParamError{"objective", fmt.Sprintf("a refit renews leaves by gradients, and those of %s are "+
+			"quantiles of their rows; train again or continue the model", o.name)}
+	}
 	if opt.Input == nil {
 		return nil, inputErrorf("a refit needs one")
 	}
@@ -139,21 +143,10 @@ func (r *refit) sums(t *Tree) []leafSums {
 
 // addGradients adds up the rows of a leaf. Each is first rounded to single precision, as in LightGBM.
 func (r *refit) addGradients(s *leafSums, rows []uint32) {
-	b, _ := r.obj.(*binary)
 	for _, row := range rows {
-		y, w := float64(r.data.Label[row]), 1.0
-		if r.data.Weight != nil {
-			w = float64(r.data.Weight[row])
-		}
-
-		g, h := r.raw[row]-y, 1.0
-		if b != nil {
-			p := Probability(r.raw[row])
-			g, h = p-y, float64(p*(1-p))
-			w *= b.weight[int(y)]
-		}
-		s.g += float64(float32(float64(g * w)))
-		s.h += float64(float32(float64(h * w)))
+		g, h := r.obj.at(row, r.raw[row])
+		s.g += float64(float32(g))
+		s.h += float64(float32(h))
 	}
 }
 

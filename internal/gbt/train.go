@@ -358,6 +358,8 @@ func (b *booster) step(ctx context.Context) error {
 			errDiverged, len(b.trees)+1)
 	}
 
+	b.obj.renew(b.grow, t, b.raw)
+
 	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
 	b.addValues(whole, t)

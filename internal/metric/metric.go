@@ -58,6 +58,9 @@ type Metric struct {
 	low, high float64 // the values that it can have
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence
+
+	loss          func(p, l float64) float64
+	labels, preds domain
 }
 
 // Eval evaluates once. For repeated use, keep an Evaluator.

@@ -19,12 +19,14 @@ const (
 	top           // requires a number or a share of rows
 	bins          // optional number of bins
 	place         // optional number of places
+	number        // optional number, the definition's usual one without
 )
 
-// cutoff is the argument after the @: a number, or a share of all rows; both are 0 without one.
+// cutoff is the argument after the @: a count, a share of all rows, or another number; all are 0 without one.
 type cutoff struct {
-	count int
-	share float64
+	count  int
+	share  float64
+	number float64
 }
 
 // definition is all there is to know of a metric: adding one is adding a row to definitions, with its function.
@@ -36,10 +38,16 @@ type definition struct {
 	low, high float64 // the values that it can have
 	rankOnly  bool
 	takes     takes
+	usual     float64 // of number, and whether it has to be below 1 or below 2
+	below     float64
 	about     string // docs/sweep.md has it, too
 	aliases   string // names used by LightGBM or scikit-learn, separated by blanks
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence // how much each row moves the value; nil where only resampling gives an interval
+
+	// of mean: the loss of a row, and the labels and predictions for which there is one
+	loss          func(argument float64) func(p, l float64) float64
+	labels, preds domain
 }
 
 var inf = math.Inf(1)
@@ -110,6 +118,36 @@ func definitions() []definition {
 		{name: "r2", kind: Regression, maximize: true, low: -inf, high: 1, eval: r2, influence: byRow(r2Row),
 			about:   "share of the labels' variance that is explained",
 			aliases: "r2_score r_squared"},
+		{name: "mape", kind: Regression, high: inf, eval: mean, influence: byRow(meanRow), loss: plain(mapeLoss),
+			about:   "mean absolute error relative to the label, or to 1 where the label is smaller",
+			aliases: "mean_absolute_percentage_error"},
+		{name: "quantile", kind: Regression, high: inf, takes: number, usual: 0.9, below: 1, eval: mean,
+			influence: byRow(meanRow), loss: pinballLoss,
+			about:   "mean pinball loss of predicted quantiles (quantile@0.5)",
+			aliases: "pinball mean_pinball_loss"},
+		{name: "huber", kind: Regression, high: inf, takes: number, usual: 0.9, below: inf, eval: mean,
+			influence: byRow(meanRow), loss: huberLoss,
+			about: "mean of half the squared error up to a bound, linear beyond (huber@0.9)"},
+		{name: "fair", kind: Regression, high: inf, takes: number, usual: 1, below: inf, eval: mean,
+			influence: byRow(meanRow), loss: fairLoss,
+			about: "mean of Fair's loss, between squared and absolute error (fair@1)"},
+		{name: "poisson", kind: Regression, low: -inf, high: inf, eval: mean, influence: byRow(meanRow),
+			loss: plain(poissonLoss), labels: atLeastZero, preds: aboveZero,
+			about: "mean negative log likelihood of counts, without what depends on labels only"},
+		{name: "gamma", kind: Regression, low: -inf, high: inf, eval: mean, influence: byRow(meanRow),
+			loss: plain(gammaLoss), labels: aboveZero, preds: aboveZero,
+			about: "mean negative log likelihood of amounts above 0, of shape 1"},
+		{name: "gamma_deviance", kind: Regression, high: inf, eval: mean, influence: byRow(meanRow),
+			loss: plain(gammaDeviance), labels: aboveZero, preds: aboveZero,
+			about:   "mean gamma deviance of amounts above 0",
+			aliases: "mean_gamma_deviance"},
+		{name: "tweedie", kind: Regression, high: inf, takes: number, usual: 1.5, below: 2, eval: mean,
+			influence: byRow(meanRow), loss: tweedieLoss, labels: atLeastZero, preds: aboveZero,
+			about: "mean negative log likelihood of amounts that are often 0, with this variance power above 1 " +
+				"(tweedie@1.5)"},
+		{name: "soft_log_loss", kind: Regression, high: inf, eval: mean, influence: byRow(meanRow),
+			loss: plain(softLogLoss), labels: fromZeroToOne, preds: fromZeroToOne,
+			about: "log loss of labels from 0 to 1, such as shares"},
 	}
 }
 
@@ -117,8 +155,11 @@ func definitions() []definition {
 func Names() []string {
 	var names []string
 	for _, d := range definitions() {
-		if d.takes == top {
+		switch d.takes {
+		case top:
 			d.name += "@1%"
+		case number:
+			d.name += fmt.Sprintf("@%v", d.usual)
 		}
 		names = append(names, d.name)
 	}
@@ -145,8 +186,13 @@ func Lookup(name string) (Metric, error) {
 		if err != nil {
 			return Metric{}, err
 		}
-		return Metric{Name: d.name + suffix, Maximize: d.maximize, Aim: d.aim, Kind: d.kind, RankOnly: d.rankOnly,
-			About: d.about, k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence}, nil
+		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Aim: d.aim, Kind: d.kind, RankOnly: d.rankOnly,
+			About: d.about, k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence,
+			labels: d.labels, preds: d.preds}
+		if d.loss != nil {
+			m.loss = d.loss(k.number)
+		}
+		return m, nil
 	}
 	return Metric{}, unknown(name)
 }
@@ -204,6 +250,15 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 			return cutoff{}, "", nil
 		}
 		return cutoff{count: n}, "@" + strconv.Itoa(n), nil
+	case number:
+		x := d.usual
+		if has {
+			var err error
+			if x, err = strconv.ParseFloat(arg, 64); err != nil || !(x > 0 && x < d.below) || d.below == 2 && x <= 1 {
+				return wrong(fmt.Sprintf("give a number, such as %v", d.usual))
+			}
+		}
+		return cutoff{number: x}, "@" + strconv.FormatFloat(x, 'g', -1, 64), nil
 	}
 
 	if has {
@@ -261,26 +316,62 @@ func unknown(name string) error {
 	return problem.New(problem.Input, "unknown metric %.60q%s", name, hint)
 }
 
-// Of returns the kind of metrics that apply to an objective's predictions.
-func Of(objective string) (Kind, error) {
-	switch objective {
-	case "binary":
-		return Binary, nil
-	case "regression":
-		return Regression, nil
-	}
-	return 0, fmt.Errorf("objective %.40q: use binary or regression", objective)
+// judged is what an objective's predictions are judged by.
+type judged struct {
+	objective string
+	kind      Kind
+	by        string   // its own metric, by which it is judged unless a spec says otherwise
+	also      []string // in every report
 }
 
-// Standard returns the metrics in every report, for predictions of a kind.
-func Standard(k Kind) []Metric {
-	names := []string{"rmse", "mae", "r2"}
-	if k == Binary {
-		names = []string{"log_loss", "auc", "average_precision", "brier", "ece"}
+func byObjective() []judged {
+	numbers := []string{"rmse", "mae", "r2"}
+	return []judged{
+		{"binary", Binary, "log_loss", []string{"log_loss", "auc", "average_precision", "brier", "ece"}},
+		{"cross_entropy", Regression, "soft_log_loss", append([]string{"soft_log_loss"}, numbers...)},
+		{"regression", Regression, "rmse", numbers},
+		{"regression_l1", Regression, "mae", numbers},
+		{"huber", Regression, "huber", numbers},
+		{"fair", Regression, "fair", numbers},
+		{"quantile", Regression, "quantile", numbers},
+		{"mape", Regression, "mape", append([]string{"mape"}, numbers...)},
+		{"poisson", Regression, "poisson", append([]string{"poisson"}, numbers...)},
+		{"gamma", Regression, "gamma_deviance", append([]string{"gamma_deviance"}, numbers...)},
+		{"tweedie", Regression, "tweedie", numbers},
 	}
+}
 
-	metrics := make([]Metric, len(names))
-	for i, name := range names {
+func judge(objective string) (judged, error) {
+	var names []string
+	for _, j := range byObjective() {
+		if j.objective == objective {
+			return j, nil
+		}
+		names = append(names, j.objective)
+	}
+	return judged{}, problem.New(problem.Input, "objective %.40q: use one of %s", objective, strings.Join(names, ", "))
+}
+
+// Of returns the kind of metrics that apply to an objective's predictions.
+func Of(objective string) (Kind, error) {
+	j, err := judge(objective)
+	return j.kind, err
+}
+
+// Usual returns the name of the metric by which an objective's predictions are judged unless a spec says otherwise.
+func Usual(objective string) (string, error) {
+	j, err := judge(objective)
+	if err != nil {
+		return "", err
+	}
+	return Canonical(j.by)
+}
+
+// Standard returns the metrics in every report of an objective; none of an unknown one.
+func Standard(objective string) []Metric {
+	j, _ := judge(objective)
+	metrics := make([]Metric, len(j.also))
+	for i, name := range j.also {
 		m, err := Lookup(name)
 		if err != nil {
 			panic(err) // a bug in the list above
@@ -302,7 +393,7 @@ func (m Metric) CheckObjective(objective string) error {
 	}
 
 	var fitting []string
-	for _, s := range Standard(k) {
+	for _, s := range Standard(objective) {
 		fitting = append(fitting, s.Name)
 	}
 	slices.Sort(fitting)

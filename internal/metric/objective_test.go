@@ -7,12 +7,13 @@ import (
 )
 
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
-	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression} {
+	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
+		"cross_entropy": metric.Regression, "poisson": metric.Regression} {
 		k, err := metric.Of(objective)
 		if err != nil || k != want {
 			t.Errorf("objective %s has labels of the kind %v, %v, expected %v", objective, k, err, want)
 		}
-		for _, m := range metric.Standard(k) {
+		for _, m := range metric.Standard(objective) {
 			if err := m.CheckObjective(objective); err != nil {
 				t.Errorf("objective %s refuses its standard metric %s: %v", objective, m.Name, err)
 			}

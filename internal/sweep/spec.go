@@ -17,7 +17,7 @@ type Spec struct {
 	Name      string `yaml:"name" json:"name"`
 	Dataset   string `yaml:"dataset" json:"dataset"`     // NAME, or NAME@VERSION
 	Model     string `yaml:"model" json:"model"`         // name in the registry
-	Objective string `yaml:"objective" json:"objective"` // binary or regression
+	Objective string `yaml:"objective" json:"objective"` // by its canonical name
 	// selects the winner, on valid; with several objectives the first
 	Metric string `yaml:"-" json:"metric"`
 	Trials int    `yaml:"trials" json:"trials"` // in a spec 0 with Search.Features: as many as it takes
@@ -232,7 +232,8 @@ type Vocabulary struct {
 	// are the conditions on its parameters consistent? Errors have a Path
 	Conditions func(s *Spec) error
 	Require    func(expression string) error               // can this condition on results be evaluated?
-	Objective  func(objective string, metric string) error // can these be combined?
+	// can these be combined? The objective's canonical name
+	Objective func(objective string, metric string) (string, error)
 	Value      func(metric string, value float64) error    // can the metric have this value?
 	Machine    func(machineType string) error              // is there such a machine type?
 	LocalSSD   func(machineType string, disks int) error   // may it have that many local SSDs?
@@ -359,9 +360,13 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	}
 	if s.Objective == "" {
 		s.Objective = "binary"
-		if v.Objective(s.Objective, s.Metric) != nil && v.Objective("regression", s.Metric) == nil {
+		_, err := v.Objective(s.Objective, s.Metric)
+		if _, other := v.Objective("regression", s.Metric); err != nil && other == nil {
 			s.Objective = "regression" // a metric such as rmse says so
 		}
+	}
+	if name, err := v.Objective(s.Objective, s.Metric); err == nil {
+		s.Objective = name
 	}
 	if s.Model == "" {
 		s.Model = s.Name

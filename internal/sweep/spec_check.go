@@ -31,7 +31,7 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("metric", "%v", err)
 	}
 
-	if err := v.Objective(s.Objective, s.Metric); err != nil {
+	if _, err := v.Objective(s.Objective, s.Metric); err != nil {
 		// A default is nowhere in the file: then it is the metric that does not fit.
 		if doc.Has("objective") {
 			return doc.Errorf("objective", "%v", err)

@@ -84,7 +84,9 @@ func words() sweep.Vocabulary {
 			}
 			return param(paramName(name))
 		},
-		Objective: func(objective, _ string) error { return known("objective", "binary", "regression")(objective) },
+		Objective: func(objective, _ string) (string, error) {
+			return objective, known("objective", "binary", "regression")(objective)
+		},
 		Value: func(metric string, value float64) error {
 			if value > 1 {
 				return fmt.Errorf("%v is not a possible value of %s", value, metric)

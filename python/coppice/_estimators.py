@@ -403,7 +403,12 @@ class Classifier(ClassifierMixin, _Fitted):
 
 
 class Regressor(RegressorMixin, _Fitted):
-    """Predicts a number. Parameters and attributes are those of Classifier.
+    """Predicts a number. Parameters and attributes are those of Classifier, and
+
+    Args:
+        objective: how it is learnt: "regression" (squared error), "regression_l1", "huber", "fair", "quantile", "mape",
+          "poisson", "gamma", "tweedie" or "cross_entropy" (labels from 0 to 1); with a number behind an @ where
+          LightGBM has a parameter, as in "quantile@0.5" or "tweedie@1.3".
 
     >>> import coppice, numpy
     >>> x = numpy.linspace(0, 1, 300).reshape(-1, 1)
@@ -411,6 +416,29 @@ class Regressor(RegressorMixin, _Fitted):
     >>> model.predict(x).shape
     (300,)
     """
+
+    def __init__(
+        self,
+        *,
+        objective: str = "regression",
+        time: str | None = None,
+        key: str | None = None,
+        drop: list[str] | None = None,
+        categorical: list[str] | None = None,
+        trials: int | None = None,
+        minutes: float = 5.0,
+        metric: str | None = None,
+        where: str = "local",
+        name: str = "model",
+        folder: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        verbose: bool | None = None,
+    ) -> None:
+        super().__init__(
+            time=time, key=key, drop=drop, categorical=categorical, trials=trials, minutes=minutes, metric=metric,
+            where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.objective = objective
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Regressor:
         """Trains on a table; see Classifier.fit."""
@@ -424,7 +452,7 @@ class Regressor(RegressorMixin, _Fitted):
             target = target.astype(np.float64)
         except (TypeError, ValueError) as e:
             raise ValueError(f"Unknown label type: y holds {target.dtype} values, not numbers") from e
-        self._train(table, pa.array(target), sample_weight, groups, ["--regression"])
+        self._train(table, pa.array(target), sample_weight, groups, ["--objective", str(self.objective)])
         return self
 
     def predict(self, X: Any) -> np.ndarray:

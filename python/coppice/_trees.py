@@ -14,7 +14,17 @@ import numpy as np
 
 from .errors import FormatError
 
-BINARY, REGRESSION = "binary sigmoid:1", "regression"
+BINARY = "binary sigmoid:1"
+# What a raw score is, by objective: the log odds of a probability, the logarithm of a prediction, its signed square root,
+# or the prediction.
+LOG_ODDS, LOG_MEAN, ROOT, AS_IS = "log odds", "log mean", "root", "as is"
+OUTPUTS = {
+    BINARY: LOG_ODDS,
+    "cross_entropy": LOG_ODDS,
+    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), AS_IS),
+    **dict.fromkeys(("regression sqrt", "regression_l1 sqrt", "fair sqrt", "quantile sqrt"), ROOT),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), LOG_MEAN),
+}
 MAX_LINE = 16 << 20  # of the head
 MAX_LEAVES = 1 << 17
 MAX_TREES = 1_000_001  # of the most iterations, and one for a first score
@@ -37,6 +47,7 @@ _TREE = frozenset(b"Tree num_leaves num_cat leaf_value".split())
 _NODES = b"split_feature threshold decision_type left_child right_child".split()
 _SETS = b"cat_boundaries cat_threshold".split()
 _MEASURED = b"split_gain internal_value internal_weight internal_count leaf_weight leaf_count".split()
+_AVERAGE = b"average_output"  # of predictions that are means of trees: LightGBM's random forests
 _OPTIONAL = frozenset([*_NODES, *_SETS, *_MEASURED, b"shrinkage", b"is_linear"])
 
 
@@ -45,7 +56,7 @@ class Trees:
     """A model file that has been checked.
 
     Attributes:
-        objective: BINARY or REGRESSION. names: of the features.
+        objective: one of OUTPUTS. names: of the features.
         split: by feature, 1 if some node compares it as a number, 2 if as a category, 3 if both.
         leaves: by tree, their number; a tree has one node less. values: of the leaves of all trees, one after the
             other.
@@ -106,18 +117,18 @@ def read(data: bytes) -> Trees:
     """Reads a model file."""
     r = _Reader(data)
     r.begins(b"tree", 'it does not begin with the line "tree"; is it a LightGBM text model?')
-    head = r.block(_HEAD, frozenset([b"monotone_constraints"]))
+    head = r.block(_HEAD, frozenset([b"monotone_constraints", _AVERAGE]))
 
     def one_of(key: bytes, *values: str) -> str:
         have = head[key].decode()
         if have not in values:
-            r.fail(f"{key.decode()}={have[:40]}; this package reads {' and '.join(values)}")
+            r.fail(f"{key.decode()}={have[:40]}; this package reads {', '.join(values)}")
         return have
 
     one_of(b"version", "v2", "v3", "v4")
     one_of(b"num_class", "1")
     one_of(b"num_tree_per_iteration", "1")
-    objective = one_of(b"objective", BINARY, REGRESSION)
+    objective = one_of(b"objective", *OUTPUTS)
     names = r.words(head, b"feature_names").decode().split(" ")
     if "" in names:
         r.fail("no feature_names")
@@ -139,8 +150,13 @@ def read(data: bytes) -> Trees:
         _tree(r, number, split, arrays)
         if r.start - begin != size:
             r.fail(f"tree {number} has {r.start - begin} bytes where tree_sizes says {size}")
+    out = arrays.all()
+    if _AVERAGE in head:
+        if head[_AVERAGE]:
+            r.fail("average_output has no value")
+        out["values"] = out["values"] / len(sizes)  # the mean as a sum
     r.begins(b"end of trees", 'the line "end of trees" belongs here')
-    return Trees(objective, names, split, **arrays.all())
+    return Trees(objective, names, split, **out)
 
 
 class _Reader:
@@ -185,7 +201,7 @@ class _Reader:
                 line.decode()
             except UnicodeDecodeError:
                 self.fail("it is not UTF-8")
-            if not equals and line != b"tree":  # LightGBM ends the process where a tree's line has none
+            if not equals and line not in (b"tree", _AVERAGE):  # LightGBM ends the process where a tree's line has none
                 self.fail(f'{shown} without "="')
             if b"=" in value:
                 self.fail(f'{shown} has a second "="')

@@ -23,7 +23,7 @@ class Model:
 
     Attributes:
         name: of the model; empty where the files say none. version: its number; 0 where the files
-          say none. objective: "binary" or "regression". features: names of the columns of the
+          say none. objective: LightGBM's name, such as "binary" or "poisson". features: names of the columns of the
           model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
           encode() need. calibrated_by: names of the columns whose values make the segments that are
           calibrated by themselves; () where all rows are calibrated alike. calibration: "isotonic",
@@ -41,7 +41,7 @@ class Model:
     ) -> None:
         """Use Model.load."""
         self.name, self.version = name, version
-        self.objective = objective.partition(" ")[0]
+        self.objective, self._output = objective.partition(" ")[0], _trees.OUTPUTS[objective]
         self.features: list[str] = [f.name for f in encoder.encoding.features]
         self.inputs: list[str] = list(encoder.encoding.inputs)
         if calibrator is not None:
@@ -161,10 +161,12 @@ class Model:
         raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
         if self._calibrator is not None:
             return self._calibrator(raw)
-        if self.objective == "binary":
-            with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):
+            if self._output == _trees.LOG_ODDS:
                 return 1 / (1 + np.exp(-raw))
-        return raw.copy()
+            if self._output == _trees.LOG_MEAN:
+                return np.exp(raw)
+        return np.copysign(raw * raw, raw) if self._output == _trees.ROOT else raw.copy()
 
 
 def _check_together(

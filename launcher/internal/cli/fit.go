@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
@@ -91,7 +92,9 @@ it became the champion or not.`,
 		"columns of numbers that are names; repeatable, or with commas")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
-	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, or rmse for numbers)")
+	fs.StringVar(&f.Objective, "objective", "",
+		"how a number is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
+	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, rmse for numbers, or the objective's)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")

@@ -48,7 +48,7 @@ func spec(t *testing.T, ref, machine string) *sweep.Spec {
 			machine+"\n"),
 		sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
 			Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
-			Objective: func(string, string) error { return nil }, Machine: fine,
+			Objective: func(o, _ string) (string, error) { return o, nil }, Machine: fine,
 			LocalSSD: func(string, int) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

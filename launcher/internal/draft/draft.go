@@ -31,6 +31,7 @@ type Request struct {
 	Label       string   // column to predict
 	Positive    string   // its value that means yes
 	Regression  bool     // it is a number, whatever its values
+	Objective   string   // how it is learnt, such as poisson or quantile@0.5; by default as its values suggest
 	Weight      string   // column of row weights
 	Name        string   // of dataset, model and sweep; by default after the first file
 	Time        string   // column by which to split
@@ -43,6 +44,7 @@ type Request struct {
 	Trials      int           // 0: by Limit
 	Limit       time.Duration // for the whole sweep
 	Seed        int
+	argument    string // of Objective, for params
 	Cores       int // of this machine
 }
 
@@ -74,6 +76,9 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		if _, err := metric.Lookup(q.Metric); err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--metric")
 		}
+	}
+	if err := q.setObjective(); err != nil {
+		return nil, err
 	}
 	s, err := look(ctx, q)
 	if err != nil {
@@ -154,8 +159,12 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	if values <= maxClasses && !q.Regression {
 		classes = fmt.Sprintf("; it holds only %s, of which --positive names one to predict", l.list())
 	}
-	d.found("label", "%s: a number is predicted (%s rows)%s", q.Label, humanize.Comma(l.present), classes)
-	return fmt.Sprintf("{column: %s, kind: regression}", column), "regression", nil
+	how := ""
+	if q.Objective != "" {
+		how = fmt.Sprintf(" by objective %s%s, and judged by %s", q.Objective, q.argument, q.Metric)
+	}
+	d.found("label", "%s: a number is predicted%s (%s rows)%s", q.Label, how, humanize.Comma(l.present), classes)
+	return fmt.Sprintf("{column: %s, kind: regression}", column), cmp.Or(q.Objective, "regression"), nil
 }
 
 const binaryObjective = "binary"
@@ -464,8 +473,8 @@ metric: %s
 trials: %d
 seed: %d
 early_stopping_rounds: 50
-params: {num_iterations: 1000}
-`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed)
+params: {num_iterations: 1000%s}
+`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, q.argument)
 	if trials == 1 {
 		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
 	} else {

@@ -84,6 +84,10 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
 			"stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
+	if q.Manifest.Negatives > 0 && !gbt.LogOdds(s.Objective) {
+		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
+			"objective %s has none; stage it without sample.negatives", q.Manifest.Name, s.Objective)
+	}
 
 	p := &Planned{}
 	holdout, notes, err := holdout(q.Manifest)
@@ -282,18 +286,13 @@ func defaultID(s *sweep.Spec, version string, in *Continued) (sweep.ID, error) {
 
 // reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
 func reported(s *sweep.Spec) ([]string, error) {
-	kind, err := metric.Of(s.Objective)
-	if err != nil {
-		return nil, err
-	}
-
 	var names []string
 	add := func(m metric.Metric) {
 		if !slices.Contains(names, m.Name) {
 			names = append(names, m.Name)
 		}
 	}
-	for _, m := range metric.Standard(kind) {
+	for _, m := range metric.Standard(s.Objective) {
 		add(m)
 	}
 

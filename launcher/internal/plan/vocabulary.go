@@ -30,12 +30,16 @@ func Vocabulary() sweep.Vocabulary {
 		},
 
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
-		Objective: func(objective, name string) error {
+		Objective: func(objective, name string) (string, error) {
+			canonical, err := gbt.CanonicalObjective(objective)
+			if err != nil {
+				return "", err
+			}
 			m, err := metric.Lookup(name)
 			if err != nil {
-				return err
+				return "", err
 			}
-			return m.CheckObjective(objective)
+			return canonical, m.CheckObjective(canonical)
 		},
 
 		Value: func(name string, value float64) error {

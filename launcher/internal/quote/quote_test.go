@@ -26,7 +26,7 @@ func words() sweep.Vocabulary {
 	fine := func(string) error { return nil }
 	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
 		Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
-		Objective: func(string, string) error { return nil },
+		Objective: func(o, _ string) (string, error) { return o, nil },
 		Machine:   fine, LocalSSD: func(string, int) error { return nil }}
 }
 

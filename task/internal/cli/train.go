@@ -332,7 +332,7 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		metrics = append(metrics, m)
 	}
 
-	return params, append(metrics, metric.Standard(kind)...), nil
+	return params, append(metrics, metric.Standard(params.Objective)...), nil
 }
 
 // at adds the position in the parameter file, if there is one, to an error.

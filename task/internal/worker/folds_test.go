@@ -147,7 +147,7 @@ func TestAFoldIsTheOneOfTaskTrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	rounds, err := fit.NewTable(ds).CrossValidate(t.Context(), fit.CrossRequest{Scheme: fit.KFold, Folds: 3,
-		Request: fit.Request{Params: params, Metric: auc, Metrics: metric.Standard(metric.Binary), Threads: 1}})
+		Request: fit.Request{Params: params, Metric: auc, Metrics: metric.Standard("binary"), Threads: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,16 @@ for kind, w in {"plain": None, "weighted": weight.astype(float)}.items():
         "rmse": metrics.root_mean_squared_error(y, pred, sample_weight=w),
         "mae": metrics.mean_absolute_error(y, pred, sample_weight=w),
         "r2": metrics.r2_score(y, pred, sample_weight=w),
+        "mape": metrics.mean_absolute_percentage_error(y, pred, sample_weight=w),
+        "quantile@0.9": metrics.mean_pinball_loss(y, pred, sample_weight=w, alpha=0.9),
+        "quantile@0.25": metrics.mean_pinball_loss(y, pred, sample_weight=w, alpha=0.25),
+        "gamma_deviance": metrics.mean_gamma_deviance(y, pred, sample_weight=w),
+        # by the formulas of LightGBM's metrics, which scikit-learn does not have
+        "huber@10": np.average(np.where(abs(pred - y) <= 10, (pred - y) ** 2 / 2, 10 * (abs(pred - y) - 5)), weights=w),
+        "fair@3": np.average(3 * abs(pred - y) - 9 * np.log1p(abs(pred - y) / 3), weights=w),
+        "poisson": np.average(pred - y * np.log(pred), weights=w),
+        "gamma": np.average(y / pred + np.log(pred), weights=w),
+        "tweedie@1.3": np.average(y * pred**-0.3 / 0.3 + pred**0.7 / 0.7, weights=w),
     }
 with open("rows.csv", "w") as f:
     f.write("label,weight,pred\n")

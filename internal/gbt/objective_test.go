@@ -1,0 +1,260 @@
+package gbt
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// withObjective gives a random trial another objective, labels that it takes, and parameters that it uses.
+func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
+	t.p.Objective, t.p.ScalePosWeight, t.p.IsUnbalance = name, 1, false
+	t.p.PosBaggingFraction, t.p.NegBaggingFraction = 1, 1
+	for r, y := range t.Label {
+		switch name {
+		case "binary":
+			y = float32(int(math.Abs(float64(y))*8) & 1)
+		case "cross_entropy":
+			y = float32(sigmoid(float64(y)))
+		case "poisson":
+			y = float32(math.Floor(math.Abs(float64(y)) * 2))
+		case "gamma":
+			y = float32(math.Abs(float64(y))) + 0.1
+		case "tweedie":
+			y = max(0, y)
+		}
+		t.Label[r] = y
+	}
+	for r := range 4 {
+		t.Label[r] = float32(r % 2)
+		if name == "gamma" {
+			t.Label[r]++
+		}
+	}
+	if findObjective(name).renews {
+		t.p.MonotoneConstraints = ""
+	}
+	switch name {
+	case "huber":
+		t.p.Alpha = 0.1 + rng.ExpFloat64()
+	case "quantile":
+		t.p.Alpha = 0.02 + float64(0.96*rng.Float64())
+	case "fair":
+		t.p.FairC = 0.1 + rng.ExpFloat64()
+	case "poisson":
+		t.p.PoissonMaxDeltaStep = 0.1 + rng.Float64()
+	case "tweedie":
+		t.p.TweedieVariancePower = 1.1 + float64(0.8*rng.Float64())
+	case "regression":
+		t.p.RegSqrt = rng.IntN(2) == 0
+	}
+	return t
+}
+
+// ofEachObjective runs a test on random trials of every objective.
+func ofEachObjective(t *testing.T, trials int, run func(t *testing.T, trial *trial, rng *rand.Rand)) {
+	for i, name := range Objectives() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range uint64(trials) {
+				seed := 1000*uint64(i) + n
+				rng := rand.New(rand.NewPCG(seed, 5))
+				s := tableOfFew
+				if n == 1 {
+					s = tableOfSome
+				}
+				run(t, randomTrial(seed, s).withObjective(name, rng), rng)
+			}
+		})
+	}
+}
+
+// TestObjectivesAgainstTheReference compares models with those of the slow trainer, byte for byte, with one thread and
+// with three.
+func TestObjectivesAgainstTheReference(t *testing.T) {
+	ofEachObjective(t, 10, func(t *testing.T, trial *trial, _ *rand.Rand) {
+		want := text(t, newReference(&trial.Data, trial.p).train())
+		for _, threads := range []int{1, 3} {
+			if got := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: threads}).Model); !bytes.Equal(got,
+				want) {
+				t.Fatalf("%v\nwith %d threads the model is not the reference's: %s", trial, threads,
+					firstDifference(got, want))
+			}
+		}
+	})
+}
+
+// TestObjectivesKeepTheirInvariants checks every tree of trainings with every objective.
+func TestObjectivesKeepTheirInvariants(t *testing.T) {
+	ofEachObjective(t, 6, func(t *testing.T, trial *trial, _ *rand.Rand) { trainChecked(t, trial, Options{Threads: 2}) })
+}
+
+// TestObjectivesKilledSameBytes interrupts trainings with every objective at random moments and resumes them.
+func TestObjectivesKilledSameBytes(t *testing.T) {
+	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
+		trial.p.NumIterations = 8
+		opt := Options{Threads: 2, Valid: &trial.Data, Eval: noisyRating(3)}
+		want, err := Train(context.Background(), &trial.Data, trial.p, opt)
+		if err != nil {
+			t.Fatalf("%v: %v", trial, err)
+		}
+		var kept []byte
+		var got *Result
+		for got == nil {
+			kept, got = killed(t, rng, &trial.Data, trial.p, opt, kept)
+		}
+		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
+			t.Fatalf("%v: killed and resumed, another model", trial)
+		}
+	})
+}
+
+// TestModelsOfObjectivesAreReadBack trains, writes, reads and predicts: the same scores, and predictions on the scale of
+// the labels.
+func TestModelsOfObjectivesAreReadBack(t *testing.T) {
+	ofEachObjective(t, 2, func(t *testing.T, trial *trial, _ *rand.Rand) {
+		m := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model
+		back, err := ReadModel(bytes.NewReader(text(t, m)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scores := make([]float64, trial.Rows)
+		if err := back.PredictAll(trial.raw, scores, 1); err != nil {
+			t.Fatal(err)
+		}
+		trained := append([]float64(nil), scores...)
+		back.Transform(scores)
+		trial.p.Transform(trained)
+		positive := back.Binary() || strings.Contains("cross_entropy poisson gamma tweedie", back.Objective)
+		for r, v := range scores {
+			if v != trained[r] || math.IsNaN(v) || positive && !(v > 0) {
+				t.Fatalf("%v\nrow %d is predicted %v by the model and %v by the parameters", trial, r, v, trained[r])
+			}
+		}
+	})
+}
+
+// TestSlopes compares derivatives with differences of the losses that LightGBM's documentation states. h is the second
+// derivative where the loss has one; elsewhere it is stated.
+func TestSlopes(t *testing.T) {
+	p := Defaults()
+	p.Alpha, p.FairC, p.PoissonMaxDeltaStep, p.TweedieVariancePower = 0.7, 1.3, 0.4, 1.6
+	for name, tc := range map[string]struct {
+		loss func(s, y float64) float64
+		h    func(s, y float64) float64 // nil: by differences
+		y    []float64
+	}{
+		"regression": {loss: func(s, y float64) float64 { return (s - y) * (s - y) / 2 }, y: []float64{-3, 0.2, 5}},
+		"regression_l1": {loss: func(s, y float64) float64 { return math.Abs(s - y) }, y: []float64{-3, 0.2, 5},
+			h: func(_, _ float64) float64 { return 1 }},
+		"huber": {loss: func(s, y float64) float64 {
+			if x := math.Abs(s - y); x > 0.7 {
+				return 0.7 * (x - 0.35)
+			}
+			return (s - y) * (s - y) / 2
+		}, y: []float64{-3, 0.2, 5}, h: func(_, _ float64) float64 { return 1 }},
+		"fair": {loss: func(s, y float64) float64 {
+			x := math.Abs(s - y)
+			return 1.3*x - 1.3*1.3*math.Log1p(x/1.3)
+		}, y: []float64{-3, 0.2, 5}},
+		"quantile": {loss: func(s, y float64) float64 { return max(0.7*(y-s), 0.3*(s-y)) },
+			y: []float64{-3, 0.2, 5}, h: func(_, _ float64) float64 { return 1 }},
+		"mape": {loss: func(s, y float64) float64 { return math.Abs(s-y) / max(1, math.Abs(y)) },
+			y: []float64{-3, 0.2, 5}, h: func(_, _ float64) float64 { return 1 }},
+		"poisson": {loss: func(s, y float64) float64 { return math.Exp(s) - y*s }, y: []float64{0, 1, 7},
+			h: func(s, _ float64) float64 { return math.Exp(s + 0.4) }},
+		"gamma": {loss: func(s, y float64) float64 { return s + y*math.Exp(-s) }, y: []float64{0.1, 1, 7}},
+		"tweedie": {loss: func(s, y float64) float64 {
+			return -y*math.Exp(-0.6*s)/-0.6 + math.Exp(0.4*s)/0.4
+		}, y: []float64{0, 1, 7}},
+		"cross_entropy": {loss: func(s, y float64) float64 { return math.Log1p(math.Exp(s)) - y*s },
+			y: []float64{0, 0.3, 1}},
+		"binary": {loss: func(s, y float64) float64 { return math.Log1p(math.Exp(s)) - y*s }, y: []float64{0, 1, 1}},
+	} {
+		p := p
+		p.Objective = name
+		d := &Data{Rows: len(tc.y)}
+		for _, y := range tc.y {
+			d.Label = append(d.Label, float32(y))
+		}
+		o, err := newObjective(&p, d)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for r, label := range d.Label {
+			y := float64(label)
+			for _, s := range []float64{-2.1, -0.4, 0.61, 1.7} {
+				const e = 1e-4
+				g, h := o.at(uint32(r), s)
+				wantG := (tc.loss(s+e, y) - tc.loss(s-e, y)) / (2 * e)
+				wantH := (tc.loss(s+e, y) - 2*tc.loss(s, y) + tc.loss(s-e, y)) / (e * e)
+				if tc.h != nil {
+					wantH = tc.h(s, y)
+				}
+				if math.Abs(g-wantG) > 1e-5*(1+math.Abs(wantG)) || math.Abs(h-wantH) > 1e-5*(1+math.Abs(wantH)) {
+					t.Errorf("%s, label %v, score %v: got derivatives %v and %v, want %v and %v", name, y, s, g, h,
+						wantG, wantH)
+				}
+			}
+		}
+	}
+}
+
+// TestNth compares the selection with sorting, on values with many ties and on orders that are bad for pivots.
+func TestNth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for n := 1; n < 400; n += 7 {
+		for _, kind := range []func(i int) float64{
+			func(int) float64 { return rng.NormFloat64() },
+			func(int) float64 { return float64(rng.IntN(3)) },
+			func(i int) float64 { return float64(i) },
+			func(i int) float64 { return -math.Abs(float64(i) - float64(n)/2) },
+		} {
+			values, weights := make([]float64, n), make([]float64, n)
+			all := make([]residual, n)
+			for i := range values {
+				values[i] = kind(i)
+				all[i].value = values[i]
+			}
+			level := rng.Float64()
+			if got, want := between(all, level), sortedQuantile(values, weights, level, false); got != want {
+				t.Fatalf("the quantile %v of %d values: got %v, want %v", level, n, got, want)
+			}
+		}
+	}
+}
+
+func TestExp(t *testing.T) {
+	for _, x := range []float64{-700, -40.3, -1, -1e-9, 0, 1e-12, 0.3, 1, 2.5, 33.3, 700} {
+		if got, want := Exp(x), math.Exp(x); math.Abs(got/want-1) > 1e-15 {
+			t.Errorf("Exp(%v) is %v, want %v", x, got, want)
+		}
+	}
+	if v := Exp(math.NaN()); v == v {
+		t.Errorf("Exp(NaN) is %v, want NaN", v)
+	}
+}
+
+func TestObjectivesRefuseLabels(t *testing.T) {
+	for _, tc := range []struct {
+		objective string
+		labels    []float32
+		want      string
+	}{
+		{"poisson", []float32{1, -1, 2}, "label -1 in row 1; objective poisson takes labels of 0 or more"},
+		{"tweedie", []float32{1, 2, -0.5}, "label -0.5 in row 2; objective tweedie takes labels of 0 or more"},
+		{"gamma", []float32{1, 0, 2}, "label 0 in row 1; objective gamma takes labels above 0"},
+		{"cross_entropy", []float32{0, 1, 1.5}, "label 1.5 in row 2; objective cross_entropy takes labels from 0 to 1"},
+		{"quantile", []float32{3, 3, 3}, errOneClass.Error()},
+	} {
+		p := Defaults()
+		p.Objective = tc.objective
+		_, err := newObjective(&p, &Data{Rows: len(tc.labels), Label: tc.labels})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s of %v: got error %v, want %q", tc.objective, tc.labels, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,372 @@
+package gbt
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// rowLoss is the loss of one row as a function of its raw score, by its derivatives. Definitions are LightGBM's
+// (src/objective/regression_objective.hpp and xentropy_objective.hpp).
+type rowLoss struct {
+	// slope returns the first derivative by the raw score, and the second or what is used for it.
+	slope func(raw, y float64) (g, h float64)
+	unit  bool // h is 1 for every row
+	// wrong says what is wrong with a label; empty for none.
+	wrong func(y float64) string
+	start func(o *pointwise) float64 // the raw score to begin with
+
+	// level, if not 0, is the quantile of the rows' residuals that leaves get instead of a Newton step, which says
+	// little where h says nothing of the loss. scale divides a row's weight in it.
+	level float64
+	scale func(y float64) float64
+}
+
+// pointwise is an objective that is a weighted sum of the rows' losses.
+type pointwise struct {
+	rowLoss
+	text string // in the model file
+	d    *Data
+	pack packing
+}
+
+func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, error) {
+	o := &pointwise{rowLoss: loss, text: text, d: d}
+	var seen [3]float64
+	first, heavy, differ := &seen[0], &seen[1], &seen[2]
+	err := d.each(seen[:], func(r uint32, w float64) error {
+		y := float64(d.Label[r])
+		if o.wrong != nil {
+			if want := o.wrong(y); want != "" {
+				return fmt.Errorf("%w: label %v in row %d; objective %s takes %s", ErrData, d.Label[r], r, p.Objective, want)
+			}
+		}
+		if *heavy == 0 {
+			*first = y
+		}
+		if w > 0 {
+			*heavy = 1
+			if y != *first {
+				*differ = 1
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if *heavy == 0 || *differ == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
+	}
+	return o, nil
+}
+
+func (o *pointwise) String() string { return o.text }
+
+func (o *pointwise) init(fromAverage bool) float64 {
+	if !fromAverage {
+		return 0
+	}
+	return o.start(o)
+}
+
+func (o *pointwise) weight(r uint32) float64 {
+	if o.d.Weight == nil {
+		return 1
+	}
+	return float64(o.d.Weight[r])
+}
+
+func (o *pointwise) at(r uint32, raw float64) (g, h float64) {
+	g, h = o.slope(raw, float64(o.d.Label[r]))
+	w := o.weight(r)
+	return float64(g * w), float64(h * w)
+}
+
+// prepare finds the largest gradient and hessian, which become the ends of the grid.
+func (o *pointwise) prepare(raw []float64, rows []uint32, pool *pool) packing {
+	largest := make([][2]float64, pool.size)
+	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
+		g, h := largest[worker][0], largest[worker][1]
+		for _, r := range rows[lo:hi] {
+			rg, rh := o.slope(raw[r], float64(o.d.Label[r]))
+			w := o.weight(r)
+			g, h = max(g, math.Abs(rg)*w), max(h, rh*w)
+		}
+		largest[worker] = [2]float64{g, h}
+	})
+
+	g, h := 0.0, 0.0
+	for _, l := range largest {
+		g, h = max(g, l[0]), max(h, l[1])
+	}
+	o.d.link.most(&g, &h)
+	if g == 0 {
+		g = 1 // all gradients are 0: every row is fitted exactly
+	}
+	if h == 0 {
+		h = 1
+	}
+
+	// Without weights, hessians that are 1 take no bits.
+	if o.unit && o.d.Weight == nil {
+		o.pack = packing{hessianBits: bitsUnitHessian, g1: g / maxG24, h1: 1}
+	} else {
+		o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
+	}
+	return o.pack
+}
+
+func (o *pointwise) fill(gh []uint32, raw []float64, lo, hi int, k key) {
+	gInv, hInv := 1/o.pack.g1, 1/o.pack.h1
+	narrow := o.pack.hessianBits == bitsUnitHessian
+	for r := lo; r < hi; r++ {
+		w := o.weight(uint32(r))
+		g, h := o.slope(raw[r], float64(o.d.Label[r]))
+		g, h = o.bounded(float64(float64(g*w)*gInv), float64(float64(h*w)*hInv))
+		u := k.at(uint64(r))
+		if narrow {
+			gh[r] = uint32(roundRandomly(g, u))
+			continue
+		}
+		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
+	}
+}
+
+// bounded keeps rows that are not in use, whose gradients prepare did not see, within what rounding can take; no sum has
+// them.
+func (o *pointwise) bounded(g, h float64) (float64, float64) {
+	const most = maxG24
+	return min(max(g, -most), most), min(h, most)
+}
+
+// mean is the weighted mean label.
+func (o *pointwise) mean() float64 {
+	return o.meanOf(func(y float64) float64 { return y })
+}
+
+func (o *pointwise) meanOf(f func(y float64) float64) float64 {
+	var sums [2]float64
+	_ = o.d.each(sums[:], func(r uint32, w float64) error {
+		sums[0] += float64(w * f(float64(o.d.Label[r])))
+		sums[1] += w
+		return nil
+	})
+	return sums[0] / sums[1]
+}
+
+// meanRoot is the weighted mean of the labels' roots.
+func (o *pointwise) meanRoot() float64 { return o.meanOf(signedRoot) }
+
+func logOfMean(o *pointwise) float64 { return Log(o.mean()) }
+
+// labels is the labels' own quantile.
+func (o *pointwise) labels() float64 {
+	rows := make([]uint32, 0, o.d.Used())
+	_ = o.d.eachOwn(func(r uint32, _ float64) error {
+		rows = append(rows, r)
+		return nil
+	})
+	return o.quantile(rows, nil, make([]residual, len(rows)))
+}
+
+// residual is a row's label less its raw score.
+type residual struct{ value, weight float64 }
+
+// quantile is the residuals' quantile at o.level: between two of them as LightGBM's PercentileFun has it, or with
+// weights the first whose rows up to there have more than that share of the weight. A nil raw is all 0. There is at
+// least one row, and room for all.
+func (o *pointwise) quantile(rows []uint32, raw []float64, room []residual) float64 {
+	all := room[:len(rows)]
+	for i, r := range rows {
+		y := float64(o.d.Label[r])
+		w := o.weight(r)
+		if o.scale != nil {
+			w /= o.scale(y)
+		}
+		if raw != nil {
+			y -= raw[r]
+		}
+		all[i] = residual{y, w}
+	}
+	if o.d.Weight == nil && o.scale == nil {
+		return between(all, o.level)
+	}
+
+	// Residuals that are equal by their weight, so that sums do not depend on the order of rows.
+	slices.SortFunc(all, func(a, b residual) int {
+		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.weight, b.weight))
+	})
+	total := 0.0
+	for _, x := range all {
+		total += x.weight
+	}
+	below, limit := 0.0, float64(total*o.level)
+	for _, x := range all {
+		if below += x.weight; below > limit {
+			return x.value
+		}
+	}
+	return all[len(all)-1].value
+}
+
+// between interpolates between the two neighbouring residuals where the level is, counted from the greatest down. It
+// reorders them.
+func between(all []residual, level float64) float64 {
+	n := len(all)
+	at := float64((1 - level) * float64(n))
+	i := int(at)
+	if i < 1 || i >= n {
+		i = min(max(i, 1), n) // the greatest, or the least
+		return nth(all, n-i)
+	}
+	above := nth(all, n-i)
+	below := all[0].value
+	for _, x := range all[1 : n-i] { // those left of the nth are not greater
+		below = max(below, x.value)
+	}
+	return above - float64((above-below)*(at-float64(i)))
+}
+
+// nth moves the n-th least residual to its place, with none greater before it and none less behind, and returns it
+// (Hoare's selection). Where pivots are badly chosen again and again, it sorts.
+func nth(all []residual, n int) float64 {
+	lo, hi := 0, len(all)
+	for tries := 2 * bits.Len(uint(hi)); hi-lo > 16 && tries > 0; tries-- {
+		a, b, c := all[lo].value, all[lo+(hi-lo)/2].value, all[hi-1].value
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := lo, hi-1
+		for i <= j {
+			for all[i].value < pivot {
+				i++
+			}
+			for all[j].value > pivot {
+				j--
+			}
+			if i <= j {
+				all[i], all[j] = all[j], all[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case n <= j:
+			hi = j + 1
+		case n >= i:
+			lo = i
+		default:
+			return pivot
+		}
+	}
+	slices.SortFunc(all[lo:hi], func(a, b residual) int { return cmp.Compare(a.value, b.value) })
+	return all[n].value
+}
+
+// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate.
+func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
+	if o.level == 0 {
+		return
+	}
+	begin := make([]int, len(g.leaves)+1)
+	for i := range g.leaves {
+		begin[i+1] = begin[i] + len(g.leaves[i].rows)
+	}
+	room := make([]residual, begin[len(g.leaves)])
+	g.pool.parallel(len(g.leaves), 1, func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			t.LeafValue[i] = o.quantile(g.leaves[i].rows, raw, room[begin[i]:begin[i+1]]) * g.p.LearningRate
+		}
+	})
+}
+
+func sign(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	}
+	return 0
+}
+
+func squared(raw, y float64) (g, h float64) { return raw - y, 1 }
+
+func squaredOfRoot(raw, y float64) (g, h float64) { return raw - signedRoot(y), 1 }
+
+func signedRoot(y float64) float64 { return math.Copysign(math.Sqrt(math.Abs(y)), y) }
+
+func absolute(raw, y float64) (g, h float64) { return sign(raw - y), 1 }
+
+func relative(raw, y float64) (g, h float64) { return sign(raw-y) / atLeastOne(y), 1 }
+
+func atLeastOne(y float64) float64 { return max(1, math.Abs(y)) }
+
+func huberSlope(alpha float64) func(raw, y float64) (g, h float64) {
+	return func(raw, y float64) (g, h float64) { return min(max(raw-y, -alpha), alpha), 1 }
+}
+
+func fairSlope(c float64) func(raw, y float64) (g, h float64) {
+	return func(raw, y float64) (g, h float64) {
+		x := raw - y
+		reach := math.Abs(x) + c
+		return float64(c*x) / reach, float64(c*c) / float64(reach*reach)
+	}
+}
+
+func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
+	return func(raw, y float64) (g, h float64) {
+		if raw >= y {
+			return 1 - alpha, 1
+		}
+		return -alpha, 1
+	}
+}
+
+// poissonSlope has a hessian that is too large by e^reach, which keeps steps small.
+func poissonSlope(reach float64) func(raw, y float64) (g, h float64) {
+	wide := Exp(reach)
+	return func(raw, y float64) (g, h float64) {
+		mean := Exp(raw)
+		return mean - y, float64(mean * wide)
+	}
+}
+
+func gammaSlope(raw, y float64) (g, h float64) {
+	ratio := float64(y * Exp(-raw))
+	return 1 - ratio, ratio
+}
+
+func tweedieSlope(rho float64) func(raw, y float64) (g, h float64) {
+	return func(raw, y float64) (g, h float64) {
+		a, b := float64(y*Exp(float64((1-rho)*raw))), Exp(float64((2-rho)*raw))
+		return b - a, float64((rho-1)*a) + float64((2-rho)*b)
+	}
+}
+
+func crossEntropySlope(raw, y float64) (g, h float64) {
+	p := Probability(raw)
+	return p - y, float64(p * (1 - p))
+}
+
+func zeroOrMore(y float64) string {
+	if y < 0 {
+		return "labels of 0 or more"
+	}
+	return ""
+}
+
+func aboveZero(y float64) string {
+	if y <= 0 {
+		return "labels above 0"
+	}
+	return ""
+}
+
+func fromZeroToOne(y float64) string {
+	if y < 0 || y > 1 {
+		return "labels from 0 to 1"
+	}
+	return ""
+}

@@ -1,0 +1,56 @@
+package draft
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/problem"
+)
+
+// setObjective takes the argument off the objective, and chooses the metric that goes with it.
+func (q *Request) setObjective() error {
+	if q.Objective == "" {
+		return nil
+	}
+	fail := func(err error) error { return problem.Wrap(problem.Usage, err, "--objective %s", q.Objective) }
+	word, argument, has := strings.Cut(q.Objective, "@")
+	name, err := gbt.CanonicalObjective(word)
+	if err != nil {
+		return fail(err)
+	}
+	if name == "regression" && !has {
+		q.Objective, q.Regression = "", true
+		return nil
+	}
+	if name == binaryObjective {
+		if q.Regression || has {
+			return fail(errors.New("binary takes no argument, and does not predict a number"))
+		}
+		q.Objective = ""
+		return nil
+	}
+
+	parameter := gbt.ObjectiveArgument(name)
+	by, err := metric.Usual(name)
+	if has {
+		var value float64
+		if value, err = strconv.ParseFloat(argument, 64); err != nil || parameter == "" {
+			return fail(fmt.Errorf("use %s, without @, or an objective with a number: quantile, huber, fair, tweedie",
+				name))
+		}
+		q.argument = fmt.Sprintf(", %s: %v", parameter, value)
+		if err = gbt.CheckParam(parameter, value); err == nil {
+			by, err = metric.Canonical(name + "@" + argument)
+		}
+	}
+	if err != nil {
+		return fail(err)
+	}
+	q.Objective, q.Regression, q.Metric = name, true, cmp.Or(q.Metric, by)
+	return nil
+}
