@@ -67,6 +67,12 @@ def coppice(programs, place, params, metric, seed, scratch):
     return json.loads(out.stdout)["metrics"][metric]
 
 
+def weights(place, split):
+    import pyarrow.ipc as ipc
+
+    return ipc.open_file(f"{place}/{split}/targets.arrow").read_all()["weight"].to_numpy()
+
+
 def main():
     import lightgbm as lgb
 
@@ -99,8 +105,7 @@ def main():
                 f.write("weight: w\n")
         place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
         (x, y, categorical), (vx, vy, _) = tables.same_bins(place)
-        train = table.train()
-        w, vw = (frame.w.values[train], frame.w.values[~train]) if weighted else (None, None)
+        w, vw = (weights(place, "train"), weights(place, "valid")) if weighted else (None, None)
         full = dict(PARAMS, **params)
         scores = {"coppice": [], "lightgbm": []}
         for seed in range(1, args.seeds + 1):
