@@ -258,3 +258,27 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectivesByATeam divides the rows among workers: the same bytes, except for leaves that are quantiles, which are
+// refused.
+func TestObjectivesByATeam(t *testing.T) {
+	ofEachObjective(t, 3, func(t *testing.T, trial *trial, rng *rand.Rand) {
+		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model)
+		results, errs := trainTogether(t, &trial.Data, trial.p, Options{Threads: 1}, shares(rng, "random", trial.Rows, 3),
+			-1, nil)
+		for w, got := range results {
+			if findObjective(trial.p.Objective).renews {
+				if errs[w] == nil || !strings.Contains(errs[w].Error(), "one worker alone") {
+					t.Errorf("worker %d: got error %v, want one that says that one worker trains", w, errs[w])
+				}
+				continue
+			}
+			if errs[w] != nil {
+				t.Fatalf("%v\nworker %d: %v", trial, w, errs[w])
+			}
+			if !bytes.Equal(text(t, got.Model), want) {
+				t.Fatalf("%v\nworker %d of three has another model", trial, w)
+			}
+		}
+	})
+}
