@@ -2,8 +2,8 @@
 
 usage: objectives.py --data FOLDER --bin FOLDER --out FOLDER [--seeds N]
 
-The table is a part of nycflights13: delays in minutes, or what is made of them so that an objective takes it. Bags and features are
-drawn, so that seeds mean something. Prints one JSON object per objective: the mean of its metric over the seeds.
+The table is a part of nycflights13: delays in minutes, or what is made of them so that an objective takes it. Bags and features
+are drawn, so that seeds mean something. Prints one JSON object per objective: the mean of its metric over the seeds.
 """
 
 import argparse
@@ -16,7 +16,9 @@ import pandas as pd
 
 import tables
 
-PARAMS = dict(bagging_fraction=0.8, bagging_freq=1, feature_fraction=0.8, num_leaves=31, learning_rate=0.1, num_iterations=60)
+PARAMS = dict(
+    bagging_fraction=0.8, bagging_freq=1, feature_fraction=0.8, num_leaves=31, learning_rate=0.1, num_iterations=60
+)
 
 
 def mean(loss):

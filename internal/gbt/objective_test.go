@@ -112,8 +112,8 @@ func TestObjectivesKilledSameBytes(t *testing.T) {
 	})
 }
 
-// TestModelsOfObjectivesAreReadBack trains, writes, reads and predicts: the same scores, and predictions on the scale of
-// the labels.
+// TestModelsOfObjectivesAreReadBack trains, writes, reads and predicts: the same scores, and predictions on the scale
+// of the labels.
 func TestModelsOfObjectivesAreReadBack(t *testing.T) {
 	ofEachObjective(t, 2, func(t *testing.T, trial *trial, _ *rand.Rand) {
 		m := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model

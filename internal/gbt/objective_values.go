@@ -135,8 +135,8 @@ func (o *pointwise) fill(gh []uint32, raw []float64, lo, hi int, k key) {
 	}
 }
 
-// bounded keeps rows that are not in use, whose gradients prepare did not see, within what rounding can take; no sum has
-// them.
+// bounded keeps rows that are not in use, whose gradients prepare did not see, within what rounding can take; no sum
+// has them.
 func (o *pointwise) bounded(g, h float64) (float64, float64) {
 	const most = maxG24
 	return min(max(g, -most), most), min(h, most)

@@ -45,7 +45,7 @@ type Request struct {
 	Limit       time.Duration // for the whole sweep
 	Seed        int
 	argument    string // of Objective, for params
-	Cores       int // of this machine
+	Cores       int    // of this machine
 }
 
 // Draft is the two specs, as YAML, and what was decided in them.

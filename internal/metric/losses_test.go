@@ -1,0 +1,63 @@
+package metric_test
+
+import (
+	"math"
+	"testing"
+
+	"coppice/internal/metric"
+)
+
+// TestLossesRefuse: a loss that is not defined for a label or a prediction is an error that names the row.
+func TestLossesRefuse(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		label, pred float64
+		want        string
+	}{
+		{"poisson", -1, 2, "poisson: row 1: the label cannot be used: -1, and poisson is for numbers of 0 or more"},
+		{"poisson", 1, 0, "poisson: row 1: the prediction cannot be used: 0, and poisson is for numbers above 0"},
+		{"gamma_deviance", 0, 2, "gamma_deviance: row 1: the label cannot be used: 0, and gamma_deviance is for numbers " +
+			"above 0"},
+		{"tweedie@1.2", 1, -3, "tweedie@1.2: row 1: the prediction cannot be used: -3, and tweedie@1.2 is for numbers " +
+			"above 0"},
+		{"soft_log_loss", 1.5, 0.5, "soft_log_loss: row 1: the label cannot be used: 1.5, and soft_log_loss is for " +
+			"numbers from 0 to 1"},
+	} {
+		in := metric.Input{Label: []float32{1, float32(c.label)}, Pred: []float64{0.5, c.pred}}
+		if _, err := lookup(t, c.name).Eval(in); err == nil || err.Error() != c.want {
+			t.Errorf("%s of label %v and prediction %v:\ngot  %v\nwant %s", c.name, c.label, c.pred, err, c.want)
+		}
+	}
+	for _, name := range []string{"quantile@1", "quantile@0", "quantile@x", "tweedie@1", "tweedie@2", "huber@-1",
+		"fair@NaN"} {
+		if m, err := metric.Lookup(name); err == nil {
+			t.Errorf("%s: got metric %s, want an error", name, m.Name)
+		}
+	}
+}
+
+// TestLossesHaveIntervals: their standard error is that of a mean over rows.
+func TestLossesHaveIntervals(t *testing.T) {
+	in := metric.Input{Label: []float32{1, 2, 4, 3}, Pred: []float64{1.5, 2, 3, 5}}
+	i, err := lookup(t, "quantile@0.5").Interval(in, metric.Confidence{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// losses .25, 0, .5 and 1
+	if want := math.Sqrt(0.182291666666666666 / 4); i.Value != 0.4375 || math.Abs(i.Error-want) > 1e-12 {
+		t.Errorf("got %v with error %v, want .4375 with %v", i.Value, i.Error, want)
+	}
+}
+
+func TestUsualMetrics(t *testing.T) {
+	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson", "quantile": "quantile@0.9",
+		"regression_l1": "mae", "tweedie": "tweedie@1.5"} {
+		got, err := metric.Usual(objective)
+		if err != nil || got != want {
+			t.Errorf("objective %s is judged by %q, %v; want %s", objective, got, err, want)
+		}
+		if err := lookup(t, got).CheckObjective(objective); err != nil {
+			t.Errorf("objective %s refuses its own metric: %v", objective, err)
+		}
+	}
+}
