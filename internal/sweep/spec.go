@@ -231,12 +231,12 @@ type Vocabulary struct {
 	Constraint func(expression string) (string, error)
 	// are the conditions on its parameters consistent? Errors have a Path
 	Conditions func(s *Spec) error
-	Require    func(expression string) error               // can this condition on results be evaluated?
+	Require    func(expression string) error // can this condition on results be evaluated?
 	// can these be combined? The objective's canonical name
 	Objective func(objective string, metric string) (string, error)
-	Value      func(metric string, value float64) error    // can the metric have this value?
-	Machine    func(machineType string) error              // is there such a machine type?
-	LocalSSD   func(machineType string, disks int) error   // may it have that many local SSDs?
+	Value     func(metric string, value float64) error  // can the metric have this value?
+	Machine   func(machineType string) error            // is there such a machine type?
+	LocalSSD  func(machineType string, disks int) error // may it have that many local SSDs?
 }
 
 var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
