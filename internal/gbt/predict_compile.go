@@ -44,6 +44,12 @@ func (m *Model) compile() *forest {
 			b = &treeBlockBuilder{answers: map[bound]uint32{}, tables: b.tables}
 		}
 	}
+
+	answers := 0
+	for i := range f.treeBlocks {
+		answers = max(answers, f.treeBlocks[i].answers)
+	}
+	f.scratch.New = func() any { return &batchScratch{answers: make([]word, answers)} }
 	return f
 }
 

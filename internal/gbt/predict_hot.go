@@ -7,6 +7,7 @@ import (
 
 // batchScratch is the memory of one goroutine for predicting batches of rows: some 300 KiB, mostly answers.
 type batchScratch struct {
+	words   int                   // of a word that the batch fills: 1 for up to 64 rows, else all
 	answers []word                // of a tree block's predicates
 	rows    [2 * maxExits]word    // by node or exit: the rows that reach it
 	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
@@ -20,7 +21,13 @@ type word [batchWords]uint64
 
 // answer evaluates the tree block's predicates for the rows in x, at most batchRows.
 func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
-	clear(s.answers[:g.answers])
+	if s.words == 1 {
+		for i := range s.answers[:g.answers] {
+			s.answers[i][0] = 0
+		}
+	} else {
+		clear(s.answers[:g.answers])
+	}
 
 	for i := range g.numbers {
 		c := &g.numbers[i]
@@ -33,7 +40,7 @@ func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 		s.categoryKeys(x[c.feature:], features)
 		for j := range c.groups {
 			group := &c.groups[j]
-			group.answer(&s.keys, (*[8]word)(s.answers[group.first:]))
+			group.answer(&s.keys, (*[8]word)(s.answers[group.first:]), s.words)
 		}
 	}
 }
@@ -103,6 +110,15 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 		answers[below][r/64&(batchWords-1)] |= 1 << (r % 64)
 	}
 
+	if len(keys) <= 64 {
+		var w uint64
+		for i := range answers {
+			w |= answers[i][0]
+			answers[i][0] = w
+		}
+		return
+	}
+
 	var w0, w1, w2, w3 uint64
 	for i := range answers {
 		a := &answers[i]
@@ -111,9 +127,9 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 	}
 }
 
-func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word) {
+func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word, words int) {
 	table, last := g.table, uint64(len(g.table)-1)
-	for i := range batchWords {
+	for i := range min(words, batchWords) {
 		var sets [8]uint64
 		for j := range 8 {
 			for k := range 8 {
@@ -159,6 +175,11 @@ func (s *batchScratch) route(t *flatTree) {
 		return
 	}
 
+	if s.words == 1 {
+		s.routeFew(t)
+		return
+	}
+
 	rows, answers := &s.rows, s.answers
 	rows[0] = word{math.MaxUint64, math.MaxUint64, math.MaxUint64, math.MaxUint64}
 
@@ -179,6 +200,22 @@ func (s *batchScratch) route(t *flatTree) {
 	for i := range s.exits {
 		s.number(i, t.exits)
 	}
+}
+
+// routeFew is route for a batch that fills the first of the words.
+func (s *batchScratch) routeFew(t *flatTree) {
+	rows, answers := &s.rows, s.answers
+	rows[0][0] = math.MaxUint64
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		here := rows[i&(maxExits-1)][0]
+		left := here & answers[n.predicate][0]
+		rows[n.left&(2*maxExits-1)][0], rows[n.right&(2*maxExits-1)][0] = left, here^left
+	}
+	for i := t.exits; i%exitUnit != 0; i++ {
+		rows[maxExits+i][0] = 0
+	}
+	s.number(0, t.exits)
 }
 
 // number turns the rows of each exit into the exit of each row. First, bit b of all rows' exit numbers is computed as a
@@ -212,7 +249,7 @@ func (s *batchScratch) number(i, exits int) {
 // add adds the values of the rows' exits to the sums.
 func (s *batchScratch) add(t *flatTree) {
 	values := t.values
-	for i := range s.exits {
+	for i := range s.exits[:s.words] {
 		sums := (*[64]float64)(s.sums[i*64:])
 		for j, w := range s.exits[i] {
 			sums[j] += values[byte(w)]
@@ -236,7 +273,7 @@ func (s *batchScratch) addDeep(t *flatTree) {
 
 	// The rows that have not reached a leaf.
 	n := 0
-	for r := range at {
+	for r := range at[:64*s.words] {
 		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]
 		rows[n&(batchRows-1)] = uint8(r)
 		n += notNegative(at[r])
