@@ -219,7 +219,7 @@ func modelValues(t *testing.T, version, file string) string {
 	}
 	var out []byte
 	err = from.Read(t.Context(), encoder.Columns(), 4096, func(b *table.Batch) error {
-		values, err := encoder.Encode(b, nil, nil)
+		values, err := encoder.Encode(b, nil, nil, 1)
 		for _, x := range values {
 			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))
 		}

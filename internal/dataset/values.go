@@ -69,6 +69,23 @@ func (v *Values) Len() int {
 	}
 }
 
+// Slice returns values first to end, in the same memory.
+func (v *Values) Slice(first, end int) Values {
+	out := Values{Type: v.Type, Unit: v.Unit}
+	switch v.Type {
+	case Text:
+		out.Text = v.Text[first:end]
+	case Float:
+		out.Float = v.Float[first:end]
+	default:
+		out.Int = v.Int[first:end]
+	}
+	if v.Null != nil {
+		out.Null = v.Null[first:end]
+	}
+	return out
+}
+
 // IsNull reports whether value i is null in the table. Whether a present value counts as missing (a NaN, or text such
 // as NA) is decided by the encoder.
 func (v *Values) IsNull(i int) bool { return v.Null != nil && v.Null[i] }

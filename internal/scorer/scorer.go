@@ -232,7 +232,7 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 // The columns' values are counted in in.
 func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.Inputs) (raw, predicted,
 	reuse []float64, err error) {
-	if values, err = s.encoder.Encode(b, values, in); err != nil {
+	if values, err = s.encoder.Encode(b, values, in, threads); err != nil {
 		return nil, nil, nil, err
 	}
 	raw = make([]float64, b.Rows)

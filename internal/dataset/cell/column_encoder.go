@@ -101,32 +101,13 @@ func (c *ColumnEncoder) BinNumbers(numbers []float64, out []uint8) {
 	c.search.Find(numbers, out, c.missing)
 }
 
-// values writes the model value of every value to out[0], out[stride] ...
-func (c *ColumnEncoder) values(v *dataset.Values, out []float64, stride int) error {
-	n := v.Len()
-	if c.feature.Kind == dataset.Categorical {
-		codes := make([]uint8, n)
-		c.Categories(v, codes)
-		for i, code := range codes {
-			out[i*stride] = float64(code)
-		}
-		return nil
-	}
-
-	numbers, _, err := c.Numbers(v, nil)
-	if err != nil {
-		return err
-	}
-
-	for i, x := range numbers {
-		out[i*stride] = max(-math.MaxFloat64, min(math.MaxFloat64, x)) // NaN stays NaN
-	}
-	return nil
-}
-
 // Categories writes the bin of each value of a categorical feature into out, one for each row of v.
 func (c *ColumnEncoder) Categories(v *dataset.Values, out []uint8) {
-	r := PartReader{markers: c.markers}
+	c.categories(v, out, &PartReader{markers: c.markers})
+}
+
+// categories is Categories with the scratch memory of r.
+func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader) {
 	switch v.Type {
 	case dataset.Text:
 		for i, text := range v.Text {

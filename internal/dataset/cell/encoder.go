@@ -1,10 +1,8 @@
 package cell
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"slices"
+	"sync"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
@@ -21,8 +19,14 @@ type Encoder struct {
 	parts    Parts   // of all tables
 	partsOf  [][]int // by table, indices of its parts
 
-	witnesses []witness        // by input
-	encoders  []*ColumnEncoder // by feature that is a column, or the further categories of one; nil for others
+	witnesses []witness          // by input
+	encoders  []*ColumnEncoder   // by feature that is a column, or the further categories of one; nil for others
+	features  [][]int            // by feature, the inputs of the columns it is directly made of
+	partIn    []int              // by part, its input
+	readers   []*PartReader      // by part; every lookup has copies
+	kinds     [2]dataset.Feature // a number and a time
+
+	lookups sync.Pool // of *lookup
 }
 
 // NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json).
@@ -42,7 +46,8 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	}
 
 	enc := &Encoder{encoding: e, levels: levels, markers: NewMarkers(e.Missing), inputs: e.Inputs(),
-		encoders: make([]*ColumnEncoder, len(e.Features))}
+		encoders: make([]*ColumnEncoder, len(e.Features)),
+		kinds:    [2]dataset.Feature{{Kind: dataset.Numeric}, {Kind: dataset.Temporal}}}
 	for i := range e.Features {
 		if f := &e.Features[i]; f.From == nil || f.From.What == dataset.DeriveLevels {
 			enc.encoders[i] = NewColumnEncoder(f, enc.markers)
@@ -58,6 +63,26 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		enc.partsOf = append(enc.partsOf, of)
 	}
 	enc.witnesses = newWitnesses(e, enc.inputs)
+
+	inputOf := make(map[string]int, len(enc.inputs))
+	for i, name := range enc.inputs {
+		inputOf[name] = i
+	}
+	enc.features = make([][]int, len(e.Features))
+	for i := range e.Features {
+		if f := &e.Features[i]; f.From == nil {
+			enc.features[i] = []int{inputOf[f.Name]}
+		} else {
+			for _, part := range f.From.Of {
+				enc.features[i] = append(enc.features[i], inputOf[part.Column])
+			}
+		}
+	}
+	for _, part := range enc.parts.All {
+		enc.readers = append(enc.readers, NewPartReader(part, enc.markers))
+		enc.partIn = append(enc.partIn, inputOf[part.Column])
+	}
+	enc.lookups.New = func() any { return newLookup(enc) }
 	return enc, nil
 }
 
@@ -68,11 +93,11 @@ func (e *Encoder) Columns() []string { return e.inputs }
 // suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
 // range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are
 // found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
-// *table.InputError. If in is not nil, the values seen are added to it.
-func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs) ([]float64, error) {
-	return e.encode(b.Rows, b.File, byName(b.Names, b.Columns), func(row int, column, msg string) error {
+// *table.InputError. If in is not nil, the values seen are added to it. Up to threads goroutines share the rows.
+func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs, threads int) ([]float64, error) {
+	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns}, func(row int, column, msg string) error {
 		return b.ErrorAt(row, column, "%s", msg)
-	}, out, in)
+	}, out, in, threads)
 }
 
 // Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids:
@@ -113,216 +138,51 @@ func (e *Encoder) segments(rows int, file string, column func(string) *dataset.V
 // EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset
 // than the encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
-	return e.encode(len(s.Row), dataset.SampleFile, byName(s.Names, s.Columns), placeInSample, nil, nil)
+	return e.encode(sampled(s), placeInSample, nil, nil, 1)
 }
 
 func placeInSample(row int, column, msg string) error {
 	return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
 }
 
+// rows are rows to encode.
+type rows struct {
+	n       int
+	file    string // for messages
+	names   []string
+	columns []dataset.Values
+}
+
+func sampled(s *dataset.Sample) rows { return rows{len(s.Row), dataset.SampleFile, s.Names, s.Columns} }
+
+// chunkRows is how many rows are encoded at a time: their values stay in the cache while one feature after the other is
+// written into their rows.
+const chunkRows = 256
+
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
-func (e *Encoder) encode(rows int, file string, columns map[string]*dataset.Values,
-	place func(row int, column, msg string) error, out []float64, in *Inputs) ([]float64, error) {
-	for _, name := range e.inputs {
-		v := columns[name]
-		if v == nil {
-			return nil, &table.InputError{File: file, Column: name,
-				Msg: "the column is missing, but the model needs it"}
-		}
-		if v.Len() != rows {
-			return nil, &table.InputError{File: file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(),
-				rows)}
-		}
+func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, out []float64, in *Inputs,
+	threads int) ([]float64, error) {
+	look := e.lookups.Get().(*lookup)
+	defer look.done()
+	if err := look.resolve(&r); err != nil {
+		return nil, err
 	}
 	width := len(e.encoders)
-	out = dataset.Resize(out, rows*width)
-	if rows == 0 {
-		return out, nil
-	}
+	out = dataset.Resize(out, r.n*width)
 
-	tables := len(e.encoding.Tables)
-	look := lookup{e: e, rows: rows, columns: columns, parts: make([][]uint64, len(e.parts.All)),
-		slots: make([][]int32, tables),
-		rates: make([][]float64, tables)}
-	for i := range e.encoders {
-		name, err := look.feature(i, out[i:], width)
-		var value *ValueError
-		if errors.As(err, &value) {
-			return nil, place(value.At, name, value.Msg)
+	var err error
+	if r.n <= chunkRows || threads < 2 {
+		for first := 0; first < r.n && err == nil; first += chunkRows {
+			err = look.encode(first, min(first+chunkRows, r.n), out[first*width:], place, in != nil)
 		}
-		if err != nil {
-			return nil, err
-		}
+	} else {
+		err = look.share(r.n, out, place, in != nil, threads)
 	}
-
-	if in != nil {
-		return out, look.count(in, out)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil && r.n > 0 {
+		look.addTo(in, r.n)
 	}
 	return out, nil
-}
-
-// byName returns columns by their names; of two with one name, the first.
-func byName(names []string, columns []dataset.Values) map[string]*dataset.Values {
-	out := make(map[string]*dataset.Values, len(names))
-	for i, name := range slices.Backward(names) {
-		out[name] = &columns[i]
-	}
-	return out
-}
-
-// lookup is the encoding of some rows; levels needed by several features are looked up once.
-type lookup struct {
-	e       *Encoder
-	rows    int
-	columns map[string]*dataset.Values
-	parts   [][]uint64  // by part, the rows' hashes
-	slots   [][]int32   // by table, the positions of the rows' levels; -1 if unknown
-	rates   [][]float64 // by table
-}
-
-// feature writes the values of feature i to out[0], out[stride] ... An error about a value also names the column.
-func (l *lookup) feature(i int, out []float64, stride int) (column string, err error) {
-	f := &l.e.encoding.Features[i]
-	if c := l.e.encoders[i]; c != nil {
-		column = f.Name
-		if f.From != nil {
-			column = f.From.Of[0].Column
-		}
-		return column, c.values(l.columns[column], out, stride)
-	}
-
-	switch what := f.From.What; what {
-	case dataset.DeriveHour, dataset.DeriveWeekday, dataset.DeriveAge:
-		return l.calendar(f.From, out, stride)
-	case dataset.DeriveRate:
-		rates, column, err := l.rate(f.From.Table)
-		for r, x := range rates {
-			out[r*stride] = x
-		}
-		return column, err
-	default:
-		slots, column, err := l.find(f.From.Table)
-		if err != nil || what == dataset.DeriveCount {
-			for r, at := range slots {
-				out[r*stride] = 0
-				if at >= 0 {
-					out[r*stride] = float64(l.e.levels.Rows[at])
-				}
-			}
-			return column, err
-		}
-		return l.recency(f.From, slots, out, stride)
-	}
-}
-
-// times returns a column of times as seconds since 1970, and one of numbers as it is.
-func (l *lookup) times(p dataset.Part) ([]float64, error) {
-	c := NewNumbers(p.Column, p.Kind, l.e.markers)
-	numbers, _, err := c.Numbers(l.columns[p.Column], nil)
-	return numbers, err
-}
-
-// calendar writes hours, weekdays or other calendar values of times.
-func (l *lookup) calendar(d *dataset.Derived, out []float64, stride int) (column string, err error) {
-	var times [2][]float64
-	for i, p := range d.Of {
-		if times[i], err = l.times(p); err != nil {
-			return p.Column, err
-		}
-	}
-
-	for r, t := range times[0] {
-		if d.What == dataset.DeriveAge {
-			out[r*stride] = Age(t, times[1][r])
-		} else {
-			out[r*stride] = Take(d.What, t)
-		}
-	}
-	return "", nil
-}
-
-// recency writes the time since the levels were last seen.
-func (l *lookup) recency(d *dataset.Derived, slots []int32, out []float64, stride int) (column string, err error) {
-	now, err := l.times(d.Of[0])
-	for r, at := range slots {
-		out[r*stride] = math.NaN()
-		if at >= 0 && err == nil {
-			out[r*stride] = now[r] - l.e.levels.Last[at]
-		}
-	}
-	return d.Of[0].Column, err
-}
-
-// rate returns the rates of the rows' levels in a table.
-func (l *lookup) rate(table int) (rates []float64, column string, err error) {
-	if l.rates[table] != nil {
-		return l.rates[table], "", nil
-	}
-
-	slots, column, err := l.find(table)
-	if err != nil {
-		return nil, column, err
-	}
-
-	t := &l.e.encoding.Tables[table]
-	var above []float64
-	if t.BackOff >= 0 {
-		if above, column, err = l.rate(t.BackOff); err != nil {
-			return nil, column, err
-		}
-	}
-
-	rates = make([]float64, l.rows)
-	for r, at := range slots {
-		sum, n, prior := 0.0, 0.0, t.Prior
-		if at >= 0 {
-			sum, n = l.e.levels.Sum[at], l.e.levels.Seen(int(at))
-		}
-		if above != nil {
-			prior = above[r]
-		}
-		rates[r] = t.Rate(sum, n, prior)
-	}
-
-	l.rates[table] = rates
-	return rates, "", nil
-}
-
-// find returns the positions of the rows' levels in a table.
-func (l *lookup) find(table int) (slots []int32, column string, err error) {
-	if l.slots[table] != nil {
-		return l.slots[table], "", nil
-	}
-
-	t := &l.e.encoding.Tables[table]
-	levels := make([]uint64, l.rows)
-	for i := range levels {
-		levels[i] = encode.Level()
-	}
-
-	for _, number := range l.e.partsOf[table] {
-		part := l.parts[number]
-		if part == nil { // several tables may share it
-			p := l.e.parts.All[number]
-			part = make([]uint64, l.rows)
-			if err := NewPartReader(p, l.e.markers).Hashes(l.columns[p.Column], part); err != nil {
-				return nil, p.Column, err
-			}
-			l.parts[number] = part
-		}
-		for i, h := range part {
-			levels[i] = encode.Join(levels[i], h)
-		}
-	}
-
-	slots = make([]int32, l.rows)
-	for i, level := range levels {
-		slots[i] = -1
-		if at, ok := l.e.levels.Find(t, max(level, 1)); ok {
-			slots[i] = int32(at)
-		}
-	}
-
-	l.slots[table] = slots
-	return slots, "", nil
 }

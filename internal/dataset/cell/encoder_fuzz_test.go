@@ -141,7 +141,7 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 
 	for range 20 {
 		b := randomBatch(enc.Columns(), rng)
-		out, err := enc.Encode(b, nil, nil)
+		out, err := enc.Encode(b, nil, nil, 1)
 		var bad *table.InputError
 		switch {
 		case err != nil && !errors.As(err, &bad):

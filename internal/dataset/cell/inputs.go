@@ -73,31 +73,45 @@ func newWitnesses(e *dataset.Encoding, columns []string) []witness {
 // CountSample counts the inputs of a dataset's sample.
 func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	in := &Inputs{}
-	_, err := e.encode(len(s.Row), dataset.SampleFile, byName(s.Names, s.Columns), placeInSample, nil, in)
+	_, err := e.encode(sampled(s), placeInSample, nil, in, 1)
 	return in, err
 }
 
-// count adds the rows looked up, whose values are in out, to in.
-func (l *lookup) count(in *Inputs, out []float64) error {
+// add adds the counts of other rows.
+func (c *InputCount) add(other *InputCount) {
+	c.Missing += other.Missing
+	c.Unseen += other.Unseen
+	c.Rare += other.Rare
+}
+
+// addTo adds the counts of all chunks to in.
+func (l *lookup) addTo(in *Inputs, rows int) {
 	if in.Columns == nil {
+		in.Columns = make([]InputCount, len(l.counts))
 		for i, name := range l.e.inputs {
 			w := &l.e.witnesses[i]
-			in.Columns = append(in.Columns, InputCount{Column: name, IDs: w.table >= 0 || len(w.categories) > 0})
+			in.Columns[i] = InputCount{Column: name, IDs: w.table >= 0 || len(w.categories) > 0}
 		}
 	}
+	in.Rows += int64(rows)
+	for i := range l.counts {
+		in.Columns[i].add(&l.counts[i])
+	}
+}
 
-	in.Rows += int64(l.rows)
-	for i := range in.Columns {
-		c, w := &in.Columns[i], &l.e.witnesses[i]
+// count counts the chunk's rows, whose values are in out.
+func (l *lookup) count(out []float64) error {
+	for i := range l.counts {
+		c, w := &l.counts[i], &l.e.witnesses[i]
 		switch {
 		case w.table >= 0:
 			if err := l.countLevels(c, w.table); err != nil {
 				return err
 			}
 		case len(w.categories) > 0:
-			l.countCategories(c, w.categories, out)
+			l.countCategories(c, &l.columns[i], w.categories, out)
 		default:
-			l.countMissing(c, w.number, out)
+			l.countMissing(c, &l.columns[i], w.number, out)
 		}
 	}
 	return nil
@@ -110,7 +124,10 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 		return err
 	}
 
-	hashes := l.parts[l.e.partsOf[table][0]]
+	hashes, err := l.part(l.e.partsOf[table][0])
+	if err != nil {
+		return err
+	}
 	for r, at := range slots {
 		switch {
 		case hashes[r] == encode.Missing():
@@ -126,9 +143,8 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 
 // countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of
 // them.
-func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
+func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []int, out []float64) {
 	width := len(l.e.encoders)
-	v := l.columns[c.Column]
 	first := l.e.encoders[features[0]]
 	for r := range l.rows {
 		other := !slices.ContainsFunc(features,
@@ -145,11 +161,25 @@ func (l *lookup) countCategories(c *InputCount, features []int, out []float64) {
 
 // countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a
 // number that stands for a missing value are not recognised.
-func (l *lookup) countMissing(c *InputCount, feature int, out []float64) {
-	width, v := len(l.e.encoders), l.columns[c.Column]
+func (l *lookup) countMissing(c *InputCount, v *dataset.Values, feature int, out []float64) {
+	width := len(l.e.encoders)
 	for r := range l.rows {
 		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && Missing(v, r, l.e.markers) {
 			c.Missing++
 		}
+	}
+}
+
+// Add adds the counts of other rows of the same columns.
+func (in *Inputs) Add(other *Inputs) {
+	if in.Columns == nil {
+		in.Columns = make([]InputCount, len(other.Columns))
+		for i, c := range other.Columns {
+			in.Columns[i] = InputCount{Column: c.Column, IDs: c.IDs}
+		}
+	}
+	in.Rows += other.Rows
+	for i := range other.Columns {
+		in.Columns[i].add(&other.Columns[i])
 	}
 }

@@ -15,6 +15,8 @@ type PartReader struct {
 	markers *Markers
 	encoder *ColumnEncoder // of numbers and times
 	ranges  []uint64       // hashes of the ranges' numbers
+	search  *Searcher      // of the ranges; nil if there are too many
+	bins    []uint8
 	buf     []byte
 	x       []float64
 }
@@ -52,6 +54,10 @@ func NewPartReader(p dataset.Part, t *Markers) *PartReader {
 		for i := range len(p.Bounds) + 1 {
 			r.ranges = append(r.ranges, encode.Range(i))
 		}
+		if len(p.Bounds) < dataset.MaxBins {
+			search := NewSearcher(p.Bounds)
+			r.search = &search
+		}
 	}
 	return r
 }
@@ -68,6 +74,22 @@ func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 		return err
 	}
 
+	r.hashNumbers(numbers, out)
+	return nil
+}
+
+// hashNumbers hashes a column's numbers.
+func (r *PartReader) hashNumbers(numbers []float64, out []uint64) {
+	if r.search != nil && r.Part.Take == "" {
+		r.bins = dataset.Resize(r.bins, len(numbers))
+		r.search.Find(numbers, r.bins, 0)
+		for i, x := range numbers {
+			if out[i] = r.ranges[r.bins[i]]; x != x {
+				out[i] = encode.Missing()
+			}
+		}
+		return
+	}
 	for i, x := range numbers {
 		if r.Part.Take != "" {
 			x = Take(r.Part.Take, x)
@@ -80,7 +102,6 @@ func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 			out[i] = r.ranges[sort.SearchFloat64s(r.Part.Bounds, x)]
 		}
 	}
-	return nil
 }
 
 // textCache is how many of a batch's texts are cached with their hashes.

@@ -124,7 +124,7 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 	}
 	unlabelled, tok := int64(0), cell.NewMarkers(m.Missing)
 	err = rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
-		out, err := enc.Encode(b, nil, nil)
+		out, err := enc.Encode(b, nil, nil, 1)
 		if err != nil {
 			return err
 		}

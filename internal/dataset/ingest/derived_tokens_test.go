@@ -58,8 +58,7 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 			"of type int where the dataset has times"},
 	} {
 		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2},
-			nil,
-			nil)
+			nil, nil, 1)
 		switch {
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)

@@ -63,7 +63,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		b := &table.Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t,
 			tc.n},
 			Rows: 4}
-		got, err := enc.Encode(b, nil, nil)
+		got, err := enc.Encode(b, nil, nil, 1)
 		if err != nil {
 			t.Errorf("%s: encoding a batch: got error %v, expected none", name, err)
 			continue
@@ -98,8 +98,7 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 			[]float64{0, 1, 0, 2, 1, 4, 1, 3, 2, 0}},
 	} {
 		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5},
-			nil,
-			nil)
+			nil, nil, 1)
 		if err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
 		}
@@ -129,14 +128,14 @@ func TestEncoderErrors(t *testing.T) {
 			Columns: []dataset.Values{text("1", "2", "3"), times}, Rows: 2},
 	} {
 		b.File = "x.csv"
-		_, err := enc.Encode(b, nil, nil)
+		_, err := enc.Encode(b, nil, nil, 1)
 		var e *table.InputError
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got  %v\nwant ... %s", err, want)
 		}
 	}
 	if out, err := enc.Encode(&table.Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
-		{Type: dataset.Text}}}, nil, nil); err != nil || len(out) != 0 {
+		{Type: dataset.Text}}}, nil, nil, 1); err != nil || len(out) != 0 {
 		t.Errorf("encoding a batch without rows: got %v, error %v; expected no values", out, err)
 	}
 	_, err := enc.EncodeSample(&dataset.Sample{Row: []uint32{0, 1}, Names: []string{"n", "t"},

@@ -64,7 +64,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 		t.Helper()
 		out, err := enc.Encode(&table.Batch{Names: []string{"id", "big", "flag"},
 			Columns: []dataset.Values{id, big, flags},
-			Rows:    2}, nil, nil)
+			Rows:    2}, nil, nil, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

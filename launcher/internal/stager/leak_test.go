@@ -203,7 +203,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []s
 		if len(label) >= leakRows {
 			return nil
 		}
-		out, err := encoder.Encode(b, nil, nil)
+		out, err := encoder.Encode(b, nil, nil, 1)
 		if err != nil {
 			return err
 		}
