@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -201,7 +200,7 @@ type textFile struct {
 
 // openText opens a text file that begins with head.
 func openText(file File, head string) (*textFile, error) {
-	f, err := os.Open(file.Path)
+	f, err := file.open()
 	if err != nil {
 		return nil, err
 	}

@@ -349,17 +349,26 @@ func (l *jsonLine) str(key string) (string, error) {
 		return raw[1 : len(raw)-1], nil
 	}
 
+	text, err := UnquoteJSON(raw)
+	if err != nil {
+		return "", l.fail(key, "%v", err)
+	}
+	return text, nil
+}
+
+// UnquoteJSON reads a JSON text with its quotes. It refuses half of a surrogate pair and a NUL.
+func UnquoteJSON(raw string) (string, error) {
 	var text string
 	if err := json.Unmarshal([]byte(raw), &text); err != nil {
-		return "", l.fail(key, "%.40s is not a JSON text", raw)
+		return "", fmt.Errorf("%.40s is not a JSON text", raw)
 	}
 	// The library writes this character for half of a pair that stands for another one.
 	if lone := strings.Count(text, "\ufffd") - strings.Count(raw, "\ufffd") -
 		bytes.Count(bytes.ToLower([]byte(raw)), []byte(`\ufffd`)); lone > 0 {
-		return "", l.fail(key, "%.40s has half of a surrogate pair", raw)
+		return "", fmt.Errorf("%.40s has half of a surrogate pair", raw)
 	}
 	if strings.ContainsRune(text, 0) {
-		return "", l.fail(key, "%.40s has a NUL", raw)
+		return "", fmt.Errorf("%.40s has a NUL", raw)
 	}
 	return text, nil
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type File struct {
 	URI        string // name for messages and the manifest
 	Path       string // where it can be read
+	Contents   []byte // of text that is in memory; Path is then empty
 	Bytes      int64
 	Generation int64       // of an object in a bucket
 	Checksum   string      // of the contents, if known; Fingerprint then need not read the file
@@ -204,9 +206,16 @@ const (
 	magicZstd    = "\x28\xb5\x2f\xfd"
 )
 
+func (f *File) open() (io.ReadCloser, error) {
+	if f.Path == "" {
+		return io.NopCloser(bytes.NewReader(f.Contents)), nil
+	}
+	return os.Open(f.Path)
+}
+
 // sniff reads the first bytes of a file.
 func sniff(f File) (string, error) {
-	r, err := os.Open(f.Path)
+	r, err := f.open()
 	if err != nil {
 		return "", err
 	}
