@@ -51,8 +51,8 @@ func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int6
 	return s
 }
 
-// compareInputs compares the counts with the usual ones; usual may be nil.
-func compareInputs(now, usual *cell.Inputs) []Input {
+// Compare compares the counts with the usual ones; usual may be nil.
+func Compare(now, usual *cell.Inputs) []Input {
 	known := map[string]*cell.InputCount{}
 	rows := int64(0)
 	if usual != nil {

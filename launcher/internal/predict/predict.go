@@ -106,7 +106,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	done = &Result{Rows: in.Rows, Inputs: compareInputs(&in, q.Scorer.Usual)}
+	done = &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual)}
 	if err := checkUnseen(done.Inputs, q.MaxUnseen); err != nil {
 		return nil, err
 	}

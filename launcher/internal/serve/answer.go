@@ -1,0 +1,373 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+	"coppice/launcher/internal/console"
+)
+
+// headerVersion names the version that has answered, MODEL@VERSION.
+const headerVersion = "Coppice-Version"
+
+// Media types of rows.
+const (
+	typeJSON  = "application/json"
+	typeLines = "application/x-ndjson"
+	typeCSV   = "text/csv"
+	typeArrow = "application/vnd.apache.arrow.stream"
+)
+
+// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol.
+func refuse(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", typeJSON)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // the caller may have left
+}
+
+// exchange is a request with what has been found out about it.
+type exchange struct {
+	s     *Server
+	w     http.ResponseWriter
+	r     *http.Request
+	begun time.Time
+}
+
+// refuse answers with an error and counts it.
+func (x *exchange) refuse(status int, text string) {
+	x.s.c.Meters.refused(x.r.Context(), status)
+	refuse(x.w, status, text)
+}
+
+// scored is an answer before it is written.
+type scored struct {
+	m           *Model
+	predictions []float64
+	asked       inferred
+}
+
+// answer reads a request within its limits, scores it and has write answer.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request,
+	read func(m *Model, body []byte) (*table.Batch, inferred, error), write func(http.ResponseWriter, scored)) {
+	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
+	defer s.open.Add(-1)
+	if s.open.Add(1) > int64(s.c.MaxQueue) || s.ending.Load() {
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusTooManyRequests, fmt.Sprintf("%d requests are being answered; come back in a second",
+			s.c.MaxQueue))
+		return
+	}
+	body, ok := x.body()
+	if !ok {
+		return
+	}
+
+	// Reading has taken no turn: a slow caller delays nobody.
+	wait := time.NewTimer(s.c.Timeout)
+	defer wait.Stop()
+	select {
+	case s.turns <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	case <-wait.C:
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusTooManyRequests, fmt.Sprintf("no turn within %v; come back in a second", s.c.Timeout))
+		return
+	}
+	defer func() { <-s.turns }()
+
+	m := s.model()
+	if m == nil {
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
+		return
+	}
+	defer m.Release()
+	b, asked, err := read(m, body)
+	if err != nil {
+		x.refuse(statusOf(err), err.Error())
+		return
+	}
+
+	scratch := s.scratch.Get().(*[]float64)
+	defer s.scratch.Put(scratch)
+	var in cell.Inputs
+	predictions, err := m.Score(b, scratch, &in)
+	if err != nil {
+		x.refuse(http.StatusBadRequest, err.Error())
+		return
+	}
+	w.Header().Set(headerVersion, m.Name)
+	write(w, scored{m, predictions, asked})
+	again := past{rows: b.Rows, bytes: len(body), read: func(m *Model) (*table.Batch, error) {
+		b, _, err := read(m, body)
+		return b, err
+	}}
+	s.recent.add(again)
+	s.seen(r.Context(), m, again, predictions, &in, time.Since(x.begun))
+}
+
+// body reads the request's body.
+func (x *exchange) body() ([]byte, bool) {
+	limit := x.s.c.MaxBytes
+	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		x.refuse(http.StatusUnsupportedMediaType, fmt.Sprintf("the encoding %.20q; send the request without compression", e))
+		return nil, false
+	}
+	large := fmt.Sprintf("the request has more than %d bytes; send its rows in several requests", limit)
+	if x.r.ContentLength > limit {
+		x.w.Header().Set("Connection", "close") // the rest is not read
+		x.refuse(http.StatusRequestEntityTooLarge, large)
+		return nil, false
+	}
+
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
+	in := http.MaxBytesReader(x.w, x.r.Body, limit)
+	body := make([]byte, 0, max(x.r.ContentLength, 512)+1)
+	var err error
+	for err == nil {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		var n int
+		n, err = in.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(err, io.EOF):
+		return body, true
+	case errors.As(err, &tooLarge):
+		x.refuse(http.StatusRequestEntityTooLarge, large)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.w.Header().Set("Connection", "close")
+		x.refuse(http.StatusRequestTimeout, fmt.Sprintf("the request did not arrive within %v", x.s.c.Timeout))
+	default:
+		x.refuse(http.StatusBadRequest, "the request cannot be read to its end")
+	}
+	return nil, false
+}
+
+// mediaError is a media type that cannot be read.
+type mediaError struct{ given string }
+
+func (e *mediaError) Error() string {
+	return fmt.Sprintf("the media type %.60q; send %s, %s, %s or %s", e.given, typeJSON, typeLines, typeCSV, typeArrow)
+}
+
+// statusOf is the status of a request that cannot be read.
+func statusOf(err error) int {
+	var media *mediaError
+	if errors.As(err, &media) {
+		return http.StatusUnsupportedMediaType
+	}
+	return http.StatusBadRequest
+}
+
+// servePredict answers plain rows, among them those of Vertex AI: {"instances": [...]} with {"predictions": [...]}.
+func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
+	given := r.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(given)
+	if given == "" {
+		kind, err = typeJSON, nil
+	}
+	ctx := context.WithoutCancel(r.Context()) // the rows may be read again later
+	read := func(m *Model, body []byte) (b *table.Batch, q inferred, fault error) {
+		switch {
+		case err != nil:
+			return nil, q, &mediaError{given}
+		case kind == typeJSON:
+			b, fault = readInstances(m, body, s.c.MaxRows)
+		case kind == typeLines || kind == "application/jsonl":
+			b, fault = readText(ctx, m, "request.jsonl", body, s.c.MaxRows)
+		case kind == typeCSV:
+			b, fault = readText(ctx, m, "request.csv", body, s.c.MaxRows)
+		case kind == typeArrow:
+			b, fault = readStream(m, body, s.c.MaxRows)
+		default:
+			fault = &mediaError{given}
+		}
+		return b, q, fault
+	}
+	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
+		out := make([]byte, 0, 64+22*len(a.predictions))
+		if kind == typeCSV {
+			w.Header().Set("Content-Type", typeCSV)
+			out = append(out, outputPrediction...)
+			for _, p := range a.predictions {
+				out = strconv.AppendFloat(append(out, '\n'), p, 'g', -1, 64)
+			}
+			_, _ = w.Write(append(out, '\n')) // the caller may have left
+			return
+		}
+		w.Header().Set("Content-Type", typeJSON)
+		out = appendNumbers(append(out, `{"predictions":`...), a.predictions)
+		out = append(out, `,"model":`...)
+		out = strconv.AppendQuote(out, a.m.Version.Model)
+		out = append(out, `,"version":`...)
+		out = strconv.AppendInt(out, int64(a.m.Version.Number), 10)
+		_, _ = w.Write(append(out, "}\n"...))
+	})
+}
+
+func appendNumbers(out []byte, xs []float64) []byte {
+	out = append(out, '[')
+	for i, x := range xs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendFloat(out, x, 'g', -1, 64)
+	}
+	return append(out, ']')
+}
+
+// serveInfer answers a request of the Open Inference Protocol.
+func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
+	if !s.named(w, r) {
+		return
+	}
+	header := int64(-1)
+	if text := r.Header.Get(headerLength); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("%s is %.20q", headerLength, text))
+			return
+		}
+		header = n
+	}
+	read := func(m *Model, body []byte) (*table.Batch, inferred, error) {
+		return readInfer(m, body, header, s.c.MaxRows)
+	}
+	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
+		out := append([]byte(nil), `{"model_name":`...)
+		out = strconv.AppendQuote(out, a.m.Version.Model)
+		out = append(out, `,"model_version":"`...)
+		out = strconv.AppendInt(out, int64(a.m.Version.Number), 10)
+		out = append(out, '"')
+		if a.asked.id != "" {
+			out = append(append(out, `,"id":`...), a.asked.id...)
+		}
+		out = fmt.Appendf(out, `,"outputs":[{"name":%q,"datatype":"FP64","shape":[%d],`, outputPrediction,
+			len(a.predictions))
+		if !a.asked.binary {
+			out = append(appendNumbers(append(out, `"data":`...), a.predictions), "}]}\n"...)
+			w.Header().Set("Content-Type", typeJSON)
+			_, _ = w.Write(out)
+			return
+		}
+		out = fmt.Appendf(out, `"parameters":{"binary_data_size":%d}}]}`, 8*len(a.predictions))
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set(headerLength, strconv.Itoa(len(out)))
+		for _, p := range a.predictions {
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(p))
+		}
+		_, _ = w.Write(out)
+	})
+}
+
+// named reports whether a request's path names the model that is served, and answers if it does not.
+func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
+	m := s.current.Load()
+	switch model, version := r.PathValue("model"), r.PathValue("version"); {
+	case model != s.c.Model:
+		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no model %.80q here; this server answers for %s", model,
+			s.c.Model))
+	case m == nil:
+		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
+	case version != "" && version != strconv.Itoa(m.Version.Number):
+		refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20q does not answer; %s does", version, m.Name))
+	default:
+		return true
+	}
+	return false
+}
+
+func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", typeJSON)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{"binary_tensor_data"}})
+}
+
+func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
+	if s.named(w, r) {
+		fmt.Fprintln(w, "ready")
+	}
+}
+
+// serveModel describes the model's tensors. What a column holds is read from its values, so all are said to be texts.
+func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
+	if !s.named(w, r) {
+		return
+	}
+	m := s.model()
+	if m == nil {
+		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
+		return
+	}
+	defer m.Release()
+	type described struct {
+		Name     string `json:"name"`
+		Datatype string `json:"datatype"`
+		Shape    []int  `json:"shape"`
+	}
+	inputs := []described{}
+	for _, name := range m.columns {
+		inputs = append(inputs, described{name, "BYTES", []int{-1}})
+	}
+	w.Header().Set("Content-Type", typeJSON)
+	w.Header().Set(headerVersion, m.Name)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
+		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": inputs,
+		"outputs": []described{{outputPrediction, "FP64", []int{-1}}}})
+}
+
+// known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature takes
+// as long as scoring a request.
+type known struct {
+	mu    sync.Mutex
+	until map[[32]byte]time.Time
+}
+
+const (
+	knownFor  = time.Minute
+	mostKnown = 1000
+)
+
+func (k *known) verify(r *http.Request, callers console.Callers, now time.Time) (status int, err error) {
+	text := r.Header.Get("Authorization")
+	hash := sha256.Sum256([]byte(text))
+	k.mu.Lock()
+	ok := now.Before(k.until[hash])
+	k.mu.Unlock()
+	if ok {
+		return 0, nil
+	}
+	if _, err := callers.Verify(r.Context(), text); err != nil {
+		status := http.StatusServiceUnavailable
+		var refused interface{ HTTPStatus() int }
+		if errors.As(err, &refused) {
+			status = refused.HTTPStatus()
+		}
+		return status, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.until) >= mostKnown || k.until == nil {
+		k.until = map[[32]byte]time.Time{}
+	}
+	k.until[hash] = now.Add(knownFor)
+	return 0, nil
+}

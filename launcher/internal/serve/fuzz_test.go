@@ -1,0 +1,152 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
+)
+
+// forColumns is a model of some columns, which reads and does not predict.
+func forColumns(names ...string) *Model {
+	m := &Model{columns: names, place: map[string]int{}}
+	for i, name := range names {
+		m.place[name] = i
+	}
+	return m
+}
+
+const fuzzRows = 5
+
+// checkBatch makes sure that a batch has the model's columns, all of one length.
+func checkBatch(t *testing.T, m *Model, b *table.Batch) {
+	t.Helper()
+	if b.Rows < 1 || b.Rows > fuzzRows || len(b.Columns) != len(m.columns) {
+		t.Fatalf("got %d rows of %d columns, want 1 to %d of %d", b.Rows, len(b.Columns), fuzzRows, len(m.columns))
+	}
+	for i := range b.Columns {
+		v := &b.Columns[i]
+		if v.Len() != b.Rows || v.Null != nil && len(v.Null) != b.Rows {
+			t.Fatalf("column %d has %d values and %d nulls in %d rows", i, v.Len(), len(v.Null), b.Rows)
+		}
+		for _, text := range v.Text {
+			if !utf8.ValidString(text) {
+				t.Fatalf("column %d has the text %q, want UTF-8", i, text)
+			}
+		}
+	}
+}
+
+// FuzzInstances compares with encoding/json: what is read has the values that it finds.
+func FuzzInstances(f *testing.F) {
+	for _, text := range []string{`{"instances":[{"a":1,"b":"x"},{"b":null,"c":[1,{"d":2}],"a":-1.5e3}]}`,
+		`{"x":{"y":[]},"instances":[{"a":true,"b":"\u00fc\n"}] }`, `{"instances":[{"b":1,"a":2},{"a":3}]}`} {
+		f.Add([]byte(text))
+	}
+	m := forColumns("a", "b")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b, err := readInstances(m, body, fuzzRows)
+		if err != nil {
+			return
+		}
+		checkBatch(t, m, b)
+		var want struct {
+			Instances []map[string]any
+		}
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.UseNumber()
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(body, &all); err != nil {
+			t.Fatalf("%q was read, and is no JSON: %v", body, err)
+		}
+		d = json.NewDecoder(bytes.NewReader(all["instances"]))
+		d.UseNumber()
+		if err := d.Decode(&want.Instances); err != nil || len(want.Instances) != b.Rows {
+			t.Fatalf("%q: got %d rows, want %d (%v)", body, b.Rows, len(want.Instances), err)
+		}
+		for r, row := range want.Instances {
+			for i, name := range m.columns {
+				v := &b.Columns[i]
+				value, null := "", false
+				switch x := row[name].(type) {
+				case nil:
+					null = true
+				case bool:
+					value = map[bool]string{true: "true", false: "false"}[x]
+				case json.Number:
+					value = x.String()
+				case string:
+					value = x
+				}
+				if v.IsNull(r) != null || v.Text[r] != value {
+					t.Fatalf("%q: row %d, column %s: got %q, null %v; want %q, null %v", body, r, name, v.Text[r], v.IsNull(r),
+						value, null)
+				}
+			}
+		}
+	})
+}
+
+func FuzzInfer(f *testing.F) {
+	f.Add([]byte(`{"id":"1","inputs":[{"name":"a","shape":[2],"datatype":"FP64","data":[1,null]},`+
+		`{"name":"b","shape":[2,1],"datatype":"BYTES","data":[["x"],["y"]]}]}`), int64(-1))
+	f.Add([]byte(`{"inputs":[{"name":"a","shape":[1],"datatype":"INT16","data":[-7]},{"name":"b","shape":[1],`+
+		`"datatype":"BYTES","parameters":{"binary_data_size":5}}]}`+"\x01\x00\x00\x00x"), int64(151))
+	f.Add([]byte(`{"inputs":[{"name":"a","shape":[1],"datatype":"BOOL","data":[true]},{"name":"b","shape":[1],`+
+		`"datatype":"UINT32","data":[7]}],"outputs":[{"name":"prediction","parameters":{"binary_data":true}}]}`), int64(-1))
+	m := forColumns("a", "b")
+	f.Fuzz(func(t *testing.T, body []byte, header int64) {
+		if b, _, err := readInfer(m, body, header, fuzzRows); err == nil {
+			checkBatch(t, m, b)
+		}
+	})
+}
+
+func FuzzStream(f *testing.F) {
+	seeds, err := os.ReadDir("testdata/arrow")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range seeds {
+		data, err := os.ReadFile("testdata/arrow/" + seed.Name())
+		if err != nil {
+			f.Fatal(err)
+		}
+		if strings.HasSuffix(seed.Name(), ".arrows") {
+			f.Add(data)
+		}
+	}
+	m := forColumns("a", "b")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if b, err := readStream(m, body, fuzzRows); err == nil {
+			checkBatch(t, m, b)
+		} else if _, _, _, err := dataset.ReadStream(body, m.columns, fuzzRows); err != nil && !problem.Is(err, problem.Input) {
+			t.Fatalf("untyped error %T: %v", err, err)
+		}
+	})
+}
+
+func FuzzCSV(f *testing.F) {
+	f.Add([]byte("a,b\n1,2\n\"x,\",y\n"))
+	f.Add([]byte("b;a\n1;2\n"))
+	m := forColumns("a", "b")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, name := range []string{"request.csv", "request.jsonl"} {
+			b, err := readText(t.Context(), m, name, body, fuzzRows)
+			var input *table.InputError
+			if err == nil {
+				checkBatch(t, m, b)
+			} else if len(body) > 6 && !errors.As(err, &input) && problem.Of(err) != problem.Input &&
+				!strings.Contains(err.Error(), "compressed, Parquet") {
+				t.Fatalf("untyped error %T: %v", err, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,245 @@
+package serve_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/launcher/internal/serve"
+)
+
+// hostile is a request as it is sent, and the status that its answer has to have.
+type hostile struct {
+	name   string
+	raw    string
+	status []int
+}
+
+// request is a POST with a body.
+func request(path, kind, body string, headers ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", path, kind,
+		len(body), strings.Join(append(headers, ""), "\r\n"), body)
+}
+
+const goodRow = `{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"n3":1}`
+
+// hostileRequests are two hundred requests, and a few.
+func hostileRequests(maxBytes int) []hostile {
+	var out []hostile
+	bad := func(name, raw string, status ...int) {
+		if len(status) == 0 {
+			status = []int{http.StatusBadRequest}
+		}
+		out = append(out, hostile{name, raw, status})
+	}
+	body := func(text string, status ...int) {
+		bad(fmt.Sprintf("JSON %.60q", text), request("/predict",
+			"application/json", text), status...)
+	}
+
+	// JSON that is none, or not the right kind.
+	for _, text := range []string{"", " ", "null", "true", "1", `"a"`, "[]", "{}", "{", "}", "[", "]", "{]", `{"instances"`,
+		`{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`, `{"instances":"a"}`,
+		`{"instances":[]}`, `{"instances":[}`, `{"instances":[1]}`, `{"instances":[null]}`, `{"instances":["a"]}`,
+		`{"instances":[[]]}`, `{"instances":[[1,2]]}`, `{"instances":[{}]}`, `{"instances":[{},{}]}`, `{"instances":[{],}`,
+		`{"instances":[{"i0"}]}`, `{"instances":[{"i0":}]}`, `{"instances":[{"i0":1,}]}`, `{"instances":[{,"i0":1}]}`,
+		`{"instances":[{i0:1}]}`, `{"instances":[{'i0':1}]}`, `{"instances":[` + goodRow + `,]}`,
+		`{"instances":[` + goodRow + `]`, `{"instances":[` + goodRow + `]}}`, `{"instances":[` + goodRow + `]} x`,
+		`{"instances":[` + goodRow + `]}{"instances":[]}`, `{"instances":[` + goodRow + `],"instances":[` + goodRow + `]}`,
+		`{"Instances":[` + goodRow + `]}`, `{"instances ":[` + goodRow + `]}`, `{"rows":[` + goodRow + `]}`,
+		"\xef\xbb\xbf" + `{"instances":[` + goodRow + `]}`, "\xff\xfe{\x00}\x00", `{"instances":[` + goodRow + ` ` + goodRow + `]}`,
+		`//c` + "\n" + `{"instances":[` + goodRow + `]}`, `{"instances":[` + goodRow + `]/**/}`} {
+		body(text)
+	}
+
+	// A value that no column can have, and texts that are damaged.
+	for _, value := range []string{"NaN", "Infinity", "-Infinity", "nan", "+1", "01", "1.", ".5", "1e", "1e+", "0x10", "1_000",
+		"--1", "- 1", "tru", "True", "nul", "NULL", "undefined", "'a'", `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\udc00x"`,
+		`"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `{"a":1}`, `[1]`, `[]`, `{}`,
+		`"x"`, `"1,5"`, `"12 34"`, `"0x1F"`, "1 2", "", "true false", `"1""2"`} {
+		row := strings.Replace(goodRow, `"n1":1`, `"n1":`+value, 1)
+		body(`{"instances":[` + row + `]}`)
+		body(`{"instances":[` + goodRow + `,` + row + `]}`)
+	}
+
+	// Keys.
+	for _, key := range []string{`"n1":1,"n1":1`, `"n1":1,"n1":2`, `"n\u0031":1,"n1":2`, `"x":1,"x":2`, `"N1":1`, `"n1 ":1`,
+		`" n1":1`, `"":1`, `"n1\u0000":1`, `"__proto__":1`, `"n1.":1`} {
+		body(`{"instances":[` + strings.Replace(goodRow, `"n1":1`, key, 1) + `]}`)
+	}
+
+	// Depth and size.
+	for _, depth := range []int{33, 1000, 20_000} {
+		body(`{"x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `,"instances":[` + goodRow + `]}`)
+		body(`{"instances":[` + strings.Replace(goodRow, "}", `,"x":`+strings.Repeat(`{"a":`, depth)+"1"+
+			strings.Repeat("}", depth)+"}", 1) + `]}`)
+		body(strings.Repeat("[", depth))
+	}
+	body(`{"instances":[`+strings.Repeat(goodRow+",", 120)+goodRow+`]}`, http.StatusBadRequest)
+	body(`{"instances":[{"x":"`+strings.Repeat("a", maxBytes)+`"}]}`, http.StatusRequestEntityTooLarge)
+	body(`{"instances":[` + strings.TrimSuffix(strings.Repeat(`{},`, 5000), ",") + `]}`)
+	var wide strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&wide, `"x%d":1,`, i)
+	}
+	body(`{"instances":[{` + wide.String() + goodRow[1:] + `]}`)
+
+	// Media types and encodings.
+	good := `{"instances":[` + goodRow + `]}`
+	for _, kind := range []string{"text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded",
+		"application/octet-stream", "application/json; charset", "text", "*/*", "application/grpc"} {
+		bad("media type "+kind, request("/predict", kind, good), http.StatusUnsupportedMediaType)
+	}
+	for _, encoding := range []string{"gzip", "deflate", "br", "zstd", "gzip, gzip", "x"} {
+		bad("encoding "+encoding, request("/predict", "application/json", good, "Content-Encoding: "+encoding),
+			http.StatusUnsupportedMediaType)
+	}
+
+	// CSV and lines.
+	header := "i0,i1,i2,n0,n1,n2,n3\n"
+	for _, text := range []string{"", "\n", header, header + "\n\n", header + "a,a,a,1,x,1,1\n", header + "a,a,a,1,1,1\n",
+		header + "a,a,a,1,1,1,1,1\n", header + "a,\"a,a,1,1,1,1\n", header + "a,a\"a,a,1,1,1,1\n", "i0,i0\n1,1\n",
+		"a,b\n1,2\n", header + strings.Repeat("a,a,a,1,1,1,1\n", 101), "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1\x00\x00",
+		header + "\xff,a,a,1,1,1,1\n", "\xff\xfei\x000\x00", header + "a\x00,a,a,1,1,1,1\n"} {
+		bad(fmt.Sprintf("CSV %.60q", text), request("/predict", "text/csv", text))
+	}
+	for _, text := range []string{"", "{}", "[" + goodRow + "]", goodRow + goodRow, goodRow + "\n{", "{\"i0\":1}\n",
+		strings.Replace(goodRow, "1", "x", 1), strings.Repeat(goodRow+"\n", 101)} {
+		bad(fmt.Sprintf("lines %.60q", text), request("/predict", "application/x-ndjson", text))
+	}
+
+	// Arrow streams.
+	for _, text := range []string{"", "a", "ARROW1\x00\x00", "\xff\xff\xff\xff", "\xff\xff\xff\xff\x00\x00\x00\x00",
+		"\xff\xff\xff\xff\xff\xff\xff\x7f", "\xff\xff\xff\xff\x10\x00\x00\x00" + strings.Repeat("\x00", 16),
+		"\xff\xff\xff\xff\x10\x00\x00\x00" + strings.Repeat("\xff", 16), strings.Repeat("\xff", 1000)} {
+		bad(fmt.Sprintf("Arrow %.30q", text), request("/predict", "application/vnd.apache.arrow.stream", text))
+	}
+
+	// The Open Inference Protocol.
+	tensor := func(more string) string { return `{"inputs":[{"name":"i0",` + more + `}]}` }
+	for _, text := range []string{"", "{}", `{"inputs":[]}`, `{"inputs":{}}`, `{"inputs":[1]}`, `{"inputs":[{}]}`,
+		tensor(`"shape":[1]`), tensor(`"shape":[1],"datatype":"BYTES"`), tensor(`"shape":[-1],"datatype":"BYTES","data":[]`),
+		tensor(`"shape":[],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[1,2],"datatype":"BYTES","data":["a","b"]`),
+		tensor(`"shape":[1,1,1],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[99999999999999999999],"datatype":"BYTES"`),
+		tensor(`"shape":[9000000000000000000],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[101],"datatype":"BYTES","data":[]`),
+		tensor(`"shape":[0],"datatype":"BYTES","data":[]`), tensor(`"shape":[2],"datatype":"BYTES","data":["a"]`),
+		tensor(`"shape":[1],"datatype":"BYTES","data":["a","b"]`), tensor(`"shape":[1],"datatype":"FP65","data":[1]`),
+		tensor(`"shape":[1],"datatype":"FP64","data":["a"]`), tensor(`"shape":[1],"datatype":"FP64","data":[1e999]`),
+		tensor(`"shape":[1],"datatype":"INT8","data":[300]`), tensor(`"shape":[1],"datatype":"UINT64","data":[-1]`),
+		tensor(`"shape":[1],"datatype":"UINT64","data":[18446744073709551615]`), tensor(`"shape":[1],"datatype":"BOOL","data":[2]`),
+		tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`), tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":8}`),
+		tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":-1}`), `{"id":1,"inputs":[]}`,
+		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
+		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
+		`{"outputs":[{"name":"other"}],"inputs":[]}`} {
+		bad(fmt.Sprintf("infer %.70q", text), request("/v2/models/ctr/infer", "application/json", text))
+	}
+	for _, length := range []string{"-1", "x", "99999", "1e3"} {
+		bad("header length "+length, request("/v2/models/ctr/infer", "application/json", "{}",
+			"Inference-Header-Content-Length: "+length))
+	}
+	text := `{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":8}}]}`
+	long := string(binary.LittleEndian.AppendUint32(nil, 1<<31)) + "abcd"
+	bad("a text beyond its data", request("/v2/models/ctr/infer", "application/json", text+long,
+		fmt.Sprintf("Inference-Header-Content-Length: %d", len(text))))
+	bad("another model", request("/v2/models/other/infer", "application/json", "{}"), http.StatusNotFound)
+	bad("another version", request("/v2/models/ctr/versions/7/infer", "application/json", "{}"), http.StatusNotFound)
+	bad("a path out", request("/v2/models/..%2f..%2fetc/infer", "application/json", "{}"), http.StatusNotFound)
+
+	// HTTP itself: other methods, paths, and two readings of where a request ends.
+	for _, raw := range []string{"GET /predict HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"DELETE /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /v2/models/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		bad(fmt.Sprintf("%.40q", raw), raw, http.StatusMethodNotAllowed, http.StatusNotFound, http.StatusMovedPermanently,
+			http.StatusTemporaryRedirect)
+	}
+	chunked := "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+	for _, raw := range []string{"x\r\n\r\n", "POST /predict\r\n\r\n", "POST /predict HTTP/1.1\r\n\r\n",
+		"POST /predict HTTP/9.9\r\nHost: x\r\n\r\n", "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n", "POST /predict HTTP/1.1\r\nHost: x\r\nContent Length: 3\r\n\r\nabc",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "POST /predict HTTP/1.1\r\nHost : x\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", chunked + "\r\nzz\r\n{}\r\n0\r\n\r\n",
+		chunked + "\r\n-1\r\n{}\r\n0\r\n\r\n", chunked + "\r\n2\r\n{}x0\r\n\r\n", chunked + "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"} {
+		bad(fmt.Sprintf("HTTP %.70q", raw), raw, 400, 411, 414, 431, 501, 505)
+	}
+	bad("chunks without end", chunked+"\r\n"+strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n", maxBytes/4096+8),
+		http.StatusRequestEntityTooLarge)
+	bad("a length beyond the limit", fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 1<<40),
+		http.StatusRequestEntityTooLarge)
+	bad("a body that never comes", "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{",
+		http.StatusRequestTimeout)
+	return out
+}
+
+// TestHostileRequests: each gets a clear refusal within the limits, and the server answers the next caller.
+func TestHostileRequests(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	const maxBytes = 256 << 10
+	s := start(t, store, func(c *serve.Config) {
+		c.MaxBytes, c.MaxRows, c.Timeout = maxBytes, 100, 2*time.Second
+	})
+	all := hostileRequests(maxBytes)
+	if len(all) < 200 {
+		t.Errorf("%d hostile requests, want at least 200", len(all))
+	}
+	for _, h := range all {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		go func() { _, _ = io.WriteString(c, h.raw) }() // the server may not read all of it
+		_ = c.SetReadDeadline(begun.Add(30 * time.Second))
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Errorf("%s: got no answer (%v), want one of %v", h.name, err, h.status)
+			c.Close()
+			continue
+		}
+		text, _ := io.ReadAll(io.LimitReader(r.Body, 4096))
+		c.Close()
+		right := false
+		for _, status := range h.status {
+			right = right || r.StatusCode == status
+		}
+		if !right || len(bytes.TrimSpace(text)) == 0 && r.StatusCode < 404 {
+			t.Errorf("%s: got status %d and %.200q, want one of %v and why", h.name, r.StatusCode, text, h.status)
+		}
+		if r.Header.Get("Coppice-Version") != "" {
+			t.Errorf("%s: a refusal names a version as if it had answered", h.name)
+		}
+	}
+	until(t, "no request is open", func() bool { return s.Open() == 0 })
+	if status, _, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`)); status != 200 {
+		t.Errorf("after all of them a good request got status %d, %s; want 200", status, text)
+	}
+}
+
+// TestFullQueue: more requests than fit are told to come back.
+func TestFullQueue(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, func(c *serve.Config) { c.MaxQueue = 1 })
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+	until(t, "a request is open", func() bool { return s.Open() == 1 })
+	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
+		t.Errorf("got status %d, Retry-After %q, %s; want 429 with Retry-After", status, header.Get("Retry-After"), text)
+	}
+}

@@ -1,0 +1,386 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+)
+
+// maxDepth bounds how deeply values of a request are nested.
+const maxDepth = 32
+
+// readInstances reads {"instances": [{"column": value, ...}, ...]}, one object for each row. Values are texts, numbers
+// as they are written, like a file of objects that `launcher predict` reads: a key that some row lacks is null there. A
+// second key of one name is an error, as is anything but white space behind the value. Other keys of the request are
+// ignored.
+func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("the request is not UTF-8")
+	}
+	r := &instances{scanner: scanner{text: string(body)}, columns: newColumns(m), limit: limit}
+	r.last = make([]int, len(m.columns))
+	rows := -1
+	err := r.object(func(key string) error {
+		if key != "instances" {
+			return r.skip()
+		}
+		if rows >= 0 {
+			return r.fail("the key \"instances\" comes twice")
+		}
+		var err error
+		rows, err = r.list()
+		return err
+	})
+	if err == nil {
+		err = r.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if rows < 0 {
+		return nil, errors.New(`the request has no key "instances"; send {"instances": [{"column": value, ...}, ...]}`)
+	}
+	if rows == 0 {
+		return nil, errors.New("no rows: the list of instances is empty")
+	}
+
+	for i := range r.columns.batch.Columns {
+		v := &r.columns.batch.Columns[i]
+		r.columns.have[i] = len(v.Text) > 0
+		r.pad(i, rows)
+	}
+	return r.columns.done(rows)
+}
+
+// instances reads rows.
+type instances struct {
+	scanner
+	columns *columns
+	limit   int
+	row     int   // number of the current one
+	last    []int // by the model's column, the number of rows that have been written
+	order   []placed
+	used    int      // keys of this row that are in the order of the row before
+	seen    []string // keys of this row that the model does not need
+}
+
+// placed is a key and the place of its column: rows mostly have the same keys in the same order.
+type placed struct {
+	key string
+	at  int
+}
+
+// list reads the rows and returns how many there are.
+func (r *instances) list() (int, error) {
+	if r.peek() != '[' {
+		return 0, r.broken(`a list of objects under "instances"`)
+	}
+	r.at++
+	for r.row = 0; ; r.row++ {
+		if r.peek() == ']' && r.row == 0 {
+			r.at++
+			return 0, nil
+		}
+		if r.row == r.limit {
+			return 0, tooMany(r.limit)
+		}
+		r.used, r.seen = 0, r.seen[:0]
+		if r.peek() != '{' {
+			return 0, r.broken(`an object such as {"column": value}`)
+		}
+		if err := r.object(r.cell); err != nil {
+			return 0, err
+		}
+		switch r.peek() {
+		case ',':
+			r.at++
+		case ']':
+			r.at++
+			return r.row + 1, nil
+		default:
+			return 0, r.broken("a comma or ]")
+		}
+	}
+}
+
+// cell reads the value of a key of the current row.
+func (r *instances) cell(key string) error {
+	place := -1
+	if r.used < len(r.order) && r.order[r.used].key == key {
+		place = r.order[r.used].at
+	} else {
+		place = r.columns.at(key)
+		r.order = append(r.order[:r.used], placed{key, place})
+	}
+	r.used++
+	if place < 0 {
+		for _, other := range r.seen {
+			if other == key {
+				return r.twice(key)
+			}
+		}
+		if len(r.seen) == mostOther {
+			return r.fail("row %d has more than %d keys that the model does not need", r.row+1, mostOther)
+		}
+		r.seen = append(r.seen, key)
+		return r.skip()
+	}
+	if r.last[place] > r.row {
+		return r.twice(key)
+	}
+
+	text, null, err := r.scalar(key)
+	if err != nil {
+		return err
+	}
+	r.pad(place, r.row)
+	v := &r.columns.batch.Columns[place]
+	v.Text = append(v.Text, text)
+	if null && v.Null == nil {
+		v.Null = make([]bool, r.row, r.row+8)
+	}
+	if v.Null != nil {
+		v.Null = append(v.Null, null)
+	}
+	r.last[place] = r.row + 1
+	return nil
+}
+
+// pad fills a column up to so many rows with nulls.
+func (r *instances) pad(place, rows int) {
+	v := &r.columns.batch.Columns[place]
+	v.Type = dataset.Text
+	for n := len(v.Text); n < rows; n++ {
+		if v.Null == nil {
+			v.Null = make([]bool, n, rows)
+		}
+		v.Text, v.Null = append(v.Text, ""), append(v.Null, true)
+	}
+	r.last[place] = rows
+}
+
+func (r *instances) twice(key string) error {
+	return &table.InputError{Row: int64(r.row) + 1, Column: key, Msg: "the object has this key twice"}
+}
+
+// scalar reads a text, a number, a truth value or null.
+func (r *instances) scalar(key string) (text string, null bool, err error) {
+	switch c := r.peek(); c {
+	case '"':
+		text, err = r.str()
+		return text, false, err
+	case '{', '[':
+		what := map[byte]string{'{': "an object", '[': "a list"}[c]
+		return "", false, &table.InputError{Row: int64(r.row) + 1, Column: key,
+			Msg: fmt.Sprintf("is nested (%s), which cannot be a feature; flatten it", what)}
+	}
+	word := r.word()
+	switch {
+	case word == "null":
+		return "", true, nil
+	case word == "true", word == "false", isNumber(word):
+		return word, false, nil
+	}
+	r.at -= len(word)
+	return "", false, r.broken("a value")
+}
+
+// scanner reads JSON, strictly.
+type scanner struct {
+	text string
+	at   int
+}
+
+func (s *scanner) fail(format string, args ...any) error {
+	return fmt.Errorf("byte %d of the request: %s", s.at, fmt.Sprintf(format, args...))
+}
+
+// broken says what is expected where the reader stands.
+func (s *scanner) broken(expected string) error {
+	if s.at >= len(s.text) {
+		return s.fail("it ends where %s belongs", expected)
+	}
+	return s.fail("%.20q, where %s belongs", s.text[s.at:], expected)
+}
+
+// peek skips white space and returns the next byte; 0 at the end.
+func (s *scanner) peek() byte {
+	for s.at < len(s.text) {
+		switch c := s.text[s.at]; c {
+		case ' ', '\t', '\r', '\n':
+			s.at++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// end expects nothing but white space.
+func (s *scanner) end() error {
+	if s.peek() != 0 || s.at < len(s.text) {
+		return s.broken("the end of the request")
+	}
+	return nil
+}
+
+// object passes the keys of an object; use reads the value.
+func (s *scanner) object(use func(key string) error) error {
+	if s.peek() != '{' {
+		return s.broken("an object")
+	}
+	s.at++
+	for first := true; ; first = false {
+		switch c := s.peek(); {
+		case c == '}' && first:
+			s.at++
+			return nil
+		case first:
+		case c == '}':
+			s.at++
+			return nil
+		case c == ',':
+			s.at++
+			s.peek()
+		default:
+			return s.broken("a comma or }")
+		}
+		if s.peek() != '"' {
+			return s.broken("a key in quotes")
+		}
+		key, err := s.str()
+		if err != nil {
+			return err
+		}
+		if s.peek() != ':' {
+			return s.broken("a colon")
+		}
+		s.at++
+		if err := use(key); err != nil {
+			return err
+		}
+	}
+}
+
+// skip moves behind any value.
+func (s *scanner) skip() error {
+	start, depth := s.at, 0
+	for {
+		switch s.peek() {
+		case 0:
+			return s.broken("a value")
+		case '"':
+			if _, err := s.str(); err != nil {
+				return err
+			}
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return s.fail("nested more than %d deep", maxDepth)
+			}
+			s.at++
+			continue
+		case '}', ']':
+			if depth--; depth < 0 {
+				return s.broken("a value")
+			}
+			s.at++
+		case ',', ':':
+			if depth == 0 {
+				return s.broken("a value")
+			}
+			s.at++
+			continue
+		default:
+			if s.word() == "" {
+				return s.broken("a value")
+			}
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	if !json.Valid([]byte(s.text[start:s.at])) {
+		s.at = start
+		return s.broken("a value")
+	}
+	return nil
+}
+
+// word moves behind a number or a name.
+func (s *scanner) word() string {
+	start := s.at
+	for s.at < len(s.text) {
+		switch s.text[s.at] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n', ':', '"', '{', '[':
+			return s.text[start:s.at]
+		}
+		s.at++
+	}
+	return s.text[start:s.at]
+}
+
+// str reads a text in quotes.
+func (s *scanner) str() (string, error) {
+	start, escaped := s.at, false
+	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
+		switch c := s.text[s.at]; {
+		case c == '\\':
+			escaped = true
+			s.at++
+		case c < ' ':
+			return "", s.fail("the control character %q in a text", c)
+		}
+	}
+	if s.at >= len(s.text) {
+		s.at = len(s.text)
+		return "", s.broken("the end of a text")
+	}
+	s.at++
+	raw := s.text[start:s.at]
+	if !escaped {
+		return raw[1 : len(raw)-1], nil
+	}
+	text, err := table.UnquoteJSON(raw)
+	if err != nil {
+		s.at = start
+		return "", s.fail("%v", err)
+	}
+	return text, nil
+}
+
+// isNumber reports whether a word is a number of JSON.
+func isNumber(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	digits := func() int {
+		n := 0
+		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+			n++
+		}
+		s = s[n:]
+		return n
+	}
+	zero := strings.HasPrefix(s, "0")
+	if n := digits(); n == 0 || zero && n > 1 {
+		return false
+	}
+	if strings.HasPrefix(s, ".") {
+		s = s[1:]
+		if digits() == 0 {
+			return false
+		}
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		if digits() == 0 {
+			return false
+		}
+	}
+	return s == ""
+}

@@ -1,0 +1,116 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+)
+
+// Model is one version, verified and warm. It is safe for concurrent use, and in memory until it has been retired and
+// its last user has released it.
+type Model struct {
+	Version registry.Version
+	Name    string // MODEL@VERSION
+	Scorer  *scorer.Scorer
+
+	columns []string // as Scorer.Columns
+	place   map[string]int
+	users   atomic.Int64 // and 1 until it is retired; 0 once it is closed
+}
+
+// warmRows is how many rows are scored before a version answers: so many that the trees are compiled.
+const warmRows = 1024
+
+// Load reads a version, whose checksums the registry verifies, maps its ids from the folder cache, and scores rows in
+// both forms of its trees, which have to agree. A version that cannot predict is of kind Damaged; other errors are those
+// of storage.
+func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Model, error) {
+	s, err := scorer.OpenMapped(ctx, r, v, cache)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Version: v, Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s, columns: s.Columns(),
+		place: map[string]int{}}
+	m.users.Store(1)
+	for i, name := range m.columns {
+		m.place[name] = i
+	}
+	if err := m.warm(); err != nil {
+		m.Retire()
+		return nil, problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
+	}
+	return m, nil
+}
+
+// warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each tree.
+func (m *Model) warm() error {
+	width := m.Scorer.Model.Features()
+	x, out := make([]float64, warmRows*width), make([]float64, warmRows)
+	for i := range x {
+		x[i] = float64(i%97) - 13
+		if i%89 == 0 {
+			x[i] = math.NaN()
+		}
+	}
+	if err := m.Scorer.Model.PredictAll(x, out, 1); err != nil {
+		return err
+	}
+	for r := 0; r < warmRows; r += 64 {
+		if want := m.Scorer.Model.Predict(x[r*width:][:width]); math.Float64bits(want) != math.Float64bits(out[r]) {
+			return fmt.Errorf("%s: row %d of the check is scored %v with compiled trees and %v without", scorer.FileModel,
+				r, out[r], want)
+		}
+	}
+
+	b := &table.Batch{Names: m.columns, Rows: 1, Columns: make([]dataset.Values, len(m.columns))}
+	for i := range b.Columns {
+		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: []string{""}, Null: []bool{true}}
+	}
+	_, err := m.Score(b, nil, nil)
+	return err
+}
+
+// Score predicts the rows of a batch, which has the model's columns by name: the same bits as `launcher predict`.
+// values is scratch memory, returned for the next call. A batch that cannot be scored is a *table.InputError.
+func (m *Model) Score(b *table.Batch, values *[]float64, in *cell.Inputs) ([]float64, error) {
+	var scratch []float64
+	if values != nil {
+		scratch = *values
+	}
+	_, predicted, scratch, err := m.Scorer.Batch(b, scratch, 1, in)
+	if values != nil && scratch != nil {
+		*values = scratch
+	}
+	return predicted, err
+}
+
+// Acquire keeps the model in memory until Release. It reports false if the model has been closed.
+func (m *Model) Acquire() bool {
+	for {
+		n := m.users.Load()
+		if n == 0 {
+			return false
+		}
+		if m.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Release ends a use. The last one of a retired model closes it.
+func (m *Model) Release() {
+	if m.users.Add(-1) == 0 {
+		_ = m.Scorer.Close() // unmapping memory that was mapped does not fail
+	}
+}
+
+// Retire has the model closed once nobody uses it. It is called once.
+func (m *Model) Retire() { m.Release() }

@@ -1,0 +1,230 @@
+// Package serve answers requests for predictions with a registered version: raw rows by name in, calibrated
+// probabilities out, the same bits as `launcher predict`.
+//
+//	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go) ─▶ Model.Score ─▶ answer, which names its version
+//	                                                        ▲
+//	alias in the registry ─▶ watch: fetch, verify, warm, compare on the last requests ─▶ swap
+//
+// A version answers only when its files are verified and its trees compiled. While the alias moves, each request is
+// scored by one version from its first row to its last, and the version before is unmapped when its last request has
+// been answered.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"coppice/internal/registry"
+	"coppice/launcher/internal/console"
+)
+
+// Config says what is served, and what a request may be.
+type Config struct {
+	Registry *registry.Registry
+	Model    string
+	Ref      string // an alias or a number; empty for the champion
+	Shadow   string // an alias or a number of a version that is scored beside and answers nothing; empty for none
+	Cache    string // folder of mapped levels
+
+	MaxBytes int64         // of a request's body
+	MaxRows  int           // of a request
+	MaxQueue int           // requests that are read, wait or are scored; more are told to come back
+	Timeout  time.Duration // for reading a request, and for waiting
+	Poll     time.Duration // between two looks at the alias
+	MaxShift float64       // of the mean prediction on the last requests that a new version may bring, relative
+
+	Health, Predict string          // further paths of the health check and of predictions; empty for none
+	Hosts           []string        // that requests may name; nil for any
+	Callers         console.Callers // nil if callers are not authenticated
+	Metrics         http.Handler    // nil for none
+	Meters          *Meters         // nil for none
+	Log             *slog.Logger
+	Now             func() time.Time
+}
+
+// Server answers requests. It is made by New.
+type Server struct {
+	c       Config
+	current atomic.Pointer[Model]
+	beside  atomic.Pointer[Model] // the shadow
+	shadows chan struct{}         // one request is scored beside at a time
+	ending  atomic.Bool
+	open    atomic.Int64  // requests that are read, wait or are scored
+	turns   chan struct{} // as many as are scored at once
+	scratch sync.Pool     // of *[]float64
+	recent  recent
+	day     day
+	callers known
+
+	mu     sync.Mutex
+	waits  string // why a new version does not answer yet; empty if there is none
+	waited string // its name
+}
+
+// New returns a server that is not ready: Watch fetches its version.
+func New(c Config) *Server {
+	s := &Server{c: c, shadows: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s.scratch.New = func() any { return new([]float64) }
+	return s
+}
+
+// model returns the version that answers, acquired; nil if there is none yet.
+func (s *Server) model() *Model {
+	for {
+		m := s.current.Load()
+		if m == nil || m.Acquire() {
+			return m
+		}
+	}
+}
+
+// Ready reports whether requests are answered.
+func (s *Server) Ready() bool { return s.current.Load() != nil && !s.ending.Load() }
+
+// Handler serves all protocols.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") }
+	ready := func(w http.ResponseWriter, _ *http.Request) {
+		if !s.Ready() {
+			http.Error(w, "no version is ready to answer", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	}
+	open := http.NewServeMux() // for whoever starts and stops this server
+	for _, path := range []string{"/healthz", "/v2/health/live"} {
+		open.HandleFunc("GET "+path, alive)
+	}
+	for path := range paths("/readyz", "/v2/health/ready", s.c.Health) {
+		open.HandleFunc("GET "+path, ready)
+	}
+
+	for path := range paths("/predict", s.c.Predict) {
+		mux.HandleFunc("POST "+path, s.servePredict)
+	}
+	mux.HandleFunc("GET /v2", s.serveServer)
+	mux.HandleFunc("GET /v2/models/{model}", s.serveModel)
+	mux.HandleFunc("GET /v2/models/{model}/versions/{version}", s.serveModel)
+	mux.HandleFunc("GET /v2/models/{model}/ready", s.serveModelReady)
+	mux.HandleFunc("GET /v2/models/{model}/versions/{version}/ready", s.serveModelReady)
+	mux.HandleFunc("POST /v2/models/{model}/infer", s.serveInfer)
+	mux.HandleFunc("POST /v2/models/{model}/versions/{version}/infer", s.serveInfer)
+	mux.HandleFunc("GET /status", s.serveStatus)
+	if s.c.Metrics != nil {
+		mux.Handle("GET /metrics", s.c.Metrics)
+	}
+
+	closed := s.guarded(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if _, pattern := open.Handler(r); pattern != "" {
+			open.ServeHTTP(w, r)
+			return
+		}
+		closed.ServeHTTP(w, r)
+	})
+}
+
+// paths are different paths that are not empty.
+func paths(all ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, path := range all {
+		if path != "" {
+			out[path] = true
+		}
+	}
+	return out
+}
+
+// guarded rejects requests for another host, so that a page elsewhere cannot ask through a browser (DNS rebinding), and
+// those of callers who may not call.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		known := s.c.Hosts == nil
+		for _, h := range s.c.Hosts {
+			known = known || strings.EqualFold(r.Host, h)
+		}
+		if !known {
+			refuse(w, http.StatusMisdirectedRequest, "this server answers to "+strings.Join(s.c.Hosts, ", "))
+			return
+		}
+		if s.c.Callers != nil {
+			if status, err := s.callers.verify(r, s.c.Callers, s.now()); err != nil {
+				if status == http.StatusUnauthorized {
+					w.Header().Set("WWW-Authenticate", "Bearer")
+				}
+				refuse(w, status, err.Error())
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) now() time.Time {
+	if s.c.Now != nil {
+		return s.c.Now()
+	}
+	return time.Now()
+}
+
+// drain is how long requests may take that have begun when the server is told to end; Cloud Run kills it after ten
+// seconds.
+const drain = 8 * time.Second
+
+// Serve watches the alias and answers requests, over HTTP/1.1 and unencrypted HTTP/2, until ctx ends; then it takes no
+// more, and returns when those that have begun are answered.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	watching, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { s.Watch(watching) })
+	defer func() {
+		stop()
+		group.Wait()
+		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside} {
+			if m := at.Swap(nil); m != nil {
+				m.Retire()
+			}
+		}
+	}()
+
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Handler: s.Handler(), Protocols: protocols, ReadHeaderTimeout: s.c.Timeout,
+		ReadTimeout: 2 * s.c.Timeout, WriteTimeout: 4 * s.c.Timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(s.c.Log.Handler(), slog.LevelDebug)}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	s.ending.Store(true)
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	err := server.Shutdown(rest)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("end the server: requests took longer than %v: %w", drain, err), server.Close())
+	}
+	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+// Open is the number of requests that are being read or answered.
+func (s *Server) Open() int64 { return s.open.Load() }

@@ -1,0 +1,408 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/serve"
+)
+
+// small is trained in a second.
+var small = shape{ids: 3, numbers: 4, rows: 3000, trees: 20, leaves: 15}
+
+// filesOf are the files of small versions, trained once per seed.
+var filesOf = func() func(tb testing.TB, seed uint64) map[string][]byte {
+	var mu sync.Mutex
+	known := map[uint64]map[string][]byte{}
+	return func(tb testing.TB, seed uint64) map[string][]byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if known[seed] == nil {
+			known[seed] = small.trained(tb, seed)
+		}
+		return known[seed]
+	}
+}()
+
+// served is a server on loopback.
+type served struct {
+	*serve.Server
+	url string
+	reg *registry.Registry
+	log *lockedBuffer
+	end func() error // tells it to end, and waits
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// start serves the model ctr of a store until the test ends, and waits until it is ready.
+func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served {
+	tb.Helper()
+	s := &served{reg: registry.New(store), log: &lockedBuffer{}}
+	c := serve.Defaults()
+	c.Registry, c.Model, c.Cache, c.Poll = s.reg, "ctr", tb.TempDir(), time.Millisecond
+	c.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	if change != nil {
+		change(&c)
+	}
+	s.Server = serve.New(c)
+	var config net.ListenConfig
+	l, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.url = "http://" + l.Addr().String()
+	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	s.end = sync.OnceValue(func() error { stop(); return <-done })
+	tb.Cleanup(func() {
+		if err := s.end(); err != nil {
+			tb.Errorf("the server ended with %v, want no error", err)
+		}
+	})
+	until(tb, "the server is ready", s.Ready)
+	return s
+}
+
+// until waits for something that happens in another goroutine.
+func until(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited a minute and it is not so that %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// post sends a request and returns status, headers and body.
+func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int, http.Header, []byte) {
+	tb.Helper()
+	q, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	q.Header.Set("Content-Type", kind)
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	a, err := http.DefaultClient.Do(q)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a.StatusCode, a.Header, text
+}
+
+// instancesOf are the rows of a table as a request.
+func instancesOf(names []string, rows [][]string) []byte {
+	var out []map[string]any
+	for r, row := range rows {
+		object := map[string]any{}
+		for i, cell := range row {
+			var value any = cell
+			if x, err := strconv.ParseFloat(cell, 64); err == nil && x == x && (r+i)%3 > 0 && !strings.HasPrefix(names[i], "i") {
+				value = x
+			}
+			if cell == "" {
+				value = nil
+			}
+			object[names[i]] = value
+		}
+		out = append(out, object)
+	}
+	text, _ := json.Marshal(map[string]any{"instances": out})
+	return text
+}
+
+// someRows are rows with known, unknown, odd and missing values.
+func someRows(s shape, n int, seed uint64) [][]string {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var out [][]string
+	for range n {
+		_, cells := s.row(rng)
+		for i := range cells {
+			switch rng.IntN(20) {
+			case 0:
+				cells[i] = ""
+			case 1:
+				if i < s.ids {
+					cells[i] = []string{" id3", "never seen", "ümlaut \"q\", x", "7.0", "NA", "TRUE"}[rng.IntN(6)]
+				} else {
+					cells[i] = []string{"1e3", " -0.0", "1e300", "-1e-300", "12345678901234567890", "NaN"}[rng.IntN(6)]
+				}
+			}
+		}
+		out = append(out, cells)
+	}
+	return out
+}
+
+// predicted is what `launcher predict` says about the rows.
+func predicted(tb testing.TB, reg *registry.Registry, v registry.Version, names []string, rows [][]string) []float64 {
+	tb.Helper()
+	dir := tb.TempDir()
+	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
+	if err := os.WriteFile(in, csvOf(names, rows), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	s, err := scorer.OpenMapped(tb.Context(), reg, v, dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := predict.Run(tb.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1}); err != nil {
+		tb.Fatal(err)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return numbersOf(tb, text)
+}
+
+func csvOf(names []string, rows [][]string) []byte {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	_ = w.Write(names)
+	_ = w.WriteAll(rows)
+	return out.Bytes()
+}
+
+// numbersOf are the numbers below the header of a column.
+func numbersOf(tb testing.TB, text []byte) []float64 {
+	tb.Helper()
+	var out []float64
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		x, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			tb.Fatalf("got the line %q, want a prediction", line)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// answer is the server's answer to rows of JSON.
+type answer struct {
+	Predictions []float64
+	Model       string
+	Version     int
+	Error       string
+}
+
+func sameBits(a, b []float64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if math.Float64bits(a[i]) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestAnswersAreThoseOfPredict: every form of a request gets the bits of `launcher predict`.
+func TestAnswersAreThoseOfPredict(t *testing.T) {
+	reg, store := newRegistry()
+	v := register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, nil)
+	names := small.names()
+	for _, n := range []int{1, 2, 5, 50, 300} {
+		rows := someRows(small, n, uint64(n))
+		want := predicted(t, reg, v, names, rows)
+		lines := func() []byte {
+			var a struct{ Instances []json.RawMessage }
+			_ = json.Unmarshal(instancesOf(names, rows), &a)
+			return bytes.Join(toBytes(a.Instances), []byte("\n"))
+		}
+
+		for _, form := range []struct {
+			kind string
+			body []byte
+		}{{"application/json", instancesOf(names, rows)}, {"application/x-ndjson", lines()},
+			{"text/csv; charset=utf-8", csvOf(names, rows)}} {
+			status, header, body := post(t, s.url+"/predict", form.kind, form.body)
+			var got answer
+			if strings.HasPrefix(form.kind, "text/csv") {
+				got.Predictions = numbersOf(t, body)
+			} else if err := json.Unmarshal(body, &got); err != nil {
+				t.Fatalf("%s: %s: %v", form.kind, body, err)
+			}
+			if status != http.StatusOK || !sameBits(got.Predictions, want) || header.Get("Coppice-Version") != "ctr@1" {
+				t.Errorf("%d rows as %s: got status %d, version %q, %.300s; want the predictions %.10v", n, form.kind, status,
+					header.Get("Coppice-Version"), body, want[:min(5, n)])
+			}
+		}
+
+		for _, binaryOut := range []bool{false, true} {
+			body, length := inferOf(names, rows, binaryOut)
+			headers := []string{}
+			if length > 0 {
+				headers = []string{"Inference-Header-Content-Length", strconv.Itoa(length)}
+			}
+			status, header, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body, headers...)
+			got := outputOf(t, header, text)
+			if status != http.StatusOK || !sameBits(got, want) {
+				t.Errorf("%d rows as tensors, binary %v: got status %d, %.10v, %.300s; want %.10v", n, binaryOut, status, got, text,
+					want)
+			}
+		}
+	}
+}
+
+func toBytes(in []json.RawMessage) [][]byte {
+	var out [][]byte
+	for _, x := range in {
+		out = append(out, x)
+	}
+	return out
+}
+
+// inferOf are rows as a request of the Open Inference Protocol, all columns as texts.
+func inferOf(names []string, rows [][]string, asBinary bool) (body []byte, length int) {
+	var inputs []map[string]any
+	var rest []byte
+	for i, name := range names {
+		var data []any
+		at := len(rest)
+		for _, row := range rows {
+			data = append(data, row[i])
+			rest = append(binary.LittleEndian.AppendUint32(rest, uint32(len(row[i]))), row[i]...)
+		}
+		input := map[string]any{"name": name, "shape": []int{len(rows), 1}, "datatype": "BYTES"}
+		if asBinary {
+			input["parameters"] = map[string]any{"binary_data_size": len(rest) - at}
+		} else {
+			input["data"] = data
+		}
+		inputs = append(inputs, input)
+	}
+	request := map[string]any{"id": "a \"b\"", "inputs": inputs}
+	if !asBinary {
+		body, _ = json.Marshal(request)
+		return body, 0
+	}
+	request["outputs"] = []any{map[string]any{"name": "prediction", "parameters": map[string]any{"binary_data": true}}}
+	body, _ = json.Marshal(request)
+	return append(body, rest...), len(body)
+}
+
+func outputOf(tb testing.TB, header http.Header, text []byte) []float64 {
+	tb.Helper()
+	end := len(text)
+	if n, err := strconv.Atoi(header.Get("Inference-Header-Content-Length")); err == nil {
+		end = n
+	}
+	var a struct {
+		ModelName    string `json:"model_name"`
+		ModelVersion string `json:"model_version"`
+		ID           string
+		Outputs      []struct {
+			Shape []int
+			Data  []float64
+		}
+	}
+	if err := json.Unmarshal(text[:end], &a); err != nil || len(a.Outputs) != 1 || a.ID != "a \"b\"" {
+		tb.Errorf("got %.300s (%v); want one output and the id of the request", text, err)
+		return nil
+	}
+	if end == len(text) {
+		return a.Outputs[0].Data
+	}
+	out := make([]float64, (len(text)-end)/8)
+	for i := range out {
+		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(text[end+8*i:]))
+	}
+	return out
+}
+
+// TestWordsAreThoseOfPredict: a column that is missing or mistyped is named as `launcher predict` names it.
+func TestWordsAreThoseOfPredict(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, nil)
+	for body, want := range map[string]string{
+		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1}]}`:              `column "n3": no such column`,
+		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"N3":1}]}`:       "N3",
+		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":"x","n2":1,"n3":1}]}`:     `row 1: column "n1": "x" is not a number`,
+		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":[1],"n2":1,"n3":1}]}`:     "is nested (a list)",
+		`{"instances":[{"i0":"a","i0":"b","i1":"a","i2":"a","n0":1,"n2":1,"n3":1}]}`:     "the object has this key twice",
+		`{"instances":[{"other":"a","i1":"a","other":"a","n0":1,"n1":1,"n2":1,"n3":1}]}`: "the object has this key twice",
+	} {
+		status, _, text := post(t, s.url+"/predict", "application/json", []byte(body))
+		var a answer
+		if err := json.Unmarshal(text, &a); err != nil || status != http.StatusBadRequest || !strings.Contains(a.Error, want) {
+			t.Errorf("%s: got status %d, %s; want 400 and ... %s ...", body, status, text, want)
+		}
+	}
+}
+
+// TestDrain: a server that is told to end answers what has begun, and says that it is not ready.
+func TestDrain(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, nil)
+	body := instancesOf(small.names(), someRows(small, 50, 1))
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body[:100])
+	until(t, "the request has begun", func() bool { return s.Open() == 1 })
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	until(t, "the server is not ready", func() bool { return !s.Ready() })
+	_, _ = c.Write(body[100:])
+	text, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(text), "HTTP/1.1 200") {
+		t.Errorf("got %.200q, %v for a request that had begun; want 200", text, err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the server ended with %v, want no error", err)
+	}
+}

@@ -1,0 +1,241 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/launcher/internal/serve"
+)
+
+// unreliable is storage of which some reads fail.
+type unreliable struct {
+	blob.Store
+	reads atomic.Int64
+	every atomic.Int64 // of so many reads one fails; 0 for none
+}
+
+var errAway = errors.New("the storage is away")
+
+func (u *unreliable) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if every := u.every.Load(); every > 0 && u.reads.Add(1)%every == 0 {
+		return nil, blob.Attrs{}, errAway
+	}
+	return u.Store.Open(ctx, name, r)
+}
+
+var act = registry.Act{At: time.Unix(1e9, 0), By: "test", Why: "a test"}
+
+func promote(tb testing.TB, r *registry.Registry, version int) {
+	tb.Helper()
+	if _, err := r.Promote(tb.Context(), "ctr", version, registry.Expect{Any: true}, act); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// damage changes a byte in the middle of a version's model.
+func damage(tb testing.TB, store blob.Store, v registry.Version) {
+	tb.Helper()
+	f, _ := v.File(scorer.FileModel)
+	data, attrs, err := blob.ReadAll(tb.Context(), store, f.Object, 1<<30)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if _, err := store.Put(tb.Context(), f.Object, attrs.Generation, bytes.NewReader(data)); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// state is what a server says of itself.
+func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why string }) {
+	tb.Helper()
+	r, err := http.Get(s.url + "/status")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&status); err != nil {
+		tb.Fatal(err)
+	}
+	return status
+}
+
+// TestSwapsUnderLoad moves the champion while requests come, of which every one is to be answered by one version, and
+// that by its name: also while storage fails, and while new versions are damaged. COPPICE_SERVE_SWAPS and
+// COPPICE_SERVE_REQUESTS make it longer.
+func TestSwapsUnderLoad(t *testing.T) {
+	swaps, requests := 12, int64(400)
+	if n, err := strconv.Atoi(os.Getenv("COPPICE_SERVE_SWAPS")); err == nil {
+		swaps = n
+	}
+	if n, err := strconv.ParseInt(os.Getenv("COPPICE_SERVE_REQUESTS"), 10, 64); err == nil {
+		requests = n
+	}
+
+	reg, store := newRegistry()
+	away := &unreliable{Store: store}
+	var versions []registry.Version
+	for i := range 4 { // the last one is damaged
+		versions = append(versions, register(t, reg, strconv.Itoa(i), filesOf(t, uint64(1+i%3))))
+	}
+	damage(t, store, versions[3])
+	names, rows := small.names(), someRows(small, 50, 3)
+	body := instancesOf(names, rows)
+	want := map[string][]float64{}
+	for _, v := range versions[:3] {
+		want["ctr@"+strconv.Itoa(v.Number)] = predicted(t, reg, v, names, rows)
+	}
+	if sameBits(want["ctr@1"], want["ctr@2"]) {
+		t.Fatal("two versions predict the same, so that a mixture would not be seen")
+	}
+	promote(t, reg, 1)
+	s := start(t, away, func(c *serve.Config) { c.MaxShift = 0 })
+
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(body))
+				if err != nil {
+					t.Errorf("a request failed: %v", err)
+					return
+				}
+				var got answer
+				err = json.NewDecoder(r.Body).Decode(&got)
+				r.Body.Close()
+				name := got.Model + "@" + strconv.Itoa(got.Version)
+				if err != nil || r.StatusCode != http.StatusOK || name != r.Header.Get("Coppice-Version") ||
+					!sameBits(got.Predictions, want[name]) {
+					t.Errorf("got status %d, %s, header %q, %.5v, %v; want the predictions of the version it names, %.5v",
+						r.StatusCode, name, r.Header.Get("Coppice-Version"), got.Predictions, err, want[name])
+					return
+				}
+				answered.Add(1)
+			}
+		})
+	}
+
+	at := 1
+	for i := range swaps {
+		away.every.Store([]int64{0, 29, 13}[i%3])
+		if i%4 == 3 {
+			promote(t, reg, 4)
+			until(t, "the damaged version waits", func() bool { return state(t, s).Waiting == "ctr@4" })
+			if got := state(t, s); got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why, "cannot be loaded") {
+				t.Errorf("got %+v while a damaged version waits; want ctr@%d to answer, and why", got, at)
+			}
+		}
+		at = at%3 + 1
+		promote(t, reg, at)
+		until(t, "the new version answers", func() bool { return state(t, s).Version == "ctr@"+strconv.Itoa(at) })
+	}
+	away.every.Store(0)
+	until(t, "enough requests are answered", func() bool { return answered.Load() >= requests || t.Failed() })
+	close(stop)
+	callers.Wait()
+
+	var after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 24<<20 {
+		t.Errorf("the heap grew by %d MiB over %d swaps, want at most the last requests' 16 and a little", grown>>20, swaps)
+	}
+	t.Logf("%d requests during %d swaps, %d reads of storage", answered.Load(), swaps, away.reads.Load())
+}
+
+// TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and one
+// that cannot score them does not either; the alias decides again when it moves back.
+func TestAShiftedVersionWaits(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "good", filesOf(t, 1))
+	shifted := map[string][]byte{}
+	for name, data := range filesOf(t, 2) {
+		shifted[name] = data
+	}
+	shifted[scorer.FileCalibrator] = []byte(`{"format":1,"method":"platt","a":1,"c":2}`)
+	register(t, reg, "shifted", shifted)
+	wide := small
+	wide.numbers++
+	register(t, reg, "wide", wide.trained(t, 5))
+	promote(t, reg, 1)
+	s := start(t, store, nil)
+	for i := range uint64(3) {
+		if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 50, i))); status != 200 {
+			t.Fatalf("got status %d, %s; want 200", status, text)
+		}
+	}
+
+	for version, why := range map[int]string{2: "its mean prediction is", 3: "cannot score a request that ctr@1 can"} {
+		promote(t, reg, version)
+		name := "ctr@" + strconv.Itoa(version)
+		until(t, name+" waits", func() bool { return state(t, s).Waiting == name })
+		if got := state(t, s); got.Version != "ctr@1" || !strings.Contains(got.Why, why) {
+			t.Errorf("got %+v; want ctr@1 to answer, and ... %s ...", got, why)
+		}
+	}
+	promote(t, reg, 1)
+	until(t, "nothing waits", func() bool { return state(t, s).Waiting == "" })
+	if !strings.Contains(s.log.String(), "a new version waits") {
+		t.Errorf("the log has %s; want that a new version waits", s.log)
+	}
+}
+
+// TestShadow: a version that is scored beside does not answer.
+func TestShadow(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	register(t, reg, "two", filesOf(t, 2))
+	promote(t, reg, 1)
+	s := start(t, store, func(c *serve.Config) { c.Shadow = "2" })
+	body := csvOf(small.names(), someRows(small, 20, 1))
+	var hour struct {
+		Shadow string
+		Hour   struct {
+			Rows       int64
+			ShadowRows int64 `json:"shadow_rows"`
+		}
+	}
+	until(t, "a version is scored beside", func() bool {
+		_, header, _ := post(t, s.url+"/predict", "text/csv", body)
+		if got := header.Get("Coppice-Version"); got != "ctr@1" {
+			t.Fatalf("%q answered, want ctr@1", got)
+		}
+		r, err := http.Get(s.url + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		if err := json.NewDecoder(r.Body).Decode(&hour); err != nil {
+			t.Fatal(err)
+		}
+		return hour.Hour.ShadowRows > 0
+	})
+	if hour.Shadow != "ctr@2" || hour.Hour.ShadowRows > hour.Hour.Rows {
+		t.Errorf("got %+v; want ctr@2 beside, on no more rows than were answered", hour)
+	}
+}

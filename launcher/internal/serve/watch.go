@@ -1,0 +1,230 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+)
+
+// The last requests, on which a new version is compared with the one that answers: within these bounds.
+const (
+	recentRows  = 4096
+	recentBytes = 16 << 20
+	leastRows   = 100 // fewer say nothing about a shift
+)
+
+// mostPause bounds the pause after versions that could not be loaded again and again.
+const mostPause = 10 * time.Minute
+
+// past is a request that was answered, to be read again for another version, which may need other columns.
+type past struct {
+	read        func(*Model) (*table.Batch, error)
+	rows, bytes int
+}
+
+// recent holds the last requests.
+type recent struct {
+	mu          sync.Mutex
+	requests    []past // the oldest first
+	rows, bytes int
+}
+
+func (r *recent) add(p past) {
+	if p.rows > recentRows || p.bytes > recentBytes {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests = append(r.requests, p)
+	r.rows, r.bytes = r.rows+p.rows, r.bytes+p.bytes
+	old := 0
+	for ; r.rows > recentRows || r.bytes > recentBytes; old++ {
+		r.rows, r.bytes = r.rows-r.requests[old].rows, r.bytes-r.requests[old].bytes
+	}
+	clear(r.requests[:old]) // the array keeps them in memory otherwise
+	r.requests = r.requests[old:]
+}
+
+func (r *recent) all() []past {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.requests)
+}
+
+// Watch fetches the version of the model's alias, and again whenever the alias moves, until ctx ends. What fails is
+// tried again; meanwhile the version before goes on answering.
+func (s *Server) Watch(ctx context.Context) {
+	var held *Model // loaded, but beyond MaxShift
+	defer func() {
+		if held != nil {
+			held.Retire()
+		}
+	}()
+	var failed failure
+	for {
+		held = s.look(ctx, held, &failed)
+		s.besides(ctx)
+		s.endHour(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(s.c.Poll):
+		}
+	}
+}
+
+// failure is a version that could not be loaded, which is tried again after longer and longer pauses: it may have
+// gigabytes.
+type failure struct {
+	number int
+	pause  time.Duration
+	until  time.Time
+}
+
+// look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and may
+// not yet: held, or a newer one.
+func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model {
+	drop := func() *Model {
+		if held != nil {
+			held.Retire()
+		}
+		return nil
+	}
+	v, err := s.c.Registry.Get(ctx, s.c.Model, s.c.Ref)
+	if err != nil {
+		s.tell(ctx, "", "the registry cannot be asked which version is to answer", err)
+		return held
+	}
+	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	now := s.current.Load()
+	if now != nil && same(now.Version, v) {
+		s.tell(ctx, "", "", nil)
+		return drop()
+	}
+	if held == nil || !same(held.Version, v) {
+		held = drop()
+		if failed.number == v.Number && time.Now().Before(failed.until) {
+			return nil
+		}
+		if held, err = Load(ctx, s.c.Registry, v, s.c.Cache); err != nil {
+			if failed.number != v.Number {
+				*failed = failure{number: v.Number, pause: s.c.Poll}
+			}
+			most := mostPause
+			if now == nil { // nobody answers
+				most = 30 * time.Second
+			}
+			failed.pause = min(2*failed.pause, most)
+			failed.until = time.Now().Add(failed.pause)
+			s.tell(ctx, name, "a new version cannot be loaded", err)
+			return nil
+		}
+	}
+	*failed = failure{}
+	if now != nil {
+		if why := s.compare(now, held); why != "" {
+			s.tell(ctx, name, "a new version waits", problem.New(problem.Conflict, "%s", why))
+			return held
+		}
+	}
+
+	s.current.Store(held)
+	s.c.Meters.swapped(ctx)
+	s.c.Log.Info("a version answers", "version", held.Name)
+	s.tell(ctx, "", "", nil)
+	if now != nil {
+		now.Retire()
+	}
+	return nil
+}
+
+// same reports whether two versions are one.
+func same(a, b registry.Version) bool { return a.Model == b.Model && a.Number == b.Number }
+
+// tell says once why a version does not answer.
+func (s *Server) tell(ctx context.Context, name, what string, err error) {
+	text := ""
+	if err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		text = what + ": " + err.Error()
+	}
+	s.mu.Lock()
+	changed := s.waits != text
+	s.waits, s.waited = text, name
+	s.mu.Unlock()
+	if changed && text != "" {
+		s.c.Meters.waiting(ctx)
+		s.c.Log.Warn(what, "version", name, "error", err.Error())
+	}
+}
+
+// compare scores the last requests with both versions. It says why the new one may not answer yet; empty if it may.
+func (s *Server) compare(now, next *Model) string {
+	var before, after float64
+	rows := 0
+	for _, past := range s.recent.all() {
+		p, err := now.again(past)
+		if err != nil {
+			continue // answered by the version before this one
+		}
+		q, err := next.again(past)
+		if err != nil {
+			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or return to "+
+				"the version before with `launcher registry rollback`", now.Name, err)
+		}
+		for i := range p {
+			before += p[i]
+			after += q[i]
+		}
+		rows += len(p)
+	}
+	if rows < leastRows || s.c.MaxShift <= 0 {
+		return ""
+	}
+	shift := math.Abs(after-before) / max(math.Abs(before), 1e-12)
+	if shift <= s.c.MaxShift {
+		return ""
+	}
+	return fmt.Sprintf("on the last %d rows its mean prediction is %.4g where that of %s is %.4g, a shift of %.0f %% "+
+		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again", rows,
+		after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
+}
+
+// again scores a request that was answered.
+func (m *Model) again(p past) ([]float64, error) {
+	b, err := p.read(m)
+	if err != nil {
+		return nil, err
+	}
+	return m.Score(b, nil, nil)
+}
+
+// besides fetches the version that is scored beside.
+func (s *Server) besides(ctx context.Context) {
+	if s.c.Shadow == "" {
+		return
+	}
+	v, err := s.c.Registry.Get(ctx, s.c.Model, s.c.Shadow)
+	was := s.beside.Load()
+	if err != nil || was != nil && same(was.Version, v) {
+		return
+	}
+	m, err := Load(ctx, s.c.Registry, v, s.c.Cache)
+	if err != nil {
+		s.c.Log.Warn("the version to score beside cannot be loaded", "version", s.c.Shadow, "error", err.Error())
+		return
+	}
+	s.c.Log.Info("a version is scored beside", "version", m.Name)
+	if old := s.beside.Swap(m); old != nil {
+		old.Retire()
+	}
+}

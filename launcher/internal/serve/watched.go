@@ -1,0 +1,253 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"coppice/internal/dataset/cell"
+	"coppice/launcher/internal/predict"
+)
+
+// hours is how many past hours are kept in memory.
+const hours = 24
+
+// Hour is what was asked and answered within an hour. It holds no values of rows.
+type Hour struct {
+	Begin       time.Time       `json:"begin"`
+	Version     string          `json:"version"` // that answered last
+	Requests    int64           `json:"requests"`
+	Rows        int64           `json:"rows"`
+	Mean        float64         `json:"mean_prediction"`
+	Seconds     float64         `json:"seconds"` // over all requests, from the first byte to the answer
+	ShadowRows  int64           `json:"shadow_rows,omitempty"`
+	ShadowShift float64         `json:"shadow_shift,omitempty"` // of the mean, of the version that is scored beside
+	Inputs      []predict.Input `json:"inputs,omitempty"`
+	Findings    []string        `json:"findings,omitempty"`
+
+	sum, shadow float64
+	in          cell.Inputs
+	usual       *cell.Inputs
+}
+
+// day holds the last hours.
+type day struct {
+	mu   sync.Mutex
+	now  Hour
+	past []Hour // the oldest first
+}
+
+// turn begins a new hour if it is time, and returns the one that has ended, if it had requests.
+func (d *day) turn(at time.Time) *Hour {
+	begin := at.UTC().Truncate(time.Hour)
+	if d.now.Begin.Equal(begin) {
+		return nil
+	}
+	ended := d.now.finish()
+	d.now = Hour{Begin: begin}
+	if ended.Requests == 0 {
+		return nil
+	}
+	d.past = append(d.past, ended)
+	d.past = d.past[max(0, len(d.past)-hours):]
+	return &ended
+}
+
+// finish computes what follows from the sums.
+func (h Hour) finish() Hour {
+	h.Mean = h.sum / float64(max(h.Rows, 1))
+	if h.ShadowRows > 0 {
+		h.ShadowShift = h.shadow / float64(h.ShadowRows)
+	}
+	result := predict.Result{Rows: h.Rows, Inputs: predict.Compare(&h.in, h.usual)}
+	h.Inputs, h.Findings = result.Inputs, result.Warnings()
+	return h
+}
+
+// seen records a request that was answered, and has it scored beside.
+func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []float64, in *cell.Inputs,
+	took time.Duration) {
+	sum := 0.0
+	for _, p := range predictions {
+		sum += p
+	}
+	s.c.Meters.answered(ctx, len(predictions), sum, took)
+
+	s.endHour(ctx)
+	s.day.mu.Lock()
+	h := &s.day.now
+	if h.Version != "" && h.Version != m.Name { // another version has other columns, and other usual shares
+		h.in = cell.Inputs{}
+	}
+	h.Version, h.usual = m.Name, m.Scorer.Usual
+	h.Requests++
+	h.Rows += int64(len(predictions))
+	h.sum += sum
+	h.Seconds += took.Seconds()
+	h.in.Add(in)
+	s.day.mu.Unlock()
+	s.scoreBeside(again, sum)
+}
+
+// endHour reports the hour that has ended, if one has.
+func (s *Server) endHour(ctx context.Context) {
+	s.day.mu.Lock()
+	ended := s.day.turn(s.now())
+	s.day.mu.Unlock()
+	if ended != nil {
+		s.report(ctx, ended)
+	}
+}
+
+// report tells what an hour's requests were like, if they were unlike the rows that the model was judged on.
+func (s *Server) report(ctx context.Context, h *Hour) {
+	s.c.Log.Info("an hour has ended", "begin", h.Begin, "version", h.Version, "requests", h.Requests, "rows", h.Rows,
+		"mean_prediction", h.Mean)
+	for _, finding := range h.Findings {
+		s.c.Meters.found(ctx)
+		s.c.Log.Warn("requests differ from what the model knows", "version", h.Version, "hour", h.Begin, "finding", finding)
+	}
+}
+
+// scoreBeside scores a request with the version that is scored beside, unless it is still busy with another one.
+func (s *Server) scoreBeside(again past, sum float64) {
+	m := s.beside.Load()
+	if m == nil {
+		return
+	}
+	select {
+	case s.shadows <- struct{}{}:
+	default:
+		return
+	}
+	if !m.Acquire() {
+		<-s.shadows
+		return
+	}
+	go func() {
+		defer func() { m.Release(); <-s.shadows }()
+		p, err := m.again(again)
+		if err != nil {
+			s.c.Log.Debug("a request cannot be scored beside", "version", m.Name, "error", err.Error())
+			return
+		}
+		for _, x := range p {
+			sum -= x
+		}
+		s.day.mu.Lock()
+		defer s.day.mu.Unlock()
+		s.day.now.ShadowRows += int64(len(p))
+		s.day.now.shadow -= sum
+	}()
+}
+
+// serveStatus says which version answers, what waits and why, and what the last hours were like.
+func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	status := struct {
+		Version string   `json:"version"`
+		Shadow  string   `json:"shadow,omitempty"`
+		Columns []string `json:"columns"`
+		Waiting string   `json:"waiting,omitempty"`
+		Why     string   `json:"why,omitempty"`
+		Hour    Hour     `json:"hour"`
+		Past    []Hour   `json:"past"`
+	}{Columns: []string{}, Past: []Hour{}}
+	if m := s.current.Load(); m != nil {
+		status.Version, status.Columns = m.Name, m.columns
+	}
+	if m := s.beside.Load(); m != nil {
+		status.Shadow = m.Name
+	}
+	s.mu.Lock()
+	status.Waiting, status.Why = s.waited, s.waits
+	s.mu.Unlock()
+	s.day.mu.Lock()
+	status.Hour = s.day.now.finish()
+	status.Past = append(status.Past, s.day.past...)
+	s.day.mu.Unlock()
+	w.Header().Set("Content-Type", typeJSON)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(status) // the caller may have left
+}
+
+// Meters are the server's measurements. A nil one measures nothing.
+type Meters struct {
+	requests, rows, swaps, waits, findings metric.Int64Counter
+	predicted                              metric.Float64Counter
+	seconds                                metric.Float64Histogram
+}
+
+// NewMeters makes the instruments.
+func NewMeters(m metric.Meter) (*Meters, error) {
+	out := &Meters{}
+	for _, c := range []struct {
+		to         *metric.Int64Counter
+		name, what string
+	}{
+		{&out.requests, "coppice.serve.requests", "requests, by the status of their answer"},
+		{&out.rows, "coppice.serve.rows", "rows that were scored"},
+		{&out.swaps, "coppice.serve.swaps", "versions that began to answer"},
+		{&out.waits, "coppice.serve.waits", "times that a version could not be loaded, or not answer yet"},
+		{&out.findings, "coppice.serve.findings", "columns that differed within an hour from what the model knows"},
+	} {
+		var err error
+		if *c.to, err = m.Int64Counter(c.name, metric.WithDescription(c.what)); err != nil {
+			return nil, fmt.Errorf("measure %s: %w", c.name, err)
+		}
+	}
+	var err error
+	if out.predicted, err = m.Float64Counter("coppice.serve.predicted",
+		metric.WithDescription("sum of the predictions; divided by the rows, their mean")); err != nil {
+		return nil, fmt.Errorf("measure predictions: %w", err)
+	}
+	out.seconds, err = m.Float64Histogram("coppice.serve.seconds", metric.WithUnit("s"),
+		metric.WithDescription("time from a request's first byte to its answer"), metric.WithExplicitBucketBoundaries(
+			.0002, .0005, .001, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5))
+	if err != nil {
+		return nil, fmt.Errorf("measure seconds: %w", err)
+	}
+	return out, nil
+}
+
+var statusOK = metric.WithAttributeSet(attribute.NewSet(attribute.Int("status", http.StatusOK)))
+
+func (m *Meters) answered(ctx context.Context, rows int, sum float64, took time.Duration) {
+	if m == nil {
+		return
+	}
+	m.requests.Add(ctx, 1, statusOK)
+	m.rows.Add(ctx, int64(rows))
+	m.predicted.Add(ctx, max(sum, 0)) // a regression may predict less
+	m.seconds.Record(ctx, took.Seconds())
+}
+
+func (m *Meters) refused(ctx context.Context, status int) {
+	if m != nil {
+		m.requests.Add(ctx, 1, metric.WithAttributes(attribute.Int("status", status)))
+	}
+}
+
+func (m *Meters) swapped(ctx context.Context) {
+	if m != nil {
+		m.swaps.Add(ctx, 1)
+	}
+}
+
+func (m *Meters) waiting(ctx context.Context) {
+	if m != nil {
+		m.waits.Add(ctx, 1)
+	}
+}
+
+func (m *Meters) found(ctx context.Context) {
+	if m != nil {
+		m.findings.Add(ctx, 1)
+	}
+}
