@@ -94,7 +94,7 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ev
 	if o, err = NewTable(d).Train(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
-	values, err := datasettest.Encoder(t, d).Encode(c.held, nil, nil)
+	values, err := datasettest.Encoder(t, d).Encode(c.held, nil, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

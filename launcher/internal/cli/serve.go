@@ -49,7 +49,7 @@ It listens on this machine only. On another address every request needs an ident
 }
 
 func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q serve.Config) error {
-	var env serve.Env
+	var env serve.Environment
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}

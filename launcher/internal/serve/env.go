@@ -14,9 +14,9 @@ import (
 	"coppice/launcher/internal/console"
 )
 
-// Env is the environment of a server: who may call, what Vertex AI's contract for containers says
+// Environment is the environment of a server: who may call, what Vertex AI's contract for containers says
 // (https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements), and Cloud Run's port.
-type Env struct {
+type Environment struct {
 	sweep.CallersEnv
 	VertexPort int    `env:"AIP_HTTP_PORT"`
 	Port       int    `env:"PORT"`
@@ -32,7 +32,7 @@ func Defaults() Config {
 }
 
 // Check rejects limits and routes that no server can keep, and takes over the routes.
-func (c *Config) Check(env Env) error {
+func (c *Config) Check(env Environment) error {
 	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || !(c.MaxShift >= 0) {
 		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be above 0, "+
 			"and --max-shift at least 0")
@@ -49,7 +49,7 @@ func (c *Config) Check(env Env) error {
 
 // Listen listens where Vertex AI or Cloud Run say, which let only those in who may call, unless an address is given; it
 // sets the hosts that requests may name.
-func (c *Config) Listen(ctx context.Context, env Env, address string, given bool) (l net.Listener, err error) {
+func (c *Config) Listen(ctx context.Context, env Environment, address string, given bool) (l net.Listener, err error) {
 	if port := cmp.Or(env.VertexPort, env.Port); port != 0 && !given {
 		if env.VertexPort == 0 && c.Callers == nil {
 			return nil, problem.New(problem.Usage, "PORT is set, as on Cloud Run: set COPPICE_AUDIENCE and COPPICE_CALLERS, "+

@@ -104,11 +104,15 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 // until waits for something that happens in another goroutine.
 func until(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); {
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(time.Minute)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
 			tb.Fatalf("waited a minute and it is not so that %s", what)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
