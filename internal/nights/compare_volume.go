@@ -40,6 +40,14 @@ func (c *comparison) checkPrints() {
 	}
 }
 
+// Overlap is the share of the rows that another night's table has as well; 1 if that is unknown.
+func (p *Profile) Overlap(other *Profile) float64 {
+	if len(p.Prints) == 0 || len(other.Prints) == 0 {
+		return 1
+	}
+	return sharedPrints(p.Prints, other.Prints)
+}
+
 // sharedPrints is the share of a's rows that are also in b, judged by the hashes up to the smaller of the two maxima.
 func sharedPrints(a, b []byte) float64 {
 	if len(a) < 8 || len(b) < 8 {

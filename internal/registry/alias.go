@@ -14,8 +14,9 @@ import (
 
 // Expect is the state of an alias that the caller assumes. The zero value assumes that there is no such alias yet.
 type Expect struct {
-	Version int
-	Any     bool // accept any state
+	Version  int
+	Sequence int  // of its last move, if a version that has come back in the meantime does not count; 0 for any
+	Any      bool // accept any state
 }
 
 // Alias returns where an alias points, and its last move.
@@ -167,7 +168,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 	}
 
 	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
-		if now.Version != expect.Version {
+		if now.Version != expect.Version || expect.Sequence != 0 && now.Last.Sequence != expect.Sequence {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil
 			}

@@ -349,14 +349,27 @@ type GateDecision struct {
 	Rows     int     `json:"rows,omitempty"`
 	Reason   string  `json:"reason"`
 	Promoted bool    `json:"promoted"` // the alias points at the new version
+	// Sound says that nothing was found to be wrong with the version, whether it was promoted or not: later nights may
+	// be compared with it, and on its rows.
+	Sound bool `json:"sound,omitempty"`
+	// Vindicated is an earlier version that was held back for what tonight's rows show to be right; 0 for none.
+	Vindicated int     `json:"vindicated,omitempty"`
+	Regret     *Regret `json:"regret,omitempty"`
 
 	Verdict Verdict     `json:"verdict,omitempty"`
 	Checks  []GateCheck `json:"checks,omitempty"` // all checks, in order
 }
 
+// Regret is a champion that tonight's rows show to be worse than the one that it replaced.
+type Regret struct {
+	Version   int    `json:"version"`
+	TakenBack bool   `json:"taken_back"` // the alias points at the earlier champion again, or at a newer version
+	Reason    string `json:"reason"`
+}
+
 // GateCheck is one check of the gate. Its reason is complete by itself, whether it passed or not.
 type GateCheck struct {
-	Name   string  `json:"name"` // tonight, reference, calibration, segments, ece, entropy, share
+	Name   string  `json:"name"` // labels, tonight, reference, gain, calibration, segments, ece, entropy, share
 	Passed bool    `json:"passed"`
 	Reason string  `json:"reason"`
 	Value  float64 `json:"value"` // a gain, a ratio, an error or a share

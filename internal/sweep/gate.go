@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"coppice/internal/strictyaml"
 )
@@ -14,17 +15,36 @@ const (
 	AgainstNone     = "none"
 )
 
+// Who promotes a version that passes the gate.
+const (
+	PromoteAuto   = "auto"
+	PromoteByHand = "by-hand" // a person, who is told that it has passed
+	PromoteNever  = "never"   // nobody: versions are registered and compared only
+)
+
+// What happens to a champion that turns out to be worse than the one that it replaced.
+const (
+	RegretRollback = "rollback"
+	RegretTell     = "tell"
+)
+
 // Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a
 // plan records only what was written.
 type Gate struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Against string `yaml:"against" json:"against"` // champion or none: then every version passes
 
-	// The gain on tonight's test rows, with an interval of Confidence, must be above MinGain; with a Margin, the new
-	// model must not be worse by more than that.
-	MinGain    float64 `yaml:"min_gain" json:"min_gain"`
-	Margin     float64 `yaml:"margin" json:"margin,omitempty"`
-	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
+	// Promote says who promotes a version that passes: auto, by-hand or never; default auto.
+	Promote string `yaml:"promote" json:"promote,omitempty"`
+	// OnRegret says what happens to a champion that the next night shows to be worse than the one that it replaced:
+	// rollback or tell; default rollback.
+	OnRegret string `yaml:"on_regret" json:"on_regret,omitempty"`
+
+	// A new model passes unless it is shown to be worse than Margin allows, in the metric's units; 0 stands for
+	// DefaultMargin times the old model's value. With a MinGain it has to be shown to be better by more than that.
+	MinGain    *float64 `yaml:"min_gain" json:"min_gain,omitempty"`
+	Margin     float64  `yaml:"margin" json:"margin,omitempty"`
+	Confidence float64  `yaml:"confidence" json:"confidence,omitempty"`
 
 	Reference   *GateReference   `yaml:"reference" json:"reference,omitempty"`
 	Calibration *GateCalibration `yaml:"calibration" json:"calibration,omitempty"`
@@ -64,7 +84,8 @@ type Calibrate struct {
 
 // Defaults of a gate; docs/nights.md explains them.
 const (
-	DefaultConfidence      = 0.95
+	DefaultConfidence      = 0.98
+	DefaultMargin          = 0.01 // of the old model's value
 	DefaultReferenceNights = 7
 	DefaultReferenceRows   = 50_000
 	DefaultMaxShare        = 0.9
@@ -86,6 +107,7 @@ func (s *Spec) Gated() Gate {
 		g = *s.Gate
 	}
 	g.Metric, g.Against = cmp.Or(g.Metric, s.Metric), cmp.Or(g.Against, AgainstChampion)
+	g.Promote, g.OnRegret = cmp.Or(g.Promote, PromoteAuto), cmp.Or(g.OnRegret, RegretRollback)
 	g.Confidence, g.MaxShare = cmp.Or(g.Confidence, DefaultConfidence), cmp.Or(g.MaxShare, DefaultMaxShare)
 
 	r := GateReference{}
@@ -132,7 +154,19 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	if g.Against != AgainstChampion && g.Against != AgainstNone {
 		return doc.Errorf("gate.against", "against %q: use %s or %s", g.Against, AgainstChampion, AgainstNone)
 	}
-	if g.Margin != 0 && g.MinGain != 0 {
+	for _, c := range []struct {
+		key, value string
+		known      []string
+	}{
+		{"promote", g.Promote, []string{PromoteAuto, PromoteByHand, PromoteNever}},
+		{"on_regret", g.OnRegret, []string{RegretRollback, RegretTell}},
+	} {
+		if c.value != "" && !slices.Contains(c.known, c.value) {
+			return doc.Errorf("gate."+c.key, "%s is %.40q: use %s%s", c.key, c.value, strings.Join(c.known, ", "),
+				strictyaml.Suggest(c.value, c.known))
+		}
+	}
+	if g.Margin != 0 && g.MinGain != nil {
 		return doc.Errorf("gate.margin",
 			"give min_gain (better by more than that) or margin (no worse than that), not both")
 	}

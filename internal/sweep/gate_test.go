@@ -11,6 +11,8 @@ func TestGateIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ gate, want string }{
 		"margin and gain":   {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
 		"negative margin":   {"gate: {margin: -1}", "margin is -1: use a number above 0"},
+		"promote":           {"gate: {promote: hand}", `promote is "hand": use auto, by-hand, never`},
+		"regret":            {"gate: {on_regret: undo}", `on_regret is "undo": use rollback, tell`},
 		"confidence":        {"gate: {confidence: 95}", "confidence is 95: use 0.6 to 0.9999"},
 		"share":             {"gate: {max_share: 1.5}", "max_share is 1.5: use a share"},
 		"no share":          {"gate: {max_share: 0}", "max_share is 0: use a share"},
@@ -36,7 +38,7 @@ func TestGateIsRefused(t *testing.T) {
 // A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc", Calibrate: &sweep.Calibrate{By: []string{"site"}}}).Gated()
-	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.95 || g.MaxShare != 0.9 ||
+	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.98 || g.MaxShare != 0.9 ||
 		*g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
 		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || !slices.Equal(g.Calibration.By, []string{"site"}) ||
 		g.Calibration.NormalizedEntropy != 1 {

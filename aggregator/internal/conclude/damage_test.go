@@ -108,7 +108,7 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 		}, ""},
 	} {
 		for _, gate := range []*sweep.Gate{{Metric: "log_loss", Against: sweep.AgainstNone}, {Metric: "log_loss",
-			Against: sweep.AgainstChampion, MinGain: -1}} {
+			Against: sweep.AgainstChampion, Margin: 1}} {
 			t.Run(fmt.Sprintf("%s, gate against %s", name, gate.Against), func(t *testing.T) {
 				first := newWorld(t, options{leaves: []int{2}})
 				first.mustConclude(t)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"coppice/aggregator/internal/judge"
-	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/registry"
@@ -23,6 +23,9 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
 	if err != nil {
+		return nil, err
+	}
+	if err := m.takeBack(ctx, v); err != nil {
 		return nil, err
 	}
 
@@ -74,12 +77,12 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 
 	case protocol.Compare:
 		if d.decision, err = d.decide(ctx, d.now.Version); err == nil {
-			answer.Yes = d.decision.Passed
+			answer.Yes = d.decision.Verdict == sweep.VerdictPromoted
 		}
 
 	case protocol.Promote:
 		_, err = a.Registry.Promote(ctx, model, d.version.Number, registry.Expect{Version: d.now.Version},
-			registry.Act{By: "aggregator", Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
+			registry.Act{By: byGate, Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
 				At: a.Now().UTC()})
 		var conflict *registry.ConflictError
 		if answer.Yes = err == nil; errors.As(err, &conflict) {
@@ -92,6 +95,9 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	}
 	return answer, err
 }
+
+// byGate is whose moves of the champion the gate's are.
+const byGate = "aggregator"
 
 // clocksDiffer is by how much the clocks of those who register and promote may differ, with much to spare.
 const clocksDiffer = 7 * 24 * time.Hour
@@ -140,13 +146,102 @@ func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias
 
 // decide judges the new model against a version of the registry.
 func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, error) {
-	measure, err := metric.Lookup(m.gate.Metric)
+	e, vindicated, err := m.against(ctx, champion)
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.against(ctx, champion)
-	if err != nil {
-		return nil, err
+	d := judge.Judge(m.gate, m.measure, e)
+	d.Vindicated = vindicated
+	if d.Regret = m.regret; d.Regret != nil {
+		d.Reason = d.Regret.Reason + "; " + d.Reason
 	}
-	return judge.Judge(m.gate, measure, e), nil
+	return d, nil
+}
+
+// takeBack makes the version before the champion the champion again if tonight's rows, which neither was trained on,
+// show that the champion should not have replaced it. Only the promotion of the night before is taken back, and only
+// if it was the gate's own. The alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the
+// next one finds the move in the history.
+func (m *match) takeBack(ctx context.Context, v registry.Version) error {
+	a, model := m.a, m.plan.Spec.Model
+	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
+	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
+		switch {
+		case isCorrupt(err):
+			continue
+		case err != nil:
+			return err
+		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
+			m.regretted(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
+			return nil
+		case e.To == v.Number: // decided already
+			return nil
+		}
+		if e.At.Before(v.Info.At.Add(-clocksDiffer)) {
+			break
+		}
+	}
+
+	now, err := a.champion(ctx, model)
+	if isCorrupt(err) {
+		return nil // the gate says so
+	}
+	if err != nil || m.tonight == nil || len(m.past) == 0 || now.Version != m.past[0].Number || now.Last.From == 0 ||
+		now.Last.Kind != registry.Promoted || now.Last.By != byGate {
+		return err
+	}
+	worse, why, err := m.worse(ctx, now.Version, now.Last.From)
+	if err != nil || !worse {
+		return err
+	}
+	r := &sweep.Regret{Version: now.Version, Reason: why}
+	if m.gate.OnRegret == sweep.RegretRollback {
+		_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
+			registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
+			registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
+		if errors.As(err, new(*registry.ConflictError)) || problem.Of(err) == problem.NotFound ||
+			problem.Of(err) == problem.Input {
+			return nil // it was moved meanwhile, or the version before may not be used any more
+		}
+		if err != nil {
+			return err
+		}
+		r.TakenBack = true
+	}
+	m.regretted(r)
+	return nil
+}
+
+// regretted notes a regret; the version's night is no measure any more.
+func (m *match) regretted(r *sweep.Regret) {
+	m.regret = r
+	for i := range m.past {
+		if m.past[i].Number == r.Version {
+			m.past[i].sound, m.past[i].suspect = false, false
+		}
+	}
+}
+
+// worse reports whether tonight's rows show a version to be worse than another one, and says so.
+func (m *match) worse(ctx context.Context, number, than int) (worse bool, why string, err error) {
+	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group}
+	for _, side := range []struct {
+		version int
+		pred    *[]float64
+	}{{number, &rows.New}, {than, &rows.Old}} {
+		r, err := m.open(ctx, side.version)
+		if isUnusable(err) {
+			return false, "", nil
+		}
+		if err != nil {
+			return false, "", err
+		}
+		*side.pred, err = predict(r.Scorer, m.tonight)
+		r.Close()
+		if err != nil {
+			return false, "", nil //nolint:nilerr // columns have changed since
+		}
+	}
+	worse, why = judge.Worse(m.gate, m.measure, rows, than)
+	return worse, fmt.Sprintf("version %d is %s", number, why), nil
 }

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
 
 	"coppice/aggregator/internal/judge"
+	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
 	"coppice/internal/registry"
@@ -156,8 +157,8 @@ func TestOtherSchemas(t *testing.T) {
 		says    []string
 	}{
 		{"without", dropping, sweep.VerdictPromoted, []string{`version 1 cannot score them: it needs the column "hour"`,
-			"rows of earlier nights", "is better than"}},
-		{"with", with, sweep.VerdictPromoted, []string{"sampled test rows is better than",
+			"rows of earlier nights (version 1)", "no worse than version 1"}},
+		{"with", with, sweep.VerdictPromoted, []string{"better than version 1 on 6116 sampled test rows",
 			`the new model cannot score those of version 1: it needs the column "news"`}},
 		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
 			`it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
@@ -209,7 +210,7 @@ func TestReferenceRows(t *testing.T) {
 
 	// Weights and groups are kept as well, and a subset is evenly spread.
 	full := referenceOf(h, 100)
-	full.targets.Weight, full.targets.Group = ones(100), make([]uint64, 100)
+	full.targets.Weight, full.targets.Group = make([]float32, 100), make([]uint64, 100)
 	for i := range full.targets.Weight {
 		full.targets.Weight[i], full.targets.Group[i] = float32(i)/4, 1<<63+uint64(i)
 	}
@@ -237,36 +238,41 @@ func TestReferenceRows(t *testing.T) {
 	}
 }
 
-// TestLastChampions: a version that was rolled back contributes no rows.
-func TestLastChampions(t *testing.T) {
-	move := func(from, to int) registry.Event { return registry.Event{Alias: registry.Champion, From: from, To: to} }
-	damaged := registry.Damaged("history/champion/00000002.json", errors.New("it is missing"))
+// TestChampionsOf: which versions were the champion, and which were rolled back.
+func TestChampionsOf(t *testing.T) {
+	act := registry.Act{By: "test", Why: "a test", At: created}
 	for _, tc := range []struct {
-		moves []registry.Event
-		want  []int
+		moves        []int // below 0: back to
+		live, undone []int
 	}{
-		{nil, nil},
-		{[]registry.Event{move(0, 1), {}, move(1, 2), move(2, 4)}, []int{4, 2, 1}},
-		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1)}, []int{1}},
-		{[]registry.Event{move(0, 1), move(1, 7)}, []int{1}}, // 7 is the version being judged
-		{[]registry.Event{move(0, 1), move(1, 2), move(2, 1), move(1, 3), move(3, 2)}, []int{2, 1}},
+		{nil, nil, nil},
+		{[]int{1, 2, 4}, []int{1, 2, 4}, nil},
+		{[]int{1, 2, -1}, []int{1}, []int{2}},
+		{[]int{1, 2, -1, 3, 2}, []int{1, 2}, []int{3}},
 	} {
-		var got []int
-		latestFirst := func(yield func(registry.Event, error) bool) {
-			for _, e := range slices.Backward(tc.moves) {
-				if e == (registry.Event{}) && !yield(e, damaged) || e != (registry.Event{}) && !yield(e, nil) {
-					return
-				}
+		reg := registry.New(blob.Memory())
+		for k := range 4 {
+			if _, err := reg.Register(t.Context(), "ctr", fmt.Sprint("night-", k), map[string][]byte{"a": {byte(k)}},
+				registry.Info{At: created, By: "test"}); err != nil {
+				t.Fatal(err)
 			}
 		}
-		for v, err := range lastChampions(latestFirst, 7) {
+		for _, to := range tc.moves {
+			var err error
+			if to < 0 {
+				_, err = reg.RollbackTo(t.Context(), "ctr", registry.Champion, -to, registry.Expect{Any: true}, act)
+			} else {
+				_, err = reg.Promote(t.Context(), "ctr", to, registry.Expect{Any: true}, act)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = append(got, v)
 		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("the last champions after %v are %v, want %v", tc.moves, got, tc.want)
+		live, undone, err := (&Aggregator{Registry: reg}).championsOf(t.Context(), "ctr")
+		if err != nil || !slices.Equal(slices.Sorted(maps.Keys(live)), tc.live) ||
+			!slices.Equal(slices.Sorted(maps.Keys(undone)), tc.undone) {
+			t.Errorf("after the moves %v: got live %v and undone %v, %v; want %v and %v", tc.moves, live, undone, err,
+				tc.live, tc.undone)
 		}
 	}
 }
@@ -329,13 +335,12 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 	// A worse model, from a dataset with other categories and fewer rows, on another day.
 	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1,
-		table: datasettestOptions(3000, 9)})
+		table: datasettestOptions(20_000, 9)})
 	c := worse.mustConclude(t)
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)
 	}
-	contains(t, c.Gate.Reason, "not shown to be better than")
-	contains(t, c.Gate.Reason, "rows of earlier nights (those of version 1) is worse than")
+	contains(t, c.Gate.Reason, "worse than version 1 on 2992 sampled test rows")
 	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120,
 		table: datasettestOptions(40_000, 9)})
 	c = better.mustConclude(t)

@@ -11,6 +11,7 @@ import (
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/metric"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -26,29 +27,38 @@ type match struct {
 	a        *Aggregator
 	plan     *sweep.Plan
 	gate     sweep.Gate
+	measure  metric.Metric
 	evidence judge.Evidence // without the champion's predictions
 
+	fresh   *scorer.Scorer
+	origin  *origin         // of the new model
+	origins map[int]*origin // of versions, as far as they have been read
 	tonight *dataset.Sample // its rows of the test part
-	nights  []night         // earlier nights that the new model can score
-	note    string          // why there are no more
+	targets dataset.Targets // of these rows
+	past    []past          // earlier versions, newest first
+	regret  *sweep.Regret   // the champion that was found to be worse than the one before
+	note    string          // why there are no rows of earlier nights
 }
 
-// newMatch scores the new model on all rows that it may be compared on, through its own encoding.
+// newMatch scores the new model on tonight's rows, through its own encoding.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
-	m := &match{a: a, plan: p, gate: p.Spec.Gated()}
+	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Seed: p.Spec.Seed, Shares: shares(w.trees,
 		h.manifest.Encoding())}
+	var err error
+	if m.measure, err = metric.Lookup(m.gate.Metric); err != nil {
+		return nil, err
+	}
 	if a.Contract != nil {
-		var err error
 		if m.evidence.Blocked, err = a.Contract.Blocked(ctx, p); err != nil {
 			return nil, err
 		}
 	}
-	if m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0 {
+	if m.free() {
 		return m, nil
 	}
 
-	fresh, err := scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
+	m.fresh, err = scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
 	if err != nil {
 		m.evidence.NotTonight, m.evidence.NotReference = err.Error(), err.Error()
 		return m, nil //nolint:nilerr // the error is the evidence
@@ -57,70 +67,39 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.
 	if r := referenceOf(h, len(h.testRows)); r == nil {
 		m.evidence.NotTonight = "the dataset's sample has no row of the test part; stage it again with a larger sample"
-	} else if err := (*rows)(&m.evidence.Tonight).add(fresh, r); err != nil {
+	} else if m.evidence.Tonight, err = r.judged(m.fresh); err != nil {
 		m.evidence.NotTonight = err.Error()
 	} else {
-		m.tonight = r.sample
+		m.evidence.Tonight.Night = 0
+		m.tonight, m.targets = r.sample, r.targets
 		m.evidence.Tonight.Segment = segments(r.sample, m.gate.Calibration.By)
 	}
 
-	nights, note, err := a.references(ctx, p, version, m.gate.Reference)
-	if err != nil {
+	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest, grown: p.Input != nil}
+	if m.origin.profile, err = a.profile(ctx, p.Dataset.Name, p.Dataset.Version); err != nil {
 		return nil, err
 	}
-	for _, r := range nights {
-		n := night{reference: r}
-		if err := n.rows.add(fresh, &r); err != nil {
-			note = fmt.Sprintf("the new model cannot score those of version %d: %v", r.version, err)
-			continue
-		}
-		m.nights = append(m.nights, n)
-	}
-	m.note = note
-	return m, nil
+	m.past, err = a.before(ctx, p, version)
+	return m, err
 }
 
-// night holds rows of an earlier night with the new model's predictions.
+// free reports whether nothing is compared.
+func (m *match) free() bool {
+	return m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0
+}
+
+// judged returns the rows with a model's predictions.
+func (r *reference) judged(s *scorer.Scorer) (judge.Judged, error) {
+	pred, err := predict(s, r.sample)
+	return judge.Judged{Night: r.version, New: pred, Label: r.targets.Label, Weight: r.targets.Weight,
+		Group: r.targets.Group}, err
+}
+
+// night holds rows of an earlier night.
 type night struct {
 	reference
-	rows rows
+	origin *origin
 }
-
-// rows accumulates the rows of several nights.
-type rows judge.Judged
-
-// add sets the rows of a night and the new model's predictions.
-func (to *rows) add(fresh *scorer.Scorer, r *reference) error {
-	pred, err := predict(fresh, r.sample)
-	if err != nil {
-		return err
-	}
-	to.New, to.Label, to.Weight, to.Group = pred, r.targets.Label, r.targets.Weight, r.targets.Group
-	return nil
-}
-
-// join appends a night's rows and the champion's predictions for them.
-func (to *rows) join(n *night, old []float64) {
-	before := len(to.Label)
-	if n.rows.Weight != nil && to.Weight == nil && before > 0 { // beside weighted rows, unweighted ones weigh 1
-		to.Weight = ones(before)
-	}
-
-	switch {
-	case n.rows.Weight != nil:
-		to.Weight = append(to.Weight, n.rows.Weight...)
-	case to.Weight != nil:
-		to.Weight = append(to.Weight, ones(len(old))...)
-	}
-
-	for _, g := range n.rows.Group { // keep the groups of different nights apart
-		to.Group = append(to.Group, g^uint64(n.version)*0x9e3779b97f4a7c15)
-	}
-
-	to.Label, to.New, to.Old = append(to.Label, n.rows.Label...), append(to.New, n.rows.New...), append(to.Old, old...)
-}
-
-func ones(n int) []float32 { return slices.Repeat([]float32{1}, n) }
 
 // predict scores a sample's rows, or says which columns are missing.
 func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
@@ -143,11 +122,19 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
 }
 
-// against completes the evidence with the predictions of a registered version.
-func (m *match) against(ctx context.Context, champion int) (judge.Evidence, error) {
-	e := m.evidence
-	if e.Champion = champion; champion == 0 || m.gate.Against == sweep.AgainstNone || len(e.Blocked) > 0 {
-		return e, nil
+// rival is a version that the new model is compared with.
+type rival struct {
+	number int
+	*scorer.Scorer
+	origin *origin
+}
+
+// against completes the evidence with the predictions of the champion and of the latest sound version. vindicated is a
+// version that was held back for what tonight's rows show to be right, and that is sound from now on; 0 for none.
+func (m *match) against(ctx context.Context, champion int) (e judge.Evidence, vindicated int, err error) {
+	e = m.evidence
+	if e.Champion = champion; champion == 0 || m.free() || m.fresh == nil {
+		return e, 0, nil
 	}
 
 	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and
@@ -155,41 +142,139 @@ func (m *match) against(ctx context.Context, champion int) (judge.Evidence, erro
 	old, err := m.open(ctx, champion)
 	if isUnusable(err) {
 		e.NotTonight, e.NotReference = err.Error(), err.Error()
-		return e, nil
+		return e, 0, nil
 	}
 	if err != nil {
-		return e, err
+		return e, 0, err
 	}
 	defer old.Close()
-
-	note := m.note
 	if e.NotTonight == "" {
-		if e.Tonight.Old, err = predict(old, m.tonight); err != nil {
+		if e.Tonight.Old, err = predict(old.Scorer, m.tonight); err != nil {
 			e.NotTonight = fmt.Sprintf("version %d cannot score them: %v", champion, err)
 		}
 	}
-	for i := range m.nights {
-		n := &m.nights[i]
-		pred, err := predict(old, n.sample)
-		if err != nil {
-			note = fmt.Sprintf("version %d cannot score those of version %d: %v", champion, n.version, err)
-			continue
-		}
-		(*rows)(&e.Reference).join(n, pred)
-		e.Nights = append(e.Nights, n.version)
+
+	last, vindicated, err := m.latest(ctx, &e, old)
+	if err != nil {
+		return e, 0, err
 	}
-	if len(e.Nights) == 0 {
-		e.NotReference = note
+	if last != old {
+		defer last.Close()
+		e.Latest = last.number
 	}
-	return e, nil
+	return e, vindicated, m.earlier(ctx, &e, old, last)
 }
 
-func (m *match) open(ctx context.Context, number int) (*scorer.Scorer, error) {
+// latest returns the newest version that nothing is known to be wrong with: the champion, or a later one. The version
+// of the night before may have been held back because its night was unlike those before. If it predicts tonight's
+// labels better than the version that it was compared with, the change lasts.
+func (m *match) latest(ctx context.Context, e *judge.Evidence, champion *rival) (last *rival, vindicated int,
+	err error) {
+	last = champion
+	try := func(number int) (*rival, []float64, error) {
+		r, err := m.open(ctx, number)
+		if isUnusable(err) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		pred, err := predict(r.Scorer, m.tonight)
+		if err != nil {
+			r.Close()
+			return nil, nil, nil //nolint:nilerr // columns have changed since
+		}
+		return r, pred, nil
+	}
+	if e.NotTonight != "" {
+		return last, 0, nil
+	}
+
+	i := slices.IndexFunc(m.past, func(v past) bool { return v.sound && v.Number > champion.number })
+	if i >= 0 {
+		r, pred, err := try(m.past[i].Number)
+		if err != nil {
+			return nil, 0, err
+		}
+		if r != nil {
+			last, e.Tonight.Last = r, pred
+		}
+	}
+	if len(m.past) == 0 || !m.past[0].suspect || m.past[0].Number < last.number {
+		return last, 0, nil
+	}
+	r, pred, err := try(m.past[0].Number)
+	if err != nil || r == nil {
+		return last, 0, err
+	}
+	rows := e.Tonight
+	if rows.New = pred; rows.Last != nil {
+		rows.Old = rows.Last
+	}
+	if !judge.Better(m.gate, m.measure, rows) {
+		r.Close()
+		return last, 0, nil
+	}
+	if last != champion {
+		last.Close()
+	}
+	e.Tonight.Last = pred
+	return r, r.number, nil
+}
+
+// earlier adds the rows of earlier nights that none of the models was trained on.
+func (m *match) earlier(ctx context.Context, e *judge.Evidence, champion, last *rival) error {
+	var sound []past
+	for _, v := range m.past {
+		if v.sound || v.Number == last.number {
+			sound = append(sound, v)
+		}
+	}
+	all, note, err := m.rowsOf(ctx, sound)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		one, err := n.judged(m.fresh)
+		if err != nil {
+			note = fmt.Sprintf("the new model cannot score those of version %d: %v", n.version, err)
+			continue
+		}
+		if !n.origin.unseenBy(last.origin) {
+			note = fmt.Sprintf("version %d may have been trained on the rows of version %d", last.number, n.version)
+			continue
+		}
+		pred, err := predict(last.Scorer, n.sample)
+		if err != nil {
+			note = fmt.Sprintf("version %d cannot score those of version %d: %v", last.number, n.version, err)
+			continue
+		}
+		if one.Old = pred; last != champion {
+			one.Old, one.Last = nil, pred
+		}
+		e.Earlier = append(e.Earlier, one)
+	}
+	if len(e.Earlier) == 0 {
+		e.NotReference = note
+	}
+	return nil
+}
+
+// open opens a version.
+func (m *match) open(ctx context.Context, number int) (*rival, error) {
 	v, err := m.a.Registry.Get(ctx, m.plan.Spec.Model, strconv.Itoa(number))
 	if err != nil {
 		return nil, err
 	}
-	return scorer.OpenJudged(ctx, m.a.Registry, v)
+	o, err := m.originOf(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	s, err := scorer.OpenJudged(ctx, m.a.Registry, v)
+	if err != nil {
+		return nil, err
+	}
+	return &rival{number, s, o}, nil
 }
 
 // segments names each row's segment; nil without columns, or if one of them is not in the sample.

@@ -31,7 +31,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	plain := newWorld(t, options{})
 	plain.mustConclude(t)
 	second := newWorld(t, options{into: plain, sweep: "night-2", leaves: []int{2, 31, 6}, trees: 40,
-		change: func(p *sweep.Plan) { p.Spec.Gate.MinGain = -1 }})
+		change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
 	names, prefix := sweep.Names("night-2"), sweep.DatasetDir(second.plan.Dataset.Name, second.plan.Dataset.Version)
 	undisturbed := &world{datasets: second.datasets, sweeps: without(t, second.sweeps),
 		models: without(t, second.models),

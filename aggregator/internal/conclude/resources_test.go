@@ -50,7 +50,7 @@ func TestConcludingCostsTheSameAfterYears(t *testing.T) {
 		}
 
 		second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2, 31, 6}, trees: 40,
-			change: func(p *sweep.Plan) { p.Spec.Gate.MinGain = -1 }})
+			change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
 		models := &blobtest.Counting{Store: second.models}
 		second.models = models
 		if c := second.mustConclude(t); c.Version != nights+2 || !c.Gate.Promoted {

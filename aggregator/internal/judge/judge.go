@@ -5,17 +5,21 @@
 package judge
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
 
-// Judged holds predictions of both models on the same rows.
+// Judged holds predictions of several models on the same rows, those of one night.
 type Judged struct {
+	Night         int       // the version that keeps the rows; 0 for tonight's
 	Label, Weight []float32 // Weight may be nil
 	Group         []uint64  // may be nil
 	New, Old      []float64 // Old is nil when there is no champion's prediction
+	Last          []float64 // of Evidence.Latest; nil if that is the champion
 	Segment       []string  // each row's segment; nil without segments
 }
 
@@ -27,12 +31,14 @@ type Share struct {
 
 // Evidence is all that the verdict depends on.
 type Evidence struct {
-	Binary    bool // whether predictions are probabilities
-	Seed      uint64
-	Champion  int    // 0 when there is none
-	Tonight   Judged // rows of tonight's test part
-	Reference Judged // rows of earlier nights, with the labels of that night
-	Nights    []int  // the versions that the reference rows come from
+	Binary   bool // whether predictions are probabilities
+	Seed     uint64
+	Champion int // 0 when there is none
+	// Latest is the newest version that nothing was found to be wrong with, if it is not the champion; else 0.
+	Latest  int
+	Tonight Judged
+	// Earlier are rows of earlier nights, with the labels of that night, that none of the models was trained on.
+	Earlier []Judged
 
 	// Why the two models cannot be compared on these rows; empty if they can.
 	NotTonight, NotReference string
@@ -54,11 +60,15 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return d.GateDecision
 	}
 	if g.Against == sweep.AgainstNone {
-		return &sweep.GateDecision{Passed: true, Reason: "the sweep has no gate", Verdict: sweep.VerdictPromoted}
+		d.pass(g.Promote, "the sweep has no gate")
+		return d.GateDecision
 	}
 
 	// With wrong labels, neither comparison nor calibration means anything.
 	if wrong := labels(e); len(wrong) > 0 {
+		for _, reason := range wrong {
+			d.add(sweep.GateCheck{Name: checkLabels, Reason: reason})
+		}
 		d.Verdict, d.Reason = sweep.VerdictBlocked, "blocked: "+strings.Join(wrong, "; ")
 		return d.GateDecision
 	}
@@ -71,7 +81,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		d.calibration(g, e)
 	}
 	d.balance(g, e.Shares)
-	d.conclude(compared)
+	d.conclude(compared, g.Promote)
 	return d.GateDecision
 }
 
@@ -80,8 +90,10 @@ type decision struct{ *sweep.GateDecision }
 
 // Names of the checks.
 const (
+	checkLabels      = "labels"
 	checkTonight     = "tonight"
 	checkReference   = "reference"
+	checkGain        = "gain"
 	checkCalibration = "calibration"
 	checkSegments    = "segments"
 	checkECE         = "ece"
@@ -92,26 +104,36 @@ const (
 func (d *decision) add(c sweep.GateCheck) { d.Checks = append(d.Checks, c) }
 
 // conclude summarises the checks in one sentence: if any fails, only the failing ones; otherwise all that passed.
-func (d *decision) conclude(compared bool) {
+func (d *decision) conclude(compared bool, promote string) {
 	var refusals, gains []string
+	d.Sound = compared
 	for _, c := range d.Checks {
 		switch {
 		case !c.Passed:
 			refusals = append(refusals, c.Reason)
-		case c.Name == checkTonight || c.Name == checkReference:
+			d.Sound = d.Sound && c.Name == checkGain
+		case slices.Contains([]string{checkTonight, checkReference, checkGain}, c.Name):
 			gains = append(gains, c.Reason)
 		}
 	}
 
-	d.Passed = len(refusals) == 0
 	switch {
-	case d.Passed && d.Champion == 0:
-		d.Verdict, d.Reason = sweep.VerdictPromoted, "first version of this model"
-	case d.Passed:
-		d.Verdict, d.Reason = sweep.VerdictPromoted, strings.Join(gains, "; ")
 	case !compared:
 		d.Verdict, d.Reason = sweep.VerdictNotComparable, strings.Join(refusals, "; ")
-	default:
+	case len(refusals) > 0:
 		d.Verdict, d.Reason = sweep.VerdictNotPromoted, strings.Join(refusals, "; ")
+	case d.Champion == 0:
+		d.pass(promote, "first version of this model")
+	default:
+		d.pass(promote, strings.Join(gains, "; "))
+	}
+}
+
+// pass decides for the version, unless a person has to.
+func (d *decision) pass(promote, reason string) {
+	d.Passed, d.Sound, d.Verdict, d.Reason = true, true, sweep.VerdictPromoted, reason
+	if promote != sweep.PromoteAuto {
+		d.Verdict = sweep.VerdictNotPromoted
+		d.Reason = fmt.Sprintf("it passes, but is not promoted because gate.promote is %s: %s", promote, reason)
 	}
 }

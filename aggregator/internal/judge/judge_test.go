@@ -34,6 +34,12 @@ func (w world) rows(n int, errNew, errOld float64) judge.Judged {
 	return r
 }
 
+// earlier are the rows of one night.
+func earlier(r judge.Judged, version int) []judge.Judged {
+	r.Night = version
+	return []judge.Judged{r}
+}
+
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
 func gate(change func(*sweep.Gate)) sweep.Gate {
@@ -56,21 +62,37 @@ func logLoss(t *testing.T) metric.Metric {
 // even are unsuspicious shares.
 var even = []judge.Share{{Column: "a", Share: 0.5}, {Column: "b", Share: 0.5}}
 
-// Equal models: the gate as a whole passes at most 5 % of 1,000 nights.
-func TestEqualModelsAreNotPromoted(t *testing.T) {
-	m, promoted := logLoss(t), 0
-	for night := range uint64(1000) {
-		w := world{rand.New(rand.NewPCG(night, 7)), -3}
-		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(2000, 0.3, 0.3),
-			Reference: w.rows(1500, 0.3, 0.3), Nights: []int{1}, Shares: even}
-		if judge.Judge(gate(nil), m, e).Passed {
-			promoted++
-		}
+// TestEqualModels: of equal models nearly all go live, and of those that have to be shown to be better nearly none. Of
+// models worse by more than the margin and than the interval is wide, nearly none goes live.
+func TestEqualModels(t *testing.T) {
+	m := logLoss(t)
+	for name, tc := range map[string]struct {
+		gate        func(*sweep.Gate)
+		rows        int
+		errNew      float64
+		least, most int // of 200
+	}{
+		"equal":           {nil, 2000, 0.3, 190, 200},
+		"to be shown":     {func(g *sweep.Gate) { g.MinGain = new(float64) }, 2000, 0.3, 0, 10},
+		"worse by 3.5 %":  {nil, 20_000, 0.55, 0, 0},
+		"equal, and many": {nil, 20_000, 0.3, 190, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			promoted, nights := 0, 200*2000/tc.rows
+			for night := range uint64(nights) {
+				w := world{rand.New(rand.NewPCG(night, 7)), -3}
+				e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(tc.rows, tc.errNew, 0.3),
+					Earlier: earlier(w.rows(tc.rows, tc.errNew, 0.3), 1), Shares: even}
+				if judge.Judge(gate(tc.gate), m, e).Passed {
+					promoted += 200 / nights
+				}
+			}
+			t.Logf("%d of 200 became the champion", promoted)
+			if promoted < tc.least || promoted > tc.most {
+				t.Errorf("%d of 200 became the champion, want %d to %d", promoted, tc.least, tc.most)
+			}
+		})
 	}
-	if promoted > 50 {
-		t.Errorf("%d of 1000 equal models became the champion, want at most 50", promoted)
-	}
-	t.Logf("%d of 1000 equal models became the champion", promoted)
 }
 
 // A better model is recognised as such by the whole gate.
@@ -79,7 +101,7 @@ func TestBetterModelsArePromoted(t *testing.T) {
 	for night := range uint64(20) {
 		w := world{rand.New(rand.NewPCG(night, 8)), -3}
 		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(40_000, 0.2, 0.6),
-			Reference: w.rows(20_000, 0.2, 0.6), Nights: []int{1}, Shares: even}
+			Earlier: earlier(w.rows(20_000, 0.2, 0.6), 1), Shares: even}
 		if d := judge.Judge(gate(nil), m, e); d.Passed {
 			promoted++
 		} else {
@@ -96,7 +118,7 @@ func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {
 		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6),
-			Reference: w(2).rows(10_000, 0.2, 0.6), Nights: []int{2, 3}, Shares: even}
+			Earlier: earlier(w(2).rows(10_000, 0.2, 0.6), 3), Shares: even}
 	}
 	for name, tc := range map[string]struct {
 		change  func(*judge.Evidence)
@@ -104,8 +126,9 @@ func TestSentences(t *testing.T) {
 		verdict sweep.Verdict
 		says    []string
 	}{
-		"good": {nil, nil, sweep.VerdictPromoted, []string{"20000 sampled test rows is better than",
-			"of version 3", "95 % interval", "not worse than", "versions 2, 3"}},
+		"good": {nil, nil, sweep.VerdictPromoted, []string{
+			"better than version 3 on 20000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.00395",
+			"on 10000 rows of earlier nights (version 3)"}},
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
 			[]string{"first version of this model"}},
 		"no gate": {func(e *judge.Evidence) { e.Shares[0].Share = 1 },
@@ -115,26 +138,30 @@ func TestSentences(t *testing.T) {
 		"blocked without a gate": {func(e *judge.Evidence) { e.Blocked = []string{"x"} },
 			func(g *sweep.Gate) { g.Against = sweep.AgainstNone }, sweep.VerdictBlocked, []string{"blocked: x"}},
 		"noise": {func(e *judge.Evidence) { e.Tonight = w(3).rows(15_536, 0.30, 0.301) }, nil,
-			sweep.VerdictNotPromoted, []string{"not shown to be better", "required above 0"}},
+			sweep.VerdictPromoted, []string{"no worse than version 3"}},
+		"few rows": {func(e *judge.Evidence) { e.Tonight = w(3).rows(500, 0.30, 0.301) }, nil,
+			sweep.VerdictPromoted, []string{"not shown to be worse than version 3"}},
+		"by hand": {nil, func(g *sweep.Gate) { g.Promote = sweep.PromoteByHand }, sweep.VerdictNotPromoted,
+			[]string{"it passes, but is not promoted because gate.promote is by-hand: better than version 3"}},
 		"worse": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil,
-			sweep.VerdictNotPromoted, []string{"is worse than"}},
-		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = 0.1 }, sweep.VerdictNotPromoted,
-			[]string{"better, but by less than required, than", "required above 0.1"}},
+			sweep.VerdictNotPromoted, []string{"worse than version 3"}},
+		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = new(0.1) }, sweep.VerdictNotPromoted,
+			[]string{"not shown to be better by enough on 30000 rows of tonight and earlier nights", "required above 0.1"}},
 		"refresh": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) },
 			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted,
-			[]string{"within the gate's margin of"}},
+			[]string{"no worse than version 3", "margin 0.01"}},
 		"the same": {func(e *judge.Evidence) { e.Tonight.Old = slices.Clone(e.Tonight.New) },
 			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictNotPromoted,
-			[]string{"from the same predictions as"}},
-		"worse on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(10_000, 0.7, 0.2) }, nil,
-			sweep.VerdictNotPromoted, []string{"rows of earlier nights", "is worse than"}},
-		"margin on earlier nights": {func(e *judge.Evidence) { e.Reference = w(4).rows(2_000, 0.3, 0.3) },
+			[]string{"makes the same predictions"}},
+		"worse on earlier nights": {func(e *judge.Evidence) { e.Earlier = earlier(w(4).rows(10_000, 0.7, 0.2), 3) }, nil,
+			sweep.VerdictNotPromoted, []string{"worse than version 3 on 10000 rows of earlier nights"}},
+		"margin on earlier nights": {func(e *judge.Evidence) { e.Earlier = earlier(w(4).rows(2_000, 0.3, 0.3), 3) },
 			func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
-			sweep.VerdictNotPromoted, []string{"not shown to be as good as the gate demands"}},
+			sweep.VerdictNotPromoted, []string{"not shown to be worse than", "; required above"}},
 		"promises too much": {func(e *judge.Evidence) { e.Tonight.New = scaled(e.Tonight.New, 1.5) }, nil,
 			sweep.VerdictNotPromoted, []string{"predicted ", " % more positives than observed",
 				"allowed: 20 % fewer to 25 % more"}},
-		"a third of the labels lost": {func(e *judge.Evidence) { e.Reference.New = scaled(e.Reference.New, 0.6) }, nil,
+		"a third of the labels lost": {func(e *judge.Evidence) { e.Earlier[0].New = scaled(e.Earlier[0].New, 0.6) }, nil,
 			sweep.VerdictNotPromoted, []string{" % fewer positives than observed on", "rows of earlier nights",
 				"allowed: 25 % fewer"}},
 		"a segment": {func(e *judge.Evidence) { segment(&e.Tonight) }, nil, sweep.VerdictNotPromoted,
@@ -154,9 +181,9 @@ func TestSentences(t *testing.T) {
 		}, nil,
 			sweep.VerdictNotPromoted, []string{`column "is_paid"`}},
 		"another schema": {func(e *judge.Evidence) { e.NotTonight = "it needs the column \"x\"" }, nil,
-			sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "is better than"}},
+			sweep.VerdictPromoted, []string{`needs the column "x"`, "rows of earlier nights", "better than"}},
 		"no earlier rows": {func(e *judge.Evidence) {
-			e.Reference, e.NotReference = judge.Judged{}, "no earlier version has been the champion"
+			e.Earlier, e.NotReference = nil, "no earlier version has been the champion"
 		}, nil, sweep.VerdictPromoted,
 			[]string{"not compared on rows of earlier nights: no earlier"}},
 		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil,
@@ -177,7 +204,7 @@ func TestSentences(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := judge.Judge(g, m, e)
-			if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted) {
+			if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted || name == "by hand") {
 				t.Errorf("verdict %s, passed %v, want %s: %s", d.Verdict, d.Passed, tc.verdict, d.Reason)
 			}
 			for _, part := range tc.says {

@@ -18,7 +18,9 @@ const (
 
 // labels describes what the champion's predictions show to be wrong with tonight's labels.
 func labels(e Evidence) []string {
-	if !e.Binary || e.NotTonight != "" || e.NotReference != "" || e.Tonight.Old == nil || e.Reference.Old == nil {
+	reference := joined(e.Earlier)
+	witness := latest(&e.Tonight)
+	if !e.Binary || e.NotTonight != "" || e.NotReference != "" || witness == nil || reference.Old == nil {
 		return nil
 	}
 
@@ -31,16 +33,16 @@ func labels(e Evidence) []string {
 		if err != nil {
 			continue
 		}
-		tonight, err := m.Interval(e.Tonight.input(e.Tonight.Old), metric.Confidence{Level: labelsLevel, Seed: e.Seed})
+		tonight, err := m.Interval(e.Tonight.input(witness), metric.Confidence{Level: labelsLevel, Seed: e.Seed})
 		if err != nil {
 			continue // labels of a single class: the new model's calibration check reports that
 		}
-		before, err := m.Eval(e.Reference.input(e.Reference.Old))
+		before, err := m.Eval(reference.input(reference.Old))
 		if err != nil {
 			continue
 		}
 		if text := look.wrong(tonight, before); text != "" {
-			found = append(found, fmt.Sprintf("version %d %s", e.Champion, text))
+			found = append(found, fmt.Sprintf("version %d %s", e.measure(), text))
 		}
 	}
 	return found

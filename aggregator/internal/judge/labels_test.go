@@ -54,7 +54,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 1))
 			w := world{rng, -3}
 			e := judge.Evidence{Binary: true, Seed: 1, Champion: 4, Tonight: w.rows(20_000, 0.2, 0.2),
-				Reference: w.rows(20_000, 0.2, 0.2), Nights: []int{4}, Shares: even}
+				Earlier: earlier(w.rows(20_000, 0.2, 0.2), 4), Shares: even}
 			tc.change(rng, e.Tonight.Label)
 			for i, y := range e.Tonight.Label { // the new model has memorised these labels
 				e.Tonight.New[i] = 0.01 + 0.98*float64(y)

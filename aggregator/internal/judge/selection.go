@@ -1,59 +1,133 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
-	"strings"
 
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
 
-// selection compares on tonight's rows, where the new model has to be better, and on those of earlier nights, where it
-// must not be worse: with drift a new model fits old rows somewhat less well, with broken labels far worse. If the
-// champion cannot score tonight's rows, the new model has to be better on the earlier ones instead. It reports whether
+// selection compares the new model with the champion on tonight's rows, and with the latest sound version, which is
+// usually the same, on those of earlier nights. Tonight's labels cannot have influenced the latter, and an old champion
+// would be no measure there. If the champion cannot score tonight's rows, the earlier ones decide. It reports whether
 // the models could be compared at all.
 func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
-	confidence := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
-
-	// On rows where the metric is undefined (labels all alike, for instance) there is no comparison.
-	compare := func(r *Judged, not string) (metric.Comparison, string) {
+	c := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
+	compare := func(rows []Judged, not string, old func(*Judged) []float64) (pool, string) {
 		if not != "" {
-			return metric.Comparison{}, not
+			return pool{}, not
 		}
-		if len(r.New) == 0 {
-			return metric.Comparison{}, "there are no rows"
-		}
-		c, err := m.Compare(r.input(r.New), r.Old, confidence)
-		if err != nil {
-			return c, err.Error()
-		}
-		return c, ""
+		return pooled(m, c, rows, old)
 	}
-	tonight, notTonight := compare(&e.Tonight, e.NotTonight)
-	reference, notReference := compare(&e.Reference, e.NotReference)
+	tonight, notTonight := compare([]Judged{e.Tonight}, e.NotTonight, champion)
+	away, home := e.apart()
+	reference, notReference := compare(away, e.NotReference, latest)
+	if len(away) == 0 {
+		reference, notReference = compare(home, e.NotReference, latest)
+	}
+
+	decides := tonight
+	switch {
+	case notTonight == "":
+	// The earlier rows stand in when the schema has changed, but not when tonight has no rows: then nothing is new.
+	case notReference == "" && len(e.Tonight.New) > 0:
+		decides = reference
+	default:
+		d.incomparable(notTonight, notReference)
+		return false
+	}
+	d.Old, d.New, d.Rows = decides.Old, decides.New, decides.rows
+	margin := marginOf(g, decides.Old)
 
 	if notTonight == "" {
-		d.Old, d.New, d.Rows = tonight.Old, tonight.New, len(e.Tonight.New)
-		d.add(d.better(g, m, tonight, checkTonight, fmt.Sprintf("%d sampled test rows", d.Rows), &e.Tonight))
-		if notReference == "" {
-			d.add(d.notWorse(g, m, reference, e))
-		} else if *g.Reference.Nights > 0 {
-			d.add(sweep.GateCheck{Name: checkReference, Passed: true,
-				Reason: "not compared on rows of earlier nights: " + notReference})
+		d.add(against(m, tonight, checkTonight, d.Champion, margin))
+		if slices.Equal(e.Tonight.New, e.Tonight.Old) {
+			last := &d.Checks[len(d.Checks)-1]
+			last.Passed, last.Reason = false,
+				fmt.Sprintf("version %d makes the same predictions: there is nothing to promote", d.Champion)
 		}
-		return true
 	}
-
-	// The earlier rows stand in when the schema has changed, but not when tonight has no rows: then nothing is new.
-	if notReference == "" && len(e.Tonight.New) > 0 {
-		d.Old, d.New, d.Rows = reference.Old, reference.New, len(e.Reference.New)
-		check := d.better(g, m, reference, checkReference, d.earlier(e), &e.Reference)
-		check.Reason += fmt.Sprintf("; not compared with version %d on tonight's test rows: %s", d.Champion, notTonight)
+	switch {
+	case notReference == "":
+		check := against(m, reference, checkReference, e.measure(), margin)
+		if own, not := compare(home, "", latest); not == "" && (check.Passed || len(away) == 0) {
+			if shown := own.High < -margin; shown || len(away) == 0 {
+				check = against(m, own, checkReference, e.measure(), margin)
+				check.Passed = !shown
+			}
+		}
+		if demanded := g.Reference.Margin; demanded != nil && !(reference.Low > -*demanded) {
+			check.Passed = false
+			check.Reason += fmt.Sprintf("; required above %.3g", -*demanded)
+		}
+		if notTonight != "" {
+			check.Reason += fmt.Sprintf("; not compared on tonight's test rows: %s", notTonight)
+		}
 		d.add(check)
-		return true
+	case *g.Reference.Nights > 0:
+		d.add(sweep.GateCheck{Name: checkReference, Passed: true,
+			Reason: "not compared on rows of earlier nights: " + notReference})
 	}
 
+	if g.MinGain != nil {
+		d.demand(*g.MinGain, m, c, e, notTonight, notReference)
+	}
+	return true
+}
+
+// measure is the version that the new model is compared with on rows of earlier nights.
+func (e *Evidence) measure() int { return cmp.Or(e.Latest, e.Champion) }
+
+// apart divides the earlier nights into those of which neither model has seen a row, and the one of the measure itself.
+// There, the measure knows the day and the new model does not, so more is demanded: the new model fails only if it is
+// shown to be worse by more than the margin.
+func (e *Evidence) apart() (away, home []Judged) {
+	for _, n := range e.Earlier {
+		if n.Night == e.measure() {
+			home = append(home, n)
+		} else {
+			away = append(away, n)
+		}
+	}
+	return away, home
+}
+
+// champion and latest return the predictions of the champion, and of the latest sound version.
+func champion(r *Judged) []float64 { return r.Old }
+func latest(r *Judged) []float64 {
+	if r.Last != nil {
+		return r.Last
+	}
+	return r.Old
+}
+
+// Worse reports whether a model is shown to be worse than another one by more than the margin allows, New and Old in r,
+// and says how much. number is the other one's.
+func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
+	p, not := pooled(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	if not != "" {
+		return false, ""
+	}
+	margin := marginOf(g, p.Old)
+	check := against(m, p, checkTonight, number, margin)
+	return !check.Passed, check.Reason
+}
+
+// marginOf is the gate's margin in the metric's units.
+func marginOf(g sweep.Gate, old float64) float64 {
+	return cmp.Or(g.Margin, sweep.DefaultMargin*math.Abs(old))
+}
+
+// Better reports whether a model is shown to be better than another one on the rows, New and Old in r.
+func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
+	p, not := pooled(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	return not == "" && p.Better(0)
+}
+
+func (d *decision) incomparable(notTonight, notReference string) {
 	why := "on tonight's test rows, " + notTonight
 	switch {
 	case notReference == notTonight:
@@ -63,72 +137,55 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	}
 	d.add(sweep.GateCheck{Name: checkTonight,
 		Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
-	return false
 }
 
-// earlier describes the rows of earlier nights.
-func (d *decision) earlier(e Evidence) string {
-	names := make([]string, len(e.Nights))
-	for i, v := range slices.Sorted(slices.Values(e.Nights)) {
-		names[i] = fmt.Sprint(v)
-	}
-	word := "version"
-	if len(names) > 1 {
-		word = "versions"
-	}
-	return fmt.Sprintf("%d rows of earlier nights (those of %s %s)", len(e.Reference.New), word, strings.Join(names,
-		", "))
-}
-
-// better requires a gain above MinGain, or above -Margin, beyond chance.
-func (d *decision) better(g sweep.Gate, m metric.Metric, c metric.Comparison, name, rows string,
-	r *Judged) sweep.GateCheck {
-	required := g.MinGain - g.Margin
-	check := sweep.GateCheck{Name: name, Passed: c.Better(required), Value: c.Gain, Low: c.Low, High: c.High,
-		Rows: len(r.New), New: c.New, Old: c.Old}
-
-	verdict := "not shown to be better than"
+// against requires that the new model is not shown to be worse than a version.
+func against(m metric.Metric, p pool, name string, version int, margin float64) sweep.GateCheck {
+	check := p.check(name, !p.worse(margin))
+	verdict := "not shown to be worse than"
 	switch {
-	case slices.Equal(r.New, r.Old):
-		check.Passed, verdict = false, "from the same predictions as" // nothing to promote, whatever the margin
-	case check.Passed && required < 0:
-		verdict = "within the gate's margin of"
-	case check.Passed:
+	case !check.Passed:
+		verdict = "worse than"
+	case p.Low > 0:
 		verdict = "better than"
-	case c.Worse():
-		verdict = "worse than"
-	case c.Better(0):
-		verdict = "better, but by less than required, than"
+	case p.Low >= -margin:
+		verdict = "no worse than"
 	}
-	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s, required above %.3g)", m.Name, c.New, rows,
-		verdict, c.Old, d.Champion, gain(g, c), required)
+	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s, margin %.3g", verdict, version,
+		p.where(), m.Name, p.New, p.Old, p.interval(), margin)
 	return check
 }
 
-// notWorse requires that the new model is not shown to be worse or, with a margin, that it is shown to be no worse than
-// the margin.
-func (d *decision) notWorse(g sweep.Gate, m metric.Metric, c metric.Comparison, e Evidence) sweep.GateCheck {
-	check := sweep.GateCheck{Name: checkReference, Passed: !c.Worse(), Value: c.Gain, Low: c.Low, High: c.High,
-		Rows: len(e.Reference.New), New: c.New, Old: c.Old}
-	verdict, required := "not worse than", ""
-	if margin := g.Reference.Margin; margin != nil {
-		check.Passed = c.Better(-*margin)
-		required = fmt.Sprintf(", required above %.3g", -*margin)
+// demand requires that the new model is shown to be better than the champion by more than least. What earlier nights
+// show counts as well: a single night's rows seldom show a small gain.
+func (d *decision) demand(least float64, m metric.Metric, c metric.Confidence, e Evidence,
+	notTonight, notReference string) {
+	var rows []Judged
+	if notTonight == "" {
+		rows = append(rows, e.Tonight)
 	}
-
-	if !check.Passed {
-		verdict = "worse than"
-		if !c.Worse() {
-			verdict = "not shown to be as good as the gate demands, against"
-		}
+	if notReference == "" {
+		rows = append(rows, e.Earlier...)
 	}
-
-	check.Reason = fmt.Sprintf("%s %.6g on %s is %s %.6g of version %d (%s%s)", m.Name, c.New, d.earlier(e), verdict,
-		c.Old, d.Champion, gain(g, c), required)
-	return check
+	p, why := pooled(m, c, rows, champion)
+	if why != "" {
+		return // the comparison above would have failed
+	}
+	check := p.check(checkGain, p.Better(least))
+	verdict := "not shown to be better by enough"
+	if check.Passed {
+		verdict = "better by enough"
+	}
+	check.Reason = fmt.Sprintf("%s on %s: %s, required above %.3g", verdict, p.where(), p.interval(), least)
+	d.add(check)
 }
 
-// gain formats a gain with its interval.
-func gain(g sweep.Gate, c metric.Comparison) string {
-	return fmt.Sprintf("gain %.3g, %.4g %% interval %.3g to %.3g", c.Gain, 100*g.Confidence, c.Low, c.High)
+func (p *pool) check(name string, passed bool) sweep.GateCheck {
+	return sweep.GateCheck{Name: name, Passed: passed, Value: p.Gain, Low: p.Low, High: p.High, Rows: p.rows,
+		New: p.New, Old: p.Old}
+}
+
+// interval is the gain with its interval.
+func (p *pool) interval() string {
+	return fmt.Sprintf("gain %.3g (%.3g to %.3g)", p.Gain, p.Low, p.High)
 }

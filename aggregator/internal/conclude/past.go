@@ -1,0 +1,297 @@
+package conclude
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+)
+
+// mostPast bounds the versions and moves that the gate looks at: of years of them, none may be of use.
+const mostPast = 2 * sweep.MaxReferenceNights
+
+// past is a version that was registered before the one that is judged.
+type past struct {
+	registry.Version
+	sound bool // nothing is known to be wrong with it
+	// suspect says that it was held back for what its own night showed, which a later night may confirm
+	suspect bool
+}
+
+// before returns the versions before one, newest first, without those that are deleted, marked bad, cannot be read or
+// were tested on tonight's dataset.
+func (a *Aggregator) before(ctx context.Context, p *sweep.Plan, self int) (out []past, err error) {
+	model := p.Spec.Model
+	live, undone, err := a.championsOf(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	vindicated, sound := map[int]bool{}, 0
+	for n := self - 1; n > max(0, self-1-mostPast) && sound <= sweep.MaxReferenceNights; n-- {
+		v, err := a.Registry.Get(ctx, model, strconv.Itoa(n))
+		if err == nil {
+			var remarks registry.Remarks
+			if remarks, err = a.Registry.Remarks(ctx, model, n); err == nil {
+				if _, bad := remarks.Bad(); bad {
+					continue
+				}
+			}
+		}
+		if isUnusable(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v.Info.Labels["dataset"] == p.Dataset.Name+"@"+p.Dataset.Version {
+			continue
+		}
+
+		one := past{Version: v, sound: live[n] || vindicated[n]}
+		c, err := a.sweep(sweep.ID(v.Info.Labels["sweep"])).Conclusion(ctx)
+		switch {
+		case problem.Is(err, problem.Damaged):
+		case err != nil:
+			return nil, err
+		case c != nil && c.Gate != nil:
+			vindicated[c.Gate.Vindicated] = true
+			one.sound = one.sound || c.Gate.Sound
+			one.suspect = len(c.Gate.Checks) > 0
+		}
+		if one.sound = one.sound && !undone[n]; one.sound {
+			sound++
+		}
+		one.suspect = one.suspect && !one.sound && !undone[n]
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// championsOf returns which of a model's versions have been the champion lately, and which of them were rolled back:
+// those had a bad night.
+func (a *Aggregator) championsOf(ctx context.Context, model string) (live, undone map[int]bool, err error) {
+	live, undone = map[int]bool{}, map[int]bool{}
+	looked := 0
+	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
+		switch {
+		case isCorrupt(err):
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		if e.To < e.From && !live[e.From] { // unless it came back later
+			undone[e.From] = true
+		}
+		live[e.To] = true
+		if looked++; looked == mostPast {
+			break
+		}
+	}
+	for n := range undone {
+		delete(live, n)
+	}
+	return live, undone, nil
+}
+
+// origin is what is known of the rows that a model was trained on.
+type origin struct {
+	dataset  string
+	manifest *dataset.Manifest
+	profile  *nights.Profile // nil if staging kept no record of the night
+	grown    bool            // from an older model, which has seen other rows
+}
+
+// originOf returns a version's origin; nil if it is not known.
+func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, error) {
+	if o, known := m.origins[v.Number]; known {
+		return o, nil
+	}
+	m.origins[v.Number] = nil
+	text, err := m.a.Registry.ReadFile(ctx, v, scorer.FileDataset)
+	if isUnusable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := dataset.DecodeManifest(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // then it is not known
+	}
+	o := &origin{dataset: v.Info.Labels["dataset"], manifest: manifest}
+	if text, err = m.a.Registry.ReadFile(ctx, v, scorer.FilePlan); err == nil {
+		p, err := sweep.DecodePlan(text)
+		o.grown = err != nil || p.Input != nil
+	} else if !isUnusable(err) {
+		return nil, err
+	}
+	if o.profile, err = m.a.profile(ctx, manifest.Name, manifest.Version); err != nil {
+		return nil, err
+	}
+	m.origins[v.Number] = o
+	return o, nil
+}
+
+// profile reads what staging recorded of a night; nil if there is no record, or none that can be read.
+func (a *Aggregator) profile(ctx context.Context, name, version string) (*nights.Profile, error) {
+	text, _, err := blob.ReadAll(ctx, a.Datasets, sweep.DatasetNight(name, version), nights.MaxRecord)
+	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := nights.DecodeRecord(text, name, version)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the gate reports damaged records of tonight; an old one only says nothing
+	}
+	return r.Profile, nil
+}
+
+// sameRows is the share of common rows that two tables may have by chance.
+const sameRows = 0.002
+
+// unseenBy reports whether no model of an origin was trained on the test rows of another one. Where windows overlap,
+// last night's test rows may be rows that tonight's model was trained on, and would flatter it.
+func (o *origin) unseenBy(model *origin) bool {
+	switch {
+	case o == nil || model == nil:
+		return false
+	case o.dataset == model.dataset:
+		return true
+	}
+	test, train := o.profile, model.profile
+	if test != nil && train != nil {
+		if !train.Newest.IsZero() && test.Oldest.After(train.Newest) {
+			return true
+		}
+		if !model.grown && (!test.Newest.IsZero() && test.Newest.Before(train.Oldest) ||
+			test.Overlap(train) < sameRows) {
+			return true
+		}
+	}
+
+	a, b := &o.manifest.Split, &model.manifest.Split
+	switch {
+	case a.By == dataset.SplitByTime && b.By == dataset.SplitByTime && a.Column == b.Column:
+		// test is what comes after all other splits
+		begins := 0.0
+		for _, until := range a.Until {
+			begins = max(begins, until)
+		}
+		return begins >= b.Until[dataset.TrainSplit]
+	case a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn:
+		return reflect.DeepEqual(a, b) // a row is always in the same split
+	}
+	return false
+}
+
+// Rows of an earlier night whose levels are gone tonight say nothing of a model that cannot know them: of a campaign
+// that has ended, for instance. Levels that were rare may be missing by chance; columns most of whose levels are gone
+// are new each night, as dates are; and if more rows would go than mostGone, something else has happened.
+const (
+	leastGone   = 20
+	mostGone    = 0.2
+	goneColumns = 100 // looked at
+)
+
+// stillSeen returns the rows of an earlier night, by their indices, whose levels also occur tonight.
+func stillSeen(then, tonight *dataset.Sample) []int {
+	gone := make([]bool, len(then.Row))
+	for k, name := range then.Names[:min(len(then.Names), goneColumns)] {
+		now := tonight.Column(name)
+		if now == nil {
+			continue
+		}
+		seen, levels := map[string]bool{}, map[string]int{}
+		for i := range tonight.Row {
+			seen[now.TextOf(i)] = true
+		}
+		for i := range then.Row {
+			levels[then.Columns[k].TextOf(i)]++
+		}
+		lost := 0
+		for level, rows := range levels {
+			if rows < leastGone || seen[level] {
+				delete(levels, level)
+			} else {
+				lost += rows
+			}
+		}
+		if float64(lost) > mostGone*float64(len(then.Row)) {
+			continue
+		}
+		for i := range then.Row {
+			gone[i] = gone[i] || levels[then.Columns[k].TextOf(i)] > 0
+		}
+	}
+	var rows []int
+	for i := range gone {
+		if !gone[i] {
+			rows = append(rows, i)
+		}
+	}
+	if float64(len(rows)) < (1-mostGone)*float64(len(gone)) {
+		return allOf(len(gone))
+	}
+	return rows
+}
+
+func allOf(n int) []int {
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	return rows
+}
+
+// rowsOf returns the rows of earlier nights on which the new model is compared, newest night first. note says why there
+// are no more.
+func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note string, err error) {
+	g := m.gate.Reference
+	if *g.Nights == 0 {
+		return nil, "the gate uses none", nil
+	}
+	note = "there is no earlier version without faults"
+	for _, v := range sound {
+		if len(out) == *g.Nights {
+			break
+		}
+		if note == "there is no earlier version without faults" {
+			note = "the earlier versions have no usable rows"
+		}
+		o, err := m.originOf(ctx, v.Version)
+		if err != nil {
+			return nil, "", err
+		}
+		if !o.unseenBy(m.origin) {
+			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
+			continue
+		}
+		r, err := m.a.reference(ctx, v.Version)
+		if err != nil {
+			return nil, "", err
+		}
+		if r != nil {
+			out = append(out, night{reference: *r, origin: o})
+		}
+	}
+	for i := range out {
+		n := &out[i]
+		n.reference = n.thinned(g.Rows / len(out))
+		if m.tonight != nil {
+			n.reference = n.only(stillSeen(n.sample, m.tonight))
+		}
+	}
+	return slices.DeleteFunc(out, func(n night) bool { return len(n.sample.Row) == 0 }), note, nil
+}

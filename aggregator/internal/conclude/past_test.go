@@ -1,0 +1,241 @@
+package conclude
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/nights"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+)
+
+// TestUnseenBy: on which nights' test rows a model may be compared. Where windows overlap, they may be rows that it was
+// trained on.
+func TestUnseenBy(t *testing.T) {
+	at := func(from, to int) *nights.Profile {
+		day := func(d int) time.Time { return created.AddDate(0, 0, d) }
+		return &nights.Profile{Oldest: day(from), Newest: day(to)}
+	}
+	rows := func(hashes ...byte) *nights.Profile {
+		p := &nights.Profile{}
+		for _, h := range hashes {
+			p.Prints = append(p.Prints, 0, 0, 0, 0, 0, 0, 0, h)
+		}
+		return p
+	}
+	byTime := func(train, calib float64) dataset.SplitRule {
+		return dataset.SplitRule{By: dataset.SplitByTime, Column: "ts", Until: map[string]float64{
+			dataset.TrainSplit: train, dataset.CalibSplit: calib}}
+	}
+	byUser := func(train float64) dataset.SplitRule {
+		return dataset.SplitRule{By: dataset.SplitByHash, Column: "user", Shares: map[string]float64{"train": train}}
+	}
+	random := dataset.SplitRule{By: dataset.SplitByRandom}
+	of := func(name string, split dataset.SplitRule, p *nights.Profile) *origin {
+		return &origin{dataset: name, manifest: &dataset.Manifest{Split: split}, profile: p}
+	}
+	grown := of("b", random, at(5, 6))
+	grown.grown = true
+	for name, tc := range map[string]struct {
+		test, model *origin
+		want        bool
+	}{
+		"unknown":                       {nil, of("b", random, nil), false},
+		"its own dataset":               {of("a", random, nil), of("a", random, nil), true},
+		"split at random, no record":    {of("a", random, nil), of("b", random, nil), false},
+		"days before":                   {of("a", random, at(0, 1)), of("b", random, at(2, 3)), true},
+		"days before what it grew from": {of("a", random, at(0, 1)), grown, false},
+		"days after":                    {of("a", random, at(7, 8)), grown, true},
+		"overlapping days":              {of("a", random, at(0, 5)), of("b", random, at(3, 8)), false},
+		"other rows":                    {of("a", random, rows(1, 2)), of("b", random, rows(3, 4)), true},
+		"a common row":                  {of("a", random, rows(1, 2)), of("b", random, rows(2, 4)), false},
+		"by user":                       {of("a", byUser(.6), nil), of("b", byUser(.6), nil), true},
+		"by user, with other shares":    {of("a", byUser(.6), nil), of("b", byUser(.7), nil), false},
+		"windows by time, test later":   {of("a", byTime(7, 9), nil), of("b", byTime(8, 10), nil), true},
+		"windows by time, test within":  {of("a", byTime(1, 3), nil), of("b", byTime(8, 10), nil), false},
+	} {
+		if got := tc.test.unseenBy(tc.model); got != tc.want {
+			t.Errorf("%s: the test rows are unseen: got %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+// TestRowsThatTheModelHasSeen: the second night's table has all rows of the first, split at random.
+func TestRowsThatTheModelHasSeen(t *testing.T) {
+	table := datasettestOptions(4000, 5)
+	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
+	first := champion(t, table)
+	again := datasettestOptions(4000, 5)
+	again.Split = table.Split
+	other := datasettest.Table(datasettestOptions(2000, 6))
+	again.Edit = func(rows []byte) []byte { return append(rows, other[strings.Index(string(other), "\n")+1:]...) }
+	c := newWorld(t, options{into: first, sweep: "night-2", trees: 40, table: again}).mustConclude(t)
+	contains(t, c.Gate.Reason, "not compared on rows of earlier nights: the new model may have been trained on the "+
+		"rows of version 1")
+}
+
+// changed is a table in which clicks depend on the sites in another way.
+func changed(rows int, seed uint64) datasettest.Options {
+	return edited(rows, seed, func(r *rand.Rand, header bool, row []string) []string {
+		if site, err := strconv.Atoi(strings.TrimPrefix(row[2], "site")); !header && err == nil && site%2 == 0 {
+			row[columnClick] = strconv.Itoa(min(r.IntN(100)/(85-site), 1))
+		}
+		return row
+	})
+}
+
+// TestAChangeThatLasts: a night that is unlike those before is held back. When the next one is like it, both it and its
+// model are right; when the next one is like those before, it was a bad night.
+func TestAChangeThatLasts(t *testing.T) {
+	first := champion(t, datasettestOptions(12_000, 5))
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60,
+		table: changed(12_000, 6)})
+	held := second.mustConclude(t)
+	if held.Gate.Promoted || held.Gate.Sound {
+		t.Fatalf("the night of the change: got %+v; want it held back", held.Gate)
+	}
+
+	for name, tc := range map[string]struct {
+		table      datasettest.Options
+		vindicated int
+	}{"it lasts": {changed(12_000, 7), 2}, "it was a bad night": {datasettestOptions(12_000, 7), 0}} {
+		t.Run(name, func(t *testing.T) {
+			from := *second
+			from.models, from.sweeps = without(t, second.models), without(t, second.sweeps)
+			night := newWorld(t, options{into: &from, sweep: "night-3", leaves: []int{15}, trees: 60, table: tc.table})
+			c := night.mustConclude(t)
+			if !c.Gate.Promoted || c.Gate.Vindicated != tc.vindicated {
+				t.Errorf("promoted %t, vindicated %d: %s; want it promoted, and %d", c.Gate.Promoted,
+					c.Gate.Vindicated, c.Gate.Reason, tc.vindicated)
+			}
+			t.Log(c.Gate.Reason)
+		})
+	}
+}
+
+// regrettable is a night whose champion should not have replaced the one before, and the night after it.
+func regrettable(t *testing.T, onRegret string) *world {
+	t.Helper()
+	first := newWorld(t, options{leaves: []int{7}, trees: 60, table: datasettestOptions(12_000, 5)})
+	first.mustConclude(t)
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 12,
+		table: datasettestOptions(12_000, 6), change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
+	if c := second.mustConclude(t); !c.Gate.Promoted {
+		t.Fatalf("the worse model: got %+v; want it promoted", c.Gate)
+	}
+	return newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
+		table:  datasettestOptions(12_000, 7),
+		change: func(p *sweep.Plan) { p.Spec.Gate.OnRegret = onRegret }})
+}
+
+// TestTheNextNightTakesBack: tonight's rows show that the champion of the night before should not have replaced the one
+// before it.
+func TestTheNextNightTakesBack(t *testing.T) {
+	for onRegret, champion := range map[string]int{sweep.RegretRollback: 1, sweep.RegretTell: 3} {
+		t.Run(onRegret, func(t *testing.T) {
+			w := regrettable(t, onRegret)
+			c := w.mustConclude(t)
+			if r := c.Gate.Regret; r == nil || r.Version != 2 || r.TakenBack != (onRegret == sweep.RegretRollback) {
+				t.Fatalf("got the regret %+v; want version 2, taken back if gate.on_regret is rollback", r)
+			}
+			contains(t, c.Gate.Reason, "version 2 is worse than version 1 on")
+			now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+			if err != nil || now.Version != champion {
+				t.Fatalf("the champion is %d (%v), want %d: %s", now.Version, err, champion, c.Gate.Reason)
+			}
+			if champion == 1 && (now.Last.Kind != registry.RolledBack || now.Last.By != byGate) {
+				t.Errorf("the last move is %+v, want a rollback by the gate", now.Last)
+			}
+		})
+	}
+}
+
+// TestTakenBackOnce: whenever the aggregator dies, the next one comes to the same champion and the same regret, with
+// one rollback.
+func TestTakenBackOnce(t *testing.T) {
+	w := regrettable(t, "")
+	sweeps, models := w.sweeps, w.models
+	for k := int64(1); ; k++ {
+		for _, landed := range []bool{false, true} {
+			w.sweeps, w.models = without(t, sweeps), without(t, models)
+			puts := &atomic.Int64{}
+			a := w.aggregator()
+			a.Registry = registry.New(dying{w.models, puts, k, landed})
+			if _, err := a.Consider(t.Context(), w.plan.Sweep); err == nil {
+				if k < 5 {
+					t.Fatalf("it died nowhere after %d writes", k)
+				}
+				return
+			}
+			c := w.mustConclude(t)
+			if c.Gate.Promoted || c.Gate.Regret == nil || !c.Gate.Regret.TakenBack {
+				t.Errorf("died at write %d (landed %t): got %+v; want version 2 taken back", k, landed, c.Gate)
+			}
+			rollbacks := 0
+			for e, err := range registry.New(w.models).Moves(t.Context(), "ctr", registry.Champion) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Kind == registry.RolledBack {
+					rollbacks++
+				}
+			}
+			if rollbacks != 1 {
+				t.Errorf("died at write %d (landed %t): %d rollbacks, want 1", k, landed, rollbacks)
+			}
+		}
+	}
+}
+
+// TestPromotedByHandOnly: a version that passes is not promoted, and says so; the next night it is the measure.
+func TestPromotedByHandOnly(t *testing.T) {
+	first := champion(t, datasettestOptions(8000, 5))
+	byHand := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteByHand }
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 60,
+		table: datasettestOptions(8000, 6), change: byHand})
+	c := second.mustConclude(t)
+	if c.Gate.Promoted || !c.Gate.Passed || !c.Gate.Sound || c.Verdict() != sweep.VerdictNotPromoted {
+		t.Errorf("got %+v; want it to pass, and not to be promoted", c.Gate)
+	}
+	contains(t, c.Gate.Reason, "it passes, but is not promoted because gate.promote is by-hand")
+	third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
+		table: datasettestOptions(8000, 7)})
+	c = third.mustConclude(t)
+	if c.Gate.Promoted {
+		t.Errorf("got %+v; want a model that is worse than last night's held back, though the champion is older", c.Gate)
+	}
+	contains(t, c.Gate.Reason, "worse than version 2")
+}
+
+// TestLevelsThatAreGone: rows of a campaign that has ended say nothing; a date is new each night.
+func TestLevelsThatAreGone(t *testing.T) {
+	sample := func(campaigns ...int64) *dataset.Sample {
+		s := &dataset.Sample{Names: []string{"campaign", "night"}}
+		s.Columns = []dataset.Values{{Type: dataset.Int, Int: campaigns}, {Type: dataset.Int}}
+		for i := range campaigns {
+			s.Row = append(s.Row, uint32(i))
+			s.Columns[1].Int = append(s.Columns[1].Int, int64(len(campaigns)))
+		}
+		return s
+	}
+	repeat := func(of int64, n int) []int64 {
+		out := make([]int64, n)
+		for i := range out {
+			out[i] = of
+		}
+		return out
+	}
+	then := sample(append(append(repeat(1, 300), repeat(2, 30)...), repeat(3, 5)...)...)
+	if got := len(stillSeen(then, sample(repeat(1, 100)...))); got != 305 {
+		t.Errorf("%d rows are left, want 305: those of campaign 2 are gone, and 3 was rare", got)
+	}
+	if got := len(stillSeen(then, sample(repeat(9, 100)...))); got != 335 {
+		t.Errorf("%d rows are left, want all 335 when every campaign is gone: that is no end of a campaign", got)
+	}
+}

@@ -1,0 +1,510 @@
+package judge_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"coppice/aggregator/internal/judge"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+)
+
+// The month simulator has a stream of clicks in cells, one per campaign and placement, whose models are shrunken click
+// rates per cell: cheap enough for thousands of nights, and wrong for the same reasons as real ones. A night trains on
+// its own rows alone.
+
+const (
+	campaigns, placements = 30, 3
+	cells                 = campaigns * placements
+)
+
+// stream says how a stream changes from night to night.
+type stream struct {
+	name     string
+	rows     int
+	drift    float64 // of each campaign's log odds, standard deviation per night
+	shock    float64 // of all, by night
+	turnover float64 // share of the campaigns that are replaced in a night
+	growth   float64 // of the rows, by night
+}
+
+var streams = []stream{
+	{"steady", 40_000, 0.01, 0.03, 0, 1},
+	{"drifting", 40_000, 0.06, 0.06, 0.02, 1},
+	{"growing", 20_000, 0.03, 0.04, 0.05, 1.03},
+}
+
+// day is the truth of one day, and what a table of it holds.
+type day struct {
+	share, logit [cells]float64
+	born         [campaigns]int
+	train, test  counts
+}
+
+// counts are rows and clicks by cell; born tells campaigns apart that had the same place one after the other.
+type counts struct {
+	all, clicks [cells]int
+	born        [campaigns]int
+}
+
+type model struct {
+	rate float64
+	p    [cells]float64
+	born [campaigns]int
+}
+
+// knows reports whether the model has seen a cell's campaign.
+func (m *model) knows(i int, born [campaigns]int) bool {
+	return m.born[i/placements] == born[i/placements]
+}
+
+func (m *model) predict(i int, born [campaigns]int) float64 {
+	if m.knows(i, born) {
+		return m.p[i]
+	}
+	return m.rate
+}
+
+// days makes a stream's days.
+func (s stream) days(seed uint64, n int) []day {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var size, odds [campaigns]float64
+	var place [cells]float64
+	var born [campaigns]int
+	begin := func(c int) {
+		born[c]++
+		size[c], odds[c] = math.Exp(1.2*r.NormFloat64()), 0.8*r.NormFloat64()
+		for p := range placements {
+			place[c*placements+p] = 0.5*float64(p) - 0.5 + 0.4*r.NormFloat64()
+		}
+	}
+	for c := range campaigns {
+		begin(c)
+	}
+	out := make([]day, n)
+	rows := float64(s.rows)
+	for t := range out {
+		d, base, total := &out[t], -3.2+s.shock*r.NormFloat64(), 0.0
+		for c := range campaigns {
+			if r.Float64() < s.turnover {
+				begin(c)
+			}
+			odds[c] += s.drift * r.NormFloat64()
+			for p := range placements {
+				i := c*placements + p
+				d.share[i], d.logit[i] = size[c]*float64(1+p), base+odds[c]+place[i]
+				total += d.share[i]
+			}
+		}
+		for i := range d.share {
+			d.share[i] /= total
+		}
+		d.born = born
+		d.train, d.test = d.draw(r, int(0.85*rows)), d.draw(r, min(int(0.15*rows), 20_000))
+		rows *= s.growth
+	}
+	return out
+}
+
+func (d *day) draw(r *rand.Rand, rows int) (c counts) {
+	c.born = d.born
+	for i, share := range d.share {
+		n := int(share*float64(rows) + r.Float64())
+		c.all[i] = n
+		p := sigmoid(d.logit[i])
+		for range n {
+			if r.Float64() < p {
+				c.clicks[i]++
+			}
+		}
+	}
+	return c
+}
+
+func fit(c counts) (m model) {
+	const prior = 60
+	all, clicks := 0, 0
+	for i := range c.all {
+		all, clicks = all+c.all[i], clicks+c.clicks[i]
+	}
+	m.rate, m.born = float64(clicks)/float64(all), c.born
+	for i := range m.p {
+		m.p[i] = (float64(c.clicks[i]) + prior*m.rate) / (float64(c.all[i]) + prior)
+	}
+	return m
+}
+
+// loss is a model's expected log loss on a day.
+func (d *day) loss(m model) (sum float64) {
+	for i, share := range d.share {
+		q, p := sigmoid(d.logit[i]), m.predict(i, d.born)
+		sum -= share * (q*math.Log(p) + (1-q)*math.Log(1-p))
+	}
+	return sum
+}
+
+// trouble breaks a night's table, train and test alike.
+type trouble struct {
+	name string
+	do   func(r *rand.Rand, c *counts)
+}
+
+// biggest returns the cells of the campaign with the most rows.
+func (c *counts) biggest() (of []int) {
+	best, most := 0, -1
+	for k := range campaigns {
+		n := 0
+		for p := range placements {
+			n += c.all[k*placements+p]
+		}
+		if n > most {
+			best, most = k, n
+		}
+	}
+	for p := range placements {
+		of = append(of, best*placements+p)
+	}
+	return of
+}
+
+// lose takes away a share of the clicks.
+func (c *counts) lose(r *rand.Rand, i int, share float64) {
+	for range c.clicks[i] {
+		if r.Float64() < share {
+			c.clicks[i]--
+		}
+	}
+}
+
+// stir exchanges a share of each cell's rows, with their clicks, for rows of others.
+func (c *counts) stir(r *rand.Rand, share float64, to func(i int) int) {
+	was := *c
+	for i, n := range was.all {
+		for k := range n {
+			if r.Float64() >= share {
+				continue
+			}
+			j := to(i)
+			c.all[i], c.all[j] = c.all[i]-1, c.all[j]+1
+			if k < was.clicks[i] {
+				c.clicks[i], c.clicks[j] = c.clicks[i]-1, c.clicks[j]+1
+			}
+		}
+	}
+}
+
+var troubles = []trouble{
+	{"labels shuffled within the biggest campaigns", func(_ *rand.Rand, c *counts) {
+		cut := c.cut(0.4)
+		all, clicks := 0, 0
+		for i, n := range c.all {
+			if n >= cut {
+				all, clicks = all+n, clicks+c.clicks[i]
+			}
+		}
+		for i, n := range c.all {
+			if n >= cut {
+				c.clicks[i] = n * clicks / all
+			}
+		}
+	}},
+	{"20 % of the positives lost", func(r *rand.Rand, c *counts) {
+		for i := range c.all {
+			c.lose(r, i, 0.2)
+		}
+	}},
+	{"70 % of the biggest campaign's positives lost", func(r *rand.Rand, c *counts) {
+		for _, i := range c.biggest() {
+			c.lose(r, i, 0.7)
+		}
+	}},
+	{"another placement in a third of the rows", func(r *rand.Rand, c *counts) {
+		c.stir(r, 1./3, func(i int) int { return i/placements*placements + r.IntN(placements) })
+	}},
+	{"7 % of the rows in another campaign", func(r *rand.Rand, c *counts) {
+		c.stir(r, 0.07, func(int) int { return r.IntN(cells) })
+	}},
+	{"25 % of the rows in another campaign", func(r *rand.Rand, c *counts) {
+		c.stir(r, 0.25, func(int) int { return r.IntN(cells) })
+	}},
+	{"bots click in a campaign", func(_ *rand.Rand, c *counts) {
+		for _, i := range c.biggest() {
+			c.clicks[i] += (c.all[i] - c.clicks[i]) / 10
+		}
+	}},
+	{"labels of another day for a third", func(r *rand.Rand, c *counts) {
+		for i := range c.all {
+			k := r.IntN(cells)
+			if r.IntN(3) == 0 && c.all[k] > 0 {
+				c.clicks[i] = c.all[i] * c.clicks[k] / c.all[k]
+			}
+		}
+	}},
+}
+
+// cut is the least number of rows of the largest cells that hold a share of all rows.
+func (c *counts) cut(share float64) int {
+	sizes := slices.Sorted(slices.Values(c.all[:]))
+	all, sum := 0, 0
+	for _, n := range sizes {
+		all += n
+	}
+	for _, n := range slices.Backward(sizes) {
+		if sum += n; float64(sum) >= share*float64(all) {
+			return n
+		}
+	}
+	return 0
+}
+
+// version is a registered model of the simulated month.
+type version struct {
+	model
+	test     counts // of its night
+	sound    bool
+	replaced int // the champion before it; -1 for none, or if it never was the champion
+}
+
+// month is a month of a registry under the gate.
+type month struct {
+	gate     sweep.Gate
+	loss     metric.Metric
+	versions []version
+	champion int // index; -1 for none
+}
+
+// judged expands counts to rows, without those of campaigns that the first model cannot know any more.
+func judged(c counts, night int, fresh, old, last *model) judge.Judged {
+	j := judge.Judged{Night: night}
+	for i, n := range c.all {
+		if night > 0 && !fresh.knows(i, c.born) {
+			continue
+		}
+		for k := range n {
+			label := float32(0)
+			if k < c.clicks[i] {
+				label = 1
+			}
+			j.Label = append(j.Label, label)
+			for pred, m := range map[*[]float64]*model{&j.New: fresh, &j.Old: old, &j.Last: last} {
+				if m != nil {
+					*pred = append(*pred, m.predict(i, c.born))
+				}
+			}
+		}
+	}
+	return j
+}
+
+// night registers and judges a night's model, as the aggregator does.
+func (m *month) night(train, test counts) *sweep.GateDecision {
+	v := version{model: fit(train), test: test, replaced: -1}
+	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even}
+	if m.champion >= 0 {
+		// the night before is taken back
+		if c := &m.versions[m.champion]; m.champion == len(m.versions)-1 && c.replaced >= 0 {
+			rows := judged(test, 0, &c.model, &m.versions[c.replaced].model, nil)
+			if worse, _ := judge.Worse(m.gate, m.loss, rows, 0); worse {
+				c.sound, m.champion = false, c.replaced
+			}
+		}
+		old, latest := &m.versions[m.champion].model, m.champion
+		for k := m.champion + 1; k < len(m.versions); k++ {
+			if m.versions[k].sound {
+				latest = k
+			}
+		}
+		// the night before was held back, and is right
+		if k := len(m.versions) - 1; k > latest && m.versions[k].replaced == -1 &&
+			judge.Better(m.gate, m.loss, judged(test, 0, &m.versions[k].model, &m.versions[latest].model, nil)) {
+			m.versions[k].sound, latest = true, k
+		}
+		var last *model
+		if latest != m.champion {
+			last, e.Latest = &m.versions[latest].model, latest+1
+		}
+		for k := len(m.versions) - 1; k >= 0 && len(e.Earlier) < 7; k-- {
+			if w := &m.versions[k]; w.sound {
+				e.Earlier, e.NotReference = append(e.Earlier, judged(w.test, k+1, &v.model, old, last)), ""
+			}
+		}
+		e.Champion = m.champion + 1
+		e.Tonight = judged(test, 0, &v.model, old, last)
+	} else {
+		e.Tonight = judged(test, 0, &v.model, nil, nil)
+	}
+	d := judge.Judge(m.gate, m.loss, e)
+	if v.sound = d.Sound; d.Verdict == sweep.VerdictPromoted {
+		v.replaced, m.champion = m.champion, len(m.versions)
+	}
+	m.versions = append(m.versions, v)
+	return d
+}
+
+// months is how many months of each stream the tests below simulate: for docs/nights.md, MONTHS=100.
+func months(t *testing.T) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv("MONTHS"), "1"))
+	if err != nil || n < 1 {
+		t.Fatalf("MONTHS is %q, want a number of months", os.Getenv("MONTHS"))
+	}
+	return n
+}
+
+// strict is the rule that came before: a model goes live if it is shown to be better than the champion tonight, and not
+// shown to be worse on rows of earlier champions.
+type strict struct {
+	gate     sweep.Gate
+	champion *model
+	tests    []counts
+}
+
+func (s *strict) night(loss metric.Metric, train, test counts) {
+	v := fit(train)
+	if s.champion != nil {
+		if !judge.Better(s.gate, loss, judged(test, 0, &v, s.champion, nil)) {
+			return
+		}
+		var all judge.Judged
+		for _, then := range s.tests[max(0, len(s.tests)-7):] {
+			r := judged(then, 0, s.champion, &v, nil)
+			all.Label, all.New, all.Old = append(all.Label, r.Label...), append(all.New, r.New...), append(all.Old,
+				r.Old...)
+		}
+		if judge.Better(s.gate, loss, all) {
+			return
+		}
+	}
+	s.champion, s.tests = &v, append(s.tests, test)
+}
+
+// TestMonths compares the gate with the one before, with promoting every night, and with an oracle that knows the next
+// day, in months of which one night in ten is broken. No check of staging helps.
+func TestMonths(t *testing.T) {
+	loss := logLoss(t)
+	for _, s := range streams {
+		t.Run(s.name, func(t *testing.T) {
+			var gated, before, always, oracle float64
+			broken, brokenLive, stayed, good, held, worse := 0, 0, 0, 0, 0, 0
+			for seed := range uint64(months(t)) {
+				r := rand.New(rand.NewPCG(seed, 3))
+				days := s.days(seed, 32)
+				m := &month{gate: gate(nil), loss: loss, champion: -1}
+				old := &strict{gate: gate(func(g *sweep.Gate) { g.Confidence = 0.95 })}
+				var best *model
+				regretted := -1
+				for at := range 31 {
+					train, test, next := days[at].train, days[at].test, &days[at+1]
+					fair := fit(train)
+					bad := at > 0 && r.IntN(10) == 0
+					if bad {
+						x := troubles[r.IntN(len(troubles))]
+						x.do(r, &train)
+						x.do(r, &test)
+					}
+					fresh, was := fit(train), m.champion
+					d := m.night(train, test)
+					old.night(loss, train, test)
+					if best == nil || next.loss(fresh) < next.loss(*best) {
+						best = &fresh
+					}
+					if at == 0 {
+						continue
+					}
+					live := d.Verdict == sweep.VerdictPromoted
+					if regretted >= 0 && m.champion == regretted {
+						stayed++
+					}
+					regretted = -1
+					switch costs := next.loss(fresh) > 1.01*next.loss(fair); {
+					case bad && costs:
+						broken++
+						if live {
+							brokenLive++
+							regretted = m.champion
+						}
+					case !bad:
+						good++
+						if !live {
+							held++
+						}
+						if live && next.loss(fresh) > (1+sweep.DefaultMargin)*next.loss(m.versions[was].model) {
+							worse++
+						}
+					}
+					gated += next.loss(m.versions[m.champion].model)
+					before += next.loss(*old.champion)
+					always += next.loss(fresh)
+					oracle += next.loss(*best)
+				}
+			}
+			over := func(x float64) float64 { return 100 * (x/oracle - 1) }
+			t.Logf("next-day entropy above the oracle's: gate %.2f %%, before %.2f %%, always %.2f %%", over(gated),
+				over(before), over(always))
+			t.Logf("of %d broken nights that cost 1 %% or more %d went live, %d of them for more than a night; of %d "+
+				"good ones %d were held back; %d champions were worse than the one before by more than the margin",
+				broken, brokenLive, stayed, good, held, worse)
+			if over(gated) > 0.5 || gated > 1.001*before || stayed > 1+broken/50 || held > 2+good/20 {
+				t.Error("that is not what docs/nights.md promises")
+			}
+		})
+	}
+}
+
+// TestOldChampions: a broken night is held back whatever the age of the champion, if versions since then are a measure.
+func TestOldChampions(t *testing.T) {
+	loss := logLoss(t)
+	for _, age := range []int{1, 21} {
+		t.Run(fmt.Sprint(age), func(t *testing.T) {
+			broken, live, taken, good, held := 0, 0, 0, 0, 0
+			for _, s := range streams {
+				for seed := range uint64(months(t)) {
+					days := s.days(1000+seed, 33)
+					m := &month{gate: gate(nil), loss: loss, champion: -1}
+					for at := range 30 {
+						m.gate.Promote = sweep.PromoteAuto
+						if at > 30-age {
+							m.gate.Promote = sweep.PromoteByHand
+						}
+						m.night(days[at].train, days[at].test)
+					}
+					m.gate.Promote = sweep.PromoteAuto
+					tonight := &days[30]
+					for i, x := range troubles {
+						r := rand.New(rand.NewPCG(seed, uint64(i)))
+						train, test := tonight.train, tonight.test
+						x.do(r, &train)
+						x.do(r, &test)
+						if days[31].loss(fit(train)) < 1.01*days[31].loss(fit(tonight.train)) {
+							continue
+						}
+						broken++
+						branch := *m
+						branch.versions = slices.Clone(m.versions)
+						if branch.night(train, test).Verdict == sweep.VerdictPromoted {
+							live++
+							branch.night(days[31].train, days[31].test)
+							if branch.champion != 30 {
+								taken++
+							}
+						}
+					}
+					good++
+					if m.night(tonight.train, tonight.test).Verdict != sweep.VerdictPromoted {
+						held++
+					}
+				}
+			}
+			t.Logf("of %d broken nights %d went live, %d for one night; of %d good ones %d were held back", broken, live,
+				taken, good, held)
+			if live > 1+broken/10 || live-taken > 1+broken/50 || held > 1+good/20 {
+				t.Error("that is not what docs/nights.md promises")
+			}
+		})
+	}
+}

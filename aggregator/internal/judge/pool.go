@@ -1,0 +1,151 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"coppice/internal/metric"
+)
+
+// pool is a comparison with one model on the rows of one or several nights.
+type pool struct {
+	metric.Comparison
+	rows   int
+	nights []int // versions that keep the rows, ascending; 0 is tonight
+}
+
+// worse reports whether the new model may not pass: it is shown to be worse, and may be so by more than the margin. A
+// model as good as the old one fails with half the probability that is left outside of the interval; one that is worse
+// by more than both the margin and the interval's width passes with the same probability.
+func (p *pool) worse(margin float64) bool { return p.High < 0 && p.Low < -margin }
+
+// pooled compares with a model on several nights' rows, of which old returns its predictions; nights without any are
+// left out. why says why there is no comparison.
+//
+// Nights differ by more than their rows explain, so the gain is the mean over nights in a random-effects model
+// (DerSimonian and Laird 1986, "Meta-analysis in clinical trials"): what varies between nights widens the interval.
+func pooled(m metric.Metric, c metric.Confidence, nights []Judged, old func(*Judged) []float64) (p pool, why string) {
+	var each []metric.Comparison
+	var rows []float64
+	for i := range nights {
+		n := &nights[i]
+		if old(n) == nil || len(n.New) == 0 {
+			continue
+		}
+		one, err := m.Compare(n.input(n.New), old(n), c)
+		if err != nil { // labels all alike, for instance
+			why = err.Error()
+			continue
+		}
+		each, rows = append(each, one), append(rows, float64(len(n.New)))
+		p.rows += len(n.New)
+		p.nights = append(p.nights, n.Night)
+	}
+	slices.Sort(p.nights)
+	switch len(each) {
+	case 0:
+		if why == "" {
+			why = "there are no rows"
+		}
+		return p, why
+	case 1:
+		p.Comparison = each[0]
+		return p, ""
+	}
+
+	weights := make([]float64, len(each))
+	between := betweenNights(each)
+	for i, one := range each {
+		weights[i] = 1 / (one.Error*one.Error + between)
+		if math.IsInf(weights[i], 1) { // the same predictions in a night: then by rows
+			weights = rows
+			break
+		}
+	}
+	var sum float64
+	p.Method = each[0].Method
+	for i, one := range each {
+		w := weights[i]
+		sum += w
+		p.Gain += float64(w * one.Gain)
+		p.Error += float64(w*w) * (one.Error*one.Error + between)
+		share := rows[i] / float64(p.rows)
+		p.New += float64(share * one.New)
+		p.Old += float64(share * one.Old)
+	}
+	p.Gain, p.Error = p.Gain/sum, math.Sqrt(p.Error)/sum
+	reach := math.Sqrt2 * math.Erfinv(c.Level) * p.Error
+	p.Low, p.High = p.Gain-reach, p.Gain+reach
+	return p, ""
+}
+
+// betweenNights is the variance of the true gain between nights, as far as the rows' own errors do not explain it.
+func betweenNights(each []metric.Comparison) float64 {
+	var sum, squares, mean, q float64
+	for _, one := range each {
+		if one.Error == 0 {
+			return 0
+		}
+		w := 1 / (one.Error * one.Error)
+		sum, squares, mean = sum+w, squares+float64(w*w), mean+float64(w*one.Gain)
+	}
+	mean /= sum
+	for _, one := range each {
+		q += (one.Gain - mean) * (one.Gain - mean) / (one.Error * one.Error)
+	}
+	return max(0, (q-float64(len(each)-1))/(sum-squares/sum))
+}
+
+// where describes the rows.
+func (p *pool) where() string {
+	rows := fmt.Sprintf("%d rows", p.rows)
+	switch {
+	case slices.Equal(p.nights, []int{0}):
+		return fmt.Sprintf("%d sampled test rows", p.rows)
+	case p.nights[0] == 0:
+		return fmt.Sprintf("%s of tonight and %s", rows, earlier(p.nights[1:]))
+	}
+	return rows + " of " + earlier(p.nights)
+}
+
+// earlier names earlier nights.
+func earlier(versions []int) string {
+	names := make([]string, len(versions))
+	for i, v := range versions {
+		names[i] = fmt.Sprint(v)
+	}
+	word := "version"
+	if len(names) > 1 {
+		word = "versions"
+	}
+	return fmt.Sprintf("earlier nights (%s %s)", word, strings.Join(names, ", "))
+}
+
+// joined puts several nights' rows together; Old becomes the predictions of the latest sound version.
+func joined(nights []Judged) (all Judged) {
+	for i := range nights {
+		n := &nights[i]
+		if latest(n) == nil || len(n.New) == 0 {
+			continue
+		}
+		if n.Weight != nil && all.Weight == nil { // beside weighted rows, unweighted ones weigh 1
+			all.Weight = ones(len(all.Label))
+		}
+		switch {
+		case n.Weight != nil:
+			all.Weight = append(all.Weight, n.Weight...)
+		case all.Weight != nil:
+			all.Weight = append(all.Weight, ones(len(n.Label))...)
+		}
+		for _, g := range n.Group { // keep the groups of different nights apart
+			all.Group = append(all.Group, g^uint64(n.Night)*0x9e3779b97f4a7c15)
+		}
+		all.Label, all.New = append(all.Label, n.Label...), append(all.New, n.New...)
+		all.Old = append(all.Old, latest(n)...)
+	}
+	return all
+}
+
+func ones(n int) []float32 { return slices.Repeat([]float32{1}, n) }
