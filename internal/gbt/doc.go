@@ -17,7 +17,7 @@
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
 // Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines
-// that share the work. params.go is the parameters, foreign.go those that only LightGBM has, with lists of columns in
+// that share the work. params.go is the parameters, foreign.go those that only LightGBM has and parameters.go both as a list for people, with lists of columns in
 // columns.go, monotone.go and interaction.go. objective.go and objective_values.go make gradients, logarithm.go where boosting starts,
 // sample.go draws rows and features, split.go and split_categorical.go choose a split, split_bounded.go is what limits
 // it, split_extra.go draws its threshold (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go

@@ -108,9 +108,52 @@ const (
 	noRanking = "it does not learn an order; train the grades with regression and select by ndcg"
 )
 
+// elsewhere are parameters of LightGBM's programs and of whole trainings, with where that is said here. They are no
+// training parameters, and refused as such.
+var elsewhere = []foreignParam{
+	{name: "metric", aliases: "metrics metric_types", why: "metric: of sweep.yaml"},
+	{name: "num_threads", aliases: "num_thread nthread nthreads n_jobs", why: "machine.threads_per_task: of sweep.yaml"},
+	{name: "eval_at", aliases: "ndcg_eval_at ndcg_at map_eval_at map_at", why: "the metric's name: ndcg@10"},
+	{name: "multi_error_top_k", why: noClasses}, {name: "auc_mu_weights", why: noClasses},
+	{name: "input_model", aliases: "model_input model_in", why: "continue: of sweep.yaml"},
+	{name: "data", aliases: "train train_data train_data_file data_filename", why: "source: of dataset.yaml"},
+	{name: "valid", aliases: "test valid_data valid_data_file test_data test_data_file valid_filenames",
+		why: "split: of dataset.yaml"},
+	{name: "label_column", aliases: "label", why: "label: of dataset.yaml"},
+	{name: "weight_column", aliases: "weight", why: "weight: of dataset.yaml"},
+	{name: "group_column", aliases: "group group_id query_column query query_id", why: "group: of dataset.yaml"},
+	{name: "categorical_feature", aliases: "cat_feature categorical_column cat_column categorical_features",
+		why: "categorical: of dataset.yaml"},
+	{name: "parser_config_file", why: tableKeys},
+	{name: "save_binary", aliases: "is_save_binary is_save_binary_file", why: "launcher stage writes the binned table"},
+	{name: "task", aliases: "task_type", why: "launcher sweep trains, launcher predict predicts, continue: refits"},
+	{name: "config", aliases: "config_file", why: "sweep.yaml and dataset.yaml"},
+	{name: "machines", aliases: "workers nodes", why: "machine: of sweep.yaml"},
+	{name: "machine_list_filename", aliases: "machine_list_file machine_list mlist", why: "machine: of sweep.yaml"},
+	{name: "local_listen_port", aliases: "local_port port", why: "workers meet through the bucket"},
+	{name: "time_out", why: "limits: of sweep.yaml"},
+	{name: "gpu_device_id_list", why: noGPU},
+	{name: "output_result", aliases: "predict_result prediction_result predict_name prediction_name pred_name name_pred",
+		why: "launcher predict --out"},
+	{name: "predict_raw_score", aliases: "is_predict_raw_score predict_rawscore raw_score", why: "launcher predict --raw"},
+	{name: "predict_contrib", aliases: "is_predict_contrib contrib", why: "launcher predict --contributions"},
+	{name: "predict_leaf_index", aliases: "is_predict_leaf_index leaf_index", why: "no program prints leaves"},
+	{name: "num_iteration_predict", why: "a model has the trees of its best iteration"},
+	{name: "start_iteration_predict", why: "a model predicts with all trees"},
+	{name: "predict_disable_shape_check", why: "rows always have a model's columns"},
+	{name: "pred_early_stop", why: "predictions are exact"}, {name: "pred_early_stop_freq", why: "predictions are exact"},
+	{name: "pred_early_stop_margin", why: "predictions are exact"},
+	{name: "convert_model", aliases: "convert_model_file", why: "model.txt is LightGBM's text"},
+	{name: "convert_model_language", why: "model.txt is LightGBM's text"},
+}
+
 func findForeign(name string) *foreignParam {
-	for i := range foreignParams {
-		if f := &foreignParams[i]; f.name == name || slices.Contains(strings.Fields(f.aliases), name) {
+	return findAmong(foreignParams, name)
+}
+
+func findAmong(all []foreignParam, name string) *foreignParam {
+	for i := range all {
+		if f := &all[i]; f.name == name || slices.Contains(strings.Fields(f.aliases), name) {
 			return f
 		}
 	}

@@ -251,6 +251,9 @@ func overlay(m map[string]any) (Params, error) {
 			}
 			continue
 		}
+		if f := findAmong(elsewhere, key); s == nil && f != nil {
+			return p, &ParamError{key, "it is not a training parameter here; in its place: " + f.why}
+		}
 		if s == nil {
 			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
 		}

@@ -3,6 +3,7 @@ package gbt
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,6 +36,15 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 	for seed := range uint64(200) {
 		for name, v := range randomTrial(seed, tableOfFew).p.Map() {
 			set[name] = set[name] || v != usual[name]
+		}
+		if seed%20 > 0 {
+			continue
+		}
+		for _, objective := range Objectives() { // as in TestObjectivesAgainstTheReference
+			trial := randomTrial(seed, tableOfFew).withObjective(objective, rand.New(rand.NewPCG(seed, 5)))
+			for name, v := range trial.p.Map() {
+				set[name] = set[name] || v != usual[name]
+			}
 		}
 	}
 	ends := []string{"early_stopping_round", "early_stopping_min_delta", refitDecay} // have tests of their own

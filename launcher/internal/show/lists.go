@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/launcher/internal/clean"
@@ -27,6 +28,15 @@ func (w Printer) Sweeps(all []sweepview.ListedSweep) {
 			planned = l.Created.Format(time.DateTime)
 		}
 		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(l.Outcome.String()), registered)
+	}
+	t.Print()
+}
+
+// Parameters writes what LightGBM's parameters are here.
+func (w Printer) Parameters(all []gbt.Parameter) {
+	t := w.Table("parameter", "aliases", "here", "default", "values", "").Wrap(6).Least("aliases", "values")
+	for _, p := range all {
+		t.Row(p.Name, strings.Join(p.Aliases, ", "), tables.Standing(p.Standing), p.Default, p.Range, p.Note)
 	}
 	t.Print()
 }
