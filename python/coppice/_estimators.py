@@ -273,11 +273,38 @@ class _Fitted(BaseEstimator):
         _program.tell(["registry", *args, "--why", why], None if self.folder is None else os.fspath(self.folder))
 
     def leaderboard(self) -> pandas.DataFrame:
-        """The trials as a pandas.DataFrame, best first."""
+        """The trials as a pandas.DataFrame, best first: trial, state, score on valid, trees, seconds, and a column for
+        each parameter."""
         import pandas
 
         self._fitted()
-        return pandas.DataFrame(self._done.get("leaderboard") or [])
+        rows = [dict(row) for row in self._done.get("leaderboard") or []]
+        return pandas.DataFrame([row | (row.pop("params", None) or {}) for row in rows])
+
+    def explain(self, X: Any) -> pandas.DataFrame:
+        """What each feature adds to the raw score of each row: its SHAP values, by the program.
+
+        Args:
+            X: rows as for predict.
+
+        Returns:
+            a pandas.DataFrame, shape (rows, features + 1), a column for each feature of model_.features. A column of
+            ids or texts may have made several features, such as its rate. The last column, expected_score, is
+            the same in every row; with it a row adds up to model_.predict(X, raw=True): log odds, or of a regressor
+            the value. Thousands of rows take seconds.
+        """
+        import pandas
+
+        model = self._fitted()
+        with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
+            version, file, out = f"{scratch}/version", f"{scratch}/table.parquet", f"{scratch}/out.parquet"
+            _write(self._files, Path(version))
+            pq.write_table(self._table(X, fitting=False), file, row_group_size=1 << 17)
+            args = ["predict", "--model", version, "--in", file, "--out", out, "--contributions"]
+            _program.run(args, names={file: "the table"})
+            table = pq.read_table(out)
+        added = {f: table.column(f"contribution:{f}").to_numpy() for f in model.features}
+        return pandas.DataFrame(added | {"expected_score": table.column("expected_score").to_numpy()})
 
     def summary(self) -> dict[str, Any]:
         """What `launcher fit --json` says: what was decided, metrics on test, the most important features."""

@@ -14,8 +14,8 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/program"
+	"coppice/internal/registry"
 	"coppice/internal/scorer"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/show"
 )
@@ -23,7 +23,7 @@ import (
 type predictFlags struct {
 	model, in, out, delimiter, quote string
 	keep                             []string
-	raw, noHeader                    bool
+	raw, contributions, noHeader     bool
 	maxUnseen                        float64
 }
 
@@ -35,18 +35,24 @@ func predictCommand(w *Setup) *cobra.Command {
 		Long: `Reads a CSV or Parquet table with the columns that the model was trained on (others are ignored) and
 writes one calibrated probability per row, in the same order, into the column "prediction" (for regression, the
 predicted value). For each column of ids it shows the share of values that are missing, unseen by the model or rare,
-next to the shares in the dataset's held-out rows, and warns if a share is more than twice as large.`,
+next to the shares in the dataset's held-out rows, and warns if a share is more than twice as large.
+
+--model ./FOLDER is a version that fit --out or an estimator's save has written; no cloud is needed for it.
+--contributions explains each row: for every feature, how much it adds to the raw score (its SHAP value). With
+expected_score, which all rows begin with, they add up to raw_score.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(cmd.Context(), w, f) },
 	}
 
-	cmd.Flags().StringVar(&f.model, "model", "", "registered model (required)")
+	cmd.Flags().StringVar(&f.model, "model", "", "registered model, or a saved version as ./FOLDER (required)")
 	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder (required)")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "also write the raw score")
+	cmd.Flags().BoolVar(&f.contributions, "contributions", false,
+		"also write what each feature adds to the raw score; a row takes up to a few milliseconds")
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "delimiter of delimited text (default: by the file's name)")
 	cmd.Flags().StringVar(&f.quote, "quote", "",
 		"none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
@@ -63,11 +69,6 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 }
 
 func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
-	model, ref, err := sweep.SplitModelRef(f.model)
-	if err != nil {
-		return err
-	}
-
 	// Check the flags before fetching anything.
 	if !(f.maxUnseen >= 0 && f.maxUnseen <= 1) {
 		return program.Usagef("--max-unseen %v: give a share of the rows, from 0 to 1", f.maxUnseen)
@@ -86,41 +87,47 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		return err
 	}
 
-	return w.with(ctx, func() error {
-		v, err := w.registry.Get(ctx, model, ref)
+	if strings.ContainsAny(f.model, `/\`) { // no model has such a name
+		r, v, err := registry.Exported(ctx, f.model)
 		if err != nil {
-			return err
+			return fmt.Errorf("--model %s: %w", f.model, err)
 		}
-		s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
-		if err != nil {
-			return err
-		}
-		defer s.Close()
+		return predictWith(ctx, w, r, v, f)
+	}
+	return w.withVersion(ctx, f.model, func(v registry.Version) error { return predictWith(ctx, w, w.registry, v, f) })
+}
 
-		header := !f.noHeader
-		q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, MaxUnseen: f.maxUnseen,
-			CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
-		var bar *progressbar.ProgressBar
-		if w.Terminal && !w.asJSON {
-			bar = show.NewBar(w.Err, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
-				progressbar.OptionShowIts())
-			q.Progress = func(rows int64) { _ = bar.Set64(rows) }
+// predictWith scores the table with a version.
+func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry.Version, f predictFlags) error {
+	s, err := scorer.OpenMapped(ctx, r, v, w.levelsCache())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+
+	header := !f.noHeader
+	q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, Contributions: f.contributions,
+		MaxUnseen: f.maxUnseen, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
+	var bar *progressbar.ProgressBar
+	if w.Terminal && !w.asJSON {
+		bar = show.NewBar(w.Err, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts())
+		q.Progress = func(rows int64) { _ = bar.Set64(rows) }
+	}
+	done, err := predict.Run(ctx, q)
+	if bar != nil {
+		_ = bar.Finish()
+	}
+	if err != nil {
+		return err
+	}
+	return w.print(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out,
+		"inputs": done.Inputs, "warnings": done.Warnings()}, func() {
+		w.screen().Inputs(done)
+		for _, text := range done.Warnings() {
+			fmt.Fprintf(w.Err, "warning: %s\n", text)
 		}
-		done, err := predict.Run(ctx, q)
-		if bar != nil {
-			_ = bar.Finish()
-		}
-		if err != nil {
-			return err
-		}
-		return w.print(map[string]any{"model": v.Model, "version": v.Number, "rows": done.Rows, "out": f.out,
-			"inputs": done.Inputs, "warnings": done.Warnings()}, func() {
-			w.screen().Inputs(done)
-			for _, text := range done.Warnings() {
-				fmt.Fprintf(w.Err, "warning: %s\n", text)
-			}
-			w.printf("%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
-		})
+		w.printf("%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
 	})
 }
 

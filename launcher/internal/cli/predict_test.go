@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
 
@@ -43,6 +44,7 @@ func TestPredict(t *testing.T) {
 			t.Fatalf("row %d: %q", i, row)
 		}
 	}
+	explained(t, w, in, rows[1:])
 	// Through Parquet and back: the same predictions.
 	parquet := filepath.Join(w.dir, "out.parquet")
 	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep",
@@ -56,6 +58,52 @@ func TestPredict(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")),
 		&sum); err != nil || sum["rows"] != 700.0 {
 		t.Errorf("predict --json: %v, %v, expected 700 rows", sum, err)
+	}
+}
+
+// explained: of a saved version without any cloud, each feature's contribution and expected_score add up to the raw
+// score of the registered one.
+func explained(t *testing.T, w *world, in string, want [][]string) {
+	t.Helper()
+	v, err := registry.New(w.buckets["registry"]).Get(t.Context(), "ctr", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, out := filepath.Join(w.dir, "saved"), filepath.Join(w.dir, "explained.csv")
+	if err := registry.New(w.buckets["registry"]).Export(t.Context(), v, saved); err != nil {
+		t.Fatal(err)
+	}
+	w.must("predict", "--model", saved, "--in", in, "--out", out, "--raw", "--contributions")
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != len(want)+1 {
+		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, len(want))
+	}
+	last := len(rows[0]) - 1
+	if rows[0][last] != "expected_score" || !strings.HasPrefix(rows[0][2], "contribution:") {
+		t.Errorf("got the header %q, want contributions and at last expected_score", rows[0])
+	}
+	moved := false
+	for i, row := range rows[1:] {
+		sum := 0.0
+		for _, cell := range row[2:] {
+			x, err := strconv.ParseFloat(cell, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += x
+		}
+		raw, err := strconv.ParseFloat(want[i][3], 64)
+		if err != nil || math.Abs(sum-raw) > 1e-9 {
+			t.Fatalf("row %d: got contributions that add up to %v, want %v (%v)", i, sum, raw, err)
+		}
+		moved = moved || row[last] != want[i][3]
+	}
+	if !moved {
+		t.Error("got the expected score as every row's raw score, want contributions")
 	}
 }
 

@@ -27,6 +27,8 @@ type Request struct {
 	CSV     dataset.CSVSpec
 	Keep    []string // columns of In to copy before the prediction
 	Raw     bool     // add a column with the raw score
+	// Contributions adds a column for each feature, what it adds to the raw score, and what all rows begin with.
+	Contributions bool
 	// MaxUnseen is how much a column's share of unseen values may exceed the usual one; 1 allows any.
 	MaxUnseen float64
 	// Progress, which may be nil, is called with the number of rows scored.
@@ -37,6 +39,10 @@ type Request struct {
 const (
 	ColumnPrediction = "prediction"
 	ColumnRaw        = "raw_score"
+	// With a version's contributions: the raw score that all rows begin with. The features' columns are named
+	// ColumnContribution and the feature, such as "contribution:price".
+	ColumnExpected     = "expected_score"
+	ColumnContribution = "contribution:"
 )
 
 const batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
@@ -86,9 +92,10 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
+	width := len(wanted) + len(columns)
 	var values []float64
 	var in cell.Inputs
-	err = t.Read(ctx, wanted, min(batchRows, table.BatchRows(len(wanted))), func(b *table.Batch) error {
+	err = t.Read(ctx, wanted, min(batchRows, table.BatchRows(width)), func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err
@@ -97,7 +104,14 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		if q.Progress != nil {
 			q.Progress(in.Rows)
 		}
-		if err := out.Write(q.scored(b, raw, predicted)); err != nil {
+		var added []float64
+		if q.Contributions {
+			added = make([]float64, b.Rows*(q.Scorer.Model.Features()+1))
+			if err := q.Scorer.Model.Contributions(values, added, runtime.GOMAXPROCS(0)); err != nil {
+				return err
+			}
+		}
+		if err := out.Write(q.scored(b, raw, predicted, added)); err != nil {
 			return fmt.Errorf("write %s: %w", q.Out, err)
 		}
 		return nil
@@ -154,11 +168,19 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 	return out, nil
 }
 
+// added returns the names of the output's own columns.
 func (q *Request) added() []string {
+	names := []string{ColumnPrediction}
 	if q.Raw {
-		return []string{ColumnPrediction, ColumnRaw}
+		names = append(names, ColumnRaw)
 	}
-	return []string{ColumnPrediction}
+	if q.Contributions {
+		for _, f := range q.Scorer.Encoding.Features {
+			names = append(names, ColumnContribution+f.Name)
+		}
+		names = append(names, ColumnExpected)
+	}
+	return names
 }
 
 // writer makes the writer for the output's suffix, and the function that finishes it.
@@ -181,8 +203,8 @@ func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() er
 	return nil, nil, problem.New(problem.Usage, "--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)
 }
 
-// scored returns the batch to write.
-func (q *Request) scored(b *table.Batch, raw, predicted []float64) *table.Batch {
+// scored returns the batch to write; added are the contributions, row by row.
+func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table.Batch {
 	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
 	for _, name := range q.Keep {
 		out.Columns = append(out.Columns, *b.Column(name))
@@ -190,6 +212,15 @@ func (q *Request) scored(b *table.Batch, raw, predicted []float64) *table.Batch 
 	out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: predicted})
 	if q.Raw {
 		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: raw})
+	}
+	if width := len(added) / max(b.Rows, 1); width > 0 {
+		columns := make([]float64, len(added)) // column by column
+		for i, x := range added {
+			columns[i%width*b.Rows+i/width] = x
+		}
+		for ; len(columns) > 0; columns = columns[b.Rows:] {
+			out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: columns[:b.Rows]})
+		}
 	}
 	return out
 }
