@@ -269,7 +269,9 @@ func (w *Setup) log() *slog.Logger {
 }
 
 // screen writes tables for people, as wide as their terminal.
-func (w *Setup) screen() show.Printer { return show.Printer{Screen: tables.On(w.World)} }
+func (w *Setup) screen() show.Printer {
+	return show.Printer{Screen: tables.On(w.World), Home: w.cloud != nil && !w.online()}
+}
 
 // stageBar shows the progress of staging, unless the output is JSON.
 func (w *Setup) stageBar() *show.StageBar {

@@ -213,6 +213,9 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	for _, warning := range staged.Manifest.About.Warnings {
 		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
 	}
+	if f.data != LocalFolder {
+		fitted.Data = f.data
+	}
 	if f.out != "" {
 		v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
 		if err == nil {

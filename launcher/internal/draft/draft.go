@@ -21,6 +21,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -252,8 +253,8 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
 		"--split": q.Parts} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
-			return "", problem.New(problem.Input, "%s %s: no such column besides the label; there are %s", flag, name,
-				s.names(q.Label))
+			return "", problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
+				s.suggest(name, q.Label))
 		}
 	}
 	if q.Time != "" && q.Key != "" || q.Parts != "" && q.Time+q.Key != "" {
@@ -344,14 +345,15 @@ func (s *seen) byKey(q Request) *column {
 	return nil
 }
 
-func (s *seen) names(but string) string {
+// suggest says which column may be meant by a name, but not the label.
+func (s *seen) suggest(name, but string) string {
 	var names []string
 	for _, c := range s.columns {
-		if c.Name != but && !strings.HasPrefix(c.Name, "__") && len(names) < maxClasses {
+		if c.Name != but && !strings.HasPrefix(c.Name, "__") {
 			names = append(names, c.Name)
 		}
 	}
-	return strings.Join(names, ", ")
+	return strictyaml.Suggest(name, names)
 }
 
 // drop lists the columns that are no features: those asked for, and those that cannot be read.

@@ -37,7 +37,7 @@ func (s *seen) resolve(flag string, values []string) ([]string, error) {
 		}
 		for _, name := range names {
 			if s.column(name) == nil {
-				return nil, problem.New(problem.Input, "%s: no column %s; there are %s", flag, name, s.names(""))
+				return nil, problem.New(problem.Input, "%s: no column %s%s", flag, name, s.suggest(name, ""))
 			}
 			if !slices.Contains(out, name) {
 				out = append(out, name)

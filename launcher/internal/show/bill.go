@@ -58,6 +58,9 @@ func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
 		[2]string{"budget", Budget(b.Budget)},
 	)...)
 
+	if w.Home {
+		w.printf("nothing was paid: the sweep ran in a local cloud, and these are Google's prices for such machines\n")
+	}
 	w.quoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
 		w.printf("note: not in the totals, because the price is not known: job %s\n",

@@ -15,7 +15,7 @@ import (
 // TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
-	w := Printer{tables.Screen{Output: program.To(&out)}}
+	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 	b := &bill.Bill{Cost: 2.5, Labels: map[string]string{"team": "ads", "env": "prod"},
 		Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
 		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
@@ -55,7 +55,7 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false},
 		{4253, 0, false, false}} {
 		var out bytes.Buffer
-		w := Printer{tables.Screen{Output: program.To(&out)}}
+		w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
 		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
 			t.Errorf("%+v: the bill says %s; want speed and note only where the case has them", tc, out.String())

@@ -35,7 +35,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 	b := sweep.Fold(p.WithRefit(sweep.Params{"num_leaves": 11.0, "num_iterations": 20.0}), results)
 
 	var out bytes.Buffer
-	w := Printer{tables.Screen{Output: program.To(&out)}}
+	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 	w.Board(p, b, 0)
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"0.8 ± 0.1", "2 of 2", "1, 4", "num_leaves=11", "dropped: configuration 2 is behi",

@@ -30,7 +30,7 @@ func TestManyWarnings(t *testing.T) {
 		all = append(all, dataset.Warning{Code: ingest.HintIDs, Column: fmt.Sprint("c", i), Text: "many"})
 	}
 	var out strings.Builder
-	Printer{tables.Screen{Output: program.To(&out)}}.warnings(all)
+	Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings(all)
 	want := "hint: user: one\nhint: c0: many\nhint: c1: many\nhint: c2: many\nhint: c3: many\nhint: c4: many\n" +
 		"and 1,229 more with code " + ingest.HintIDs + ", which the dataset's manifest.json has\n"
 	if out.String() != want {

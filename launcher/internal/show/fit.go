@@ -40,6 +40,7 @@ type Fit struct {
 	Warnings []string           `json:"warnings,omitempty"`
 	Page     string             `json:"page,omitempty"`
 	Folder   string             `json:"folder,omitempty"` // with a copy of the version
+	Data     string             `json:"-"`                // the local cloud's folder, if it is not the usual one
 
 	Leaderboard []Tried `json:"leaderboard"` // best first
 }
@@ -125,9 +126,9 @@ func tableRows(s *stager.Staged) int {
 // Fitted writes how good the model is, what it uses and what can be done with it.
 func (w Printer) Fitted(f *Fit) {
 	version := fmt.Sprintf("%s@%d", f.Model, f.Version)
-	state := "champion"
+	state, why := "champion", ""
 	if !f.Champion {
-		state = "not promoted: " + f.Why
+		state, why = "registered, not the champion", f.Why+". If that is as it should be, promote it: see below"
 	}
 	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
 		Number(f.Valid[f.Metric]))
@@ -145,6 +146,7 @@ func (w Printer) Fitted(f *Fit) {
 		}
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"},
+		[2]string{"because", why},
 		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
 		[2]string{"", f.baseRate()},
 		[2]string{"chosen", chosen},
@@ -156,11 +158,15 @@ func (w Printer) Fitted(f *Fit) {
 	if !f.Champion { // the champion is another
 		predicts = version
 	}
-	w.printf("launcher predict --model %s --in NEW.csv --out scored.csv\n", predicts)
-	if !f.Champion {
-		w.printf("launcher registry promote %s --why ...\n", version)
+	in := "" // where the commands find the model
+	if f.Data != "" {
+		in = fmt.Sprintf("COPPICE_LOCAL='%s' ", strings.ReplaceAll(f.Data, "'", `'\''`))
 	}
-	w.printf("launcher registry show %s\n", version)
+	w.printf("%slauncher predict --model %s --in NEW.csv --out scored.csv\n", in, predicts)
+	if !f.Champion {
+		w.printf("%slauncher registry promote %s --why ...\n", in, version)
+	}
+	w.printf("%slauncher registry show %s\n", in, version)
 }
 
 // tested is what was measured on test, with the interval of the metric that was optimised.
@@ -170,7 +176,11 @@ func (f *Fit) tested() string {
 	if f.Within == nil || !found {
 		return text
 	}
-	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(f.Within.Low, f.Within.High), rest)
+	low := f.Within.Low
+	if f.Test[f.Metric] >= 0 && f.Metric != "r2" { // an interval by the normal distribution may go beyond what can be
+		low = max(low, 0)
+	}
+	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
 }
 
 // baseRate says how good it is always to predict the mean label.

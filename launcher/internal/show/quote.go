@@ -148,6 +148,9 @@ func (w Printer) Announce(p *plan.Planned) {
 		if q.Hourly > 0 {
 			cost = fmt.Sprintf("%s USD %s", money(&q.Cost), model(q.Spot))
 		}
+		if w.Home {
+			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
+		}
 		w.printf("expected: %s hours, %s, %s\n", Hours(q.Hours), cost, Budget(p.Spec.Budget))
 	}
 	for _, note := range p.Notes {

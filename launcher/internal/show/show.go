@@ -18,7 +18,10 @@ import (
 )
 
 // Printer writes for a person.
-type Printer struct{ tables.Screen }
+type Printer struct {
+	tables.Screen
+	Home bool // sweeps run in a local cloud, where nothing is paid for
+}
 
 func (w Printer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 

@@ -31,7 +31,7 @@ func TestShowWorths(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	w := Printer{tables.Screen{Output: program.To(&out)}}
+	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 	w.Worths(search.NewWorths(p, sweep.Fold(p, results)))
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"│ site │ +0.02 │ - │ 0.73 │ site, site:rate │", "│ user │ - │ - │ - │ age │",

@@ -50,7 +50,7 @@ func trainCommand(w *Setup) *cobra.Command {
 		Long: `Trains one model on a folder made by "launcher stage --out" and prints the time per tree,
 metrics on the valid split and memory. params.yaml holds training parameters by name, one per line: LightGBM's
 (docs/sweep.md lists them all), and metric: NAME or a list of names (the first one is used for early stopping
-if early_stopping_round is set).
+if early_stopping_round is set). A file that ends in .conf is read as LightGBM's: name = value.
 
 With --cv it instead trains and evaluates a model for each fold of the train split, over the same mapped
 table, and prints mean and standard deviation: kfold evaluates each fold with a model of the others, group
@@ -77,7 +77,7 @@ model's categories and ids mean.`,
 	}
 
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
-	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters (default: LightGBM's defaults)")
+	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters, or a LightGBM file that ends in .conf (default: LightGBM's defaults)")
 	cmd.Flags().StringVar(&f.out, "out", "", "where to write the model as LightGBM text")
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
@@ -153,7 +153,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	defer ds.Close()
-	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind)
+	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind, w.note)
 	if err != nil {
 		return err
 	}
@@ -278,12 +278,16 @@ func checkOut(out string) error {
 	return program.CheckOutFile("--out", out)
 }
 
-// readParams reads params.yaml; an empty name gives the defaults for the kind of label.
-func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metric, error) {
+// readParams reads params.yaml, or a LightGBM file that ends in .conf; an empty name gives the defaults for the kind of label.
+// note is told of parameters without effect.
+func readParams(file string, label dataset.LabelKind, note func(string)) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
 	if file != "" {
 		data, err := strictyaml.ReadFile(file)
+		if err == nil && strings.HasSuffix(file, ".conf") {
+			data, err = fromConf(file, data)
+		}
 		if err != nil {
 			return gbt.Params{}, nil, err
 		}
@@ -308,6 +312,10 @@ func readParams(file string, label dataset.LabelKind) (gbt.Params, []metric.Metr
 		return params, nil, doc.Errorf(pe.Name, "%v", err)
 	} else if err != nil {
 		return params, nil, err
+	}
+
+	for _, text := range gbt.NoEffect(values) {
+		note(text)
 	}
 
 	// Label, objective and metrics have to match.
@@ -365,6 +373,9 @@ func metricNames(v any) ([]string, error) {
 
 	return nil, fmt.Errorf("metric: %v is neither a name nor a list of names", v)
 }
+
+// note says something beside the results.
+func (w *Setup) note(text string) { fmt.Fprintf(w.Err, "note: %s\n", text) }
 
 func (w *Setup) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
