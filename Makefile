@@ -208,8 +208,8 @@ build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 	  build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
-door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, the same bytes
-	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators
+door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, notebooks, the same bytes
+	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators test_notebooks
 
 # Scripts by the names of the four programs, which start the one beside them, in the folder that $(call scripts,FOLDER)
 # names.

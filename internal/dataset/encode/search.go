@@ -86,6 +86,9 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if err := r.learn(ctx, nil); err != nil {
 		return nil, err
 	}
+	if r.meanLoss() < settled*r.constantLoss() {
+		return nil, nil
+	}
 	candidates := r.first(ctx)
 	var found []Found
 	for size := batchKeys; size > 0 && len(found) < s.Budget; {
@@ -352,6 +355,32 @@ func (r *run) worse(before []float64) bool {
 	n := float64(len(before))
 	mean /= n
 	return mean > patience*math.Sqrt(max(squares/n-mean*mean, 0)/n)
+}
+
+// settled is the share of a constant model's loss below which the columns say all there is to say: on a table that is
+// nearly separable every pair of columns seems to help, and minutes would be spent on what no model needs.
+const settled = 0.01
+
+// constantLoss is the mean loss of the held-out rows if each is predicted as the mean label.
+func (r *run) constantLoss() float64 {
+	mean, n := 0.0, 0
+	for i := range r.score {
+		if r.held(i) {
+			mean += float64(r.s.Label[i])
+			n++
+		}
+	}
+	mean /= float64(n)
+	if r.s.Binary {
+		mean = math.Log(mean / (1 - mean))
+	}
+	sum := 0.0
+	for i := range r.score {
+		if r.held(i) {
+			sum += r.s.lossOf(i, mean)
+		}
+	}
+	return sum / float64(n)
 }
 
 // meanLoss is the mean over the held-out rows.

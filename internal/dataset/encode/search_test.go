@@ -214,3 +214,27 @@ func TestSearchCountsByTime(t *testing.T) {
 		}
 	}
 }
+
+// TestSearchOfASettledLabel: where the columns say everything, no key is looked for, however much it divides the labels.
+func TestSearchOfASettledLabel(t *testing.T) {
+	s := coins(3000, 2, 2, constant)
+	for i := range s.Label { // a key of both atoms gives the label
+		s.Label[i] = 0
+		if s.Atoms[0].Hash[i] == s.Atoms[1].Hash[i] {
+			s.Label[i] = 1
+		}
+	}
+	if found, err := s.Run(t.Context()); err != nil || len(found) != 1 {
+		t.Fatalf("beside a constant model: got %v, %v, want the key of both atoms", found, err)
+	}
+	s.Learner = func(_ context.Context, l *Lesson) ([]float64, error) {
+		scores := make([]float64, len(l.Label))
+		for i, y := range l.Label {
+			scores[i] = 12 * (float64(y) - 0.5)
+		}
+		return scores, nil
+	}
+	if found, err := s.Run(t.Context()); err != nil || len(found) != 0 {
+		t.Errorf("beside a model with .4 %% of the loss: got %v, %v, want nothing", found, err)
+	}
+}

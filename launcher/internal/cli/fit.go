@@ -95,7 +95,7 @@ it became the champion or not.`,
 	fs.StringVar(&f.Objective, "objective", "",
 		"how a number is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
 	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, rmse for numbers, or the objective's)")
-	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search; what is trained by then counts")
+	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")
 	fs.BoolVar(&f.Regression, "regression", false, "predict a number, even if the label has only two")
@@ -177,6 +177,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
+	began := w.Now()
 	staged, err := stageDraft(ctx, w, d, f.where == whereLocal)
 	if err != nil {
 		return err
@@ -184,6 +185,9 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	planned, err := planDraft(ctx, w, d, spec, staged.Manifest, f)
 	if err != nil {
 		return err
+	}
+	if took := w.Now().Sub(began); took > 10*time.Second {
+		w.say("%-9s  took %s; the %s of --minutes begin now\n", "staging", took.Round(time.Second), f.Limit)
 	}
 	if err := d.Save(f.specs); err != nil {
 		return err

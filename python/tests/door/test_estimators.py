@@ -99,6 +99,26 @@ class Contract(unittest.TestCase):
             page = model.report(f"{folder}/page.html", show=False)
             self.assertIn(model.sweep_id_, Path(page).read_text("utf-8"))
 
+    def test_explain(self):
+        for kind, y in ((coppice.Classifier, Y), (coppice.Regressor, X["a"].to_numpy() * 3)):
+            model = quick(kind).fit(X, y)
+            for rows in (X[:50], pl.from_pandas(X[:50])):
+                why = model.explain(rows)
+                self.assertEqual(list(why.columns), [*model.model_.features, "expected_score"])
+                np.testing.assert_allclose(why.sum(axis=1), model.model_.predict(rows, raw=True), atol=1e-9)
+                self.assertEqual(why["expected_score"].nunique(), 1)
+                self.assertGreater(why["a"].abs().mean(), 0)
+        with self.assertRaises(_estimators.NotFittedError):
+            quick().explain(X)
+        with self.assertRaisesRegex(ValueError, "yet now missing:\n- site"):
+            model.explain(X[["a"]])
+
+    def test_leaderboard(self):
+        board = coppice.Classifier(trials=2, minutes=1).fit(X, Y).leaderboard()
+        self.assertEqual(list(board.columns[:5]), ["trial", "state", "score", "trees", "seconds"])
+        self.assertIn("feature_fraction", board)
+        self.assertTrue(board["score"].is_monotonic_increasing, board)
+
     def test_promote(self):
         with tempfile.TemporaryDirectory() as folder:
             model = quick(name="visits", folder=f"{folder}/cloud").fit(X, Y)
