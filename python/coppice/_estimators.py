@@ -274,12 +274,14 @@ class _Fitted(BaseEstimator):
 
     def leaderboard(self) -> pandas.DataFrame:
         """The trials as a pandas.DataFrame, best first: trial, state, score on valid, trees, seconds, and a column for
-        each parameter."""
+        each parameter that differs between trials."""
         import pandas
 
         self._fitted()
         rows = [dict(row) for row in self._done.get("leaderboard") or []]
-        return pandas.DataFrame([row | (row.pop("params", None) or {}) for row in rows])
+        params = pandas.DataFrame([row.pop("params", None) or {} for row in rows])
+        differ = [name for name in params if params[name].astype(str).nunique() > 1]
+        return pandas.DataFrame(rows).join(params[differ])
 
     def explain(self, X: Any) -> pandas.DataFrame:
         """What each feature adds to the raw score of each row: its SHAP values, by the program.
