@@ -93,6 +93,9 @@ portable-arm64:
 	    exit bad }'
 ifneq ($(QEMU),)
 	GOARCH=arm64 $(GO) test -short -exec $(QEMU) -skip '$(SLOW_ARM)' ./internal/gbt
+	@mkdir -p build
+	GOARCH=arm64 $(GO) test -c -o build/team-arm64.test ./internal/team
+	COPPICE_TEST_OTHER="$(QEMU) $(CURDIR)/build/team-arm64.test" $(GO) test -count=1 -run Processors ./internal/team
 else
 	@echo "portable: gbt was NOT RUN on arm64, only compiled: install qemu-user"
 endif

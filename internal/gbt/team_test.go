@@ -155,7 +155,7 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 // division of the rows.
 func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 	n := uint64(60)
-	if raceEnabled {
+	if raceEnabled || testing.Short() {
 		n = 8
 	}
 	for seed := range n {

@@ -90,9 +90,14 @@ func (w *Worker) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 
 // decide returns the members of an epoch, once they are known. While nobody has decided, this worker does so as soon as
 // all that it expects have announced themselves, or it has waited long enough.
+//
+// Where a team has come apart, more may come than are expected, all at about the same time. So it waits until nobody
+// has come for a while: one that was left out would only make the team begin anew.
 func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
-	for start := time.Now(); ; {
+	var known []string
+	start := time.Now()
+	for last := start; ; {
 		data, err := w.board.Read(ctx, name)
 		if err == nil {
 			var m members
@@ -110,7 +115,12 @@ func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
 			return nil, fmt.Errorf("look for other workers: %w", err)
 		}
 		slices.Sort(names)
-		if len(names) >= int(w.expected.Load()) || time.Since(start) > w.patience() {
+		if !slices.Equal(names, known) {
+			known, last = names, time.Now()
+		}
+		expected := int(w.expected.Load())
+		settled := len(names) == expected && w.Epochs() == 0 || time.Since(last) > 5*w.look
+		if len(names) >= expected && settled || time.Since(start) > w.patience() {
 			m := members{}
 			for _, n := range names[:min(len(names), mostWorkers)] {
 				m.IDs = append(m.IDs, path.Base(n))

@@ -43,7 +43,8 @@ type Options struct {
 	Patience time.Duration
 	// Silence is after how long a worker counts as gone of which nothing has come; 10 s if 0.
 	Silence time.Duration
-	// Look is how often the board is looked at; 20 ms if 0. The first worker looks for newcomers every 50 times as long.
+	// Look is how often the board is looked at while meeting; 20 ms if 0. In a team, the first worker looks for newcomers
+	// every 50 times as long.
 	Look time.Duration
 	// Log is told what becomes of the team; nil if nobody wants to know.
 	Log func(format string, args ...any)
@@ -134,11 +135,16 @@ const mostAttempts = 20
 // Train is gbt.Train together with the other workers. Each has the whole of d before its eyes, and trains on its part.
 func (w *Worker) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 	t := &training{w: w, d: d, p: p, opt: opt, newest: opt.Resume}
+	resumed := 0
+	if opt.Resume != nil {
+		resumed = opt.Resume.Trees()
+	}
 	for attempts := 0; ; attempts++ {
 		before := t.rounds()
 		res, err := t.together(ctx)
 		switch {
 		case err == nil:
+			res.Resumed = resumed // the others were grown here, in one team or another
 			return res, nil
 		case ctx.Err() != nil || !errors.Is(err, gbt.ErrTeam) && !errors.Is(err, errNewcomer):
 			return nil, err
@@ -161,6 +167,7 @@ type training struct {
 	opt    gbt.Options
 	newest *gbt.Checkpoint
 	looked time.Time // when the first worker last looked for newcomers
+	every  time.Duration
 }
 
 func (t *training) rounds() int {
@@ -172,6 +179,7 @@ func (t *training) rounds() int {
 
 // together trains with one team.
 func (t *training) together(ctx context.Context) (*gbt.Result, error) {
+	start := time.Now()
 	m, epoch, err := t.w.meet(ctx)
 	if err != nil {
 		return nil, err
@@ -191,6 +199,7 @@ func (t *training) together(ctx context.Context) (*gbt.Result, error) {
 	lo, hi := part(t.d, m.Rank(), m.Size())
 	own := t.d.Shard(lo, hi)
 	own.Team = m
+	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start)) // beginning anew has a price
 	opt := t.opt
 	opt.Resume = t.newest
 	opt.Checkpoint = func(c *gbt.Checkpoint) error { return t.keep(ctx, c, m, epoch) }
@@ -243,7 +252,7 @@ func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch i
 			return err
 		}
 	}
-	if m.Rank() != 0 || time.Since(t.looked) < 50*t.w.look {
+	if m.Rank() != 0 || time.Since(t.looked) < t.every {
 		return nil
 	}
 
