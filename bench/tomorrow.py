@@ -191,7 +191,7 @@ class Night:
             ("model.txt", "judged.txt"),
             ("features.json", "judged-features.json"),
             ("levels.arrow", "judged-levels.arrow"),
-            ("calibrator.json", "calibrator.json"),
+            ("calibrator.json", "judged-calibrator.json"),
         ):
             if os.path.exists(f"{place}/{source}"):
                 shutil.copyfile(f"{place}/{source}", f"{copy}/{name}")
@@ -203,6 +203,41 @@ class Night:
         p = np.clip(model.predict(self.tomorrow.drop(columns="label")), 1e-15, 1 - 1e-15)
         y = self.tomorrow.label.to_numpy(float)
         return -(y * np.log(p) + (1 - y) * np.log1p(-p))
+
+
+    def recalibrated(self, won):
+        """Tomorrow's loss of a final model by what is done with the judged model's calibrator: carried over as it is,
+        left out, or moved in log odds until the final model's predictions of calib and test, which it has been
+        trained on, add up to their labels, which is what is registered. The last is the move without the calibrator."""
+        place = self.version(won)
+        if not os.path.exists(place + "/judged.txt"):
+            return None
+        model, judged = coppice.Model.load(place), coppice.Model.load(self.judged(won), verify=False)
+        found = [raw_scores(self.place, place + "/model.txt", split) for split in ("calib", "test")]
+        y, seen = (np.concatenate(parts) for parts in zip(*found))
+        next_y, raw = self.tomorrow.label.to_numpy(float), model.predict(self.tomorrow.drop(columns="label"), raw=True)
+
+        def logit(z):
+            p = np.clip(judged.calibrate(z), 1e-15, 1 - 1e-15)
+            return np.log(p) - np.log1p(-p)
+
+        def moved(z):
+            low, high = -5.0, 5.0
+            for _ in range(60):
+                d = (low + high) / 2
+                low, high = (d, high) if (1 / (1 + np.exp(-z - d))).mean() < y.mean() else (low, d)
+            return d
+
+        shaped = logit(raw)
+        ways = {
+            "carried": shaped,
+            "none": raw,
+            "moved": shaped + moved(logit(seen)),
+            "level": raw + moved(seen),
+        }
+        out = {way: losses(next_y, z).mean() for way, z in ways.items()}
+        out["ratio"] = {way: (1 / (1 + np.exp(-z))).mean() / next_y.mean() for way, z in ways.items()}
+        return out
 
 
 def trials_of(sweep):
@@ -248,6 +283,7 @@ def measure(programs, table, source, rows, trials, keep):
             "final": {who: won["final"]["registered"] or won["final"]["reason"] for who, won in alone.items()},
             "test": test | {"ensemble": all_["test"]["log_loss"]},
             "tomorrow": tomorrow,
+            "calibrator": {who: night.recalibrated(won) for who, won in alone.items()},
         }
 
 

@@ -37,9 +37,10 @@ const (
 
 	// Of a version whose model comes from a final training: the winner as it was judged, which has not seen the rows
 	// that later versions are compared on.
-	FileJudgedModel    = "judged.txt"
-	FileJudgedFeatures = "judged-features.json"
-	FileJudgedLevels   = "judged-levels.arrow"
+	FileJudgedModel      = "judged.txt"
+	FileJudgedFeatures   = "judged-features.json"
+	FileJudgedLevels     = "judged-levels.arrow"
+	FileJudgedCalibrator = "judged-calibrator.json"
 )
 
 // Scorer predicts. It is immutable and safe for concurrent use.
@@ -72,7 +73,7 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 // Open reads a version. A version that cannot predict, because one of its files is missing, damaged or of another kind,
 // is of kind Damaged; other errors are those of storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
-	return openFiles(ctx, r, v, FileModel, FileFeatures, FileLevels)
+	return openFiles(ctx, r, v, FileModel, FileFeatures, FileCalibrator, FileLevels)
 }
 
 // OpenJudged is Open for the model that was judged: that of the winner, if the version's is of a final training.
@@ -80,7 +81,7 @@ func OpenJudged(ctx context.Context, r *registry.Registry, v registry.Version) (
 	if JudgedModel(v) == FileModel {
 		return Open(ctx, r, v)
 	}
-	return openFiles(ctx, r, v, FileJudgedModel, FileJudgedFeatures, FileJudgedLevels)
+	return openFiles(ctx, r, v, FileJudgedModel, FileJudgedFeatures, FileJudgedCalibrator, FileJudgedLevels)
 }
 
 // JudgedModel is the name of the model that was judged, which has seen no held-out rows.
@@ -91,9 +92,9 @@ func JudgedModel(v registry.Version) string {
 	return FileModel
 }
 
-func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, levels string) (*Scorer,
-	error) {
-	return open(ctx, r, v, model, features, func(e *dataset.Encoding) (*dataset.Levels, error) {
+func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, calibrator,
+	levels string) (*Scorer, error) {
+	return open(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {
 		if _, ok := v.File(levels); !ok {
 			return nil, nil
 		}
@@ -108,19 +109,19 @@ func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, mo
 // OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written.
 // The scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
-	return open(ctx, r, v, FileModel, FileFeatures,
+	return open(ctx, r, v, FileModel, FileFeatures, FileCalibrator,
 		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-func open(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding string,
+func open(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {
 		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
 	}
 
 	files := map[string][]byte{}
-	for _, name := range []string{model, encoding, FileCalibrator, FileInputs} {
-		if _, ok := v.File(name); !ok && (name == FileCalibrator || name == FileInputs) {
+	for _, name := range []string{model, encoding, calibrator, FileInputs} {
+		if _, ok := v.File(name); !ok && (name == calibrator || name == FileInputs) {
 			continue
 		}
 		data, err := r.ReadFile(ctx, v, name)
@@ -141,9 +142,9 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version, model, 
 	}
 
 	var c *calibrate.Calibrator
-	if text := files[FileCalibrator]; text != nil {
+	if text := files[calibrator]; text != nil {
 		if c, err = calibrate.Decode(text); err != nil {
-			return nil, unfit(fmt.Errorf("%s: %w", FileCalibrator, err))
+			return nil, unfit(fmt.Errorf("%s: %w", calibrator, err))
 		}
 	}
 

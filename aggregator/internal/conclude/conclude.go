@@ -246,7 +246,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText,
 		scorer.FileDataset: h.manifestText}
 
-	result := w.result
+	result, live := w.result, w
 	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
 	if f != nil {
 		judged, err := w.judgedFiles(h)
@@ -254,7 +254,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 			return registry.Version{}, err
 		}
 		maps.Copy(files, judged)
-		files[scorer.FileModel], result = f.model, f.result
+		files[scorer.FileModel], result, live = f.model, f.result, f.winner
 		encoding, levels = scorer.Compact(f.trees, f.encoding, f.levels)
 	}
 	if levels != nil {
@@ -295,12 +295,10 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		files[scorer.FileReference] = data
 	}
 
-	if w.calibrator != nil {
-		text, err := json.Marshal(w.calibrator)
-		if err != nil {
-			return registry.Version{}, fmt.Errorf("write %s: %w", scorer.FileCalibrator, err)
+	if live.calibrator != nil {
+		if files[scorer.FileCalibrator], err = live.calibratorText(); err != nil {
+			return registry.Version{}, err
 		}
-		files[scorer.FileCalibrator] = append(text, '\n')
 	}
 
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/scorer"
@@ -76,6 +77,9 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	if err := f.agree(w, h, report); err != nil {
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
 	}
+	if err := f.level(w, h); err != nil {
+		return refuse("the final model, trial %d, cannot be calibrated: %v", trial, err)
+	}
 	report.Registered = true
 	sums := "its correlation with the winner is "
 	if report.Ratio > 0 { // not of a regression
@@ -135,6 +139,22 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 			"expected", report.Ratio, 1/finalRatio, finalRatio)
 	}
 	return f.agreeRaw(w, h, name)
+}
+
+// level gives the final model the winner's calibrator with a level of its own. The winner's corrects, too, that calib's
+// rows have another base rate than train's. The final model has been trained on them, so that it would be corrected
+// twice (docs/tomorrow.md).
+func (f *final) level(w *winner, h *holdout) (err error) {
+	if w.calibrator == nil {
+		return nil
+	}
+	var weight []float32
+	if h.calib.Weight != nil {
+		weight = slices.Concat(h.calib.Weight, h.test.Weight)
+	}
+	f.calibrator, err = w.calibrator.Level(slices.Concat(f.calib, f.testRaw),
+		slices.Concat(h.calib.Label, h.test.Label), weight)
+	return err
 }
 
 // agreeRaw compares losses only. The statistics over all rows contain the rows' own labels: that lowers the loss, but
@@ -243,5 +263,18 @@ func (w *winner) judgedFiles(h *holdout) (map[string][]byte, error) {
 	if levels != nil {
 		files[scorer.FileJudgedLevels] = levels.Encode()
 	}
+	if w.calibrator != nil {
+		if files[scorer.FileJudgedCalibrator], err = w.calibratorText(); err != nil {
+			return nil, err
+		}
+	}
 	return files, nil
+}
+
+func (w *winner) calibratorText() ([]byte, error) {
+	text, err := json.Marshal(w.calibrator)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", scorer.FileCalibrator, err)
+	}
+	return append(text, '\n'), nil
 }

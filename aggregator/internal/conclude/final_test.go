@@ -102,6 +102,32 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	if final.Tables[0].Prior == w.ds.Manifest.Tables[0].Prior {
 		t.Error("the statistics over all rows are those of train: the test shows nothing")
 	}
+
+	// The calibrator that goes live has the final model's level, and the judged model keeps its own.
+	sum, labels := 0.0, 0.0
+	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, label := range map[string][]float32{"calib.scores": h.calib.Label, "test.scores": h.test.Label} {
+		data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(3, 0)+file, 1<<24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := sweep.DecodeScores(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range s.Calibrator.PredictAll(nil, raw) {
+			sum, labels = sum+p, labels+float64(label[i])
+		}
+	}
+	if math.Abs(sum/labels-1) > 1e-3 {
+		t.Errorf("the final model predicts %v positive rows of calib and test, of which it has seen %v", sum, labels)
+	}
+	if bytes.Equal(read(scorer.FileCalibrator), read(scorer.FileJudgedCalibrator)) {
+		t.Error("the judged model's calibrator is the final model's: the test shows nothing")
+	}
 }
 
 // TestTheFinalModelMayPredictOtherSums: where days drift, a good one does.

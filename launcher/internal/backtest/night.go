@@ -133,7 +133,7 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 }
 
 // trainFinal replaces the night's model by one of the same configuration and number of trees on all days that the night
-// knows. The judged model's calibrator stays. The gate's rules still compare judged models.
+// knows. The gate's rules still compare judged models.
 func (b *Runner) trainFinal(ctx context.Context, g *nightModel, table *fit.Table, ds *dataset.Dataset,
 	p gbt.Params) error {
 	p.NumIterations, p.EarlyStoppingRound = max(1, g.trees), 0
@@ -204,8 +204,13 @@ func (b *Runner) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Evaluate
 
 	var c *calibrate.Calibrator
 	switch {
+	case judged != nil && judged.Calibrator != nil:
+		var err error
+		if c, err = table.Level(o.Model, judged.Calibrator, b.Threads, sweep.Rows{Split: sweep.Calib},
+			sweep.Rows{Split: sweep.Test}); err != nil {
+			return nil, err
+		}
 	case judged != nil:
-		c = judged.Calibrator
 	case ds.Manifest.Label.Kind == dataset.Binary:
 		rows, err := table.Select(sweep.Rows{Split: sweep.Calib})
 		if err != nil {

@@ -47,7 +47,7 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 			return nil, err
 		}
 	}
-	for _, file := range compared {
+	for _, file := range append(compared[:len(compared):len(compared)], scorer.FileJudgedCalibrator) {
 		if _, ok := of.File(file); !ok {
 			continue
 		}

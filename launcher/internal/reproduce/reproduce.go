@@ -124,7 +124,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		models, seconds = append(models, o.Model), seconds+o.Seconds
 	}
 
-	made, err := remake(table, ds, p, models, q.Dir, threads, isFinal)
+	made, err := remake(table, ds, q, models, threads, isFinal)
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +133,6 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		r.Trees += len(m.Trees)
 	}
 	for _, name := range compared {
-		if isFinal && name == scorer.FileCalibrator { // it is the judged model's
-			continue
-		}
 		was, had := q.Files[name]
 		is, has := made[name]
 		if had || has {
@@ -285,8 +282,9 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.
-func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.Model, dir string,
-	threads int, final bool) (map[string][]byte, error) {
+func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, models []*gbt.Model, threads int,
+	final bool) (map[string][]byte, error) {
+	p := q.Plan
 	model := models[0]
 	if len(models) > 1 {
 		var err error
@@ -307,7 +305,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.
 	}
 	if slices.ContainsFunc(ds.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == file }) {
 		var err error
-		if levels, err = dataset.OpenLevels(filepath.Join(dir, file), all.Tables); err != nil {
+		if levels, err = dataset.OpenLevels(filepath.Join(q.Dir, file), all.Tables); err != nil {
 			return nil, err
 		}
 		defer levels.Close()
@@ -322,8 +320,31 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.
 	}
 	made[scorer.FileFeatures] = append(features, '\n')
 
-	if p.Spec.Objective != "binary" || final {
+	if p.Spec.Objective != "binary" {
 		return made, nil
+	}
+	c, err := calibrated(table, q, models, threads, final)
+	if err != nil {
+		return nil, err
+	}
+	calibrator, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	made[scorer.FileCalibrator] = append(calibrator, '\n')
+	return made, nil
+}
+
+// calibrated fits the calibrator. That of a final model is the judged one's, which is not made again, at its own level.
+func calibrated(table *fit.Table, q Recipe, models []*gbt.Model, threads int, final bool) (*calibrate.Calibrator,
+	error) {
+	p := q.Plan
+	if final {
+		judged, err := calibrate.Decode(q.Files[scorer.FileJudgedCalibrator])
+		if err != nil {
+			return nil, problem.As(problem.Damaged, fmt.Errorf("%s: %w", scorer.FileJudgedCalibrator, err))
+		}
+		return table.Level(models[0], judged, threads, p.Holdout.Calib, p.Holdout.Test)
 	}
 	calib, err := table.Select(p.Holdout.Calib)
 	if err != nil {
@@ -337,12 +358,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, p *sweep.Plan, models []*gbt.
 	if err != nil {
 		return nil, err
 	}
-	calibrator, err := json.Marshal(choice.Calibrator)
-	if err != nil {
-		return nil, err
-	}
-	made[scorer.FileCalibrator] = append(calibrator, '\n')
-	return made, nil
+	return choice.Calibrator, nil
 }
 
 // meanScores is the mean of the models' scores, added in their order, as an aggregator adds them.

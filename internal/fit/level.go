@@ -1,0 +1,27 @@
+package fit
+
+import (
+	"coppice/internal/calibrate"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+)
+
+// Level returns the judged model's calibrator with the level of the model of a final training, which has been trained on
+// the rows.
+func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
+	*calibrate.Calibrator, error) {
+	var raw []float64
+	var label, weight []float32
+	for _, part := range parts {
+		rows, err := t.Select(part)
+		if err != nil {
+			return nil, err
+		}
+		scores, err := m.PredictBinned(&rows.Data, threads)
+		if err != nil {
+			return nil, err
+		}
+		raw, label, weight = append(raw, scores...), append(label, rows.Label...), append(weight, rows.Weight...)
+	}
+	return judged.Level(raw, label, weight)
+}
