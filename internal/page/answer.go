@@ -105,6 +105,9 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	default:
 		title = fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
 	}
+	if live := w.Live(); live != "" {
+		text += " " + sentence(capital(live))
+	}
 	if g != nil && g.Reason != "" {
 		text += " " + sentence(capital(g.Reason))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 // marks are how many marks of a class a drawing has.
@@ -187,4 +188,19 @@ func TestABudgetFarAway(t *testing.T) {
 		return
 	}
 	t.Error("the total is not written")
+}
+
+// TestThePageSaysWhatPredicts: the final training's model, or why the judged one does.
+func TestThePageSaysWhatPredicts(t *testing.T) {
+	s := sample(1)
+	s.Winner.Final = &sweep.FinalModel{Trial: 50, Registered: true, Reason: "trained on all 900 rows with 20 trees"}
+	want := "The model that predicts is that of the final training, trial 50, trained on all 900 rows with 20 trees."
+	if text := write(t, s); !strings.Contains(text, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+	s.Winner.Final = &sweep.FinalModel{Trial: 50, Reason: "the final training had not ended; the winner is registered"}
+	want = "The final training, trial 50, was not used: the final training had not ended"
+	if text := write(t, s); !strings.Contains(text, want) {
+		t.Errorf("the page lacks %q", want)
+	}
 }

@@ -277,6 +277,19 @@ type FinalModel struct {
 	Correlation float64 `json:"correlation,omitempty"`
 }
 
+// Live says which model predicts, in a sentence without its full stop, if that may be another than the winner's as it
+// was judged; empty if not. An ensemble's own reason says the same of it.
+func (c *Conclusion) Live() string {
+	switch f := c.Final; {
+	case f == nil:
+		return ""
+	case f.Registered:
+		return fmt.Sprintf("the model that predicts is that of the final training, trial %d, %s", f.Trial, f.Reason)
+	default:
+		return fmt.Sprintf("the final training, trial %d, was not used: %s", f.Trial, f.Reason)
+	}
+}
+
 // EnsembleModel is what became of merging the best trials.
 type EnsembleModel struct {
 	Trials     []int  `json:"trials"`     // merged, best first; the first is the winner

@@ -87,9 +87,11 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.Name(), err)
 	}
+	_, final := v.File(scorer.FileJudgedModel)
 	return w.print(struct {
 		Model   string `json:"model"`
 		Version int    `json:"version"`
+		Final   bool   `json:"final,omitempty"` // it has been trained on the rows
 		*explain.Report
-	}{v.Model, v.Number, r}, func() { w.screen().Explained(o.Name(), r) })
+	}{v.Model, v.Number, final, r}, func() { w.screen().Explained(o.Name(), r, final) })
 }

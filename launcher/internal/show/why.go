@@ -69,6 +69,9 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		}
 		rows = append(rows, [2]string{"ended", how})
 	}
+	if y.Live != "" {
+		rows = append(rows, [2]string{"live", y.Live})
+	}
 	for _, text := range y.AtBounds {
 		rows = append(rows, [2]string{"bound", text})
 	}

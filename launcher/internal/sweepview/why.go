@@ -27,6 +27,8 @@ type Reasons struct {
 	Enough *sweep.Enough `json:"enough,omitempty"`
 	// parameters whose best values lie at a bound of the space, for the winner
 	AtBounds []string `json:"at_bounds,omitempty"`
+	// which model predicts, for the winner, the final training, and the trials of an ensemble
+	Live string `json:"live,omitempty"`
 }
 
 // replayed is the outcome of repeating a decision.
@@ -50,6 +52,9 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 	if c := st.Conclusion; c != nil && c.Outcome == sweep.OutcomeWinner && c.Trial == y.Trial.Number {
 		y.AtBounds = c.AtBounds
 	}
+	if c := st.Conclusion; c != nil {
+		y.Live = whatPredicts(c, trial)
+	}
 	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
 		y.Enough, y.Replayed = st.Enough, replayed(search.ReplayEnough(p, st.Enough))
 		return y, nil
@@ -67,6 +72,17 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 		}
 	}
 	return y, s.readRungs(ctx, &y)
+}
+
+// whatPredicts says it if the trial has a part in it.
+func whatPredicts(c *sweep.Conclusion, trial int) string {
+	if f := c.Final; f != nil && (trial == f.Trial || trial == c.Trial) {
+		return c.Live()
+	}
+	if e := c.Ensemble; e != nil && slices.Contains(e.Trials, trial) {
+		return e.Reason
+	}
+	return ""
 }
 
 // readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and
