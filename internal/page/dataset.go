@@ -538,8 +538,11 @@ const mostLevels = 8
 
 // levels draws how often a column's levels are.
 func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: says(k)}, X: plot.Axis{Unit: plot.Percent},
-		Room: 96}
+	c := plot.Bars{
+		Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: says(k)},
+		X:     plot.Axis{Unit: plot.Percent},
+		Room:  96,
+	}
 	all := slices.Clone(k.Levels)
 	shown := all[:min(len(all), mostLevels)]
 	rest := k.Rest

@@ -95,7 +95,10 @@ func (i *Index) Write(w io.Writer) error {
 			p.Running = append(p.Running, s)
 		}
 		if s.State == "unreadable" {
-			p.Needs = append(p.Needs, need{answerNone, "/sweeps/" + s.ID, s.ID, "its plan or its conclusion cannot be read."})
+			p.Needs = append(
+				p.Needs,
+				need{answerNone, "/sweeps/" + s.ID, s.ID, "its plan or its conclusion cannot be read."},
+			)
 		}
 	}
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))

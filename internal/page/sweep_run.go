@@ -183,8 +183,11 @@ func (p *sweepPage) money() *plot.Chart {
 	if m == nil {
 		return nil
 	}
-	c := plot.Bars{Chart: plot.Chart{ID: "money", Title: "Cost", W: plot.Half}, X: plot.Axis{Unit: plot.USD, Label: "USD"},
-		Room: 150}
+	c := plot.Bars{
+		Chart: plot.Chart{ID: "money", Title: "Cost", W: plot.Half},
+		X:     plot.Axis{Unit: plot.USD, Label: "USD"},
+		Room:  150,
+	}
 	// What the total is made of, then what it is compared with.
 	rows := []spending{
 		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost},
