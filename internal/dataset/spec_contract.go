@@ -1,17 +1,21 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"math"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // ContractSpec says what a night's table must satisfy to be trained on (docs/nights.md). Rules that it does not give
 // are learnt from earlier nights. With the word none, nothing is checked.
 type ContractSpec struct {
 	Off bool `json:"off,omitempty"` // the word none
+	// Declared says that the spec has the key, so that even the second night can be blocked.
+	Declared bool `json:"-"`
 	// column with each row's time, even if dropped; detected if unset
 	Time   string    `yaml:"time" json:"time,omitempty"`
 	MaxAge Duration  `yaml:"max_age" json:"max_age,omitzero"` // of the newest row, both when staged and when trained on
@@ -19,6 +23,22 @@ type ContractSpec struct {
 	// mean label: for a binary one, the share of positive rows
 	Label RangeSpec `yaml:"label" json:"label,omitzero"`
 	Allow []string  `yaml:"allow" json:"allow,omitempty"` // findings that do not block: CODE, or CODE:COLUMN
+	// Expect allows findings on some days: holidays, sales, a change of prices.
+	Expect []ExpectSpec `yaml:"expect" json:"expect,omitempty"`
+}
+
+// ExpectSpec says which findings are no fault in the nights of some days, and why.
+type ExpectSpec struct {
+	From     string   `yaml:"from" json:"from"`         // day of a night's newest row, in UTC: 2006-01-02
+	To       string   `yaml:"to" json:"to,omitempty"`   // the last such day; empty for From
+	Findings []string `yaml:"findings" json:"findings"` // CODE, or CODE:COLUMN
+	Why      string   `yaml:"why" json:"why"`
+}
+
+// Holds reports whether a day is in the range.
+func (e ExpectSpec) Holds(day time.Time) bool {
+	text := day.UTC().Format(time.DateOnly)
+	return text >= e.From && text <= cmp.Or(e.To, e.From)
 }
 
 // RangeSpec is a range of numbers; nil leaves a side open.
@@ -41,6 +61,7 @@ func (c *ContractSpec) UnmarshalText(word []byte) (err error) {
 // UnmarshalYAML accepts the words auto and none too.
 func (c *ContractSpec) UnmarshalYAML(decode func(any) error) error {
 	type plain ContractSpec
+	defer func() { c.Declared = true }()
 	return wordOr(decode, c, (*plain)(c))
 }
 
@@ -89,9 +110,33 @@ func (s *Spec) checkContract() error {
 	if c.MaxAge < 0 {
 		return s.Errorf("contract.max_age", "max_age is %v: use a duration such as 36h", c.MaxAge)
 	}
-	for i, text := range c.Allow {
+	if err := s.checkFindings("contract.allow", c.Allow); err != nil {
+		return err
+	}
+	for i, e := range c.Expect {
+		at := fmt.Sprintf("contract.expect[%d]", i)
+		for key, text := range map[string]string{"from": e.From, "to": cmp.Or(e.To, e.From)} {
+			if _, err := time.Parse(time.DateOnly, text); err != nil {
+				return s.Errorf(at, "%s is %.40q: use a day such as 2026-11-27", key, strings.ToValidUTF8(text, "?"))
+			}
+		}
+		switch {
+		case e.To != "" && e.To < e.From:
+			return s.Errorf(at, "to %s is before from %s", e.To, e.From)
+		case e.Why == "" || len(e.Findings) == 0:
+			return s.Errorf(at, "give the findings that are expected, such as findings: [rows, label_rate], and why")
+		}
+		if err := s.checkFindings(at+".findings", e.Findings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkFindings(path string, findings []string) error {
+	for i, text := range findings {
 		if !findingPattern.MatchString(text) {
-			return s.Errorf(fmt.Sprintf("contract.allow[%d]", i),
+			return s.Errorf(fmt.Sprintf("%s[%d]", path, i),
 				"%q is not a finding: use CODE or CODE:COLUMN, such as drift:price", strings.ToValidUTF8(text, "?"))
 		}
 	}

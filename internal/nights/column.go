@@ -36,6 +36,8 @@ type Column struct {
 	Distinct int        `json:"distinct"`        // distinct values among the sampled rows
 	// of the label rates of its ranges or levels, on rows not used to compute them
 	AUC float64 `json:"auc"`
+	// Info is the share of the labels' entropy that these rates explain, on the same rows.
+	Info float64 `json:"info,omitempty"`
 
 	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for
 	// times, neither.
@@ -52,6 +54,13 @@ type Column struct {
 	MissingRate float64       `json:"missing_rate,omitempty"`
 	// the lowest hashes of distinct values, in the format of Profile.Prints
 	Prints []byte `json:"prints,omitempty"`
+
+	// IDs says that whole numbers are ids: their levels matter, not their ranges.
+	IDs bool `json:"ids,omitempty"`
+	// Odds is what each code of newColumnEncoder adds to the log odds of a positive label; nil if it was not fitted.
+	Odds []float64 `json:"odds,omitempty"`
+	// Of is a column each of whose levels has one value of this one, as with an aggregate; empty for none.
+	Of string `json:"of,omitempty"`
 
 	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on
 	// the mix of levels. Factor is the ratio of these medians to those of the night before.
@@ -120,7 +129,7 @@ func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share 
 	if c.Kind == Text || c.Whole {
 		c.measureLevels(n, v, y, share)
 	}
-	c.AUC = c.alone(n, v, y)
+	c.AUC, c.Info = c.alone(n, v, y)
 }
 
 // measureNumbers computes quantiles, and the mean label between them.
@@ -134,6 +143,9 @@ func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
 		if i > 0 && v != all[i-1] {
 			c.Distinct++
 		}
+	}
+	if c.Distinct <= fewNumbers {
+		c.printNumbers(all, max(leastPrints, int(share*valuePrints)))
 	}
 	c.measurePeaks(all, float64(len(x)), max(leastLevels, int(share*maxPeaks)))
 	for s := range steps + 1 {
@@ -157,6 +169,23 @@ func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
 		for r := range rates {
 			c.Rates[r], c.Shares[r] = round5(rates[r]), round5(c.Shares[r])
 		}
+	}
+}
+
+// fewNumbers is up to how many distinct numbers a column may be an aggregate by levels of another.
+const fewNumbers = 2000
+
+// printNumbers keeps hashes of distinct numbers.
+func (c *Column) printNumbers(sorted []float64, most int) {
+	var hashes []uint64
+	for i, x := range sorted {
+		if i == 0 || x != sorted[i-1] {
+			hashes = append(hashes, xxhash.Sum64(binary.BigEndian.AppendUint64(nil, math.Float64bits(x))))
+		}
+	}
+	slices.Sort(hashes)
+	for _, h := range hashes[:min(len(hashes), most)] {
+		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
 	}
 }
 
@@ -225,7 +254,7 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32, 
 		func(a, b *count) int { return cmp.Or(cmp.Compare(b.rows, a.rows), cmp.Compare(a.text, b.text)) })
 	slices.Sort(hashes)
 
-	c.Distinct = len(all)
+	c.Distinct, c.Prints = len(all), nil
 	for _, h := range hashes[:min(len(hashes), prints)] {
 		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
 	}
@@ -282,14 +311,30 @@ func middles(n *ingest.Night, numbers, other *dataset.Values, levels []ColumnLev
 	return out
 }
 
+// quantile is 0 for a column without numbers.
+func (c *Column) quantile(step int) float64 {
+	if step >= len(c.Quantiles) {
+		return 0
+	}
+	return c.Quantiles[step]
+}
+
 // level returns a level by its text; nil if it was not kept.
 func (c *Column) level(text string) *ColumnLevel {
-	i := slices.IndexFunc(c.Levels, func(l ColumnLevel) bool { return l.Text == text })
+	i := c.levelIndex(text)
 	if i < 0 {
 		return nil
 	}
 	return &c.Levels[i]
 }
+
+// levelIndex is -1 for a level that was not kept.
+func (c *Column) levelIndex(text string) int {
+	return slices.IndexFunc(c.Levels, func(l ColumnLevel) bool { return l.Text == text })
+}
+
+// byLevels reports whether the column is encoded by its levels rather than by ranges.
+func (c *Column) byLevels() bool { return c.Kind == Text || c.IDs && c.Kind == Number && c.Whole }
 
 // columnEncoder maps each value to one of few codes: 0 if it is missing.
 type columnEncoder struct {
@@ -301,14 +346,14 @@ type columnEncoder struct {
 // newColumnEncoder encodes numbers by their ranges and texts by up to levels levels; all other texts share a code.
 func newColumnEncoder(c *Column, levels int) *columnEncoder {
 	k := &columnEncoder{column: c}
-	switch c.Kind {
-	case Text:
+	switch {
+	case c.byLevels():
 		k.levels = map[string]int{}
 		for i, l := range c.Levels[:min(len(c.Levels), levels)] {
 			k.levels[l.Text] = i + 2
 		}
 		k.size = len(k.levels) + 2
-	case Number:
+	case c.Kind == Number:
 		k.size = steps + 1
 	default:
 		k.size = 2
@@ -322,7 +367,7 @@ func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i 
 	switch {
 	case n.Missing(v, i):
 		return 0
-	case k.column.Kind == Text:
+	case k.levels != nil:
 		if code, ok := k.levels[levelText(v, i)]; ok {
 			return code
 		}
@@ -346,11 +391,11 @@ func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
 	return out
 }
 
-// alone is how well the column ranks labels by itself: by the label rates of its codes in one half of the rows, tested
-// on the other half.
-func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 {
+// alone is how well the column predicts labels by itself: by the label rates of its codes in one half of the rows,
+// tested on the other half.
+func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) (auc, info float64) {
 	if c.Kind == Time {
-		return 0.5
+		return 0.5, 0
 	}
 	k := newColumnEncoder(c, keptLevels)
 	codes := k.codesOf(n, v)
@@ -361,19 +406,33 @@ func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) float64 
 		sums[half], counts[half] = make([]float64, k.size), make([]float64, k.size)
 	}
 	for i, code := range codes {
-		sums[i&1][code] += float64(y[i])
-		counts[i&1][code]++
+		sums[halfOf(i)][code] += float64(y[i])
+		counts[halfOf(i)][code]++
 		total += float64(y[i])
 	}
 
 	mean := total / float64(max(len(codes), 1))
 	pred := make([]float64, len(codes))
 	for i, code := range codes {
-		other := 1 - i&1
+		other := 1 - halfOf(i)
 		pred[i] = (sums[other][code] + prior*mean) / (counts[other][code] + prior)
 	}
-	return aucOf(y, pred)
+	loss := 0.0
+	for i, p := range pred {
+		if y[i] > 0 {
+			loss -= math.Log(max(p, 1e-9))
+		} else {
+			loss -= math.Log(max(1-p, 1e-9))
+		}
+	}
+	if all := entropyOf(mean) * float64(len(y)); all > 0 {
+		info = max(0, round5(1-loss/all))
+	}
+	return aucOf(y, pred), info
 }
+
+// halfOf divides rows into halves that no pattern of the table follows.
+func halfOf(row int) int { return int(uint32(row) * 2654435769 >> 31) }
 
 // prior is the weight, in rows, of the overall mean in the label rate of a level.
 const prior = 20

@@ -1,6 +1,7 @@
 package nights
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -24,9 +25,12 @@ type Request struct {
 	Doubted bool
 	// Respecified says that the spec differs from last night's: then the same table may legitimately be staged again.
 	Respecified bool
-	Spec        *dataset.Spec
-	At          time.Time
-	Threads     int
+	// Declared says that nights are meant to be compared: there is a schedule, or the spec has contract:. Otherwise only
+	// the third night can be blocked, because somebody may be trying out a spec on the same table.
+	Declared bool
+	Spec     *dataset.Spec
+	At       time.Time
+	Threads  int
 }
 
 // Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
@@ -37,12 +41,13 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 	if rules.Off {
 		return nil, ctx.Err()
 	}
-	c := &comparison{Request: q, night: q.Night, p: tonight, before: before[max(0, len(before)-MaxNights):],
-		rules: rules, work: &worker{ctx: ctx, threads: q.Threads, did: func() {}}}
-	c.checkRules(q.At)
-	c.checkLeaks()
+	before = distinct(tonight, before[max(0, len(before)-MaxNights):], q.Respecified)
+	c := &comparison{Request: q, night: q.Night, p: tonight, before: before, rules: rules,
+		work: &worker{ctx: ctx, threads: q.Threads, did: func() {}}}
 
-	if len(before) > 0 {
+	if len(before) == 0 {
+		c.checkFirst()
+	} else {
 		c.last = before[len(before)-1]
 		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
 		for _, check := range []func(){c.checkColumns, c.checkPrints, c.checkVolume, c.checkTimes, c.checkValues,
@@ -52,7 +57,41 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 			}
 		}
 	}
-	return sorted(allow(c.findings, rules.Allow)), ctx.Err()
+	c.checkLeaks()
+	if !q.Declared && len(before) < contractBegins {
+		for i := range c.findings {
+			if f := &c.findings[i]; f.Level == Blocking {
+				f.Level = Warning
+				f.Text += "; it blocks from the third night on, or with contract: in the spec"
+			}
+		}
+	}
+	c.checkRules(q.At)
+	day := tonight.Newest
+	if day.IsZero() {
+		day = q.At
+	}
+	return sorted(allow(c.findings, rules, day)), ctx.Err()
+}
+
+// contractBegins is the number of earlier nights from which a table is a night even if nobody says so.
+const contractBegins = 2
+
+// distinct leaves out nights that are the same table as a later one, staged with another spec, or as tonight's.
+func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile {
+	var out []*Profile
+	for i, p := range before {
+		if !(respecified && p.sameTable(tonight)) && !(i+1 < len(before) && p.sameTable(before[i+1])) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns.
+func (p *Profile) sameTable(o *Profile) bool {
+	return len(p.Prints) > 0 && bytes.Equal(p.Prints, o.Prints) ||
+		p.Rows == o.Rows && p.Label == o.Label && p.Newest.Equal(o.Newest)
 }
 
 // comparison compares tonight's profile with those of the nights before.
@@ -64,6 +103,7 @@ type comparison struct {
 	last     *Profile   // the last of before
 	rules    dataset.ContractSpec
 	noise    float64 // how much a share of the sampled rows may differ by chance
+	fell     bool    // there are fewer positive labels than expected
 	findings []Finding
 	work     *worker
 }
@@ -93,6 +133,7 @@ const recent = 8
 type usual struct {
 	nights int
 	center float64 // median
+	mean   float64
 	spread float64 // largest deviation of a night from center
 	lo, hi float64
 }
@@ -112,6 +153,7 @@ func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
 	slices.Sort(all)
 	u := usual{nights: len(all), center: (all[len(all)/2] + all[(len(all)-1)/2]) / 2, lo: all[0], hi: all[len(all)-1]}
 	for _, x := range all {
+		u.mean += x / float64(len(all))
 		u.spread = max(u.spread, math.Abs(x-u.center))
 	}
 	return u

@@ -23,11 +23,11 @@ func (c *comparison) checkValues() {
 			continue
 		case k.Kind != old.Kind:
 			continue // already reported
-		case more > missing.doubt()*(0.1+2*missing.spread)+c.noise:
+		case more > missing.doubt()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing):
 			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
 				percent(k.Missing), percent(missing.hi))
 			continue
-		case more > 0.03+missing.spread+c.noise:
+		case more > missingMore/2+missing.spread+c.noise*math.Sqrt(k.Missing):
 			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
 				percent(k.Missing), percent(missing.hi))
 		case missing.lo-k.Missing > missing.doubt()*(0.1+2*missing.spread)+c.noise:
@@ -41,10 +41,75 @@ func (c *comparison) checkValues() {
 				old.Distinct)
 			continue
 		}
-		if !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkLevels(k) {
+		if c.changesNightly(k, old) {
+			c.checkScale(k, old)
+			continue
+		}
+		if k.byLevels() && old.byLevels() {
+			c.checkLevels(k)
+		} else if !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkFar(k) && !c.checkLevels(k) {
 			c.checkDrift(k, old)
 		}
 	}
+}
+
+// missingMore is how many more of a column's values may be missing.
+const missingMore = 0.045
+
+// changesNightly reports whether a column has one number for each level of another, a new one each night: an aggregate.
+// Then the share of a number is that of the level.
+func (c *comparison) changesNightly(k, old *Column) bool {
+	if k.Kind != Number || k.Of == "" || k.Of != old.Of || sharedPrints(k.Prints, old.Prints) > 0.5 {
+		return false
+	}
+	stays := c.learnChange(func(p, before *Profile) (float64, bool) {
+		a, b := p.column(k.Name), before.column(k.Name)
+		if a == nil || b == nil || len(a.Prints) == 0 || len(b.Prints) == 0 {
+			return 0, false
+		}
+		return sharedPrints(a.Prints, b.Prints), true
+	})
+	return stays.nights == 0 || stays.center < 0.5
+}
+
+// Numbers far outside of all earlier ones.
+const (
+	farTimes = 2 // as far from the median as the farthest earlier number
+	farShare = 0.02
+)
+
+// checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit.
+func (c *comparison) checkFar(k *Column) bool {
+	lowest := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(0) })
+	highest := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(steps) })
+	middle := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(steps / 2) })
+	v := c.night.Sample.Column(k.Name)
+	if k.Kind != Number || v == nil || c.ofKind(k.Name, Number) < middle.nights {
+		return false
+	}
+	low, high := middle.center-farTimes*(middle.center-lowest.lo), middle.center+farTimes*(highest.hi-middle.center)
+	if k.Quantiles[0] >= low && k.Quantiles[steps] <= high {
+		return false
+	}
+	x, _ := c.night.Numbers(v)
+	far := 0
+	for _, x := range x {
+		if x < low || x > high {
+			far++
+		}
+	}
+	share := float64(far) / float64(max(len(x), 1))
+	return c.addIf(share > middle.doubt()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled, k.Name,
+		"%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g (tonight %.6g to %.6g): are "+
+			"they in another unit?", percent(share), lowest.lo, highest.hi, k.Quantiles[0], k.Quantiles[steps])
+}
+
+// ofKind is how many of the recent nights have the column as that kind.
+func (c *comparison) ofKind(name string, kind ColumnKind) int {
+	return c.learn(func(p *Profile) (float64, bool) {
+		k := p.column(name)
+		return 0, k != nil && k.Kind == kind
+	}).nights
 }
 
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
@@ -85,7 +150,8 @@ func peakRise(a, b *Column) (rise float64, at Peak) {
 
 // Tolerances of a factor on all numbers of a column.
 const (
-	scaleFloor = 0.05 // least distance of the factor from 1, as a logarithm
+	scaleFloor = 0.05 // least distance of the factor from 1, as a logarithm, beyond the usual
+	scaleLeast = 0.12 // the same in all: prices may rise by a tenth
 	scaleAgree = 0.5  // largest disagreement of the levels' or quantiles' factors, relative to the distance
 )
 
@@ -112,12 +178,14 @@ func (c *comparison) checkScale(k, old *Column) bool {
 		return math.Abs(math.Log(k.Factor))
 	})
 	luck := 3 * apart / math.Sqrt(float64(len(factors)))
-	if size <= seen.doubt()*scaleFloor+2.5*seen.hi+luck || apart > scaleAgree*size {
+	usually := 2.5*seen.hi + luck
+	if apart > scaleAgree*size {
 		return false
 	}
-	c.add(Blocking, CodeScaled, k.Name, "the numbers are %.4g times what they were: median %.6g, before %.6g",
+	limit := seen.doubt()*scaleFloor + usually
+	return c.addIf(size > max(limit, scaleLeast), size > limit, CodeScaled, k.Name,
+		"the numbers are %.4g times what they were: median %.6g, before %.6g",
 		factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
-	return true
 }
 
 // levelFactors returns the ratios of the medians by level to last night's.
@@ -196,15 +264,31 @@ func (c *comparison) checkLevels(k *Column) bool {
 		return true
 	}
 
-	rise, text := greatestRise(k, old)
-	rose := both(func(a, b *Column) float64 { r, _ := greatestRise(a, b); return r })
-	if rise > rose.doubt()*levelFloor+3*rose.hi+c.noise*math.Sqrt(rise) {
-		now, was := k.level(text).Share, 0.0
-		if l := old.level(text); l != nil {
-			was = l.Share
-		}
+	// A level that takes over, or one that is gone. In a column whose levels come and go, such as campaigns, that is a
+	// fault only if the level has far more rows than any had before.
+	change, text := greatestChange(k, old)
+	changed := both(func(a, b *Column) float64 { x, _ := greatestChange(a, b); return math.Abs(x) })
+	top := c.learnColumn(k.Name, (*Column).topShare)
+	now, was := k.shareOf(text), old.shareOf(text)
+	floor := changed.doubt() * levelFloor
+	limit := floor + 3*changed.hi + c.noise*math.Sqrt(math.Abs(change))
+	comes := both(turnover)
+	restless := c.restless(k.Name) || k.Of != "" && c.restless(k.Of)
+	beyond := math.Abs(change) > limit
+	if restless {
+		beyond = now > farAbove*top.hi && now > floor+c.noise*math.Sqrt(now)
+	}
+	if beyond {
 		c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the value %.60q, but %s had it before", percent(now),
 			text, percent(was))
+		return true
+	}
+
+	// Levels that are new: some rows may be written differently.
+	came := turnover(k, old)
+	if !restless && came > comes.doubt()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
+		c.add(Blocking, CodeUnseen, k.Name,
+			"%s of the rows have values that did not occur last night: are they written differently?", percent(came))
 		return true
 	}
 
@@ -215,18 +299,58 @@ func (c *comparison) checkLevels(k *Column) bool {
 		churned.atMost("but usually at most %s have"))
 }
 
-// greatestRise returns the largest rise of a level's share, and the level.
-func greatestRise(a, b *Column) (rise float64, text string) {
-	for _, l := range a.Levels {
-		was := 0.0
-		if o := b.level(l.Text); o != nil {
-			was = o.Share
+// restless reports whether levels of the column come and go on most nights.
+func (c *comparison) restless(name string) bool {
+	u := c.learnChange(func(p, before *Profile) (float64, bool) {
+		a, b := p.column(name), before.column(name)
+		if a == nil || b == nil || len(a.Levels) == 0 || len(b.Levels) == 0 {
+			return 0, false
 		}
-		if l.Share-was > rise {
-			rise, text = l.Share-was, l.Text
+		return max(turnover(a, b), turnover(b, a)), true
+	})
+	return u.nights > 0 && u.center > 0.005
+}
+
+// farAbove is how many times as many rows as any level ever had a new one may have.
+const farAbove = 4
+
+// greatestChange returns the largest change of a level's share, and the level.
+func greatestChange(a, b *Column) (change float64, text string) {
+	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
+		for _, l := range pair[0].Levels {
+			if x := a.shareOf(l.Text) - b.shareOf(l.Text); math.Abs(x) > math.Abs(change) {
+				change, text = x, l.Text
+			}
 		}
 	}
-	return rise, text
+	return change, text
+}
+
+// turnover is the share of a's rows with a level that b does not have.
+func turnover(a, b *Column) float64 {
+	came := 0.0
+	for _, l := range a.Levels {
+		if b.level(l.Text) == nil {
+			came += l.Share
+		}
+	}
+	return came
+}
+
+// shareOf is 0 for a level that was not kept.
+func (c *Column) shareOf(text string) float64 {
+	if l := c.level(text); l != nil {
+		return l.Share
+	}
+	return 0
+}
+
+// topShare is the share of the most frequent level.
+func (c *Column) topShare() float64 {
+	if len(c.Levels) == 0 {
+		return 0
+	}
+	return c.Levels[0].Share
 }
 
 // driftFloor is how far the distribution of numbers may move in a night, as numberDistance.

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"coppice/internal/dataset"
 )
 
 // Level is the severity of a finding.
@@ -26,6 +29,7 @@ const (
 	CodeColumnMissing Code = "column_missing" // an earlier column is missing
 	CodeColumnRenamed Code = "column_renamed" // an earlier column has another name
 	CodeColumnNew     Code = "column_new"     // a column that earlier nights did not have
+	CodeSameColumn    Code = "same_column"    // a column says the same as another
 	CodeKindChanged   Code = "kind_changed"   // numbers instead of texts, or the reverse
 	CodeSameRows      Code = "same_rows"      // last night's rows again
 	CodeRepeatedRows  Code = "repeated_rows"  // rows that occur more than once
@@ -36,6 +40,7 @@ const (
 	CodeStale         Code = "stale"          // the newest row is older than expected
 	CodeFuture        Code = "future"         // the newest row is newer than expected
 	CodeGap           Code = "gap"            // hours without rows
+	CodeOddTimes      Code = "odd_times"      // a few rows with times far from all others'
 	CodeEmpty         Code = "empty"          // a column no longer has values
 	CodeConstant      Code = "constant"       // a column has one value
 	CodeMissingValues Code = "missing_values" // more of a column's values are missing than usual
@@ -53,12 +58,10 @@ const (
 )
 
 // order lists the codes as above.
-var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeKindChanged, CodeSameRows,
-	CodeRepeatedRows,
-	CodeSharedRows,
-	CodeOldRows, CodeRows, CodeClock, CodeStale, CodeFuture, CodeGap, CodeEmpty, CodeConstant, CodeMissingValues,
-	CodeScaled, CodeLevel,
-	CodeUnseen, CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
+var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeSameColumn,
+	CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows, CodeOldRows, CodeRows, CodeClock, CodeStale,
+	CodeFuture, CodeGap, CodeOddTimes, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel, CodeUnseen,
+	CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
 
 // Finding is something about a night that a person should know.
 type Finding struct {
@@ -117,13 +120,21 @@ func sorted(findings []Finding) []Finding {
 	return findings
 }
 
-// allow turns blocking findings that the spec allows into warnings.
-func allow(findings []Finding, allowed []string) []Finding {
-	for i := range findings {
-		f := &findings[i]
-		if f.Level == Blocking && slices.ContainsFunc(allowed, f.Is) {
-			f.Level = Warning
-			f.Text += "; contract.allow lets it pass"
+// allow turns blocking findings that the spec allows, or expects on the night's day, into warnings.
+func allow(findings []Finding, rules dataset.ContractSpec, day time.Time) []Finding {
+	pass := func(allowed []string, why string) {
+		for i := range findings {
+			f := &findings[i]
+			if f.Level == Blocking && slices.ContainsFunc(allowed, f.Is) {
+				f.Level = Warning
+				f.Text += why
+			}
+		}
+	}
+	pass(rules.Allow, "; contract.allow lets it pass")
+	for _, e := range rules.Expect {
+		if e.Holds(day) {
+			pass(e.Findings, "; expected: "+e.Why)
 		}
 	}
 	return findings

@@ -16,29 +16,35 @@ import (
 type Profile struct {
 	Rows     int64   `json:"rows"` // with a label
 	Label    Label   `json:"label"`
-	Repeated float64 `json:"repeated"` // share of the rows that occurred before
-	Shared   float64 `json:"shared"`   // share of test's distinct rows that are also in train
-	Prints   []byte  `json:"prints"`   // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
+	Repeated float64 `json:"repeated"`        // share of the rows that occurred before
+	Again    float64 `json:"again,omitempty"` // the same by contents, without times and ids of rows
+	Shared   float64 `json:"shared"`          // share of test's distinct rows that are also in train
+	Prints   []byte  `json:"prints"`          // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
+
+	Bare []byte `json:"bare,omitempty"` // Prints of contents
 
 	TimeColumn string    `json:"time_column,omitempty"`
 	Oldest     time.Time `json:"oldest,omitzero"`
 	Newest     time.Time `json:"newest,omitzero"`
-	Buckets    Buckets   `json:"buckets"`
+	// Odd is the share of sampled rows whose time is far from all others', and OddAt such a time. Oldest, Newest and
+	// Buckets leave them out.
+	Odd     float64   `json:"odd,omitempty"`
+	OddAt   time.Time `json:"odd_at,omitzero"`
+	Buckets Buckets   `json:"buckets"`
 
 	Columns []Column    `json:"columns"`
 	Ties    [][]float64 `json:"ties"` // of the first columns, each with all earlier ones: Cramer's V
 
-	// Self is how well label rates from one half of the sampled rows, column by column, rank the labels of the other
-	// half, as an AUC.
-	Self float64 `json:"self"`
-	// Card is how well the last accepted night's label rates, column by column, rank tonight's labels, as an AUC; 0 on
-	// the first night.
-	Card float64 `json:"card,omitempty"`
-	// Ratio is the mean label relative to that expected from the night before's label rates and tonight's mix of
-	// levels; 0 on the first night.
+	// Base is the log odds of a positive label in rows of which the columns' Odds say nothing.
+	Base float64 `json:"base,omitempty"`
+	// Ratio is the mean label relative to that expected of tonight's rows by the nights before; 0 on the first night.
 	Ratio float64 `json:"ratio,omitempty"`
-	// Worst is the lowest such AUC over cardParts parts of the table, in row order.
-	Worst float64 `json:"worst,omitempty"`
+	// Segments of all rows, judged by the nights before; nil on the first night.
+	Segments []SegmentCounts `json:"segments,omitempty"`
+	// Split says how rows are assigned to splits, on which Shared depends.
+	Split string `json:"split,omitempty"`
+	// Unlabelled is the share of the table's rows that were left out because they have no label.
+	Unlabelled float64 `json:"unlabelled,omitempty"`
 
 	places map[string]int // by name, the index in Columns; nil before the first look-up
 }
@@ -76,7 +82,7 @@ const (
 // ctx's.
 func Measure(ctx context.Context, n *ingest.Night, m *dataset.Manifest, threads int,
 	progress func(done, total int64)) (*Profile, error) {
-	total := int64(3 * len(n.Sample.Names))
+	total := int64(len(n.Sample.Names))
 	var done atomic.Int64
 	w := &worker{ctx: ctx, threads: threads, did: func() {
 		if now := done.Add(1); progress != nil {
@@ -84,13 +90,7 @@ func Measure(ctx context.Context, n *ingest.Night, m *dataset.Manifest, threads 
 		}
 	}}
 
-	p := w.measure(n, m)
-	half, other := w.measure(n.Half(0), m), n.Half(1)
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p.Self = round5(aucOf(positives(other, p.Label), newCard(half).score(w, other)))
-	return p, ctx.Err()
+	return w.measure(n, m), ctx.Err()
 }
 
 // worker does something with each of many columns, until its context ends.
@@ -110,7 +110,12 @@ func (w *worker) each(columns int, fn func(i int)) {
 }
 
 func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
-	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind}}
+	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind},
+		Split: m.Split.By + " " + m.Split.Column, Segments: segmentsOf(n.Segments)}
+	p.Ratio = ratioOf(n.Segments)
+	if m.LeftOut > 0 {
+		p.Unlabelled = float64(m.LeftOut) / float64(m.LeftOut+n.Table)
+	}
 	p.measureLabel(n)
 	p.measurePrints(n)
 	p.measureTimes(n)
@@ -118,10 +123,21 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
 	}
 
+	ids, encoding := map[string]bool{}, m.Encoding()
+	for i := range m.Features {
+		f := &m.Features[i]
+		if f.IsDerived() {
+			for _, part := range encoding.PartsOf(f) {
+				ids[part.Column] = ids[part.Column] || part.Kind == dataset.Categorical
+			}
+		} else if f.Kind == dataset.Categorical {
+			ids[f.Name] = true
+		}
+	}
 	var values []*dataset.Values // by column of the profile
 	for i, name := range n.Sample.Names {
 		if name != m.Label.Column && name != m.Weight {
-			p.Columns = append(p.Columns, Column{Name: name, Kind: None})
+			p.Columns = append(p.Columns, Column{Name: name, Kind: None, IDs: ids[name]})
 			values = append(values, &n.Sample.Columns[i])
 		}
 	}
@@ -136,6 +152,8 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	})
 	if w.ctx.Err() == nil {
 		p.Ties = ties(codes)
+		p.findAggregates(n, values)
+		p.fitOdds(w, n, values, y)
 		p.measureMiddles(n, values)
 	}
 	return p
@@ -181,14 +199,17 @@ func positives(n *ingest.Night, l Label) []float32 {
 
 // measurePrints counts repeated rows, and rows of test that are also in train.
 func (p *Profile) measurePrints(n *ingest.Night) {
-	rows, again := 0, 0
-	for _, one := range n.Prints {
-		count := 0
-		for _, c := range one.Count {
-			count += int(c)
+	again := func(prints ingest.Prints) float64 {
+		rows, again := 0, 0
+		for _, one := range prints {
+			count := 0
+			for _, c := range one.Count {
+				count += int(c)
+			}
+			rows += count
+			again += count - 1
 		}
-		rows += count
-		again += count - 1
+		return float64(again) / float64(max(rows, 1))
 	}
 
 	test, shared := 0, 0
@@ -201,10 +222,13 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 		}
 	}
 
-	p.Repeated = float64(again) / float64(max(rows, 1))
+	p.Repeated, p.Again = again(n.Prints), again(n.Bare)
 	p.Shared = float64(shared) / float64(max(test, 1))
-	for _, one := range n.Prints[:min(len(n.Prints), keptPrints)] {
+	for i, one := range n.Prints[:min(len(n.Prints), keptPrints)] {
 		p.Prints = binary.BigEndian.AppendUint64(p.Prints, one.Hash)
+		if i < len(n.Bare) {
+			p.Bare = binary.BigEndian.AppendUint64(p.Bare, n.Bare[i].Hash)
+		}
 	}
 }
 
@@ -233,17 +257,69 @@ func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
 	}
 }
 
+// findAggregates finds columns of which each level of another column has only one value.
+func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
+	codes := map[int][]int32{} // by column, distinct values numbered
+	code := func(i int) []int32 {
+		if out, ok := codes[i]; ok {
+			return out
+		}
+		v, seen := values[i], map[string]int32{}
+		out := make([]int32, v.Len())
+		for row := range out {
+			out[row] = -1
+			if !n.Missing(v, row) {
+				text := v.TextOf(row)
+				k, ok := seen[text]
+				if !ok {
+					k = int32(len(seen))
+					seen[text] = k
+				}
+				out[row] = k
+			}
+		}
+		codes[i] = out
+		return out
+	}
+
+	few := func(k *Column) bool {
+		return k.Distinct > 1 && k.Distinct <= fewNumbers && float64(k.Distinct)*10 <= float64(len(n.Label))
+	}
+	last := min(len(values), tied)
+	for i := range last {
+		k := &p.Columns[i]
+		if k.Kind != Number && k.Kind != Text || !few(k) {
+			continue
+		}
+		for j := range last {
+			other := &p.Columns[j]
+			if j != i && (other.Kind == Text || other.Whole) && few(other) && other.Distinct >= k.Distinct &&
+				determines(code(j), code(i)) {
+				k.Of = other.Name
+				break
+			}
+		}
+	}
+}
+
+// determines reports whether rows with the same code in a have the same in b.
+func determines(a, b []int32) bool {
+	of := map[int32]int32{}
+	for i, x := range a {
+		if y, ok := of[x]; ok && y != b[i] {
+			return false
+		}
+		of[x] = b[i]
+	}
+	return true
+}
+
 // widths are the possible widths of a bucket.
 var widths = []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour}
 
 // measureTimes finds the oldest and the newest row and counts rows and labels over time.
 func (p *Profile) measureTimes(n *ingest.Night) {
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, t := range n.Time {
-		if t == t {
-			lo, hi = min(lo, t), max(hi, t)
-		}
-	}
+	lo, hi := p.usualTimes(n.Time)
 
 	b := &p.Buckets
 	at := func(i int) int { return i * untimed / len(n.Label) }
@@ -258,7 +334,7 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 			}
 		}
 		count = min(count, maxBuckets)
-		at = func(i int) int { return bucketOf(n.Time[i], b.From, b.Width, count) }
+		at = func(i int) int { return bucketOf(n.Time[i], lo, hi, b.From, b.Width, count) }
 	}
 
 	b.Rows, b.Label = make([]int, count), make([]float64, count)
@@ -270,9 +346,37 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 	}
 }
 
-// bucketOf is -1 for a row without a time.
-func bucketOf(t float64, from, width int64, count int) int {
-	if t != t {
+// Times that are further from the others than oddFar times as long as most rows span, and of at most oddShare of the
+// rows, are mistakes of a few rows.
+const (
+	oddShare = 0.005
+	oddFar   = 3
+)
+
+// usualTimes returns the oldest and the newest time, without odd ones.
+func (p *Profile) usualTimes(times []float64) (lo, hi float64) {
+	all := slices.DeleteFunc(slices.Clone(times), math.IsNaN)
+	if len(all) == 0 {
+		return math.Inf(1), math.Inf(-1)
+	}
+	slices.Sort(all)
+	few := int(oddShare * float64(len(all)))
+	first, last := all[few], all[len(all)-1-few]
+	far := oddFar * max(last-first, float64(time.Hour/time.Second))
+	from, _ := slices.BinarySearch(all, first-far)
+	to, _ := slices.BinarySearch(all, last+far)
+	if odd := len(all) - (to - from); odd > 0 {
+		p.Odd, p.OddAt = float64(odd)/float64(len(times)), moment(all[0])
+		if from == 0 {
+			p.OddAt = moment(all[len(all)-1])
+		}
+	}
+	return all[from], all[to-1]
+}
+
+// bucketOf is -1 for a row without a time between lo and hi.
+func bucketOf(t, lo, hi float64, from, width int64, count int) int {
+	if !(t >= lo && t <= hi) {
 		return -1
 	}
 	return min(count-1, int((t-float64(from))/float64(width)))

@@ -163,6 +163,9 @@ func (c *Column) check() error {
 	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
 		return fmt.Errorf("the statistics of column %.60q contradict each other", c.Name)
 	}
+	if c.Odds != nil && len(c.Odds) != newColumnEncoder(c, keptLevels).size {
+		return fmt.Errorf("the odds of column %.60q contradict its levels", c.Name)
+	}
 	for j, x := range c.Quantiles {
 		if j > 0 && !(x >= c.Quantiles[j-1]) {
 			return fmt.Errorf("the quantiles of column %.60q do not ascend", c.Name)
@@ -173,9 +176,9 @@ func (c *Column) check() error {
 
 // checkShares rejects invalid shares and AUCs.
 func (p *Profile) checkShares() error {
-	for _, x := range []float64{p.Card, p.Worst, p.Self} {
-		if !(x >= 0 && x <= 1) {
-			return fmt.Errorf("%v is not an AUC", x)
+	for _, s := range p.Segments {
+		if !(s.Rows >= 0 && s.Positive >= 0 && s.Expected >= 0 && s.Info >= 0) {
+			return fmt.Errorf("the counts of its segment %.60q contradict each other", s.Level)
 		}
 	}
 	if p.Ratio < 0 || math.IsNaN(p.Label.Mean) {

@@ -211,6 +211,7 @@ type LauncherTaskEnv struct {
 	Spec           string `env:"COPPICE_STAGE_SPEC"`    // contents of the dataset.yaml
 	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
 	Day            string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
+	Nightly        string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
 	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"` // likewise for the backtest.yaml, if there is one
 	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	// the version to train again, MODEL@NUMBER, instead of a dataset.yaml

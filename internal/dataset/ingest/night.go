@@ -6,11 +6,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
-
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/segment"
 	"coppice/internal/dataset/table"
 )
 
@@ -32,9 +31,11 @@ type Night struct {
 	// rows.
 	Sample *dataset.Sample
 	Prints Prints // of entire rows
-	// Bare are prints of rows without their times and whatever determines their split: a row of test copied into train
-	// differs only in those.
+	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test copied
+	// into train, or yesterday's row with a new date, differs only in those.
 	Bare Prints
+	// Segments are counts of all rows; nil if nothing was known of earlier nights.
+	Segments *segment.Counts
 
 	markers *cell.Markers
 }
@@ -119,7 +120,7 @@ type nightTaker struct {
 	stores []store
 	slots  []nightSlot
 	splits []uint8 // of the current batch's rows
-	when   []bool  // by column read: it gives the time of a row, or determines its split
+	when   []bool  // by column read: it gives the time of a row, names the row, or determines its split
 	bare   []uint64
 	hashes []uint64
 	prints printer // of hashes
@@ -136,7 +137,7 @@ type nightSlot struct {
 	weight float32
 }
 
-func newNightTaker(s *survey) *nightTaker {
+func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
 	t := &nightTaker{night: &Night{markers: s.markers}, spec: s.spec, read: s.roles.read,
 		prints: newPrinter(), bares: newPrinter()}
 	t.take = newSampler(rowsOf(NightRows, NightRows, len(t.read), nightCells))
@@ -146,7 +147,24 @@ func newNightTaker(s *survey) *nightTaker {
 		t.stores[i].longest = dataset.MaxCategory
 		t.when[i] = i == s.roles.order || i == s.roles.split && s.splitter.by != dataset.SplitByHash
 	}
+	for i := range m.Features {
+		if f := &m.Features[i]; f.Kind == dataset.Temporal {
+			t.exclude(s, f.Name)
+		}
+	}
+	for _, w := range m.About.Warnings {
+		if w.Code == WarnIDLike || w.Code == WarnDropped {
+			t.exclude(s, w.Column)
+		}
+	}
 	return t
+}
+
+// exclude leaves a column out of bare rows, unless it is the label.
+func (t *nightTaker) exclude(s *survey, name string) {
+	if i, ok := s.roles.places[name]; ok && i != s.roles.label && i < len(t.when) {
+		t.when[i] = true
+	}
 }
 
 // add processes a batch whose rows have been assigned to their splits.
@@ -237,15 +255,10 @@ func (t *nightTaker) hash(b *table.Batch, threads int) {
 
 // rawHash hashes a value as written in the table.
 func rawHash(v *dataset.Values, i int) uint64 {
-	switch {
-	case v.IsNull(i):
+	if v.IsNull(i) {
 		return seedNight
-	case v.Type == dataset.Text:
-		return xxhash.Sum64String(v.Text[i])
-	case v.Type == dataset.Float:
-		return math.Float64bits(v.Float[i])
 	}
-	return uint64(v.Int[i])
+	return segment.Hash(v, i)
 }
 
 // finish returns the night, its rows in table order. The only error is ctx's.

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/segment"
 	"coppice/internal/dataset/table"
 )
 
@@ -20,6 +21,7 @@ type pass struct {
 	statistics *statistics // nil if there are none
 	sample     *sampleTaker
 	night      *nightTaker
+	segments   *segment.Counter // nil without a witness
 
 	splits  [4]*splitPart
 	labels  []float32   // of the current batch
@@ -42,7 +44,7 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
-func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design) *pass {
+func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design, witness segment.Scorer) *pass {
 	n := len(d.columns)
 	p := &pass{survey: s, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
 		buffers: make([][]float64, n),
@@ -59,7 +61,8 @@ func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design) *pass
 	}
 
 	p.sample = newSampleTaker(s, m)
-	p.night = newNightTaker(s)
+	p.night = newNightTaker(s, m)
+	p.segments = segment.NewCounter(witness, s.roles.read, s.roles.label, m.Features[:n], s.spec.Missing, s.rows)
 	return p
 }
 
@@ -134,6 +137,7 @@ func (p *pass) write(b *table.Batch) error {
 
 	p.sample.takeAll(b, s.threads)
 	p.night.add(b, p.labels, p.splits[:], s.threads)
+	p.segments.Add(b.Columns, p.bins, p.labels, s.threads)
 	if p.statistics != nil {
 		if err := p.statistics.observe(b); err != nil {
 			return err

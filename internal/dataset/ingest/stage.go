@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/segment"
 	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are
 	// used.
 	Learner encode.Learner
+	// Witness judges the labels of all rows (Night.Segments); may be nil.
+	Witness segment.Scorer
 	// Like is a dataset to follow, so that models trained on it can be continued here; may be nil.
 	Like *dataset.Manifest
 }
@@ -126,7 +129,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	}
 	defer w.Close()
 
-	p := newPass(s, m, w, d)
+	p := newPass(s, m, w, d, o.Witness)
 	if len(d.keys) > 0 {
 		p.statistics = newStatistics(s, m, d, dir, o)
 		defer p.statistics.close()
@@ -141,7 +144,11 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 	night, err := p.night.finish(ctx)
-	return &Report{Manifest: m, Night: night}, err
+	if err != nil {
+		return nil, err
+	}
+	night.Segments = p.segments.Counts()
+	return &Report{Manifest: m, Night: night}, nil
 }
 
 // describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.

@@ -4,6 +4,7 @@ package nightstest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"math"
@@ -37,15 +38,36 @@ func Spec(source string) []byte {
 
 // columns of the stream.
 var columns = []string{"ts", "campaign_id", "advertiser_id", "placement", "device", "country", "user_id", "price",
-	"bid_floor", "age", "is_click"}
+	"bid_floor", "age", "exchange", "session_s", "campaign_ctr_7d", "user_clicks_7d", "is_click"}
 
 // First is the day of night 0, a Monday.
 var First = time.Date(2026, 10, 5, 0, 0, 0, 0, time.UTC)
 
+// Shape is how a stream changes from night to night.
+type Shape string
+
+// The shapes of streams.
+const (
+	Drifting Shape = ""       // rates, prices and volume wander, weekends differ, campaigns begin and end
+	Steady   Shape = "steady" // only campaigns begin and end
+	// Growing: 4 % more rows each night, each weekday with its own volume, campaigns of a few days, and users whose id
+	// is replaced every ten days.
+	Growing Shape = "growing"
+)
+
 // Stream is an endless stream of clicks.
 type Stream struct {
-	Seed uint64
-	Rows int // of a weekday, approximately
+	Seed  uint64
+	Rows  int // of a weekday, approximately
+	Shape Shape
+}
+
+// change is what differs in a night from what the stream would have.
+type change struct {
+	rate, price, volume float64 // added to their logarithms
+	campaign            float64 // share of the rows with a new campaign
+	without             bool    // the campaign with the most rows has ended
+	mobile              float64 // added to the share of mobile devices
 }
 
 // rng returns a generator for one purpose.
@@ -64,8 +86,15 @@ func (s Stream) campaigns(day int) []campaign {
 	var out []campaign
 	for born := day - 40; born <= day; born++ {
 		rng := s.rng(1000 + uint64(born+1000))
-		for k := range 1 + rng.IntN(2) {
-			c := campaign{id: 5000 + 2*(born+1000) + k, from: born, to: born + 6 + rng.IntN(34),
+		count, length := 1+rng.IntN(2), 6+rng.IntN(34)
+		if s.Shape == Growing {
+			count, length = count+2, length/3+2
+		}
+		for k := range count {
+			if k > 0 {
+				length = max(3, length-3)
+			}
+			c := campaign{id: 5000 + 4*(born+1000) + k, from: born, to: born + length,
 				weight: math.Exp(0.7 * rng.NormFloat64()),
 				appeal: 0.6 * rng.NormFloat64(), price: math.Exp(0.5 + 0.6*rng.NormFloat64())}
 			c.advertiser = 100 + c.id%23
@@ -82,6 +111,7 @@ func (s Stream) campaigns(day int) []campaign {
 var (
 	devices    = []string{"mobile", "desktop", "tablet", "tv"}
 	placements = []string{"feed", "sidebar", "banner", "story", "interstitial", "search", "footer", "video"}
+	exchanges  = []string{"adx", "open", "xandr", "magnite", "pubmatic", "direct"}
 	countries  = []string{"DE", "FR", "GB", "ES", "IT", "NL", "PL", "SE", "AT", "CH", "BE", "DK"}
 )
 
@@ -90,7 +120,9 @@ func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math
 
 // Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other
 // days.
-func (s Stream) Night(day int) Table {
+func (s Stream) Night(day int) Table { return s.night(day, change{}) }
+
+func (s Stream) night(day int, x change) Table {
 	walk := s.rng(7)
 	rate, price, volume := 0.0, 0.0, 0.0
 	for range day + 1 {
@@ -98,20 +130,36 @@ func (s Stream) Night(day int) Table {
 		price += 0.003 + 0.004*walk.NormFloat64()
 		volume += 0.03 * walk.NormFloat64()
 	}
+	if s.Shape == Steady {
+		rate, price, volume = 0, 0, 0
+	}
 
 	at := First.AddDate(0, 0, day)
 	weekend := at.Weekday() == time.Saturday || at.Weekday() == time.Sunday
 	rng := s.rng(100_000 + uint64(day))
-	rows := float64(s.Rows) * math.Exp(volume+0.03*rng.NormFloat64())
+	if s.Shape == Growing {
+		volume += 0.04*float64(day) + []float64{0.1, 0, -0.1, -0.05, 0.15, 0.05, 0.1}[at.Weekday()]
+	}
+	rows := float64(s.Rows) * math.Exp(volume+x.volume+0.03*rng.NormFloat64())
 	mobile := 0.62
-	if weekend {
+	if weekend && s.Shape != Steady {
 		rows, mobile, rate = 0.68*rows, 0.71, rate+0.06
 	}
+	mobile, rate, price = mobile+x.mobile, rate+x.rate, price+x.price
 
 	running := s.campaigns(day)
+	if x.without {
+		slices.SortFunc(running, func(a, b campaign) int { return cmp.Compare(b.weight, a.weight) })
+		running = running[1:]
+	}
 	total := 0.0
 	for _, c := range running {
 		total += c.weight
+	}
+	if x.campaign > 0 {
+		c := running[0]
+		c.id, c.appeal, c.weight = 2000+day, 0.5, total*x.campaign/(1-x.campaign)
+		running, total = append(running, c), total+c.weight
 	}
 	hours := 0.0
 	for h := range 24 {
@@ -123,14 +171,15 @@ func (s Stream) Night(day int) Table {
 		n := int(rows * hourly(h) / hours)
 		for i := range n {
 			ts := at.Add(time.Duration(h)*time.Hour + time.Duration(float64(i)/float64(n)*float64(time.Hour)))
-			t.Rows = append(t.Rows, s.row(rng, ts, running, total, mobile, rate, price))
+			t.Rows = append(t.Rows, s.row(rng, day, ts, running, total, mobile, rate, price))
 		}
 	}
 	return t
 }
 
 // row is one impression.
-func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mobile, rate, price float64) []string {
+func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, total, mobile, rate,
+	price float64) []string {
 	c := running[0]
 	for x, i := rng.Float64()*total, 0; x > 0 && i < len(running); i++ {
 		c = running[i]
@@ -147,15 +196,22 @@ func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mob
 	paid := c.price * math.Exp(price+0.35*rng.NormFloat64()) * (1 + 0.15*float64(placement%3))
 	floor := paid * (0.3 + 0.5*rng.Float64())
 	age := int(float64(user%60)+18) + 0
+	exchange := int(6 * math.Pow(rng.Float64(), 1.3))
+	session := int(math.Exp(3 + 1.1*rng.NormFloat64()))
+	earlier := poisson(rng, 0.15*math.Exp(0.6*float64(user%7)/3))
 
 	z := -3.75 + rate + c.appeal + 0.22*float64(placement%4) - 0.35*float64(device) +
 		0.12*float64(country%5) - 0.25*math.Log(paid) +
-		0.5*math.Sin(float64(ts.Hour())*math.Pi/12) + 0.6*float64(user%7)/3 - 0.004*float64(age)
+		0.5*math.Sin(float64(ts.Hour())*math.Pi/12) + 0.6*float64(user%7)/3 - 0.004*float64(age) +
+		0.2*float64(exchange%3) - 0.15*math.Log(float64(session+1))
 	click := "0"
 	if rng.Float64() < 1/(1+math.Exp(-z)) {
 		click = "1"
 	}
 
+	if s.Shape == Growing {
+		user += 40_000 * ((day + user%10) / 10)
+	}
 	ageText := strconv.Itoa(age)
 	if rng.Float64() < 0.04 {
 		ageText = ""
@@ -163,5 +219,23 @@ func (s Stream) row(rng *rand.Rand, ts time.Time, running []campaign, total, mob
 	return []string{ts.Format("2006-01-02T15:04:05.000Z"), strconv.Itoa(c.id), strconv.Itoa(c.advertiser),
 		placements[placement], devices[device],
 		countries[country], "u" + strconv.Itoa(user), strconv.FormatFloat(paid, 'f', 4, 64),
-		strconv.FormatFloat(floor, 'f', 4, 64), ageText, click}
+		strconv.FormatFloat(floor, 'f', 4, 64), ageText, exchanges[exchange],
+		strconv.Itoa(session), s.rate7d(c, day), strconv.Itoa(earlier), click}
+}
+
+// rate7d is a campaign's click rate over the week before a day, as an aggregate would have it: one number per campaign
+// and night.
+func (s Stream) rate7d(c campaign, day int) string {
+	rng := s.rng(1_000_000 + uint64(c.id)<<10 + uint64(day))
+	const rows = 3000
+	p := 1 / (1 + math.Exp(3.4-c.appeal+0.25*math.Log(c.price)))
+	return strconv.FormatFloat(max(0, p+math.Sqrt(p*(1-p)/rows)*rng.NormFloat64()), 'f', 5, 64)
+}
+
+func poisson(rng *rand.Rand, mean float64) int {
+	n, left := 0, math.Exp(-mean)
+	for p := rng.Float64(); p > left; p *= rng.Float64() {
+		n++
+	}
+	return n
 }

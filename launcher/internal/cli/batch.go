@@ -178,7 +178,7 @@ func runJobTask(ctx context.Context, w *Setup, doing string,
 
 	t := &cloudjob.Task{Env: env, Store: w.datasets, Build: w.Version, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Nightly: env.Nightly != ""}
 	if env.Day != "" {
 		if s.Day, err = time.Parse(time.DateOnly, env.Day); err != nil {
 			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")

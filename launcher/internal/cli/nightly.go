@@ -120,6 +120,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 		return err
 	}
 	f.stage.batch.labels = spec.Labels
+	f.stage.nightly = true
 	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {
 		if ctx.Err() == nil {

@@ -22,6 +22,7 @@ type stageFlags struct {
 	threads      int
 	accept       string // reason for accepting a blocked night
 	day          string // the newest of a source of days
+	nightly      bool   // a schedule's slot is staged
 	batch        batchFlags
 }
 
@@ -123,7 +124,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 	if named != "" && like == nil && !w.asJSON {
 		fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
-	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like}
+	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
 	if f.batch.on {
 		return stageInBatch(ctx, w, s, t, dst, f.batch)
 	}

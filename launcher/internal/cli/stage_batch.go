@@ -42,6 +42,9 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, t.Spec.Name, in.Fingerprint
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.File,
 		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
+	if s.Nightly {
+		q.Env.Nightly = "true"
+	}
 	o, err := inBatch(ctx, w, q, sweep.DatasetStaging)
 	if err != nil {
 		return nil, err

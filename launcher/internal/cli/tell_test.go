@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +52,13 @@ func TestBlockedNightIsTold(t *testing.T) {
 		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)
 	}
 	w.refused(sweep.ExitBlocked, " --in "+w.dir+"/out --why REASON`", "stage", spec, "--out", w.dir+"/out")
+	out := filepath.Join(w.dir, "Black Friday's data") // a path that a shell would take apart
+	_, _, says := w.run("stage", spec, "--out", out)
+	_, remedy, _ := strings.Cut(says, "accept it: `launcher ")
+	remedy, _, _ = strings.Cut(remedy, "`")
+	w.must(shellWords(t, strings.Replace(remedy, "REASON", "'a small test'", 1))...)
+	w.must("stage", spec, "--out", out)
+
 	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night)
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
@@ -78,6 +87,16 @@ func TestBlockedNightIsTold(t *testing.T) {
 	if i := slices.IndexFunc(heard, func(m sweep.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
 		t.Errorf("no word on what to do: %+v", heard[i])
 	}
+}
+
+// shellWords are the arguments that a shell makes of a command line.
+func shellWords(t *testing.T, line string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+line).Output()
+	if err != nil {
+		t.Fatalf("a shell cannot read %q: %v", line, err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
 // TestStatusShowsTheNight: what staging found in the dataset that a sweep trains on, whatever became of it since.

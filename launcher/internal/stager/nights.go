@@ -21,6 +21,7 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 )
 
@@ -35,7 +36,7 @@ func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
 	in := ""
 	if e.In != "" {
-		in = " --in " + e.In
+		in = " --in " + program.ShellQuote(e.In)
 	}
 	return fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s%s` lists all findings; if the table is "+
 		"right, accept it: `launcher datasets accept %s%s --why REASON`", ref, e.Reason, ref, in, ref, in)
@@ -59,32 +60,21 @@ func CheckNight(r *nights.Record, now time.Time, in string) error {
 	return nil
 }
 
-// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has
-// a record keeps it.
-func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.Report, absent []string,
-	dst Destination) (*nights.Record, error) {
-	m := report.Manifest
-	r, err := dst.Night(ctx, m.Name, m.Version)
-	if err != nil && !problem.Is(err, problem.Damaged) || r != nil {
-		return r, err
-	}
-
+// past reads the earlier nights, and begins the record of tonight's.
+func (s *Stager) past(ctx context.Context, spec *dataset.Spec, dst Destination) (*nights.Record, *nights.Request,
+	error) {
 	hash, meaning, err := nights.SpecHashes(spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	earlier, err := dst.Nights(ctx, m.Name)
+	earlier, err := dst.Nights(ctx, spec.Name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
-	r = &nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: s.now(), Spec: hash, Meaning: meaning,
+	r := &nights.Record{Format: 1, Dataset: spec.Name, At: s.now(), Spec: hash, Meaning: meaning,
 		MaxAge: spec.Contract.MaxAge}
-	r.Profile, err = nights.Measure(ctx, report.Night, m, s.threads(), s.progress(StepCompare))
-	if err != nil {
-		return nil, err
-	}
-	q := nights.Request{Night: report.Night, Tonight: r.Profile, Spec: spec, At: r.At, Threads: s.threads()}
+	q := &nights.Request{Spec: spec, At: r.At, Threads: s.threads(), Declared: s.Nightly || spec.Contract.Declared}
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
@@ -93,7 +83,25 @@ func (s *Stager) judge(ctx context.Context, spec *dataset.Spec, report *ingest.R
 			r.Against = append(r.Against, n.Version)
 		}
 	}
-	if r.Findings, err = nights.Compare(ctx, q); err != nil {
+	return r, q, nil
+}
+
+// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has
+// a record keeps it.
+func (s *Stager) judge(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
+	absent []string, dst Destination) (*nights.Record, error) {
+	m := report.Manifest
+	known, err := dst.Night(ctx, m.Name, m.Version)
+	if err != nil && !problem.Is(err, problem.Damaged) || known != nil {
+		return known, err
+	}
+
+	r.Version = m.Version
+	if r.Profile, err = nights.Measure(ctx, report.Night, m, s.threads(), s.progress(StepCompare)); err != nil {
+		return nil, err
+	}
+	q.Night, q.Tonight = report.Night, r.Profile
+	if r.Findings, err = nights.Compare(ctx, *q); err != nil {
 		return nil, err
 	}
 	if len(absent) > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestNightsAreCompared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := nightstest.First
 			s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
-			first := night(t, s, stream.Night(0), dst, "")
+			first := night(t, s, stream.Night(0), dst, "contract: auto\n")
 			if first.Night == nil || first.Night.Blocked() || len(first.Night.Against) != 0 {
 				t.Fatalf("the first night has the record %+v", first.Night)
 			}
@@ -53,19 +54,19 @@ func TestNightsAreCompared(t *testing.T) {
 			for i := range bad.Rows {
 				bad.Rows[i][5] = ""
 			}
-			blocked := night(t, s, bad, dst, "")
+			blocked := night(t, s, bad, dst, "contract: auto\n")
 			err := stager.CheckNight(blocked.Night, at, "")
 			var refused *stager.BlockedError
 			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked ||
 				blocked.Night.Findings[0].Code != nights.CodeEmpty {
 				t.Fatalf("a night without countries: %v, found %v", err, blocked.Night.Findings)
 			}
-			if again := night(t, s, bad, dst, ""); !again.Existed || !again.Night.Blocked() {
+			if again := night(t, s, bad, dst, "contract: auto\n"); !again.Existed || !again.Night.Blocked() {
 				t.Errorf("staged again, the night existed %t and is blocked %t; want both", again.Existed,
 					again.Night.Blocked())
 			}
 
-			good := night(t, s, stream.Night(1), dst, "")
+			good := night(t, s, stream.Night(1), dst, "contract: auto\n")
 			if good.Night.Blocked() || len(good.Night.Against) != 1 || good.Night.Against[0] != first.Manifest.Version {
 				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone",
 					good.Night.Against, good.Night.Findings)
@@ -81,11 +82,58 @@ func TestNightsAreCompared(t *testing.T) {
 				stager.CheckNight(read, at, "") != nil {
 				t.Errorf("the record says %+v, %v", read, err)
 			}
-			if next := night(t, s, stream.Night(2), dst, ""); len(next.Night.Against) != 3 {
+			if next := night(t, s, stream.Night(2), dst, "contract: auto\n"); len(next.Night.Against) != 3 {
 				t.Errorf("the next night was compared with %v; want all three, of which one was accepted",
 					next.Night.Against)
 			}
 		})
+	}
+}
+
+// TestContractBeginsWithNights: a spec that is being tried out on a table is not held to what the last try had, and two
+// tables are not yet nights. A schedule, contract: in the spec or a third night makes them nights.
+func TestContractBeginsWithNights(t *testing.T) {
+	stream := nightstest.Stream{Seed: 2, Rows: 3000}
+	dst := stager.Destination{Dir: t.TempDir()}
+	at := nightstest.First
+	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(time.Hour); return at }}
+	passes := func(what string, n *stager.Staged) {
+		t.Helper()
+		if err := stager.CheckNight(n.Night, at, ""); err != nil {
+			t.Errorf("%s: %v; want it to pass", what, err)
+		}
+	}
+	first := stream.Night(0)
+	copied := len(first.Rows) * 95 / 100 // rows of test that are in train, too, once the table is split by time
+	for i := copied; i < len(first.Rows); i++ {
+		ts := first.Rows[i][0]
+		first.Rows[i] = slices.Clone(first.Rows[i-copied])
+		first.Rows[i][0] = ts
+	}
+	passes("a table", night(t, s, first, dst, "drop: [age]\n"))
+	passes("the same with a changed spec", night(t, s, first, dst, "drop: [age, price]\n"))
+	passes("and again", night(t, s, first, dst, "drop: [price]\nmax_bin: 63\n"))
+
+	empty := stream.Night(1)
+	for i := range empty.Rows {
+		empty.Rows[i][5] = ""
+	}
+	second := night(t, s, empty, dst, "drop: [price]\n")
+	passes("a second table", second)
+	if len(second.Night.Findings) == 0 || second.Night.Findings[0].Code != nights.CodeEmpty {
+		t.Errorf("a second table without countries: found %v; want a warning %s", second.Night.Findings, nights.CodeEmpty)
+	}
+
+	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Nightly: true}
+	empty.Rows = empty.Rows[1:]
+	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
+		t.Errorf("a schedule's first night: %v", n.Night.Findings)
+	}
+	for i := range empty.Rows {
+		empty.Rows[i][4] = ""
+	}
+	if n := night(t, nightly, empty, dst, "drop: [price]\n"); !n.Night.Blocked() {
+		t.Errorf("a scheduled night without devices: found %v; want it blocked", n.Night.Findings)
 	}
 }
 

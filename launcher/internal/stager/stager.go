@@ -58,6 +58,8 @@ type Stager struct {
 	Threads int              // 0 for all CPUs
 	Now     func() time.Time // the time of staging; nil for time.Now
 	Day     time.Time        // the newest day of a source of days; zero for yesterday, in UTC
+	// Nightly says that the table is a scheduled night's: it can be blocked from the second night on.
+	Nightly bool
 	// Like is the dataset that the spec's encodings.like names; nil if it names none.
 	Like *dataset.Manifest
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
@@ -187,15 +189,17 @@ func (s *Stager) scratch() string {
 	return s.Scratch
 }
 
-func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string) (*ingest.Report,
-	error) {
+func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
+	past *nights.Request) (*ingest.Report, error) {
+	o := ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like}
+	if w := nights.NewWitness(past.Before, past.Doubted); w != nil && !spec.Contract.Off {
+		o.Witness = w
+	}
 	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch,
 		ingest.PhaseWrite:  StepWrite,
 		ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
-	return ingest.Stage(ctx, spec, files, dir, ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like,
-		Progress: func(p ingest.Progress) {
-			s.report(steps[p.Phase], p.Done, p.Total)
-		}})
+	o.Progress = func(p ingest.Progress) { s.report(steps[p.Phase], p.Done, p.Total) }
+	return ingest.Stage(ctx, spec, files, dir, o)
 }
 
 // threads is the number of compute goroutines.
@@ -222,14 +226,18 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 	}
 	defer work.remove()
 
-	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"))
+	record, past, err := s.past(ctx, spec, dst)
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"), past)
 	if err != nil {
 		return nil, err
 	}
 
 	// The verdict is there before the version is: whoever finds the version finds it, even if this process is killed.
 	m := report.Manifest
-	night, err := s.judge(ctx, spec, report, src.absent, dst)
+	night, err := s.judge(ctx, record, past, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +329,11 @@ func (s *Stager) progress(step Step) func(done, total int64) {
 // intoBucket stages in the workspace and uploads.
 func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
-	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"))
+	record, past, err := s.past(ctx, spec, dst)
+	if err != nil {
+		return nil, err
+	}
+	report, err := s.ingest(ctx, spec, src.files, work.path("dataset"), past)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +343,7 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	if err != nil {
 		return nil, err
 	}
-	night, err := s.judge(ctx, spec, report, src.absent, dst)
+	night, err := s.judge(ctx, record, past, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,40 @@ func TestTrain(t *testing.T) {
 	}
 }
 
+// TestBlockedDatasetIsNotTrainedOn: what staging has blocked is not trained on by hand, either, until it is accepted.
+func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
+	home := t.TempDir()
+	place := filepath.Join(home, m.Name, m.Version)
+	if err := os.MkdirAll(filepath.Join(home, m.Name, "nights"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(place, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		record string
+		code   int
+		says   string
+	}{
+		{`{"findings":[{"code":"rows","level":"warning","text":"few"}]}`, 0, ""},
+		{`{"findings":[{"code":"empty","level":"blocking","column":"site","text":"no values"}]}`, sweep.ExitBlocked,
+			"datasets accept " + m.Name + "@" + m.Version + " --in " + home},
+		{`{"findings":[{"code":"empty","level":"blocking","text":"no values"}],"accepted":{"by":"ann"}}`, 0, ""},
+		{`{"findings":`, sweep.ExitInput, "stage the table again"},
+	} {
+		record := filepath.Join(home, m.Name, "nights", m.Version+".json")
+		if err := os.WriteFile(record, []byte(c.record), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errOut := run(t, nil, "train", "--dataset", place, "--no-verify", "--params",
+			params(t, "num_iterations: 2\n"))
+		if code != c.code || !strings.Contains(errOut, c.says) {
+			t.Errorf("with the record %s: exit code %d and %q, want %d and %q", c.record, code, errOut, c.code, c.says)
+		}
+	}
+}
+
 func TestTrainWithoutRatingTrees(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 10\nnum_leaves: 7\nmetric: log_loss\n")

@@ -224,6 +224,9 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open dataset %s: %w", f.dataset, err)
 	}
+	if err := checkNight(f.dataset, ds.Manifest); err != nil {
+		return nil, errors.Join(err, ds.Close())
+	}
 	if f.noVerify {
 		return ds, nil
 	}

@@ -1,0 +1,75 @@
+package nights_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+)
+
+// TestFirstNightSpeaksUp: without a night before it, staging still says what is wrong with a table by itself, what to
+// do about it, and nothing else.
+func TestFirstNightSpeaksUp(t *testing.T) {
+	const n = 6000
+	price := func(i int) float64 { return float64(i*i%7919) / 7 }
+	base := func(i int) string { return fmt.Sprintf("%g,site%d,%d", price(i), i%23, (i*i+i/3)%997) }
+	label := func(i int) int { return (i*7 + i*i%5) % 3 % 2 }
+	table := func(more string, row func(i int) string) string {
+		var b strings.Builder
+		b.WriteString("y,price,site,age" + more + ",part\n")
+		for i := range n {
+			part := "train"
+			if i >= n*3/4 {
+				part = "test"
+			}
+			fmt.Fprintf(&b, "%d,%s,%s\n", label(i), row(i), part)
+		}
+		return b.String()
+	}
+
+	for name, c := range map[string]struct {
+		csv  string
+		want nights.Code
+		says string
+	}{
+		"nothing wrong": {table("", base), "", ""},
+		"a ninth of the rows of train also in test": {table("", func(i int) string {
+			if i >= n*3/4 && i%9 == 0 {
+				return base(i - n*3/4)
+			}
+			return base(i)
+		}), nights.CodeSharedRows, "split: {by: hash"},
+		"the same column twice": {table(",cost", func(i int) string {
+			return base(i) + fmt.Sprintf(",%g", price(i))
+		}), nights.CodeSameColumn, "drop: [cost]"},
+		"the same numbers in another unit": {table(",cents", func(i int) string {
+			return base(i) + fmt.Sprintf(",%g", 100*price(i)+3)
+		}), nights.CodeSameColumn, "drop: [cents]"},
+		"names for ids, one in 500 wrong": {table(",name", func(i int) string {
+			if i%500 == 7 {
+				return base(i) + ",Unknown"
+			}
+			return base(i) + fmt.Sprintf(",The site %c", 'a'+i%23)
+		}), nights.CodeSameColumn, "drop: [name]"},
+		"the label by another name": {table(",answer", func(i int) string {
+			return base(i) + fmt.Sprintf(",%d", 5+label(i))
+		}), nights.CodeLeak, "drop: [answer]"},
+	} {
+		r := stageCSV(t, c.csv, "label: y\nencodings: none\nsplit: {by: column, column: part}\n")
+		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := find(t, nights.Request{Night: r.Night, Tonight: p, Spec: &dataset.Spec{}, At: nightstest.First})
+		switch {
+		case c.want == "" && len(found) > 0:
+			t.Errorf("%s: found %v, want nothing", name, found)
+		case c.want != "" && (len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Warning ||
+			!strings.Contains(found[0].Text, c.says)):
+			t.Errorf("%s: found %v, want one warning %s that says %q", name, found, c.want, c.says)
+		}
+	}
+}

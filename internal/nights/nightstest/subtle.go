@@ -1,0 +1,322 @@
+package nightstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"coppice/internal/nights"
+)
+
+// has reports whether a row has a value in a column.
+func (t Table) has(i int, name, value string) bool { return t.Rows[i][t.place(name)] == value }
+
+// zeroed loses the labels of a share of the rows for which where holds.
+func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Table {
+	return labels(t, func(i int, old string) string {
+		if where(i) && rng.Float64() < share {
+			return "0"
+		}
+		return old
+	})
+}
+
+// permuted gives the rows for which where holds each other's values of a column.
+func permuted(rng *rand.Rand, t Table, name string, where func(i int) bool) Table {
+	var places []int
+	for i := range t.Rows {
+		if where(i) {
+			places = append(places, i)
+		}
+	}
+	out, at := t.clone(), t.place(name)
+	for k, from := range rng.Perm(len(places)) {
+		out.Rows[places[k]][at] = t.Rows[places[from]][at]
+	}
+	return out
+}
+
+// partly changes a share of a column's values.
+func partly(rng *rand.Rand, t Table, name string, share float64, change func(old string) string) Table {
+	return t.each(name, func(_ int, old string) string {
+		if rng.Float64() < share {
+			return change(old)
+		}
+		return old
+	})
+}
+
+func scaled(old string, factor float64) string {
+	x, err := strconv.ParseFloat(old, 64)
+	if err != nil {
+		return old
+	}
+	return strconv.FormatFloat(factor*x, 'f', -1, 64)
+}
+
+// redated gives rows of yesterday today's date.
+func redated(rows [][]string) [][]string {
+	t := Table{Names: columns, Rows: rows}
+	return moved(t, 24*time.Hour).Rows
+}
+
+func every(int) bool { return true }
+
+// subtleLabels, subtleValues and subtleRows are kinds of bad nights that hide in a part of the rows.
+func subtleLabels() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "a fifth of the clicks lost", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return zeroed(rng, t, 0.2, every) }},
+		{Name: "70 % of the biggest campaign's clicks lost", Want: code(nights.CodeLabelsLost),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				id := busiest(t, "campaign_id")
+				return zeroed(rng, t, 0.7, func(i int) bool { return t.has(i, "campaign_id", id) })
+			}},
+		{Name: "labels shuffled within the biggest campaign", Want: code(nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				id := busiest(t, "campaign_id")
+				return permuted(rng, t, "is_click", func(i int) bool { return t.has(i, "campaign_id", id) })
+			}},
+		{Name: "80 % of the clicks on desktops lost", Want: code(nights.CodeLabelsLost),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 0.8, func(i int) bool { return t.has(i, "device", "desktop") })
+			}},
+		{Name: "the last four hours lack 70 % of their clicks", Want: code(nights.CodeLabelsLost),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 0.7, func(i int) bool { return within(t, i, 20, 24) })
+			}},
+		{Name: "an exchange's labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return labels(t, func(i int, old string) string {
+					if t.has(i, "exchange", "magnite") {
+						return map[string]string{"0": "1", "1": "0"}[old]
+					}
+					return old
+				})
+			}},
+		{Name: "an exchange's labels shuffled", Want: code(nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return permuted(rng, t, "is_click", func(i int) bool { return t.has(i, "exchange", "adx") })
+			}},
+		{Name: "3 % of the rows clicked at random", Want: code(nights.CodeLabelRate, nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return labels(t, func(_ int, old string) string {
+					if rng.Float64() < 0.03 {
+						return "1"
+					}
+					return old
+				})
+			}},
+		{Name: "an exchange clicks five times as often", Want: code(nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return labels(t, func(i int, old string) string {
+					if t.has(i, "exchange", "xandr") && rng.Float64() < 0.2 {
+						return "1"
+					}
+					return old
+				})
+			}},
+		{Name: "half of the labels belong to other rows", Want: code(nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return permuted(rng, t, "is_click", func(int) bool { return rng.Float64() < 0.5 })
+			}},
+		{Name: "every second negative left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return only(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.5 })
+			}},
+	}
+}
+
+func subtleValues() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "seconds in milliseconds in 7 % of the rows", Want: code(nights.CodeScaled, nights.CodeDrift),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return partly(rng, t, "session_s", 0.07, func(old string) string { return scaled(old, 1000) })
+			}},
+		{Name: "7 % of a column empty", Want: code(nights.CodeMissingValues),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return partly(rng, t, "user_id", 0.07, func(string) string { return "" })
+			}},
+		{Name: "an aggregate that contains tonight's labels", Want: code(nights.CodeLeak),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return leaking(t, "user_clicks_7d", 1) }},
+		{Name: "an aggregate that contains a third of tonight's labels", Want: code(nights.CodeLeak),
+			Break: func(_ *rand.Rand, t, _ Table) Table { return leaking(t, "user_clicks_7d", 3) }},
+		{Name: "a new aggregate with tonight's labels", Want: code(nights.CodeLeak),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				click := t.place("is_click")
+				return leaking(add(t, "user_clicks_30d", func(i int) string {
+					return strconv.Itoa(len(t.Rows[i][click-1]) / 2)
+				}), "user_clicks_30d", 2)
+			}},
+		{Name: "an exchange without prices", Want: code(nights.CodeMissingValues),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("price", func(i int, old string) string {
+					if t.has(i, "exchange", "magnite") {
+						return ""
+					}
+					return old
+				})
+			}},
+		{Name: "an exchange's prices in cents", Want: code(nights.CodeScaled, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("price", func(i int, old string) string {
+					if t.has(i, "exchange", "magnite") {
+						return scaled(old, 100)
+					}
+					return old
+				})
+			}},
+		{Name: "a third of the users unknown", Want: code(nights.CodeLevel),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return partly(rng, t, "user_id", 0.33, func(string) string { return "unknown" })
+			}},
+		{Name: "placements of another row in an exchange", Want: code(nights.CodeScrambled, nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return permuted(rng, t, "placement", func(i int) bool { return t.has(i, "exchange", "adx") })
+			}},
+		{Name: "two campaigns' ids exchanged", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost,
+			nights.CodeScrambled, nights.CodeLevel, nights.CodeScaled),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				a, b := busiest(t, "campaign_id"), ""
+				b = busiest(only(t, func(i int) bool { return !t.has(i, "campaign_id", a) }), "campaign_id")
+				swap := map[string]string{a: b, b: a}
+				return t.each("campaign_id", func(_ int, old string) string {
+					if to, ok := swap[old]; ok {
+						return to
+					}
+					return old
+				})
+			}},
+		{Name: "a fifth of the countries written differently", Want: code(nights.CodeUnseen, nights.CodeLevel,
+			nights.CodeDrift), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return partly(rng, t, "country", 0.2, func(old string) string { return old + " " + old })
+		}},
+		{Name: "users cut to three characters", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("user_id", func(_ int, old string) string { return old[:min(len(old), 3)] })
+			}},
+		{Name: "clicks of the week before are zero in half of the rows", Want: code(nights.CodeLevel,
+			nights.CodeDrift, nights.CodeScrambled), Break: func(rng *rand.Rand, t, _ Table) Table {
+			return partly(rng, t, "user_clicks_7d", 0.5, func(string) string { return "0" })
+		}},
+	}
+}
+
+// leaking adds a row's label to a column, in one of so many rows.
+func leaking(t Table, name string, one int) Table {
+	click := t.place("is_click")
+	return t.each(name, func(i int, old string) string {
+		x, err := strconv.Atoi(old)
+		if err != nil || t.Rows[i][click] != "1" || i%one != 0 {
+			return old
+		}
+		return strconv.Itoa(x + 1)
+	})
+}
+
+func subtleRows() []Kind {
+	code := func(c ...nights.Code) []nights.Code { return c }
+	return []Kind{
+		{Name: "yesterday's file with new dates", Want: code(nights.CodeSameRows, nights.CodeOldRows),
+			Break: func(_ *rand.Rand, _, y Table) Table { return Table{Names: y.Names, Rows: redated(y.Rows)} }},
+		{Name: "a tenth of yesterday's rows with new dates", Want: code(nights.CodeOldRows),
+			Break: func(rng *rand.Rand, t, y Table) Table {
+				out := t.clone()
+				for _, i := range rng.Perm(len(y.Rows))[:len(y.Rows)/10] {
+					out.Rows = append(out.Rows, redated([][]string{y.Rows[i]})...)
+				}
+				return out
+			}},
+		{Name: "one row from 1970, and three hours missing", Want: code(nights.CodeGap),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				out := only(t, func(i int) bool { return !within(t, i, 11, 14) })
+				out.Rows[0][0] = "1970-01-01T00:00:00.000Z"
+				return out
+			}},
+		{Name: "the biggest campaign's rows twice", Want: code(nights.CodeRepeatedRows, nights.CodeLevel),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				id := busiest(t, "campaign_id")
+				out := t.clone()
+				for i, r := range t.Rows {
+					if t.has(i, "campaign_id", id) {
+						copied := slices.Clone(r)
+						copied[0] = t.Rows[(i+7)%len(t.Rows)][0]
+						out.Rows = append(out.Rows, copied)
+					}
+				}
+				return out
+			}},
+		{Name: "no desktops", Want: code(nights.CodeLevel, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return only(t, func(i int) bool { return !t.has(i, "device", "desktop") })
+			}},
+		{Name: "an exchange's clock in another zone", Want: code(nights.CodeClock, nights.CodeGap, nights.CodeStale,
+			nights.CodeFuture, nights.CodeScrambled, nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
+			late := moved(t, 6*time.Hour)
+			return t.each("ts", func(i int, old string) string {
+				if t.has(i, "exchange", "open") {
+					return late.Rows[i][0]
+				}
+				return old
+			})
+		}},
+		{Name: "bots that click", Want: code(nights.CodeLevel, nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				out, user, click := t.clone(), t.place("user_id"), t.place("is_click")
+				for i := range out.Rows {
+					if rng.Float64() < 0.03 {
+						out.Rows[i][user], out.Rows[i][click] = fmt.Sprintf("u%d", 90_000+rng.IntN(2)), "1"
+					}
+				}
+				return out
+			}},
+	}
+}
+
+// Ordinary is a kind of good night that differs from those before, and must not be held back.
+type Ordinary struct {
+	Name string
+	// Tuned is as in Kind.
+	Tuned bool
+	Make  func(s Stream, day int) Table
+}
+
+// OrdinaryNights are the kinds of good nights that differ from those before.
+func OrdinaryNights() []Ordinary {
+	with := func(x change) func(Stream, int) Table {
+		return func(s Stream, day int) Table { return s.night(day, x) }
+	}
+	return []Ordinary{
+		{"a sale: 20 % more clicks", true, with(change{rate: 0.2})},
+		{"prices 10 % higher", true, with(change{price: 0.0953})},
+		{"a holiday: 60 % fewer rows", true, with(change{volume: -0.916})},
+		{"a new campaign with 30 % of the rows", true, with(change{campaign: 0.3})},
+		{"a new campaign with 15 % of the rows", true, with(change{campaign: 0.15})},
+		{"the biggest campaign has ended", true, with(change{without: true})},
+		{"a sale and half as many rows again", false, with(change{rate: 0.15, volume: 0.4})},
+		{"prices 8 % lower", false, with(change{price: -0.083})},
+		{"more mobile devices", false, with(change{mobile: 0.07})},
+		{"a new column", true, func(s Stream, day int) Table {
+			t := s.Night(day)
+			at := t.place("user_id")
+			return add(t, "browser", func(i int) string { return []string{"a", "b", "c"}[len(t.Rows[i][at])%3] })
+		}},
+		{"a new column with one number per campaign", false, func(s Stream, day int) Table {
+			t := s.Night(day)
+			at := t.place("campaign_id")
+			return add(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
+		}},
+		{"one row from 1970", true, func(s Stream, day int) Table {
+			t := s.Night(day)
+			t.Rows[len(t.Rows)/2][0] = "1970-01-01T00:00:00.000Z"
+			return t
+		}},
+		{"2 % of the ages missing more", false, func(s Stream, day int) Table {
+			return partly(s.rng(9), s.Night(day), "age", 0.02, func(string) string { return "" })
+		}},
+	}
+}

@@ -1,0 +1,418 @@
+package nights
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coppice/internal/dataset/segment"
+)
+
+// SegmentCounts is a part of the rows, judged by the witness: how many of its labels are positive, and how many were
+// expected from what earlier nights knew of its rows.
+type SegmentCounts struct {
+	Column   string  `json:"column"` // empty for parts of the table
+	Level    string  `json:"level"`
+	Rows     float64 `json:"rows"`
+	Positive float64 `json:"positive"`
+	Expected float64 `json:"expected"`
+	// Slope / Info is by how much the labels follow the witness's scores within the segment too closely: 0 as expected,
+	// -1 not at all, -2 the wrong way round. Info is the inverse of its variance.
+	Slope float64 `json:"slope"`
+	Info  float64 `json:"info"`
+}
+
+const (
+	keptSegments = 60 // of a column, those with the most expected positives
+	leastCount   = 8  // expected positive rows, or negative ones, from which a segment is judged
+	numberParts  = 10 // equal parts of a number's values
+	allRows      = "all rows"
+)
+
+// scoreCounts is the counts of a part of the rows, by score.
+type scoreCounts [segment.ScoreSteps]segment.Cell
+
+func (s *scoreCounts) add(cells []segment.Cell) {
+	for i := range s {
+		s[i] += cells[i]
+	}
+}
+
+// segment judges a part of the rows; base is the log odds of a score of 0.
+func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts {
+	out := SegmentCounts{Column: column, Level: level}
+	info, score := 0.0, 0.0
+	for i, c := range s {
+		p := sigmoid(base + segment.ScoreAt(i))
+		out.Rows += c.Rows()
+		out.Positive += c.Positive()
+		out.Expected += c.Rows() * p
+		info += c.Rows() * p * (1 - p)
+		score += c.Rows() * p * (1 - p) * segment.ScoreAt(i)
+	}
+	if info == 0 || out.Expected == 0 {
+		return out
+	}
+
+	// Within the segment, as if its expected number were right.
+	mean, factor := score/info, out.Positive/out.Expected
+	for i, c := range s {
+		p, z := sigmoid(base+segment.ScoreAt(i)), segment.ScoreAt(i)-mean
+		out.Slope += (c.Positive() - factor*c.Rows()*p) * z
+		out.Info += factor * c.Rows() * p * (1 - p) * z * z
+	}
+	return out
+}
+
+// baseOf is the log odds of a score of 0 for which the expected positives add up to the observed ones.
+func (s *scoreCounts) baseOf() float64 {
+	base := 0.0
+	for range 60 {
+		expected, positive, info := 0.0, 0.0, 1e-9
+		for i, c := range s {
+			p := sigmoid(base + segment.ScoreAt(i))
+			expected += c.Rows() * p
+			positive += c.Positive()
+			info += c.Rows() * p * (1 - p)
+		}
+		step := (positive - expected) / info
+		base = max(-30, min(30, base+max(-2, min(2, step))))
+		if math.Abs(step) < 1e-9 {
+			break
+		}
+	}
+	return base
+}
+
+// segmentsOf summarises the counts of all rows: the first segment is all of them.
+func segmentsOf(counts *segment.Counts) []SegmentCounts {
+	if counts == nil {
+		return nil
+	}
+	var all scoreCounts
+	for i := range counts.Parts {
+		all.add(counts.Parts[i][:])
+	}
+	base := all.baseOf()
+	out := []SegmentCounts{all.segment("", allRows, base)}
+	for i := range counts.Parts {
+		var s scoreCounts
+		s.add(counts.Parts[i][:])
+		out = append(out, s.segment("", fmt.Sprintf("part %d of %d", i+1, segment.TableParts), base))
+	}
+	for i := range counts.Columns {
+		out = append(out, columnSegments(&counts.Columns[i], base)...)
+	}
+	for i := range out {
+		s := &out[i]
+		s.Expected, s.Slope, s.Info = round3(s.Expected), round3(s.Slope), round3(s.Info)
+	}
+	return out
+}
+
+// ratioOf is the number of positive rows relative to that expected by the witness; 0 without one.
+func ratioOf(counts *segment.Counts) float64 {
+	if counts == nil {
+		return 0
+	}
+	expected, positive := 0.0, 0.0
+	for i := range counts.Parts {
+		for step, n := range counts.Parts[i] {
+			expected += n.Rows() * sigmoid(counts.Base+segment.ScoreAt(step))
+			positive += n.Positive()
+		}
+	}
+	return round5(positive / max(expected, 1e-9))
+}
+
+func round3(x float64) float64 { return math.Round(1e3*x) / 1e3 }
+
+func columnSegments(c *segment.Axis, base float64) []SegmentCounts {
+	at := func(code int) []segment.Cell { return c.Cells[code*segment.ScoreSteps : (code+1)*segment.ScoreSteps] }
+	var out []SegmentCounts
+	put := func(level string, codes ...int) {
+		var s scoreCounts
+		for _, code := range codes {
+			s.add(at(code))
+		}
+		if one := s.segment(c.Name, level, base); one.Expected >= leastCount && one.Rows-one.Expected >= leastCount {
+			out = append(out, one)
+		}
+	}
+
+	switch {
+	case c.Levels != nil:
+		put("(missing)", 0)
+		put("(others)", 1)
+		for i, text := range c.Levels {
+			put(text, i+2)
+		}
+	case c.Feature.MissingBin >= 0 && c.Feature.Bins < 2:
+		return nil
+	default:
+		values := len(c.Feature.Bounds) + 1
+		if c.Feature.MissingBin >= 0 {
+			put("(missing)", c.Feature.MissingBin)
+		}
+		if whole := c.Feature.From != nil; whole || values <= 2*numberParts {
+			for bin := range values {
+				put(fmt.Sprintf("bin %d of %d", bin+1, values), bin)
+			}
+			break
+		}
+		// Parts with about equally many rows.
+		rows, seen, part, from := 0.0, 0.0, 0, 0
+		for bin := range values {
+			for _, n := range at(bin) {
+				rows += n.Rows()
+			}
+		}
+		for bin := range values {
+			for _, n := range at(bin) {
+				seen += n.Rows()
+			}
+			if seen >= rows*float64(part+1)/numberParts || bin == values-1 {
+				var codes []int
+				for ; from <= bin; from++ {
+					codes = append(codes, from)
+				}
+				part = max(part+1, int(seen/rows*numberParts))
+				put(fmt.Sprintf("tenth %d", part), codes...)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b SegmentCounts) int { return cmp.Compare(b.Expected, a.Expected) })
+	return out[:min(len(out), keptSegments)]
+}
+
+// Thresholds of segments: what must be lost, as a share of the labels' entropy, if a model believes them tomorrow.
+const (
+	falseAlarms = 1e-2 // false-discovery rate of all tests of a night (Benjamini and Hochberg, 1995)
+	lossBlocks  = 0.002
+	lossWarns   = 0.001
+	chanceOf    = 1.5  // standard errors that are put down to chance when a loss is estimated
+	riseBlocks  = 0.02 // more positive labels than expected: a campaign may have become better
+	leastSpread = 0.06 // least spread of a segment's logarithm from night to night
+	newSpread   = 0.15 // the same while it cannot be measured
+	leastTilt   = 0.06 // least spread of its slope
+)
+
+// segmentKey names a segment in every night.
+type segmentKey struct{ column, level string }
+
+// usualSegment is what is usual of a segment.
+type usualSegment struct {
+	nights             int
+	positive, expected float64
+	slope, info        float64
+}
+
+// spread is the variance of a column's segments from night to night, beyond chance.
+type spread struct{ rate, slope float64 }
+
+// suspect is a segment whose labels are not as usual.
+type suspect struct {
+	segment  SegmentCounts
+	expected float64 // positive rows
+	slope    float64 // beyond the usual one
+	isSlope  bool
+	z        float64 // standard errors
+	loss     float64 // share of the labels' entropy that is lost almost surely
+}
+
+// checkSegments looks for segments whose labels are not what earlier nights lead to expect.
+func (c *comparison) checkSegments() {
+	segments := c.p.Segments
+	if len(segments) == 0 || c.p.Label.Kind == "regression" {
+		return
+	}
+	usual, spreads := c.usualSegments()
+	all := segments[0]
+	entropy := all.Rows * entropyOf(all.Positive/max(all.Rows, 1))
+	if entropy <= 0 {
+		return
+	}
+
+	var found []suspect
+	for _, s := range segments {
+		u, ok := usual[segmentKey{s.Column, s.Level}]
+		if !ok {
+			continue
+		}
+		apart := spreads[s.Column]
+		if s.Level != allRows {
+			found = append(found, rateSuspect(s, u, apart.rate, entropy))
+		}
+		if s.Info > 0 && u.info > 0 {
+			found = append(found, slopeSuspect(s, u, apart.slope, entropy))
+		}
+	}
+	c.report(discovered(found))
+}
+
+// usualSegments pools the segments of the last nights.
+func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]spread) {
+	usual := map[segmentKey]usualSegment{}
+	var nights []*Profile
+	for _, p := range slices.Backward(c.before) {
+		if len(p.Segments) > 0 && len(nights) < recent {
+			nights = append(nights, p)
+		}
+	}
+	for _, p := range nights {
+		for _, s := range p.Segments {
+			key := segmentKey{s.Column, s.Level}
+			u := usual[key]
+			u.nights++
+			u.positive, u.expected = u.positive+s.Positive, u.expected+s.Expected
+			u.slope, u.info = u.slope+s.Slope, u.info+s.Info
+			usual[key] = u
+		}
+	}
+
+	// The spread of a column's segments: by moments, beyond chance, dominated by the largest.
+	type moments struct{ rate, rateWeight, slope, slopeWeight float64 }
+	sums := map[string]*moments{}
+	for _, p := range nights {
+		for _, s := range p.Segments {
+			u := usual[segmentKey{s.Column, s.Level}]
+			m := sums[s.Column]
+			if m == nil {
+				m = &moments{}
+				sums[s.Column] = m
+			}
+			if u.nights < 2 {
+				continue
+			}
+			left := 1 - 1/float64(u.nights)
+			e := s.Expected * (u.positive + 0.5) / (u.expected + 0.5)
+			m.rate += ((s.Positive-e)*(s.Positive-e) - e) / left
+			m.rateWeight += e * e
+			if u.info > 0 {
+				d := s.Slope - s.Info*u.slope/u.info
+				m.slope += (d*d - s.Info) / left
+				m.slopeWeight += s.Info * s.Info
+			}
+		}
+	}
+	spreads := map[string]spread{}
+	for column, m := range sums {
+		s := spread{newSpread * newSpread, newSpread * newSpread}
+		if len(nights) >= 3 && m.rateWeight > 0 {
+			s = spread{max(leastSpread*leastSpread, m.rate/m.rateWeight),
+				max(leastTilt*leastTilt, m.slope/max(m.slopeWeight, 1e-9))}
+		}
+		spreads[column] = s
+	}
+	return usual, spreads
+}
+
+func entropyOf(p float64) float64 {
+	if p <= 0 || p >= 1 {
+		return 0
+	}
+	return -p*math.Log(p) - (1-p)*math.Log(1-p)
+}
+
+// divergence is what a row costs if its positive rate is p and a model believes q.
+func divergence(p, q float64) float64 {
+	p, q = max(1e-6, min(1-1e-6, p)), max(1e-6, min(1-1e-6, q))
+	return p*math.Log(p/q) + (1-p)*math.Log((1-p)/(1-q))
+}
+
+// rateSuspect compares the positive rows with the expected ones.
+func rateSuspect(s SegmentCounts, u usualSegment, apart, entropy float64) suspect {
+	expected := s.Expected * (u.positive + 0.5) / (u.expected + 0.5)
+	variance := apart + 1/(u.positive+0.5)
+	// The square root stabilises the variance of a count (Anscombe, 1948).
+	z := (math.Sqrt(s.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
+	return suspect{segment: s, expected: expected, z: z,
+		loss: sure(z) * s.Rows * divergence(expected/s.Rows, (s.Positive+0.5)/(s.Rows+1)) / entropy}
+}
+
+// slopeSuspect compares how the labels follow the witness.
+func slopeSuspect(s SegmentCounts, u usualSegment, apart, entropy float64) suspect {
+	b := s.Slope/s.Info - u.slope/u.info
+	z := b / math.Sqrt(1/s.Info+1/u.info+apart)
+	return suspect{segment: s, slope: b, isSlope: true, z: z, loss: sure(z) * s.Info * b * b / 2 / entropy}
+}
+
+// sure is the part of a loss that chance does not explain: a loss grows with the square of a deviation.
+func sure(z float64) float64 {
+	part := max(0, 1-chanceOf/math.Max(math.Abs(z), chanceOf))
+	return part * part
+}
+
+// discovered returns those that are not chance, by Benjamini and Hochberg, the surest first.
+func discovered(all []suspect) []suspect {
+	slices.SortStableFunc(all, func(a, b suspect) int { return cmp.Compare(math.Abs(b.z), math.Abs(a.z)) })
+	last := 0
+	for i, s := range all {
+		if 2*distuv.UnitNormal.CDF(-math.Abs(s.z)) <= falseAlarms*float64(i+1)/float64(len(all)) {
+			last = i + 1
+		}
+	}
+	return all[:last]
+}
+
+// report adds a finding for the surest segment of each code. If the labels of all rows are wrong, those of segments
+// are, too, and are left out.
+func (c *comparison) report(found []suspect) {
+	said := map[Code]bool{}
+	rose := c.foundCode(CodeLabelRate) && c.p.Ratio > 1
+	tilt := slices.ContainsFunc(found, func(s suspect) bool {
+		return s.isSlope && s.segment.Level == allRows && s.slope < 0 && s.loss > lossBlocks
+	})
+	for _, s := range found {
+		code, text := s.says()
+		blocks := s.loss > lossBlocks
+		if !s.isSlope && s.segment.Positive > s.expected {
+			blocks = s.loss > riseBlocks
+		}
+		switch {
+		case s.loss < lossWarns || said[code]:
+		case s.isSlope && s.slope > 0: // labels follow the witness more closely than usual: no harm
+		case tilt && s.segment.Level != allRows || rose && !s.isSlope:
+		default:
+			said[code] = true
+			if s.isSlope {
+				said[CodeInverted], said[CodeShuffled] = true, true
+			}
+			c.addIf(blocks, true, code, s.segment.Column, "%s; believing it would cost %s of the labels' entropy", text,
+				percent(s.loss))
+		}
+	}
+}
+
+// says is the code and the sentence of a suspect.
+func (s suspect) says() (Code, string) {
+	where := s.segment.where()
+	switch {
+	case s.isSlope && s.slope < -1.4 && (s.slope+1)*math.Sqrt(s.segment.Info) < -3:
+		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the rows " +
+			"ranks them the wrong way round"
+	case s.isSlope:
+		return CodeShuffled, fmt.Sprintf("%swhat earlier nights know of the rows explains the labels only %.0f %% as "+
+			"well as usual: labels and columns no longer match", where, 100*max(0, 1+s.slope))
+	}
+	text := fmt.Sprintf("%s%.0f of %.0f rows have a positive label, but %.0f are expected from earlier nights", where,
+		s.segment.Positive, s.segment.Rows, s.expected)
+	if s.segment.Positive < s.expected {
+		return CodeLabelsLost, text
+	}
+	return CodeLabelRate, text
+}
+
+// where names the segment for people.
+func (s *SegmentCounts) where() string {
+	switch {
+	case s.Level == allRows:
+		return ""
+	case s.Column == "":
+		return "in " + s.Level + " of the table, "
+	}
+	return fmt.Sprintf("where it is %.60q, ", s.Level)
+}

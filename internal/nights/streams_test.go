@@ -1,0 +1,256 @@
+package nights_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strconv"
+	"testing"
+
+	"coppice/internal/gbt"
+	"coppice/internal/nights"
+	"coppice/internal/nights/nightstest"
+)
+
+var (
+	streamSeeds = flag.Int("seeds", 0, "how many seeds of each stream TestStreams tries; 0: none")
+	streamRows  = flag.Int("rows", nightRows, "how many rows a weekday of them has")
+	streamShape = flag.String("shape", "", "the only shape of stream to try")
+	streamCosts = flag.Bool("costs", false, "measure what a bad night costs the next day")
+)
+
+// streamResult is what was found out about one kind of night.
+type streamResult struct {
+	tried, held, right int
+	firsts             map[string]int
+	cost               float64 // mean rise of the next day's entropy
+}
+
+// TestStreams prints the table of docs/nights.md: every kind of night on three streams. See `make nights`.
+func TestStreams(t *testing.T) {
+	if *streamSeeds == 0 {
+		t.Skip("only with -seeds: it stages hundreds of nights")
+	}
+	kinds, ordinary := nightstest.Kinds(), nightstest.OrdinaryNights()
+	bad, good := make([]streamResult, len(kinds)), make([]streamResult, len(ordinary)+1)
+	note := func(r *streamResult, found []nights.Finding, err error, want []nights.Code) {
+		r.tried++
+		first := "nothing"
+		switch {
+		case err != nil:
+			first = "refused"
+		case len(found) > 0:
+			first = string(found[0].Code)
+			if found[0].Column != "" {
+				first += ":" + found[0].Column
+			}
+		}
+		if err != nil || nights.Blocked(found) {
+			r.held++
+			if err != nil && len(want) == 0 || err == nil && slices.Contains(want, found[0].Code) {
+				r.right++
+			}
+		} else {
+			first = "(" + first + ")"
+		}
+		if r.firsts == nil {
+			r.firsts = map[string]int{}
+		}
+		r.firsts[first]++
+	}
+
+	shapes := []nightstest.Shape{nightstest.Drifting, nightstest.Steady, nightstest.Growing}
+	for _, shape := range shapes {
+		if *streamShape != "" && string(shape) != *streamShape && !(shape == "" && *streamShape == "drifting") {
+			continue
+		}
+		for seed := range *streamSeeds {
+			s := nightstest.Stream{Seed: 100 + uint64(seed), Rows: *streamRows, Shape: shape}
+			var before []*nights.Profile
+			for day := range pastNights + laterGood {
+				n, err := stage(t, s.Night(day), before)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found := compare(t, n, before)
+				note(&good[len(ordinary)], found, nil, nil)
+				if nights.Blocked(found) {
+					t.Logf("%s %d, day %d: %v", shape, seed, day, found)
+				}
+				before = append(before, n.profile)
+			}
+
+			day := pastNights + laterGood
+			today, yesterday, tomorrow := s.Night(day), s.Night(day-1), s.Night(day+1)
+			honest := 0.0
+			if *streamCosts {
+				honest = nextDay(t, today, tomorrow)
+			}
+			for i, k := range kinds {
+				table := k.Break(rand.New(rand.NewPCG(uint64(seed), uint64(i))), today, yesterday)
+				n, err := stage(t, table, before)
+				var found []nights.Finding
+				if err == nil {
+					found = compare(t, n, before)
+				}
+				note(&bad[i], found, err, k.Want)
+				if err == nil && !(nights.Blocked(found) && slices.Contains(k.Want, found[0].Code)) {
+					t.Logf("%s %d, %s: %v", shape, seed, k.Name, found)
+				}
+				if err == nil && *streamCosts {
+					bad[i].cost += nextDay(t, table, tomorrow)/honest - 1
+				}
+			}
+			for i, o := range ordinary {
+				n, err := stage(t, o.Make(s, day), before)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found := compare(t, n, before)
+				note(&good[i], found, nil, nil)
+				if nights.Blocked(found) {
+					t.Logf("%s %d, %s: %v", shape, seed, o.Name, found)
+				}
+			}
+		}
+	}
+
+	held, right, tried := 0, 0, 0
+	fmt.Printf("| kind of night | used to choose limits | costs | held back | right finding first | first findings " +
+		"|\n|---|---|---|---|---|---|\n")
+	for i, k := range kinds {
+		r := bad[i]
+		held, right, tried = held+r.held, right+r.right, tried+r.tried
+		fmt.Printf("| %s | %s | %.1f %% | %d of %d | %d | %v |\n", k.Name, yes(k.Tuned), 100*r.cost/float64(r.tried),
+			r.held, r.tried, r.right, r.firsts)
+	}
+	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d\n\n", held, tried, right)
+	for i, r := range good {
+		name := "as ever"
+		if i < len(ordinary) {
+			name = ordinary[i].Name + " " + yes(ordinary[i].Tuned)
+		}
+		fmt.Printf("| %s | %d of %d | %v |\n", name, r.held, r.tried, r.firsts)
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+// nextDay is the log loss that a model of a table has on the next day's.
+func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
+	t.Helper()
+	if len(table.Rows) == 0 {
+		return math.Inf(1)
+	}
+	train, test := &gbt.Data{}, &gbt.Data{}
+	width := len(table.Names) - 2
+	for _, d := range []struct {
+		data *gbt.Data
+		from nightstest.Table
+	}{{train, table}, {test, tomorrow}} {
+		d.data.Rows = len(d.from.Rows)
+		d.data.RowMajor = make([]byte, width*d.data.Rows)
+		for _, r := range d.from.Rows {
+			y, _ := strconv.ParseFloat(r[len(r)-1], 32)
+			d.data.Label = append(d.data.Label, float32(y))
+		}
+	}
+
+	for f, name := range table.Names[1 : len(table.Names)-1] {
+		counts, numbers := map[string]int{}, []float64(nil)
+		for _, r := range table.Rows {
+			counts[r[f+1]]++
+			if x, err := strconv.ParseFloat(r[f+1], 64); err == nil {
+				numbers = append(numbers, x)
+			}
+		}
+		one := gbt.Feature{Name: name, Missing: -1}
+		bin := func(string) byte { return 0 }
+		if name != "campaign_id" && name != "advertiser_id" && len(numbers) > len(table.Rows)*9/10 {
+			slices.Sort(numbers)
+			for b := 1; b < 60; b++ {
+				if x := numbers[b*len(numbers)/60]; len(one.Bounds) == 0 || x > one.Bounds[len(one.Bounds)-1] {
+					one.Bounds = append(one.Bounds, x)
+				}
+			}
+			one.Bins = len(one.Bounds) + 2
+			one.Missing = one.Bins - 1
+			bin = func(text string) byte {
+				x, err := strconv.ParseFloat(text, 64)
+				if err != nil {
+					return byte(one.Missing)
+				}
+				return byte(sort.SearchFloat64s(one.Bounds, x))
+			}
+		} else {
+			var levels []string
+			for text := range counts {
+				levels = append(levels, text)
+			}
+			slices.SortFunc(levels, func(a, b string) int {
+				if counts[a] != counts[b] {
+					return counts[b] - counts[a]
+				}
+				if a < b {
+					return -1
+				}
+				return 1
+			})
+			code := map[string]byte{}
+			for i, text := range levels[:min(len(levels), 200)] {
+				code[text] = byte(i + 1)
+			}
+			one.Categorical, one.Bins = true, len(code)+1
+			bin = func(text string) byte { return code[text] }
+		}
+		train.Features, test.Features = append(train.Features, one), append(test.Features, one)
+		for _, d := range []struct {
+			data *gbt.Data
+			from nightstest.Table
+		}{{train, table}, {test, tomorrow}} {
+			at := slices.Index(d.from.Names, name)
+			column := make([]byte, d.data.Rows)
+			for i, r := range d.from.Rows {
+				if at >= 0 {
+					column[i] = bin(r[at])
+				} else {
+					column[i] = byte(max(one.Missing, 0))
+				}
+				d.data.RowMajor[i*width+f] = column[i]
+			}
+			d.data.Columns = append(d.data.Columns, column)
+		}
+	}
+
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves, p.LearningRate, p.MinDataInLeaf = 60, 8, 0.08, 100
+	r, err := gbt.Train(t.Context(), train, p, gbt.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pred, err := r.Model.PredictBinned(test, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss := 0.0
+	for i, z := range pred {
+		p := 1 / (1 + math.Exp(-z))
+		if p <= 0 || p >= 1 || z > 0 && z < 1 && p == z {
+			p = z
+		}
+		if test.Label[i] == 1 {
+			loss -= math.Log(max(p, 1e-9))
+		} else {
+			loss -= math.Log(max(1-p, 1e-9))
+		}
+	}
+	return loss / float64(len(pred))
+}
