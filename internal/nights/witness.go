@@ -91,6 +91,9 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 // restKnown is up to which share of other levels the levels of a column count as known.
 const restKnown = 0.2
 
+// levelKnown is how many positive rows the nights must have had, at their mean rates, for a level to be known.
+const levelKnown = 30
+
 // witnesses is how many nights' models are averaged.
 const witnesses = 4
 
@@ -152,6 +155,17 @@ func (w *Witness) mean(add func(p *Profile) (float64, bool)) float32 {
 	return float32(sum / float64(max(n, 1)))
 }
 
+// positives is how many positive rows a level would have had with the mean rate of all rows.
+func (w *Witness) positives(column, text string) float64 {
+	n := 0.0
+	for _, p := range w.nights {
+		if k := p.column(column); k != nil {
+			n += k.shareOf(text) * p.sampled() * p.Label.Mean
+		}
+	}
+	return n
+}
+
 // Levels implements segment.Scorer.
 func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	if k, ok := w.levels[column]; ok {
@@ -193,6 +207,10 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 		}
 		odds = append(odds, at(func(*Column) int { return 0 }), others)
 		for _, text := range levels {
+			if others != others && w.positives(column, text) < levelKnown {
+				odds = append(odds, others)
+				continue
+			}
 			odds = append(odds, at(func(k *Column) int {
 				i := k.levelIndex(text)
 				if i < 0 {
