@@ -205,6 +205,12 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		b.trees = append(b.trees, t)
 	}
 
+	if b.p.Boosting == averagedTrees {
+		b.addToValid(ctx, b.trees...)
+		b.decide()
+		return ctx.Err()
+	}
+
 	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
 	if b.opt.Input != nil {
 		addPredictions(ctx, b.trees, b.data.Columns, b.data.rows(), b.raw, b.walks)

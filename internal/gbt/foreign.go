@@ -34,7 +34,6 @@ const (
 )
 
 var foreignParams = []foreignParam{
-	{"boosting", "boosting_type boost", "gbdt gbrt", "Coppice trains gbdt: no dart, no random forests"},
 	{"data_sample_strategy", "", "bagging", noGOSS},
 	{"tree_learner", "tree tree_type tree_learner_type", "serial", "a model is trained on one machine"},
 	{"device_type", "device", "cpu", noGPU},
@@ -123,18 +122,7 @@ var elsewhere = []foreignParam{
 	{name: "num_threads", aliases: "num_thread nthread nthreads n_jobs", why: "machine.threads_per_task: of sweep.yaml"},
 	{name: "eval_at", aliases: "ndcg_eval_at ndcg_at map_eval_at map_at", why: "the metric's name: ndcg@10"},
 	{name: "multi_error_top_k", why: noClasses}, {name: "auc_mu_weights", why: noClasses},
-	{name: "input_model", aliases: "model_input model_in", why: "continue: of sweep.yaml"},
-	{name: "data", aliases: "train train_data train_data_file data_filename", why: "source: of dataset.yaml"},
-	{name: "valid", aliases: "test valid_data valid_data_file test_data test_data_file valid_filenames",
-		why: "split: of dataset.yaml"},
-	{name: "label_column", aliases: "label", why: "label: of dataset.yaml"},
-	{name: "weight_column", aliases: "weight", why: "weight: of dataset.yaml"},
-	{name: "group_column", aliases: "group group_id query_column query query_id", why: "group: of dataset.yaml"},
-	{name: "categorical_feature", aliases: "cat_feature categorical_column cat_column categorical_features",
-		why: "categorical: of dataset.yaml"},
 	{name: "parser_config_file", why: tableKeys},
-	{name: "save_binary", aliases: "is_save_binary is_save_binary_file", why: "launcher stage writes the binned table"},
-	{name: "task", aliases: "task_type", why: "launcher sweep trains, launcher predict predicts, continue: refits"},
 	{name: "config", aliases: "config_file", why: "sweep.yaml and dataset.yaml"},
 	{name: "machines", aliases: "workers nodes", why: "machine: of sweep.yaml"},
 	{name: "machine_list_filename", aliases: "machine_list_file machine_list mlist", why: "machine: of sweep.yaml"},

@@ -161,7 +161,7 @@ func (f *Feature) info() string {
 // lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot
 // load a model with their names.
 func (p Params) lines(features []Feature) []string {
-	lines := []string{"[boosting: gbdt]"}
+	lines := []string{"[boosting: " + p.Boosting + "]"}
 	m := p.Map()
 	defaults := Defaults().Map()
 
@@ -172,7 +172,7 @@ func (p Params) lines(features []Feature) []string {
 	for _, spec := range paramTable {
 		name := spec.name
 		v := m[name]
-		if v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
+		if name == boosting || v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
 			continue
 		}
 		if b, ok := v.(bool); ok {

@@ -31,6 +31,7 @@ const (
 // differing says how a parameter differs from LightGBM's; internal/gbt/DIVERGENCE.md says why. Parameters that are not
 // here are the same.
 var differing = map[string]string{
+	boosting:                   "gbdt, or rf whose learning_rate has no effect either; dart is refused, since it changes finished trees",
 	"objective":                "a key of sweep.yaml; see objectives in docs/sweep.md",
 	"max_bin":                  "255 is as fine as the table was staged; less joins neighbouring bins",
 	"feature_fraction":         "other draws; at least one feature",

@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,6 +18,7 @@ import (
 // (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
 type Params struct {
 	Objective             string // one of Objectives
+	Boosting              string // gbdt, or rf
 	NumIterations         int
 	LearningRate          float64
 	NumLeaves             int
@@ -68,7 +70,7 @@ type Params struct {
 // Defaults are LightGBM's, except that max_bin's means "as fine as the data".
 func Defaults() Params {
 	return Params{
-		Objective: "binary", NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
+		Objective: "binary", Boosting: gbdt, NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
@@ -119,6 +121,7 @@ const (
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
+	boosting               = "boosting"
 	scalePosWeight         = "scale_pos_weight"
 	isUnbalance            = "is_unbalance"
 	alpha                  = "alpha"
@@ -131,6 +134,7 @@ const (
 // paramTable lists every parameter, in the order of the model file. A new one is addedLater.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, 0},
+	{boosting, "boosting_type boost", func(p *Params) any { return &p.Boosting }, 0, 0, addedLater},
 	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round " +
 		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, 0},
 	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, openLow},
@@ -282,11 +286,13 @@ func (s *paramSpec) set(p *Params, value any) error {
 		if !ok {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
-		objective, err := CanonicalObjective(v)
-		if err != nil {
-			return err
+		canonical := CanonicalObjective
+		if s.name == boosting {
+			canonical = canonicalBoosting
 		}
-		*field = objective
+		var err error
+		*field, err = canonical(v)
+		return err
 	case *ColumnList:
 		return s.setColumns(value, field)
 	case *MonotoneList:
@@ -395,6 +401,25 @@ func CanonicalObjective(name string) (string, error) {
 	return "", fmt.Errorf("there is no objective %.40q; use one of %s", name, strings.Join(Objectives(), ", "))
 }
 
+// The kinds of boosting.
+const (
+	gbdt          = "gbdt"
+	averagedTrees = "rf" // trees do not see each other, and are averaged
+)
+
+func canonicalBoosting(name string) (string, error) {
+	switch name {
+	case gbdt, "gbrt":
+		return gbdt, nil
+	case averagedTrees, "random_forest":
+		return averagedTrees, nil
+	case "dart":
+		return "", errors.New("LightGBM has dart, Coppice does not: dropping trees changes those that have been grown, " +
+			"and a checkpoint holds none but finished ones; use gbdt with more regularisation")
+	}
+	return "", fmt.Errorf("there is no boosting %.40q; use gbdt or rf", name)
+}
+
 // Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
 // model exactly if their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
 func (p Params) Map() map[string]any {
@@ -435,6 +460,9 @@ func (p *Params) check() error {
 		return err
 	}
 	switch {
+	case p.Boosting == averagedTrees && !p.draws():
+		return &ParamError{boosting, "rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or " +
+			"feature_fraction below 1"}
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
 	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:

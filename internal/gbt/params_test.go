@@ -47,7 +47,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 			}
 		}
 	}
-	ends := []string{"early_stopping_round", "early_stopping_min_delta", refitDecay} // have tests of their own
+	ends := []string{boosting, "early_stopping_round", "early_stopping_min_delta", refitDecay} // have tests of their own
 	for _, s := range paramTable {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+

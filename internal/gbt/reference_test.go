@@ -125,6 +125,9 @@ func (r *reference) train() *Model {
 		panic(err)
 	}
 	bias := obj.init(r.p.BoostFromAverage)
+	if r.p.Boosting == "rf" {
+		r.p.LearningRate = 1 // said keeps the parameter
+	}
 	score := filled(r.d.Rows, bias)
 	m := &Model{Objective: obj.String(), Params: r.said.lines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
@@ -146,6 +149,11 @@ func (r *reference) train() *Model {
 		}
 		roundsWithoutSplit = 0
 		r.renew(obj, t, rows[:bag], score)
+		if r.p.Boosting == "rf" {
+			t.addBias(bias)
+			m.Trees = append(m.Trees, t.Tree)
+			continue
+		}
 		for _, row := range rows {
 			score[row] += t.LeafValue[r.leafOf(t, row)]
 		}
@@ -156,6 +164,11 @@ func (r *reference) train() *Model {
 	}
 	if len(m.Trees) == 0 {
 		m.Trees = []*Tree{constantTree(bias)}
+	}
+	if r.p.Boosting == "rf" {
+		for i, t := range m.Trees {
+			m.Trees[i] = t.dividedBy(float64(len(m.Trees)))
+		}
 	}
 	return m
 }

@@ -193,6 +193,9 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	}
 	if opt.Input != nil {
 		err = opt.Input.check(d, s.obj)
+		if s.p.Boosting == averagedTrees {
+			err = &ParamError{boosting, "a model is continued by gbdt; rf averages trees that do not see it"}
+		}
 	}
 	return s, err
 }
@@ -225,6 +228,11 @@ func (s *scored) ownMetric() (float64, error) {
 	copy(s.evalRaw, s.validRaw)
 	for i, r := range s.opt.Valid.Subset {
 		s.evalRaw[i] = s.validRaw[r]
+	}
+	if s.p.Boosting == averagedTrees {
+		for i, sum := range s.evalRaw {
+			s.evalRaw[i] = sum/float64(len(s.trees)) + s.opt.Shift
+		}
 	}
 
 	v, err := s.opt.Eval(s.evalRaw)
@@ -298,10 +306,15 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 
 	// A row may be in the table several times; minimum sizes of a leaf apply to original rows.
 	perCopy := b.p.forCopies(d.Copies)
+	if b.p.Boosting == averagedTrees {
+		perCopy.LearningRate = 1
+	}
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
 	b.Bias = b.obj.init(b.p.BoostFromAverage && opt.Input == nil)
-	b.begin(b.Bias, b.Bias)
+	if b.begin(b.Bias, b.Bias); b.p.Boosting == averagedTrees {
+		clear(b.validRaw)
+	}
 
 	if err := b.continueInput(ctx); err != nil {
 		return nil, err
@@ -362,6 +375,12 @@ func (b *booster) step(ctx context.Context) error {
 
 	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
+	if b.p.Boosting == averagedTrees { // its trees do not see each other, and each carries the bias
+		t.addBias(b.Bias)
+		b.addToValid(whole, t)
+		b.trees = append(b.trees, t)
+		return b.evaluate(start)
+	}
 	b.addValues(whole, t)
 	b.addToValid(whole, t)
 
@@ -498,9 +517,28 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	return append([]*Tree{&first}, trees[1:]...)
 }
 
+// average returns a forest: the mean of the trees, written as a sum.
+func (b *booster) average() *Result {
+	kept := b.trees
+	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
+		kept = kept[:b.Best]
+	}
+	parts := make([]*Tree, len(kept))
+	for i, t := range kept {
+		parts[i] = t.dividedBy(float64(len(kept)))
+	}
+	m := &Model{Objective: b.obj.String(), Trees: b.shifted(parts), FeatureNames: b.names, FeatureInfos: b.infos,
+		Params: b.p.lines(b.data.Features)}
+	return &Result{Model: m, Grown: len(b.trees), Best: len(kept), Metric: b.BestMetric, Stopped: b.stopped,
+		Resumed: b.resumed, Took: b.elapsed()}
+}
+
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 && b.opt.Input == nil {
 		b.trees = append(b.trees, constantTree(b.Bias))
+	}
+	if b.p.Boosting == averagedTrees {
+		return b.average()
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
 		FeatureInfos: b.infos, Params: b.p.lines(b.data.Features)}

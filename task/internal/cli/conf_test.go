@@ -53,15 +53,15 @@ func TestConf(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v (%v)", got, want, err)
 	}
-	if text := strings.Join(notes, "\n"); len(notes) != 7 || !strings.Contains(text, "data has no effect here") {
-		t.Errorf("got the notes %q, want one for each of task, boosting_type, data, valid_data, is_enable_sparse, "+
+	if text := strings.Join(notes, "\n"); len(notes) != 6 || !strings.Contains(text, "data has no effect here") {
+		t.Errorf("got the notes %q, want one for each of task, data, valid_data, is_enable_sparse, "+
 			"use_two_round_loading and output_model", notes)
 	}
 
 	for text, want := range map[string]string{
 		"num_leaves = 31\nlearning rate\n":        "train.conf:2: \"learning rate\": a LightGBM parameter file has lines",
 		"\n\nnum_leaves = many\n":                 "train.conf:3:",
-		"boosting = dart\n":                       "LightGBM has it, Coppice does not",
+		"boosting = dart\n":                       "LightGBM has dart, Coppice does not",
 		"num_leaves = 31\nnum_leaves = 15\n":      "train.conf:2:",
 		"num_leaves = 31 # more\nnum_leafs = 3\n": "train.conf:2:",
 	} {
