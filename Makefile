@@ -220,15 +220,16 @@ scripts = for n in $(BINARIES); do printf '\#!/bin/sh\nexec "$$(dirname "$$0")/c
 	  chmod 755 $(1)/$$n || exit 1; done
 
 DIST := build/dist
-dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licences, SBOM and checksums, in build/dist
+dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licence, SBOM, checksums and debs, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@for p in $(PLATFORMS); do \
 	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $$folder/ && \
 	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
 	  $$folder/coppice.cdx.json $$folder/coppice && \
 	  $(call scripts,$$folder) && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
-	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && rm -rf $$folder || exit 1; \
-	done; cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && case $$p in linux-*) python3 python/wheel/deb.py --folder $$folder --platform $$p \
+	  --version $(VERSION) --out $(DIST)/coppice_$(VERSION)_$${p#linux-}.deb;; esac && rm -rf $$folder || exit 1; \
+	done; cd $(DIST) && sha256sum *.tar.gz $$(ls *.deb 2>/dev/null) > SHA256SUMS && cat SHA256SUMS
 
 PREFIX ?= /usr/local
 install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice

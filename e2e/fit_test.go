@@ -136,3 +136,25 @@ func TestE2EFitUsesWhatIsUp(t *testing.T) {
 		t.Errorf("fit says %s; want it not to wait for a cloud that stays up", r.errOut)
 	}
 }
+
+// TestE2EFitFromABucket: a table in a bucket is looked at here, and staged and trained on where it is.
+func TestE2EFitFromABucket(t *testing.T) {
+	e := newExport(t, 2, 4000)
+	args := []string{"fit", "gs://coppice-datasets/exports/clicks-*.parquet", "--label", "is_click", "--drop",
+		"impression_id", "--trials", "1", "--json"}
+	r := execute(t, e.dir, e.env, binaryOf(t, "launcher"), args...)
+	if r.code != 2 || !strings.Contains(r.errOut, "--where batch --name NAME") {
+		t.Errorf("without --where batch: got %d, %s, want 2 and what to add", r.code, r.errOut)
+	}
+	r = execute(t, e.dir, e.env, binaryOf(t, "launcher"), append(args, "--where", "batch", "--name", "trial",
+		"--save-specs", "specs")...)
+	r.ok(t)
+	var got fitted
+	if decode(t, lastLine(r.out), &got); got.Model != "trial" || got.Version != 1 {
+		t.Errorf("got %+v, want version 1 of trial", got)
+	}
+	spec, err := os.ReadFile(filepath.Join(e.dir, "specs", "dataset.yaml"))
+	if err != nil || !strings.Contains(string(spec), `source: ["gs://coppice-datasets/exports/clicks-*.parquet"]`) {
+		t.Errorf("got the spec %s (%v), want the bucket as its source", spec, err)
+	}
+}

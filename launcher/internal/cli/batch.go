@@ -25,12 +25,15 @@ type batchFlags struct {
 	labels   map[string]string // of the sweep that the job is for
 }
 
+// stageMachine is the machine of --batch, unless --machine names another.
+const stageMachine = "n2-highmem-8"
+
 // add adds the flags to a command; what describes --batch.
 func (f *batchFlags) add(cmd *cobra.Command, what string) {
 	cmd.Flags().BoolVar(&f.on, "batch", false,
 		what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was "+
 			"already running")
-	cmd.Flags().StringVar(&f.machine, "machine", "n2-highmem-8", "machine type for --batch")
+	cmd.Flags().StringVar(&f.machine, "machine", stageMachine, "machine type for --batch")
 	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
 	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
 }

@@ -16,9 +16,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -65,7 +67,8 @@ it became the champion or not.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher fit visits.parquet --label bought --time ts --minutes 20
   launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
-  launcher fit clicks.parquet --label click --where batch --name trial   # trains on Google Cloud`,
+  launcher fit clicks.parquet --label click --where batch --name trial   # trains on Google Cloud
+  launcher fit gs://ads/clicks/ --label click --where batch --name trial  # and stages there, too`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Sources = args
@@ -121,9 +124,9 @@ func (f *fitFlags) check() error {
 		return program.Usagef("--trials %d: use 1 to 1000", f.Trials)
 	case f.where != whereLocal && f.where != whereBatch:
 		return program.Usagef("--where %q: use local or batch", f.where)
-	case slices.ContainsFunc(f.Sources, dataset.InBucket):
-		return program.Usagef("%s: fit reads tables of this machine; copy it here, or write dataset.yaml and "+
-			"sweep.yaml, whose source may be in a bucket: launcher stage, launcher sweep", f.Sources[0])
+	case slices.ContainsFunc(f.Sources, dataset.InBucket) && f.where == whereLocal:
+		return program.Usagef("%s: a table in a bucket is trained on in its cloud, with --where batch --name NAME; or "+
+			"copy it here", f.Sources[0])
 	case f.Seed < 0:
 		return program.Usagef("--seed %d: use 0 or more", f.Seed)
 	case f.where == whereBatch && f.Name == "":
@@ -166,7 +169,7 @@ func checkNew(folder string) error {
 }
 
 func runFit(ctx context.Context, w *Setup, f fitFlags) error {
-	d, err := draft.Make(ctx, f.Request)
+	d, err := makeDraft(ctx, w, f)
 	if err != nil {
 		return err
 	}
@@ -178,7 +181,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 	began := w.Now()
-	staged, err := stageDraft(ctx, w, d, f.where == whereLocal)
+	staged, err := stageDraft(ctx, w, d, f)
 	if err != nil {
 		return err
 	}
@@ -237,9 +240,38 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	return nil
 }
 
-// stageDraft stages the table. What is unusual beside an earlier table of the name is said. At home it is trained on
+// mostLookedAt bounds the table in a bucket that is copied here to be looked at.
+const mostLookedAt = 16 << 30
+
+// makeDraft looks at the table; one in a bucket is copied here for that.
+func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err error) {
+	if !slices.ContainsFunc(f.Sources, dataset.InBucket) {
+		return draft.Make(ctx, f.Request)
+	}
+	bar := w.stageBar()
+	defer bar.Finish()
+	s := stager.Stager{Bucket: w.bucket, Progress: bar.Report}
+	in, err := s.Find(ctx, &dataset.Spec{Source: dataset.SourceSpec{Files: f.Sources}})
+	if err != nil {
+		return nil, err
+	}
+	if in.Bytes > mostLookedAt {
+		return nil, program.Usagef("%s: fit copies a table here to look at it, and this one has %s; let it look at a "+
+			"part, with --save-specs, and give the rest as source in dataset.yaml", f.Sources[0],
+			humanize.IBytes(uint64(in.Bytes)))
+	}
+	err = s.WithTable(ctx, in, func(_ string, files []table.File) error {
+		bar.Finish()
+		f.Files = files
+		d, err = draft.Make(ctx, f.Request)
+		return err
+	})
+	return d, err
+}
+
+// stageDraft stages the table, and one in a bucket in the cloud. What is unusual beside an earlier table of the name is said. At home it is trained on
 // all the same, since somebody is watching; in the cloud, where nights are, a person has to accept it.
-func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stager.Staged, error) {
+func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
 	spec, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
 	if err != nil {
 		return nil, err
@@ -249,7 +281,9 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stag
 	if err != nil {
 		return nil, err
 	}
-	staged, err := stageTable(ctx, w, t, dst, stageFlags{})
+	var how stageFlags
+	how.batch.on, how.batch.machine = !spec.Source.AnyLocal(), stageMachine
+	staged, err := stageTable(ctx, w, t, dst, how)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +291,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, home bool) (*stag
 		w.screen().Notable(staged)
 		w.screen().Findings(staged.Night)
 	}
-	if !home {
+	if f.where == whereBatch {
 		return staged, stager.CheckNight(staged.Night, w.Now(), "")
 	}
 	if staged.Night != nil && staged.Night.Blocked() {

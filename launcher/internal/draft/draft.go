@@ -19,6 +19,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
@@ -28,7 +29,9 @@ import (
 
 // Request is a table, and what a person has said about it. Only Sources and Label are needed.
 type Request struct {
-	Sources     []string // files, globs or folders on this machine
+	Sources []string // files, globs or folders
+	// Files are those of Sources on this machine; nil if Sources are on this machine.
+	Files       []table.File
 	Label       string   // column to predict
 	Positive    string   // its value that means yes
 	Regression  bool     // it is a number, whatever its values
@@ -406,7 +409,7 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	var b bytes.Buffer
 	var sources []string
 	for _, s := range q.Sources {
-		if abs, err := filepath.Abs(s); err == nil {
+		if abs, err := filepath.Abs(s); err == nil && !dataset.InBucket(s) {
 			s = abs
 		}
 		sources = append(sources, s)

@@ -88,7 +88,10 @@ var errEnough = errors.New("enough rows")
 
 // look reads the first rows of all columns, and all rows of the label and of what may be a time or a key.
 func look(ctx context.Context, q Request) (*seen, error) {
-	files, err := expand(q.Sources)
+	files, err := q.Files, error(nil)
+	if files == nil {
+		files, err = expand(q.Sources)
+	}
 	if err != nil {
 		return nil, err
 	}

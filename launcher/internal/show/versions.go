@@ -75,14 +75,16 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	t.Print()
 }
 
-// Inputs writes the shares of unknown values of a scored table, beside the usual ones: of columns of ids, and of others
-// with missing values.
+// nothing reports whether no value is one of such a share, here or usually.
+func nothing(s *predict.Share) bool { return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0) }
+
+// Inputs writes the shares of unknown values of a scored table, beside the usual ones, of columns with any.
 func (w Printer) Inputs(r *predict.Result) {
 	t := w.Table("column", "missing", "usually", "unseen", "usually", "rare", "usually")
 	shown := 0
 	for i := range r.Inputs {
 		in := &r.Inputs[i]
-		if in.Unseen == nil && in.Missing.Now == 0 && (in.Missing.Usual == nil || *in.Missing.Usual == 0) {
+		if nothing(&in.Missing) && nothing(in.Unseen) && nothing(in.Rare) {
 			continue
 		}
 		shown++
