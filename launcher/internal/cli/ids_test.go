@@ -47,7 +47,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 
 	code, usual, out, errOut := score(respelt(3000, 1, same))
-	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "campaign_id") ||
+	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "site") ||
 		!strings.Contains(out, "unseen") {
 		t.Fatalf("the usual table: %d\n%s\n%s", code, out, errOut)
 	}
