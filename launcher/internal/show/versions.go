@@ -76,7 +76,9 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 }
 
 // nothing reports whether no value is one of such a share, here or usually.
-func nothing(s *predict.Share) bool { return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0) }
+func nothing(s *predict.Share) bool {
+	return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0)
+}
 
 // Inputs writes the shares of unknown values of a scored table, beside the usual ones, of columns with any.
 func (w Printer) Inputs(r *predict.Result) {
