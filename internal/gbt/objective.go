@@ -319,7 +319,7 @@ func (b *binary) init(fromAverage bool) float64 {
 	}
 	var sum [2]float64
 	_ = b.d.each(sum[:], func(r uint32, w float64) error {
-		sum[int(b.d.Label[r])] += float64(w * b.weight[int(b.d.Label[r])]) // not fused, as everywhere
+		sum[int(b.d.Label[r])] += w // without its class's weight, as in LightGBM
 		return nil
 	})
 	return Log(sum[1] / sum[0])

@@ -282,3 +282,21 @@ func TestObjectivesByATeam(t *testing.T) {
 		}
 	})
 }
+
+// TestStartIgnoresClassWeights: boosting starts from the share of positive rows whatever scale_pos_weight and
+// is_unbalance say; what LightGBM 4.7 starts from was read off a model with a learning rate of 1e-9.
+func TestStartIgnoresClassWeights(t *testing.T) {
+	d := &Data{Rows: 4, Label: []float32{1, 0, 0, 0}, Weight: []float32{2, 1, 1, 2}}
+	for _, change := range []func(*Params){func(*Params) {}, func(p *Params) { p.ScalePosWeight = 3 },
+		func(p *Params) { p.IsUnbalance = true }} {
+		p := Defaults()
+		change(&p)
+		o, err := newObjective(&p, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := o.init(true), Log(0.5); got != want {
+			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
+		}
+	}
+}
