@@ -34,9 +34,9 @@ class Seen:
         a, b = self.rows / (self.rows + other.rows), other.rows / (self.rows + other.rows)
         return Seen(self.rows + other.rows, a * self.mean + b * other.mean, a**2 * self.noise + b**2 * other.noise)
 
-    def beyond_chance(self, n):
-        """Whether trial n is better than the default."""
-        return self.mean[n] < -1.96 * self.noise[n, n] ** 0.5
+    def beyond_chance(self, n, errors=1.96):
+        """Whether trial n is better than the default by so many standard errors."""
+        return self.mean[n] < -errors * self.noise[n, n] ** 0.5
 
 
 def posterior(v, covariance):
@@ -76,6 +76,15 @@ RULES = {
     "best on valid and calib together": both,
     "the default, unless that is ahead beyond chance there": confirmed(
         both, lambda n, v, c: v.with_(c).beyond_chance(n)
+    ),
+    "the default, unless that is ahead by 0.5 standard errors there": confirmed(
+        both, lambda n, v, c: v.with_(c).beyond_chance(n, 0.5)
+    ),
+    "the default, unless that is ahead by 1 standard error there": confirmed(
+        both, lambda n, v, c: v.with_(c).beyond_chance(n, 1)
+    ),
+    "the default, unless that is ahead by 1.5 standard errors there": confirmed(
+        both, lambda n, v, c: v.with_(c).beyond_chance(n, 1.5)
     ),
     "best posterior mean on valid and calib, correlated": lambda v, c: posterior(v.with_(c), lambda m: m),
     "best on valid, unless the default is ahead on calib": confirmed(best, lambda n, v, c: c.mean[n] < 0),
