@@ -354,6 +354,20 @@ def table_of(records):
     print(f"\n{refused} of {2 * len(records)} final models did not agree with the judged ones and were not registered")
 
 
+CALIBRATORS = ("moved", "none", "level")
+
+
+def calibrators_of(records):
+    print("\nTomorrow's log loss of the default's final model beside the judged model's calibrator as it is, in %\n")
+    print("| table | seeds | moved, as it is registered | none | only the move |\n|---|---|---|---|---|")
+    for table in TABLES:
+        found = [r["calibrator"]["default"] for r in records if r["table"] == table.name]
+        found = [c for c in found if c]
+        if found:
+            gains = [verdict([100 * (c[way] / c["carried"] - 1) for c in found])[1] for way in CALIBRATORS]
+            print(f"| {table.title} | {len(found)} | " + " | ".join(gains) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("data", "bin", "out"):
@@ -388,6 +402,7 @@ def main():
                 print(json.dumps(known[key]), file=sys.stderr, flush=True)
             told.append(known[key])
     table_of(told)
+    calibrators_of(told)
 
 
 if __name__ == "__main__":
