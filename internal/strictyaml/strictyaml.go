@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,13 +59,13 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, tooLong(file)
 	}
-	if err := checkDepth(file, data); err != nil {
+	if err := checkShape(file, data); err != nil {
 		return nil, err
 	}
 
 	parsed, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return nil, translate(file, err)
+		return nil, orNoSpace(translate(file, err), data)
 	}
 
 	// Exactly one document.
@@ -100,21 +101,43 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 // took 16 seconds.
 const maxDepth = 200
 
-// checkDepth counts brackets, including those in texts and comments: no spec has so many unclosed ones.
-func checkDepth(file string, data []byte) error {
+// maxKeys bounds how many keys a file may have: the parser's time grows with the square of a mapping's, and 75,000 took
+// 15 seconds.
+const maxKeys = 1 << 15
+
+// checkShape counts brackets and keys, including those in texts and comments: no spec has so many.
+func checkShape(file string, data []byte) error {
 	depth, line, start := 0, 1, 0
+	begun, lists := false, 0 // whether the line has more than lists so far, and how many of them
+	keys := 0
 
 	for i, c := range data {
+		begun = begun || c != ' ' && c != '-'
 		switch c {
 		case '\n':
 			line, start = line+1, i+1
+			begun, lists = false, 0
 
 		case '-':
 			// Lists can also nest without brackets, several on one line.
-			if dashes := bytes.Count(data[start:i], []byte("- ")); dashes > maxDepth &&
-				len(bytes.Trim(data[start:i], "- ")) == 0 {
+			if begun {
+				break
+			}
+			if lists > maxDepth {
 				return &Error{File: file, Line: line, Column: i - start + 1,
 					Msg: fmt.Sprintf("more than %d lists begin on this line", maxDepth)}
+			}
+			if bytes.HasPrefix(data[i:], []byte("- ")) {
+				lists++
+			}
+
+		case ':':
+			if rest := data[i+1:]; len(rest) == 0 || bytes.ContainsRune([]byte(" \t\r\n"), rune(rest[0])) {
+				keys++
+			}
+			if keys > maxKeys {
+				return &Error{File: file, Line: line, Column: i - start + 1,
+					Msg: fmt.Sprintf("more than the %d keys that a specification may have", maxKeys)}
 			}
 
 		case '[', '{':
@@ -388,6 +411,21 @@ func translate(file string, err error) error {
 		msg = "a tab; indent with spaces"
 	}
 	return d.at(ye.GetToken(), msg)
+}
+
+var noSpace = regexp.MustCompile(`^\s*([a-z_]+):(\w.*)`)
+
+// orNoSpace returns the error, or a better one if its line is like trials:50, which YAML takes for a text.
+func orNoSpace(err error, data []byte) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Line == 0 {
+		return err
+	}
+	lines := bytes.SplitN(data, []byte("\n"), e.Line+1)
+	if at := noSpace.FindSubmatch(lines[min(e.Line, len(lines))-1]); at != nil {
+		e.Msg = fmt.Sprintf("%.60s:%.60s needs a space after the colon: %.60[1]s: %.60[2]s", at[1], at[2])
+	}
+	return e
 }
 
 // nodeName is what a person calls a part of a YAML file.

@@ -191,6 +191,15 @@ func TestHostileInputs(t *testing.T) {
 
 		{"a spec of 64 MiB", "long.yaml", repeat("name: ", x, 64, "\n"), "more than the", 50},
 		{"a spec of 100,000 brackets", "deep.yaml", repeat("name: ", "[", 100_000, ""), "brackets are open", 50},
+		{"a spec of dashes", "dashes.yaml", repeat("name: ", "-", 1_000_000, ""), "sweep name", 50},
+		{"a spec of 32,000 keys", "many.yaml", func(w io.Writer) error {
+			for i := range 32_000 {
+				if _, err := fmt.Fprintf(w, "k%d: 1\n", i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, `unknown key "k0"`, 200},
 		{"a spec of 1,000 nested keys", "keys.yaml", func(w io.Writer) error {
 			for i := range 1000 {
 				if _, err := fmt.Fprintf(w, "%sa:\n", strings.Repeat(" ", i)); err != nil {
@@ -209,18 +218,20 @@ func TestHostileInputs(t *testing.T) {
 
 		{"results with a name of 1 MiB", "name.results", repeat(`{"trial": 0, "params": {"`, x, 1,
 			`": 1}, "status": "running"}`+"\n"), "a line of more than", 50},
-		{"results without end, 256 MiB", "line.results", repeat(`{"trial": 0, "params": {"a": "`, x, 256, ""),
+		{"results without end, 100 MiB", "line.results", repeat(`{"trial": 0, "params": {"a": "`, x, 100, ""),
 			"a line of more than", 50},
-		{"results with 2,000 curves of 100,000 points", "curves.results", func(w io.Writer) error {
+		{"results of 256 MiB", "long.results", repeat("", x, 256, ""), "128 MB", 50},
+		{"250 curves of 100,000 points, 119 MiB, and no result", "curves.results", func(w io.Writer) error {
 			curve := "[" + strings.TrimSuffix(strings.Repeat(point, 100_000), ", ") + "]"
-			for i := range 2000 {
+			for i := range 250 {
 				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.5}, "value": 0.5, "status": "done", `+
 					`"curve": %s}`+"\n", i, curve); err != nil {
 					return err
 				}
 			}
-			return nil
-		}, "128 MB", 300},
+			_, err := io.WriteString(w, "x\n")
+			return err
+		}, ":251: byte", 300},
 		{"101,000 results", "many.results", func(w io.Writer) error {
 			for i := range 101_000 {
 				if _, err := fmt.Fprintf(w, `{"trial": %d, "params": {"a": 0.%06d}, "value": 0.5}`+"\n", i,
