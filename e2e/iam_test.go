@@ -27,7 +27,7 @@ const (
 	jobEnds  = `"$1" sweep sweep.yaml --id one --no-wait; until "$1" status one --json >status.json && grep -q ` +
 		`'"finished": true' status.json; do sleep 0.02; done; cat status.json; grep -q '"SUCCEEDED"' status.json`
 	concludes = `"$(dirname "$1")/aggregator" reconcile`
-	promotes  = `"$1" registry promote ctr@1`
+	promotes  = `"$1" registry promote ctr@1 --why test`
 	stages    = `"$1" stage bucket.yaml --json`
 	again     = `"$1" registry reproduce ctr@1 --batch --json`
 	staging   = `"$1" stage bucket.yaml --batch --json`

@@ -15,6 +15,11 @@ locals {
       description = "Nights whose winner did not become the champion"
       labels      = { verdict = "EXTRACT(jsonPayload.verdict)", model = "EXTRACT(jsonPayload.model)" }
     }
+    "champion-not-renewed" = {
+      filter      = "${local.in_aggregator} jsonPayload.message=\"not promoted\" jsonPayload.nights>=3"
+      description = "Nights that were the third or a later one in a row without a new champion"
+      labels      = { model = "EXTRACT(jsonPayload.model)" }
+    }
     "trials-ended" = {
       filter      = "${local.in_tasks} jsonPayload.message=\"trial ended\""
       description = "Trials that have ended"
@@ -121,6 +126,11 @@ locals {
         filter = "metric.type=\"${local.metrics["not-promoted"]}\" resource.type=\"cloud_run_revision\" metric.labels.verdict=monitoring.regex.full_match(\"blocked|not_comparable\")"
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
         advice = "A night's winner was registered but could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/nights.md what to do."
+      }
+      "champion not renewed" = {
+        filter = "metric.type=\"${local.metrics["champion-not-renewed"]}\" resource.type=\"cloud_run_revision\""
+        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
+        advice = "Three nights or more in a row have not made a new champion, whatever the reasons. `launcher nights MODEL` lists them, docs/morning.md says what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""

@@ -38,14 +38,16 @@ type Acceptance struct {
 	By  string    `json:"by"`
 	Why string    `json:"why"`
 	At  time.Time `json:"at"`
+	// Lasting says that the night is not an exception: what it shows is usual from now on.
+	Lasting bool `json:"lasting,omitempty"`
 }
 
 // Blocked reports whether the night must not be trained on.
 func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
 
-// Doubted reports whether a person has accepted the night although its label rate was unusual.
+// Doubted reports whether a person has accepted the night, as an exception, although its label rate was unusual.
 func (r *Record) Doubted() bool {
-	return r.Accepted != nil && slices.ContainsFunc(r.Findings, func(f Finding) bool {
+	return r.Accepted != nil && !r.Accepted.Lasting && slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.Code == CodeLabelRate &&
 			f.Level == Blocking
 	})

@@ -246,8 +246,38 @@ type Conclusion struct {
 	Failed int       `json:"failed"`
 	At     time.Time `json:"at"`
 	Cost   *Cost     `json:"cost,omitempty"` // nil if unknown
+	// Standing is that of the model, if the sweep has not made a champion; nil if there is none, or it is unknown.
+	Standing *Standing `json:"standing,omitempty"`
 
 	Written
+}
+
+// Standing says how old a model's champion is.
+type Standing struct {
+	Model    string    `json:"model"`
+	Champion int       `json:"champion"`
+	Since    time.Time `json:"since"`  // when the champion was registered
+	Nights   int       `json:"nights"` // that have not replaced it, in a row, this one included
+}
+
+// Nights that did not replace the champion become urgent with ManyNights in a row.
+const ManyNights = 3
+
+// Text says it in words, as of a time: "3 nights in a row without a new champion; ctr@11 is 4 days old".
+func (s *Standing) Text(now time.Time) string {
+	days := int(now.Sub(s.Since).Hours() / 24)
+	age := fmt.Sprintf("%d days", days)
+	switch days {
+	case 0:
+		age = "less than a day"
+	case 1:
+		age = "1 day"
+	}
+	nights := "1 night"
+	if s.Nights > 1 {
+		nights = fmt.Sprintf("%d nights in a row", s.Nights)
+	}
+	return fmt.Sprintf("%s without a new champion; %s@%d is %s old", nights, s.Model, s.Champion, age)
 }
 
 // Within is a 95 % interval of the sweep's metric on test, for metrics whose error follows from the rows.

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,6 +34,8 @@ type VerdictMessage struct {
 	Version  int    `json:"version,omitempty"`  // the new one; 0 if none was registered
 	Champion int    `json:"champion,omitempty"` // that it was compared with; 0 for none
 
+	Standing *Standing `json:"standing,omitempty"` // of a concluded sweep that has not made a champion
+
 	Reason string      `json:"reason"`           // a sentence
 	Checks []GateCheck `json:"checks,omitempty"` // failed checks of the gate
 	Next   string      `json:"next,omitempty"`   // a command that shows more
@@ -49,7 +52,7 @@ func (c *Conclusion) Message(dataset string) VerdictMessage {
 	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded),
 		Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: cut(c.Why(), maxVerdictReason),
-		Next: "launcher status " + string(c.Sweep)}
+		Next: "launcher status " + string(c.Sweep), Standing: c.Standing}
 	if g := c.Gate; g != nil {
 		m.Champion = g.Champion
 		for _, check := range g.Checks {
@@ -108,6 +111,9 @@ var verdictWords = map[Verdict]string{
 	VerdictNoWinner: "no winner", VerdictCancelled: "cancelled",
 }
 
+// VerdictWords is a verdict in words; "open" for none.
+func VerdictWords(v Verdict) string { return cmp.Or(verdictWords[v], "open") }
+
 // Title is the outcome in one line.
 func (m *VerdictMessage) Title() string {
 	var what string
@@ -123,12 +129,19 @@ func (m *VerdictMessage) Title() string {
 	if m.Occasion == OccasionRefused {
 		return what + ": not started"
 	}
-	return what + ": " + verdictWords[m.Verdict]
+	title := what + ": " + verdictWords[m.Verdict]
+	if s := m.Standing; s != nil && s.Nights >= ManyNights {
+		title = "URGENT: " + title + fmt.Sprintf(", %d nights in a row", s.Nights)
+	}
+	return title
 }
 
 // Lines returns the rest: the reason, the subject and where to look.
 func (m *VerdictMessage) Lines() []string {
 	out := []string{m.Reason}
+	if s := m.Standing; s != nil {
+		out = append(out, s.Text(m.At))
+	}
 	var about []string
 	if m.Version != 0 {
 		about = append(about, "sweep "+string(m.Sweep))

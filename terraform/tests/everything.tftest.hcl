@@ -267,7 +267,7 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "night held back", "launcher failed", "messages given up", "aggregator failing", "aggregator errors", "no winner of nightly"])
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "night held back", "champion not renewed", "launcher failed", "messages given up", "aggregator failing", "aggregator errors", "no winner of nightly"])
     error_message = "A sweep with winner_within has an alert of its own."
   }
 
@@ -299,7 +299,7 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = toset([for m in google_logging_metric.counter : m.name]) == toset(["coppice/sweeps-concluded", "coppice/not-promoted", "coppice/trials-ended", "coppice/trials-given-up", "coppice/aggregator-errors"])
+    condition     = toset([for m in google_logging_metric.counter : m.name]) == toset(["coppice/sweeps-concluded", "coppice/not-promoted", "coppice/champion-not-renewed", "coppice/trials-ended", "coppice/trials-given-up", "coppice/aggregator-errors"])
     error_message = "What is counted."
   }
 

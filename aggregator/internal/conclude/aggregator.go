@@ -460,7 +460,7 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 
 // write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
-	c.Cost = a.cost(ctx, k, c)
+	c.Cost, c.Standing = a.cost(ctx, k, c), a.standing(ctx, k, c)
 	a.empty(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
@@ -480,8 +480,11 @@ func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (
 
 	// A night that needs attention gets a line of its own with the gate's reason.
 	if v := c.Verdict(); v != sweep.VerdictPromoted && v != sweep.VerdictCancelled {
-		a.Log.Warn("not promoted", "sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason",
-			c.Why())
+		words := []any{"sweep", c.Sweep, "verdict", v, "model", c.Model, "version", c.Version, "reason", c.Why()}
+		if s := c.Standing; s != nil {
+			words = append(words, "nights", s.Nights, "standing", s.Text(c.At))
+		}
+		a.Log.Warn("not promoted", words...)
 	}
 	return true, nil
 }

@@ -76,8 +76,15 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	}
 
 	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest, grown: p.Input != nil}
-	if m.origin.profile, err = a.profile(ctx, p.Dataset.Name, p.Dataset.Version); err != nil {
+	r, err := a.record(ctx, p.Dataset.Name, p.Dataset.Version)
+	if err != nil {
 		return nil, err
+	}
+	if r != nil {
+		m.origin.profile = r.Profile
+		if a := r.Accepted; a != nil && a.Lasting { // then rows from before say nothing
+			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", a.By, a.Why)
+		}
 	}
 	m.past, err = a.before(ctx, p, version)
 	return m, err
@@ -162,6 +169,9 @@ func (m *match) against(ctx context.Context, champion int) (e judge.Evidence, vi
 		defer last.Close()
 		e.Latest = last.number
 	}
+	if e.NotReference != "" {
+		return e, vindicated, nil
+	}
 	return e, vindicated, m.earlier(ctx, &e, old, last)
 }
 
@@ -227,6 +237,7 @@ func (m *match) earlier(ctx context.Context, e *judge.Evidence, champion, last *
 	var sound []past
 	for _, v := range m.past {
 		if v.sound || v.Number == last.number {
+			v.vindicated = v.vindicated || !v.sound
 			sound = append(sound, v)
 		}
 	}

@@ -26,6 +26,8 @@ type past struct {
 	sound bool // nothing is known to be wrong with it
 	// suspect says that it was held back for what its own night showed, which a later night may confirm
 	suspect bool
+	// vindicated says that its night began a change that lasts: nights before it say little of what is usual.
+	vindicated bool
 }
 
 // before returns the versions before one, newest first, without those that are deleted, marked bad, cannot be read or
@@ -57,7 +59,7 @@ func (a *Aggregator) before(ctx context.Context, p *sweep.Plan, self int) (out [
 			continue
 		}
 
-		one := past{Version: v, sound: live[n] || vindicated[n]}
+		one := past{Version: v, sound: live[n] || vindicated[n], vindicated: vindicated[n]}
 		c, err := a.sweep(sweep.ID(v.Info.Labels["sweep"])).Conclusion(ctx)
 		switch {
 		case problem.Is(err, problem.Damaged):
@@ -109,6 +111,7 @@ type origin struct {
 	manifest *dataset.Manifest
 	profile  *nights.Profile // nil if staging kept no record of the night
 	grown    bool            // from an older model, which has seen other rows
+	changed  bool            // a person has accepted that the night began a change that lasts
 }
 
 // originOf returns a version's origin; nil if it is not known.
@@ -135,15 +138,20 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	} else if !isUnusable(err) {
 		return nil, err
 	}
-	if o.profile, err = m.a.profile(ctx, manifest.Name, manifest.Version); err != nil {
+	r, err := m.a.record(ctx, manifest.Name, manifest.Version)
+	if err != nil {
 		return nil, err
+	}
+	if r != nil {
+		o.profile = r.Profile
+		o.changed = r.Accepted != nil && r.Accepted.Lasting
 	}
 	m.origins[v.Number] = o
 	return o, nil
 }
 
-// profile reads what staging recorded of a night; nil if there is no record, or none that can be read.
-func (a *Aggregator) profile(ctx context.Context, name, version string) (*nights.Profile, error) {
+// record reads what staging recorded of a night; nil if there is no record, or none that can be read.
+func (a *Aggregator) record(ctx context.Context, name, version string) (*nights.Record, error) {
 	text, _, err := blob.ReadAll(ctx, a.Datasets, sweep.DatasetNight(name, version), nights.MaxRecord)
 	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
 		return nil, nil
@@ -155,7 +163,7 @@ func (a *Aggregator) profile(ctx context.Context, name, version string) (*nights
 	if err != nil {
 		return nil, nil //nolint:nilerr // the gate reports damaged records of tonight; an old one only says nothing
 	}
-	return r.Profile, nil
+	return r, nil
 }
 
 // sameRows is the share of common rows that two tables may have by chance.
@@ -263,8 +271,9 @@ func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note str
 		return nil, "the gate uses none", nil
 	}
 	note = "there is no earlier version without faults"
+	changed := false
 	for _, v := range sound {
-		if len(out) == *g.Nights {
+		if len(out) == *g.Nights || changed {
 			break
 		}
 		if note == "there is no earlier version without faults" {
@@ -274,6 +283,7 @@ func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note str
 		if err != nil {
 			return nil, "", err
 		}
+		changed = v.vindicated || o != nil && o.changed
 		if !o.unseenBy(m.origin) {
 			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
 			continue

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -116,6 +117,70 @@ func TestAChangeThatLasts(t *testing.T) {
 			}
 			t.Log(c.Gate.Reason)
 		})
+	}
+}
+
+// TestALastingChangeIsAcceptedOnce: clicks double for good. Accepted as an exception, the night makes no champion, since
+// rows of earlier nights say otherwise; accepted as lasting it does, and so does the next one, by itself.
+func TestALastingChangeIsAcceptedOnce(t *testing.T) {
+	doubled := func(seed uint64) datasettest.Options {
+		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
+			if !header && r.IntN(4) == 0 {
+				row[columnClick] = "1"
+			}
+			return row
+		})
+	}
+	first := champion(t, datasettestOptions(12_000, 5))
+	for lasting, promoted := range map[bool]bool{false: false, true: true} {
+		from := *first
+		from.models, from.sweeps, from.datasets = without(t, first.models), without(t, first.sweeps),
+			without(t, first.datasets)
+		second := newWorld(t, options{into: &from, sweep: "night-2", leaves: []int{15}, trees: 60, table: doubled(6)})
+		ref := second.plan.Dataset
+		record := &nights.Record{Format: 1, Dataset: ref.Name, Version: ref.Version, Profile: &nights.Profile{},
+			Findings: []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking, Text: "twice as many"}},
+			Accepted: &nights.Acceptance{By: "ann", Why: "a new button", At: created, Lasting: lasting}}
+		text, err := record.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		overwrite(t, second.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
+		c := second.mustConclude(t)
+		if c.Gate.Promoted != promoted {
+			t.Errorf("accepted as lasting %t: got promoted %t, want %t: %s", lasting, c.Gate.Promoted, promoted,
+				c.Gate.Reason)
+		}
+		if !promoted {
+			continue
+		}
+		contains(t, c.Gate.Reason, "ann has accepted a lasting change: a new button")
+		third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{15}, trees: 60, table: doubled(7)})
+		if c = third.mustConclude(t); !c.Gate.Promoted {
+			t.Errorf("the night after: got %s; want it promoted", c.Gate.Reason)
+		}
+	}
+}
+
+// TestStanding: a night without a new champion says how old the champion is, and which night in a row it is.
+func TestStanding(t *testing.T) {
+	w := champion(t, datasettestOptions(4000, 5))
+	for night := 2; night <= 4; night++ {
+		w = newWorld(t, options{into: w, sweep: sweep.ID(fmt.Sprint("night-", night)), leaves: []int{2},
+			table:  datasettestOptions(4000, uint64(10+night)),
+			change: func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever }})
+		w.now = created.Add(time.Hour).AddDate(0, 0, night-1)
+		c := w.mustConclude(t)
+		if s := c.Standing; s == nil || s.Champion != 1 || s.Nights != night-1 || s.Model != "ctr" {
+			t.Fatalf("night %d: got %+v; want champion 1, and night %d in a row", night, s, night-1)
+		}
+		m := c.Message("")
+		if urgent := strings.HasPrefix(m.Title(), "URGENT"); urgent != (night-1 >= sweep.ManyNights) {
+			t.Errorf("night %d: the title is %q", night, m.Title())
+		}
+		if night == 4 {
+			contains(t, strings.Join(m.Lines(), "; "), "3 nights in a row without a new champion; ctr@1 is 3 days old")
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"coppice/internal/sweep"
@@ -41,6 +42,37 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 		a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
 		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}
+}
+
+// standing returns how old the model's champion is, if the sweep has not made one.
+func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
+	v := c.Verdict()
+	if v == sweep.VerdictPromoted || v == sweep.VerdictCancelled || k.plan == nil {
+		return nil
+	}
+	model := k.plan.Spec.Model
+	now, err := a.champion(ctx, model)
+	if err != nil || now.Version == 0 {
+		return nil // what is known does not wait for it
+	}
+	champion, err := a.Registry.Get(ctx, model, strconv.Itoa(now.Version))
+	if err != nil {
+		return nil
+	}
+	s := &sweep.Standing{Model: model, Champion: now.Version, Since: champion.Info.At}
+	numbers, err := a.Registry.Numbers(ctx, model)
+	if err != nil {
+		return nil
+	}
+	for _, n := range numbers {
+		if n > now.Version {
+			s.Nights++
+		}
+	}
+	if c.Version == 0 || c.Version < now.Version {
+		s.Nights++ // without a version
+	}
+	return s
 }
 
 // datasetOf returns the dataset that a sweep was trained on; "" if its plan can no longer be read.

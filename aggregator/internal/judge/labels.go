@@ -62,6 +62,10 @@ func calibrated(tonight metric.Interval, before float64) string {
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {
 		return ""
 	}
+	// After a change that lasts, the latest version is right tonight, and wrong on nights before the change.
+	if right := max(tonight.Low, min(tonight.High, 1)); math.Abs(math.Log(right)) <= math.Log(labelsRatio) {
+		return ""
+	}
 	return fmt.Sprintf("predicts %.3g times tonight's mean label (%.3g to %.3g), and %.3g times that of earlier "+
 		"nights: tonight's label rate is not like theirs",
 		tonight.Value, tonight.Low, tonight.High, before)

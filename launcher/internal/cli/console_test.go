@@ -29,7 +29,7 @@ func TestConsoleActs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.must("registry", "promote", "ctr@1")
+	w.must("registry", "promote", "ctr@1", "--why", "a test")
 
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx = ctx

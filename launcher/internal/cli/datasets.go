@@ -101,24 +101,27 @@ const maxWhy = 1000
 
 func datasetsAcceptCommand(w *Setup) *cobra.Command {
 	var why string
+	var lasting bool
 	cmd := &cobra.Command{
 		Use:   "accept NAME[@VERSION] --why REASON",
 		Short: "Accept a blocked dataset",
 		Long: `Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's
-record, and later nights are compared with it.`,
+record, and later nights are compared with it. With --lasting the night is no exception: its label rate is usual from
+now on, and the gate compares its model on tonight's rows alone.`,
 		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
 	}
 	cmd.Flags().StringVar(&why, "why", "", "the reason, for later readers of the record (required)")
+	cmd.Flags().BoolVar(&lasting, "lasting", false, "the change lasts, and is usual from now on")
 	_ = cmd.MarkFlagRequired("why") // the flag exists
 	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
 		if why == "" || len(why) > maxWhy {
 			return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
 		}
-		if !r.Blocked() {
+		if !r.Blocked() && !lasting {
 			w.printf("dataset %s@%s is not blocked\n", r.Dataset, r.Version)
 			return nil
 		}
-		if _, err := acceptNight(ctx, w, dst, r, why); err != nil {
+		if _, err := acceptNight(ctx, w, dst, r, why, lasting); err != nil {
 			return err
 		}
 		w.printf("dataset %s@%s may be trained on: %s\n", r.Dataset, r.Version, why)
@@ -128,9 +131,10 @@ record, and later nights are compared with it.`,
 
 // acceptNight records that a person accepts a night.
 func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *nights.Record,
-	why string) (*nights.Record, error) {
+	why string, lasting bool) (*nights.Record, error) {
 	act := w.act(why)
-	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At})
+	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At,
+		Lasting: lasting})
 }
 
 func datasetsPullCommand(w *Setup) *cobra.Command {

@@ -295,7 +295,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 		return staged, stager.CheckNight(staged.Night, w.Now(), "")
 	}
 	if staged.Night != nil && staged.Night.Blocked() {
-		_, err = acceptNight(ctx, w, dst, staged.Night, "launcher fit: started by hand")
+		_, err = acceptNight(ctx, w, dst, staged.Night, "launcher fit: started by hand", false)
 	}
 	return staged, err
 }

@@ -45,19 +45,19 @@ func TestRollbackTo(t *testing.T) {
 	w := newWorld(t)
 	w.register(4)
 	for _, version := range []string{"1", "2", "3"} {
-		w.must("registry", "promote", "ctr@"+version)
+		w.must("registry", "promote", "ctr@"+version, "--why", "a test")
 	}
 	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, never at 4; to move it there, promote it", "registry",
-		"rollback", "ctr", "--to", "4")
-	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0")
-	if out := w.must("registry", "rollback", "ctr", "--to", "3"); !strings.Contains(out, "already") {
+		"rollback", "ctr", "--to", "4", "--why", "a test")
+	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0", "--why", "a test")
+	if out := w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"); !strings.Contains(out, "already") {
 		t.Errorf("to where it is: %s", out)
 	}
-	if out := w.must("registry", "rollback", "ctr", "--to", "1"); !strings.Contains(out, "version 3 -> 1") {
+	if out := w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"); !strings.Contains(out, "version 3 -> 1") {
 		t.Errorf("to 1: %s", out)
 	}
 	// Nothing is before 1, though the champion has pointed elsewhere.
-	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback", "ctr")
+	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback", "ctr", "--why", "a test")
 	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "3 -> 1") {
 		t.Errorf("the history does not say so:\n%s", out)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func registryAliasCommand(w *Setup) *cobra.Command {
 		Long: `Points an alias at a version; who, why and when are kept like those of the champion. predict --model
 MODEL@NAME then uses it. The champion is moved by promote and rollback.`,
 		Example: `  launcher registry alias ctr@12 canary --why "5 % of the traffic from today"
-  launcher registry alias ctr@canary canary --remove`,
+  launcher registry alias ctr@canary canary --remove --why "the trial is over"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, alias := cmd.Context(), args[1]
 			if alias == registry.Champion {
@@ -42,9 +43,20 @@ MODEL@NAME then uses it. The champion is moved by promote and rollback.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	requireWhy(cmd, &why)
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the alias")
 	return cmd
+}
+
+// requireWhy adds --why, without which the history would not say why.
+func requireWhy(cmd *cobra.Command, why *string) {
+	cmd.Flags().StringVar(why, "why", "", "reason, for the history (required)")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if strings.TrimSpace(*why) == "" {
+			return program.Usagef("--why is missing: later readers of the history need the reason")
+		}
+		return nil
+	}
 }
 
 // point moves an alias to a version, unless it is there.
@@ -80,7 +92,7 @@ func registryPromoteCommand(w *Setup) *cobra.Command {
 			return w.with(ctx, func() error { return point(ctx, w, model, registry.Champion, number, why) })
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	requireWhy(cmd, &why)
 	return cmd
 }
 
@@ -91,7 +103,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 		Use:   "rollback MODEL",
 		Short: "Make an earlier version the champion again",
 		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"
-  launcher registry rollback ctr --to 12`,
+  launcher registry rollback ctr --to 12 --why "the last good night"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, model := cmd.Context(), args[0]
 			if given := cmd.Flags().Changed("to"); given && to < 1 {
@@ -117,6 +129,6 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&to, "to", 0, "a version that was the champion before (default: the previous one)")
-	cmd.Flags().StringVar(&why, "why", "", "reason, for the history")
+	requireWhy(cmd, &why)
 	return cmd
 }

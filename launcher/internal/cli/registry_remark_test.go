@@ -27,12 +27,12 @@ func TestRemarksOfAVersion(t *testing.T) {
 			t.Errorf("show has no %q:\n%s", part, out)
 		}
 	}
-	if out := w.must("registry", "rollback", "ctr"); !strings.Contains(out, "3 -> 1") {
+	if out := w.must("registry", "rollback", "ctr", "--why", "a test"); !strings.Contains(out, "3 -> 1") {
 		t.Errorf("rollback over the bad version: %s", out)
 	}
-	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2")
+	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2", "--why", "a test")
 	w.must("registry", "bad", "ctr@2", "--undo", "--why", "they were right")
-	w.must("registry", "promote", "ctr@2")
+	w.must("registry", "promote", "ctr@2", "--why", "a test")
 	if out := w.must("registry", "bad", "ctr@2", "--why", "x"); !strings.Contains(out, "still the champion") ||
 		!strings.Contains(out, "canary still") {
 		t.Errorf("marking the champion bad says nothing of the champion: %s", out)
@@ -43,8 +43,8 @@ func TestRemarksOfAVersion(t *testing.T) {
 			t.Errorf("the history has no %q:\n%s", part, out)
 		}
 	}
-	w.refused(sweep.ExitUsage, "promote", "registry", "alias", "ctr@1", "champion")
-	w.refused(sweep.ExitUsage, "number", "registry", "alias", "ctr@1", "7")
+	w.refused(sweep.ExitUsage, "promote", "registry", "alias", "ctr@1", "champion", "--why", "a test")
+	w.refused(sweep.ExitUsage, "number", "registry", "alias", "ctr@1", "7", "--why", "a test")
 	w.refused(sweep.ExitUsage, "--why", "registry", "bad", "ctr@1")
 	w.refused(sweep.ExitUsage, "which version", "registry", "note", "ctr", "x")
 	w.refused(sweep.ExitUsage, "NAME=VALUE", "registry", "tag", "ctr@1")

@@ -13,9 +13,9 @@ func TestRegistryCommands(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "show", "ctr")
 	w.register(3)
-	w.refused(sweep.ExitNotFound, "ctr", "registry", "rollback", "ctr")
+	w.refused(sweep.ExitNotFound, "ctr", "registry", "rollback", "ctr", "--why", "a test")
 	w.must("registry", "promote", "ctr@2", "--why", "approved")
-	if out := w.must("registry", "promote", "ctr@3"); !strings.Contains(out, "2 -> 3") {
+	if out := w.must("registry", "promote", "ctr@3", "--why", "a test"); !strings.Contains(out, "2 -> 3") {
 		t.Errorf("promoted version 3: got %s; want 2 -> 3", out)
 	}
 	if out := w.must("registry", "rollback", "ctr", "--why", "worse"); !strings.Contains(out, "3 -> 2") {
@@ -52,6 +52,6 @@ func TestRegistryCommands(t *testing.T) {
 	}
 	w.refused(sweep.ExitNotFound, "9", "registry", "show", "ctr@9")
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
-	w.refused(sweep.ExitUsage, "MODEL@VERSION", "registry", "promote", "ctr@best")
+	w.refused(sweep.ExitUsage, "MODEL@VERSION", "registry", "promote", "ctr@best", "--why", "a test")
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
 }

@@ -19,7 +19,7 @@ func TestCompletionReadsNames(t *testing.T) {
 	for i, nights := range []int{50, 100} {
 		w := newWorld(t)
 		w.register(nights)
-		w.must("registry", "promote", "ctr@1")
+		w.must("registry", "promote", "ctr@1", "--why", "a test")
 		for n := range nights {
 			for bucket, object := range map[string]string{
 				"datasets": sweep.DatasetDir("clicks", fmt.Sprintf("%016x", n)) + dataset.ManifestFile,

@@ -21,7 +21,7 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", file, "--id", "nightly-ctr-20261120-0300")
 	w.register(2)
-	w.must("registry", "promote", "ctr@1")
+	w.must("registry", "promote", "ctr@1", "--why", "a test")
 	w.must("registry", "promote", "ctr@2", "--why", strings.Repeat("a long reason ", 10))
 	for _, line := range []string{"stage " + w.dir + "/dataset.yaml", "plan " + file, "plan " + file +
 		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "ls",
@@ -29,7 +29,7 @@ func TestTablesFitEightyColumns(t *testing.T) {
 		"status nightly-ctr-20261120-0300", "why nightly-ctr-20261120-0300 1", "bill nightly-ctr-20261120-0300",
 		"bill nightly-ctr-20261120-0300 --attempts", "datasets list", "datasets show clicks", "registry list",
 		"registry list ctr", "registry show ctr", "registry history ctr", "registry history ctr --at 2030-01-01",
-		"registry verify", "clean"} {
+		"registry verify", "clean", "nights ctr"} {
 		out, tables := w.must(strings.Fields(line)...), 0
 		for _, row := range strings.Split(out, "\n") {
 			if !strings.ContainsAny(row, "│┌├└") {
@@ -60,7 +60,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 	}
 	w.register(2)
-	w.must("registry", "promote", "ctr@1")
+	w.must("registry", "promote", "ctr@1", "--why", "a test")
 	for line, want := range map[string]string{
 		"status ":                 "a-second z-first @latest :4",
 		"why a-second ":           ":4", // trials are numbers

@@ -184,7 +184,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 	night := staged.Night
 	if f.accept != "" && night != nil && night.Blocked() {
 		var err error
-		if night, err = acceptNight(ctx, w, dst, night, f.accept); err != nil {
+		if night, err = acceptNight(ctx, w, dst, night, f.accept, false); err != nil {
 			return err
 		}
 	}

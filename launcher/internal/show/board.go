@@ -231,6 +231,9 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 		}
 		rows = append(rows, [2]string{"gate", verdict + g.Reason})
 	}
+	if s := c.Standing; s != nil {
+		rows = append(rows, [2]string{"champion", s.Text(c.At)})
+	}
 	w.Pairs(append(rows, [2]string{"registered", fmt.Sprintf("%s version %d", c.Model, c.Version)})...)
 	w.printf("launcher registry show %s@%d\nlauncher leaderboard %s\n", c.Model, c.Version, c.Sweep)
 }

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/clean"
 	"coppice/launcher/internal/sweepview"
 )
@@ -37,6 +38,30 @@ func (w Printer) Parameters(all []gbt.Parameter) {
 	t := w.Table("parameter", "aliases", "here", "default", "values", "").Wrap(6).Least("aliases", "values")
 	for _, p := range all {
 		t.Row(p.Name, strings.Join(p.Aliases, ", "), tables.Standing(p.Standing), p.Default, p.Range, p.Note)
+	}
+	t.Print()
+}
+
+// Month writes a model's nights, and where it stands at a time.
+func (w Printer) Month(m *sweepview.Month, now time.Time) {
+	switch s := m.Standing; {
+	case s.Champion == 0:
+		w.printf("%s has no champion\n", s.Model)
+	case s.Nights > 0:
+		w.printf("%s\n", s.Text(now))
+	default:
+		w.printf("%s@%d is the champion, made by the last night\n", s.Model, s.Champion)
+	}
+	t := w.Table("night", "dataset", "version", "verdict", "live", "age", "why").Wrap(6).Least("dataset")
+	for _, n := range m.Nights {
+		version, live, age, verdict := "", "", "", sweep.VerdictWords(n.Verdict)
+		if n.Version > 0 {
+			version = fmt.Sprint(n.Version)
+		}
+		if n.Champion > 0 {
+			live, age = fmt.Sprintf("@%d", n.Champion), fmt.Sprint(n.Age)
+		}
+		t.Row(n.At.Format("Mon 01-02 15:04"), n.Dataset, version, tables.Standing(verdict), live, age, FirstLine(n.Why))
 	}
 	t.Print()
 }

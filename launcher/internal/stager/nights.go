@@ -256,7 +256,7 @@ func (d Destination) Accept(ctx context.Context, name, version string, a nights.
 	if r == nil {
 		return nil, NotStaged(name + "@" + version)
 	}
-	if r.Accepted != nil {
+	if r.Accepted != nil && (r.Accepted.Lasting || !a.Lasting) {
 		return r, nil
 	}
 	r.Accepted = &a
