@@ -257,7 +257,7 @@ func (w *Worker) call(ctx context.Context, address string, certificate []byte, h
 	return c, nil
 }
 
-// caller is a connection that somebody has made. They have shown that they have the key of the certificate, and no more.
+// caller is a connection that somebody has made. They have shown that they have the key of the certificate, no more.
 type caller struct {
 	conn        net.Conn
 	epoch       int

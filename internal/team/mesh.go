@@ -302,7 +302,8 @@ func (m *Mesh) Broadcast(from int, words []int64) error {
 const sendAtOnce = 32 << 10
 
 // exchange sends each worker its words and takes as many words of each as expected; none is no message.
-func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int, take func(from int, words []int64)) error {
+func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
+	take func(from int, words []int64)) error {
 	m.sequence++
 	start := time.Now()
 	defer func() {

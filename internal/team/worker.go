@@ -43,8 +43,8 @@ type Options struct {
 	Patience time.Duration
 	// Silence is after how long a worker counts as gone of which nothing has come; 10 s if 0.
 	Silence time.Duration
-	// Look is how often the board is looked at while meeting; 20 ms if 0. In a team, the first worker looks for newcomers
-	// every 50 times as long.
+	// Look is how often the board is looked at while meeting; 20 ms if 0. In a team, the first worker looks for
+	// newcomers every 50 times as long.
 	Look time.Duration
 	// Log is told what becomes of the team; nil if nobody wants to know.
 	Log func(format string, args ...any)
@@ -95,11 +95,12 @@ func New(o Options) (*Worker, error) {
 	if w.identity, err = newIdentity(); err != nil {
 		return nil, fmt.Errorf("make a key for the training: %w", err)
 	}
-	if w.listener, err = net.Listen("tcp", o.Listen); err != nil {
+	w.life, w.end = context.WithCancel(context.Background())
+	if w.listener, err = new(net.ListenConfig).Listen(w.life, "tcp", o.Listen); err != nil {
+		w.end()
 		return nil, problem.Wrap(problem.Environment, err, "listen for other workers")
 	}
 	w.callers.came = make(chan struct{}, 1)
-	w.life, w.end = context.WithCancel(context.Background())
 	w.answers.Go(w.accept)
 	return w, nil
 }
