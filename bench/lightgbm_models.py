@@ -42,6 +42,7 @@ for name, params in MODELS.items():
     label = LABELS.get(params["objective"], y).astype(float)
     model = lgb.train(params, lgb.Dataset(x, label, categorical_feature=[4, 5]), 25)
     model.save_model(f"{sys.argv[1]}/{name}.txt")
-    write(f"{name}.raw", model.predict(x, raw_score=True))
+    # A forest's raw scores are sums there; what it predicts by is their mean, which is the raw score here.
+    write(f"{name}.raw", model.predict(x, raw_score=True) / (25 if params.get("boosting") == "rf" else 1))
     write(f"{name}.out", model.predict(x))
     print(name)

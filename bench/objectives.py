@@ -53,6 +53,10 @@ CASES = {
     "cross_entropy": (lambda d: np.clip(d, 0, 60) / 60, {}, "soft_log_loss", mean(log_loss), False),
     "binary": (lambda d: (d > 15) * 1.0, {}, "log_loss", mean(log_loss), False),
     "binary scaled": (lambda d: (d > 15) * 1.0, {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
+    "binary goss": (lambda d: (d > 15) * 1.0, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "log_loss", mean(log_loss), False),
+    "binary rf": (lambda d: (d > 15) * 1.0, {"boosting": "rf"}, "log_loss", mean(log_loss), False),
+    "regression goss": (lambda d: d, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
+    "poisson rf": (lambda d: np.maximum(d, 0) // 15, {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
     "binary unbalanced": (lambda d: (d > 15) * 1.0, {"is_unbalance": True}, "log_loss", mean(log_loss), True),
 }  # fmt: skip
 

@@ -22,7 +22,6 @@ const (
 	off       = "false 0 -1"
 	oneSeed   = "all draws follow from seed"
 	noDART    = "trees are not dropped: Coppice has no dart"
-	noGOSS    = "rows are sampled by bagging: Coppice has no goss"
 	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
 	noQuanta  = "gradients are exact: Coppice does not quantise them"
 	noForced  = "splits are not forced: Coppice chooses all of them"
@@ -34,7 +33,6 @@ const (
 )
 
 var foreignParams = []foreignParam{
-	{"data_sample_strategy", "", "bagging", noGOSS},
 	{"tree_learner", "tree tree_type tree_learner_type", "serial", "a model is trained on one machine"},
 	{"device_type", "device", "cpu", noGPU},
 	{"deterministic", "", anyValue, "training always is"},
@@ -69,7 +67,6 @@ var foreignParams = []foreignParam{
 	{"stochastic_rounding", "", anyValue, noQuanta},
 	{"drop_rate", "rate_drop", "", noDART}, {"max_drop", "", "", noDART}, {"skip_drop", "", "", noDART},
 	{"xgboost_dart_mode", "", off, noDART}, {"uniform_drop", "", off, noDART},
-	{"top_rate", "", "", noGOSS}, {"other_rate", "", "", noGOSS},
 	{"bagging_by_query", "", off, "rows are drawn one by one"},
 	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "", noForced},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},

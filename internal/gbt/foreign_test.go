@@ -29,10 +29,10 @@ func TestLightGBMsParameters(t *testing.T) {
 		says  string
 	}{
 		"boosting_type":        {"dart", "LightGBM has dart, Coppice does not"},
-		"data_sample_strategy": {"goss", "Coppice has no goss"},
+		"data_sample_strategy": {"mvs", "use bagging or goss"},
 		"device":               {"gpu", "on CPUs only"},
 		"linear_tree":          {true, "no linear trees"},
-		"top_rate":             {0.2, "Coppice has no goss"},
+		"top_rate":             {0.3, "has no effect without data_sample_strategy: goss"},
 		"forcedsplits_filename": {"splits.json",
 			"LightGBM has it"},
 		"num_class":   {3, "more than two classes"},

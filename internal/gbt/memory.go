@@ -5,6 +5,7 @@ package gbt
 //
 //	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per row                residuals by leaf, if leaves are quantiles
+//	28 per row                sizes of gradients and weights, if rows are drawn by them
 //	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others, at most 2 x rows/65,536 + 1 of them, and one per thread
@@ -28,6 +29,9 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 
 	// Per row, per bin and per thread.
 	bytes := 20*int64(rows) + 16*int64(validRows)
+	if p.DataSampleStrategy == byGradient {
+		bytes += 28 * int64(rows)
+	}
 	if o := findObjective(p.Objective); o != nil && o.renews {
 		bytes += 16 * int64(rows)
 	}

@@ -31,7 +31,10 @@ const (
 // differing says how a parameter differs from LightGBM's; internal/gbt/DIVERGENCE.md says why. Parameters that are not
 // here are the same.
 var differing = map[string]string{
-	boosting:                   "gbdt, or rf whose learning_rate has no effect either; dart is refused, since it changes finished trees",
+	boosting:                   "gbdt, or rf; dart is refused, since it changes finished trees",
+	sampleStrategy:             "goss weighs drawn rows by their exact share; not with rf or quantiles",
+	topRate:                    "refused without goss",
+	otherRate:                  "refused without goss",
 	"objective":                "a key of sweep.yaml; see objectives in docs/sweep.md",
 	"max_bin":                  "255 is as fine as the table was staged; less joins neighbouring bins",
 	"feature_fraction":         "other draws; at least one feature",
@@ -63,8 +66,9 @@ func Parameters() []Parameter {
 	var all []Parameter
 	defaults := Defaults().Map()
 	for _, s := range paramTable {
-		p := Parameter{Name: s.name, Aliases: strings.Fields(s.aliases), Standing: Same, Default: fmt.Sprint(defaults[s.name]),
-			Note: differing[s.name]}
+		p := Parameter{Name: s.name, Aliases: strings.Fields(s.aliases), Standing: Same,
+			Default: fmt.Sprint(defaults[s.name]),
+			Note:    differing[s.name]}
 		if p.Note != "" {
 			p.Standing = Differs
 		}

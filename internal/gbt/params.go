@@ -36,6 +36,9 @@ type Params struct {
 	PosBaggingFraction float64
 	NegBaggingFraction float64 // of the negative rows
 	BaggingFreq        int     // a new bag every that many trees; 0 disables bagging
+	DataSampleStrategy string  // bagging, or goss
+	TopRate            float64 // of goss: the share of rows with the largest gradients, all of which are drawn
+	OtherRate          float64 // of goss: the share that is drawn of the others
 	MaxBin             int     // may be coarser than the data's bins
 	Seed               uint64
 	EarlyStoppingRound int
@@ -70,7 +73,8 @@ type Params struct {
 // Defaults are LightGBM's, except that max_bin's means "as fine as the data".
 func Defaults() Params {
 	return Params{
-		Objective: "binary", Boosting: gbdt, NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
+		Objective: "binary", Boosting: gbdt, DataSampleStrategy: "bagging", TopRate: 0.2, OtherRate: 0.1,
+		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
@@ -121,6 +125,9 @@ const (
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
+	sampleStrategy         = "data_sample_strategy"
+	topRate                = "top_rate"
+	otherRate              = "other_rate"
 	boosting               = "boosting"
 	scalePosWeight         = "scale_pos_weight"
 	isUnbalance            = "is_unbalance"
@@ -160,6 +167,9 @@ var paramTable = []paramSpec{
 	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1,
 		openLow | addedLater},
 	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, 0},
+	{sampleStrategy, "", func(p *Params) any { return &p.DataSampleStrategy }, 0, 0, addedLater},
+	{topRate, "", func(p *Params) any { return &p.TopRate }, 0, 1, openLow | addedLater},
+	{otherRate, "", func(p *Params) any { return &p.OtherRate }, 0, 1, openLow | addedLater},
 	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, 0},
 	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, 0},
 	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change",
@@ -286,10 +296,8 @@ func (s *paramSpec) set(p *Params, value any) error {
 		if !ok {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
-		canonical := CanonicalObjective
-		if s.name == boosting {
-			canonical = canonicalBoosting
-		}
+		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
+			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy}[s.name]
 		var err error
 		*field, err = canonical(v)
 		return err
@@ -413,6 +421,8 @@ func canonicalBoosting(name string) (string, error) {
 		return gbdt, nil
 	case averagedTrees, "random_forest":
 		return averagedTrees, nil
+	case "goss":
+		return "", errors.New("it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss")
 	case "dart":
 		return "", errors.New("LightGBM has dart, Coppice does not: dropping trees changes those that have been grown, " +
 			"and a checkpoint holds none but finished ones; use gbdt with more regularisation")
@@ -457,6 +467,9 @@ func (p *Params) check() error {
 	}
 
 	if err := p.checkObjective(); err != nil {
+		return err
+	}
+	if err := p.checkGOSS(); err != nil {
 		return err
 	}
 	switch {
@@ -524,7 +537,8 @@ func (p *Params) bags() bool {
 
 // draws reports whether trees see different rows or features.
 func (p *Params) draws() bool {
-	return p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 || p.ExtraTrees || p.bags()
+	return p.DataSampleStrategy == byGradient || p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 ||
+		p.ExtraTrees || p.bags()
 }
 
 // ForTable is ForColumns for a table with these features, checking names and kinds; a conflict is a *ParamError.

@@ -47,7 +47,9 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 			}
 		}
 	}
-	ends := []string{boosting, "early_stopping_round", "early_stopping_min_delta", refitDecay} // have tests of their own
+	// have tests of their own
+	ends := []string{boosting, sampleStrategy, topRate, otherRate, "early_stopping_round", "early_stopping_min_delta",
+		refitDecay}
 	for _, s := range paramTable {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+

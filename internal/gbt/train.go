@@ -269,6 +269,8 @@ type booster struct {
 	gh  []uint32
 	bag int // how many of grow.order's rows the current tree learns from
 
+	goss *goss // nil if rows are not drawn by their gradients
+
 	names, infos []string // of the features, as in the model file
 
 	run     run           // identifies its checkpoints; empty if there are none
@@ -311,6 +313,9 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	}
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
+	if b.goss, err = newGOSS(&b.p, b.data); err != nil {
+		return nil, err
+	}
 	b.Bias = b.obj.init(b.p.BoostFromAverage && opt.Input == nil)
 	if b.begin(b.Bias, b.Bias); b.p.Boosting == averagedTrees {
 		clear(b.validRaw)
@@ -343,9 +348,9 @@ func (b *booster) step(ctx context.Context) error {
 	b.Round++
 
 	// Gradients at the current raw scores, for the rows that this tree learns from.
-	b.drawRows(tree)
-	pack := b.obj.prepare(b.raw, b.grow.order, b.pool)
-	b.fillGradients(newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
+	obj := b.drawRows(tree)
+	pack := obj.prepare(b.raw, b.grow.order, b.pool)
+	b.fillGradients(obj, newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil {
@@ -371,7 +376,7 @@ func (b *booster) step(ctx context.Context) error {
 			errDiverged, len(b.trees)+1)
 	}
 
-	b.obj.renew(b.grow, t, b.raw)
+	obj.renew(b.grow, t, b.raw)
 
 	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
@@ -400,16 +405,16 @@ func (b *booster) step(ctx context.Context) error {
 
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
 // unless there are few.
-func (b *booster) fillGradients(k key) {
+func (b *booster) fillGradients(obj objective, k key) {
 	if fillsAll(b.bag, len(b.gh)) {
-		b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.raw, lo, hi, k) })
+		b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { obj.fill(b.gh, b.raw, lo, hi, k) })
 		return
 	}
 
 	rows := b.grow.order[:b.bag]
 	b.pool.parallel(len(rows), grain, func(_, lo, hi int) {
 		for _, r := range rows[lo:hi] {
-			b.obj.fill(b.gh, b.raw, int(r), int(r)+1, k)
+			obj.fill(b.gh, b.raw, int(r), int(r)+1, k)
 		}
 	})
 }
@@ -451,11 +456,17 @@ const (
 	routeCost = 2048
 )
 
-// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending.
-func (b *booster) drawRows(tree int) {
+// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending, and returns the objective
+// with the weights that they have.
+func (b *booster) drawRows(tree int) objective {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
+	if b.goss != nil && tree >= b.goss.begin {
+		b.bag = b.goss.draw(newKey(b.p.Seed, forBag, tree), b.obj, b.raw, b.grow.order, b.grow.spare, b.pool)
+		return b.goss
+	}
 	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare, b.data.link)
+	return b.obj
 }
 
 func (b *booster) evaluate(start time.Time) error {
