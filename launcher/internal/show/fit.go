@@ -49,7 +49,7 @@ type Fit struct {
 type Tried struct {
 	Trial   int          `json:"trial"`
 	State   string       `json:"state"`
-	Score   float64      `json:"score"` // on valid
+	Score   *float64     `json:"score"` // on valid; nil without a tree
 	Trees   int          `json:"trees"`
 	Seconds float64      `json:"seconds"`
 	Params  sweep.Params `json:"params"`
@@ -85,8 +85,12 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	f.Leaderboard = make([]Tried, 0, len(st.Board.Rows))
 	for _, row := range st.Board.Rows {
 		if r := row.Result; r != nil {
-			f.Leaderboard = append(f.Leaderboard, Tried{Trial: r.Trial, State: r.State(), Score: r.Score,
-				Trees: r.Trees, Seconds: r.Usage.TrainSeconds, Params: row.Trial.Shown()})
+			t := Tried{Trial: r.Trial, State: r.State(), Trees: r.Trees, Seconds: r.Usage.TrainSeconds,
+				Params: row.Trial.Shown()}
+			if r.Trees > 0 {
+				t.Score = &r.Score
+			}
+			f.Leaderboard = append(f.Leaderboard, t)
 		}
 	}
 	if view.Winner != nil {

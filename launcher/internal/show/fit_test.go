@@ -17,9 +17,9 @@ func TestNewFit(t *testing.T) {
 	var rows []sweep.Row
 	for i, score := range []float64{0.7, 0.8, 0} {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_leaves": i}})
-		r := &sweep.Result{Trial: i, Status: sweep.StatusDone, Score: score}
+		r := &sweep.Result{Trial: i, Status: sweep.StatusDone, Score: score, Trees: 5}
 		if i == 2 {
-			r.Status = sweep.StatusFailed
+			r.Status, r.Trees = sweep.StatusFailed, 0
 		}
 		rows = append(rows, sweep.Row{Trial: p.Trials[i], Result: r})
 	}
@@ -43,6 +43,10 @@ func TestNewFit(t *testing.T) {
 	}
 	if len(f.Leaderboard) != 3 || f.Leaderboard[0].Trial != 1 || f.Leaderboard[2].State != "failed" {
 		t.Errorf("leaderboard %+v; want trials 1 and 0, and 2 as failed", f.Leaderboard)
+	}
+	if f.Leaderboard[0].Score == nil || f.Leaderboard[2].Score != nil {
+		t.Errorf("got the scores %v and %v, want one of trial 1 and none of trial 2, which has no trees",
+			f.Leaderboard[0].Score, f.Leaderboard[2].Score)
 	}
 	if len(f.Features) != 8 || f.Features[0] != (show.Used{Name: "site", Gain: 0.05}) {
 		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)

@@ -123,7 +123,10 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
 			r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
-			how = fmt.Sprintf("%s: %s", r.State(), FirstLine(r.Reason))
+			how = FirstLine(r.Reason)
+			if !strings.HasPrefix(how, r.State()) {
+				how = r.State() + ": " + how
+			}
 		} else if r.AtLimit {
 			how += ", " + r.Reason
 		}
