@@ -111,6 +111,9 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	if g != nil && g.Reason != "" {
 		text += " " + sentence(capital(g.Reason))
 	}
+	if s := w.Conclusion.Standing; s != nil {
+		text += " " + sentence(capital(s.Text(w.At)))
+	}
 	if p.Sure != "" {
 		text += " " + p.Sure
 	}

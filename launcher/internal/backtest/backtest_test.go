@@ -238,6 +238,32 @@ func TestNoRowOfTheFutureIsRead(t *testing.T) {
 	}
 }
 
+// TestMarginRule: a night's model replaces the champion unless it is shown to be worse, and may be so by more than the
+// margin.
+func TestMarginRule(t *testing.T) {
+	r := play(t, plain+"gates: [{name: wide, margin: 100, confidence: 0.95}, {name: tight, margin: 1e-9, "+
+		"confidence: 0.6}]\n", clicks(13, func(r *row) {
+		if r.day == 8 || r.day == 9 { // what later nights train on
+			r.click = 1 - r.click
+		}
+	}))
+	held := 0
+	for i, n := range r.Nights {
+		tight := n.Rules["tight"]
+		want := i == 0 || tight.Seen.High >= 0 || tight.Seen.Low >= -1e-9
+		if !n.Rules["wide"].Promoted || tight.Promoted != want {
+			t.Errorf("night %s: got %+v and %+v; want the first promoted, and the second %t", n.Night, n.Rules["wide"],
+				tight, want)
+		}
+		if !want {
+			held++
+		}
+	}
+	if held == 0 {
+		t.Error("no night was held back; want one, or the rule is not tried")
+	}
+}
+
 func TestCandidatesAndPage(t *testing.T) {
 	r := play(t, plain+"candidates: [{num_leaves: 2, num_iterations: 1}, {num_leaves: 15}]\ngates: [{name: \"a <b> "+
 		"& c\", min_gain: 0.5}]\n", clicks(13, nil))

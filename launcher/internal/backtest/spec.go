@@ -55,6 +55,8 @@ type Rule struct {
 	MinGain float64 `yaml:"min_gain" json:"min_gain"`
 	// Confidence, if set, requires that the whole interval of the gain is above MinGain.
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
+	// Margin, if set, promotes unless the interval of the gain is below 0 and reaches below -Margin, as a sweep's gate does.
+	Margin float64 `yaml:"margin" json:"margin,omitempty"`
 	// Always promotes every night's model.
 	Always bool `yaml:"always" json:"always,omitempty"`
 }
@@ -201,6 +203,9 @@ func (s *Config) checkRules() error {
 			return s.doc.Errorf(at, "there are two rules called %q", g.Name)
 		case s.doc.Has(at+".confidence") && !(g.Confidence > 0.5 && g.Confidence < 1):
 			return s.doc.Errorf(at, "confidence is %v: use a share above 0.5 and below 1, such as 0.95", g.Confidence)
+		case s.doc.Has(at+".margin") && !(g.Margin > 0 && !g.Always && g.MinGain == 0):
+			return s.doc.Errorf(at, "margin is %v: use a number above 0, in the metric's units, without min_gain and "+
+				"always", g.Margin)
 		}
 		names[g.Name] = true
 	}
