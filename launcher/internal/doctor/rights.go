@@ -55,15 +55,16 @@ func (d *Doctor) rights(ctx context.Context) {
 	}
 	d.add("right", NotChecked,
 		"scheduler, push, operators, model_readers, Google's agents on a key or another project's network, a "+
-			"webhook's secret", "terraform plan",
-		"permissions needed only by schedules, people or options of the deployment are left to Terraform")
+			"webhook's secret, the aggregator on checkpoints", "terraform plan",
+		"permissions needed only by schedules, people or options of the deployment, or limited by a condition, are "+
+			"left to Terraform")
 	d.impersonation(ctx)
 }
 
 // optional reports whether a resource belongs to an optional part of the deployment that the environment does not
-// mention.
+// mention, or is one by a condition only, which policies are read without.
 func optional(resource string) bool {
-	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook
+	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook || resource == terraform.Checkpoints
 }
 
 // binding checks one row of the table.
