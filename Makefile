@@ -174,7 +174,9 @@ chaos-spot: ## a sweep with a machine lost after every 30 s of machine time besi
 	  -v -run TestSpotMachinesLost ./e2e
 .PHONY: nights
 NIGHTS_SEEDS ?= 5
-nights: ## every kind of bad night on NIGHTS_SEEDS streams, through the built programs (three minutes, 15 on a busy machine)
+NIGHTS_ROWS ?= 20000
+nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, then through the built programs (15 minutes and more)
+	$(GO) test -count 1 -timeout 120m -v -run Streams ./internal/nights -seeds $(NIGHTS_SEEDS) -rows $(NIGHTS_ROWS) -costs
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
 
 .PHONY: always wheels wheels-check door door-test dist install

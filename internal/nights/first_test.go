@@ -10,6 +10,22 @@ import (
 	"coppice/internal/nights/nightstest"
 )
 
+// TestIndexOfPandasIsLeftOut: a CSV that was written with its index and read and written again has it under pandas' own
+// name; it is no feature unless the spec says so.
+func TestIndexOfPandasIsLeftOut(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("Unnamed: 0,y,x\n")
+	for i := range 500 {
+		fmt.Fprintf(&b, "%d,%d,%d\n", i, i*i%7%2, i%13)
+	}
+	for rest, want := range map[string]int{"": 1, "numeric: [\"Unnamed: 0\"]\n": 2} {
+		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.6, valid: 0.4}\n"+rest)
+		if got := len(r.Manifest.Features); got != want {
+			t.Errorf("with %q: %d features, want %d; warnings %v", rest, got, want, r.Manifest.About.Warnings)
+		}
+	}
+}
+
 // TestFirstNightSpeaksUp: without a night before it, staging still says what is wrong with a table by itself, what to
 // do about it, and nothing else.
 func TestFirstNightSpeaksUp(t *testing.T) {

@@ -78,7 +78,7 @@ const (
 )
 
 // TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that
-// drift honestly pass. `make nights` does the same on more seeds, through the built programs.
+// drift honestly pass, sales and holidays among them. `make nights` does the same on more seeds, through the built programs.
 func TestKindsOfNights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it stages dozens of nights")
@@ -120,6 +120,20 @@ func TestKindsOfNights(t *testing.T) {
 				defer mu.Unlock()
 				if ok {
 					right++
+				}
+			})
+		}
+	})
+	t.Run("ordinary", func(t *testing.T) {
+		for _, o := range nightstest.OrdinaryNights() {
+			t.Run(o.Name, func(t *testing.T) {
+				t.Parallel()
+				n, err := stage(t, o.Make(s, day), before)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found := compare(t, n, before); nights.Blocked(found) {
+					t.Errorf("%s: it is held back, and is a good night: %v", o.Name, found)
 				}
 			})
 		}

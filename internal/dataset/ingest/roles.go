@@ -172,7 +172,9 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		if left[c.Name] {
 			continue
 		}
-		if _, named := spec.Encodings.Columns[c.Name]; c.Index && !named && forced[c.Name] == "" {
+		// A table written with its index and read without it has it under the name that pandas gives to what has none.
+		index := c.Index || c.Name == "Unnamed: 0"
+		if _, named := spec.Encodings.Columns[c.Name]; index && !named && forced[c.Name] == "" {
 			r.index = append(r.index, c.Name)
 			continue
 		}
