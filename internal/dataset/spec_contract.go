@@ -115,9 +115,9 @@ func (s *Spec) checkContract() error {
 	}
 	for i, e := range c.Expect {
 		at := fmt.Sprintf("contract.expect[%d]", i)
-		for key, text := range map[string]string{"from": e.From, "to": cmp.Or(e.To, e.From)} {
+		for _, text := range []string{e.From, cmp.Or(e.To, e.From)} {
 			if _, err := time.Parse(time.DateOnly, text); err != nil {
-				return s.Errorf(at, "%s is %.40q: use a day such as 2026-11-27", key, strings.ToValidUTF8(text, "?"))
+				return s.Errorf(at, "%.40q is not a day: use from: 2026-11-27", strings.ToValidUTF8(text, "?"))
 			}
 		}
 		switch {

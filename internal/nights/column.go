@@ -144,7 +144,7 @@ func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
 			c.Distinct++
 		}
 	}
-	if c.Distinct <= fewNumbers {
+	if share == 1 && c.Distinct <= fewNumbers {
 		c.printNumbers(all, max(leastPrints, int(share*valuePrints)))
 	}
 	c.measurePeaks(all, float64(len(x)), max(leastLevels, int(share*maxPeaks)))

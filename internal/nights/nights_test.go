@@ -78,7 +78,8 @@ const (
 )
 
 // TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that
-// drift honestly pass, sales and holidays among them. `make nights` does the same on more seeds, through the built programs.
+// drift honestly pass, sales and holidays among them. `make nights` does the same on more seeds, through the built
+// programs.
 func TestKindsOfNights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it stages dozens of nights")

@@ -149,7 +149,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 	case r == nil:
 		k.why = "it disappeared"
 	default:
-		r.Profile.Prints, r.Profile.Ties = nil, nil
+		r.Profile.Prints, r.Profile.Bare, r.Profile.Ties = nil, nil, nil
 		for i := range r.Profile.Columns {
 			r.Profile.Columns[i].Prints, r.Profile.Columns[i].Middles = nil, nil
 		}
