@@ -13,7 +13,9 @@ import (
 const (
 	leakSure  = 0.99 // single-column AUC that is reported even if it has always been so high
 	leakRises = 0.02 // largest rise
-	leakNew   = 0.02 // largest share of a new column, beyond twice that of any other
+	// share from which it is no wrong labels of one level
+	leakCertain = 0.1
+	leakNew     = 0.02 // largest share of a new column, beyond twice that of any other
 )
 
 // checkLeaks looks for columns that give away the label: those whose relation to tonight's labels is beyond what it had
@@ -36,7 +38,8 @@ func (c *comparison) checkLeaks() {
 			return old.Info, true
 		})
 		switch {
-		case before.nights > 0 && (c.foundCode(CodeLabelRate) || c.fell && c.found(k.Name)):
+		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
+			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:
 			c.add(Blocking, CodeLeak, k.Name,
@@ -132,11 +135,13 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 
 // Tolerances of labels.
 const (
-	rateFall    = 0.08 // largest fall of the mean label against the expected one, as a logarithm, beyond the usual
+	rateFall    = 0.05 // largest fall of the mean label against the expected one, as a logarithm, beyond the usual
+	rateUnsure  = 0.18 // the same while it is not known how well the mean is expected
+	rateKnown   = 3    // nights after which it is
 	rateRise    = 0.2  // largest rise: a sale is no fault
 	rateFar     = 0.5  // largest difference from the earlier mean, whatever was expected
 	rateNotice  = 0.1
-	rateUsual   = 2.5 // usual deviations that are put down to chance
+	rateUsual   = 2.2 // usual deviations that are put down to chance
 	unlabelled  = 0.1 // largest rise of the share of rows without a label
 	labelChance = 2.5 // standard errors of a mean that are put down to chance
 )
@@ -185,7 +190,11 @@ func (c *comparison) checkRate() {
 	}
 	off := change(mean, expected)
 	c.fell = off < -rateFall
-	fell := off < -u.doubt()*rateFall-rateUsual*size && change(mean, u.lo) < 0
+	fall := rateUnsure
+	if ratio.nights >= rateKnown {
+		fall = rateFall
+	}
+	fell := off < -u.doubt()*fall-rateUsual*size && change(mean, u.lo) < 0
 	rose := off > u.doubt()*rateRise+rateUsual*size
 	c.addIf(far || fell || rose, math.Abs(off) > u.doubt()*rateNotice+size, CodeLabelRate, "",
 		"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean, u.lo, u.hi, expected)

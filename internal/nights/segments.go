@@ -391,7 +391,7 @@ func (c *comparison) report(found []suspect) {
 func (s suspect) says() (Code, string) {
 	where := s.segment.where()
 	switch {
-	case s.isSlope && s.slope < -1.4 && (s.slope+1)*math.Sqrt(s.segment.Info) < -3:
+	case s.isSlope && s.segment.inverted():
 		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the rows " +
 			"ranks them the wrong way round"
 	case s.isSlope:
@@ -404,6 +404,12 @@ func (s suspect) says() (Code, string) {
 		return CodeLabelsLost, text
 	}
 	return CodeLabelRate, text
+}
+
+// inverted reports whether labels follow the witness the wrong way round, rather than not at all.
+func (s *SegmentCounts) inverted() bool {
+	b := s.Slope / s.Info
+	return b < -1.5 && (b+1)*math.Sqrt(s.Info) < -4
 }
 
 // where names the segment for people.

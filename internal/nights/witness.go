@@ -32,7 +32,12 @@ func (p *Profile) fitOdds(w *worker, n *ingest.Night, values []*dataset.Values, 
 
 	var chosen []int
 	for i := range p.Columns {
-		if k := &p.Columns[i]; k.Kind == Number || k.Kind == Text {
+		k := &p.Columns[i]
+		if of := p.column(k.Of); of != nil && of.byLevels() && of.Rest < restKnown {
+			// It follows from the levels of another column, and would share what those add: differently each night.
+			continue
+		}
+		if k.Kind == Number || k.Kind == Text {
 			chosen = append(chosen, i)
 		}
 	}
