@@ -393,7 +393,7 @@ class Classifier(ClassifierMixin, _Fitted):
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
-                f"y has {len(self.classes_)} classes"
+                f"y has {len(self.classes_)} classes. One of them against the others: fit(X, y == {self.classes_.tolist()[0]!r})"
             )
         few = [c for c in self.classes_ if (labels == c).sum() == 1]
         if len(self.classes_) == 2 and few:
