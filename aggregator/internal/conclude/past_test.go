@@ -184,6 +184,20 @@ func TestStanding(t *testing.T) {
 	}
 }
 
+// TestStandingWithoutAVersion: a night without a winner counts, too.
+func TestStandingWithoutAVersion(t *testing.T) {
+	w := champion(t, datasettestOptions(4000, 5))
+	w = newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: datasettestOptions(4000, 6),
+		change: func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever }})
+	w.mustConclude(t)
+	w = newWorld(t, options{into: w, sweep: "night-3", leaves: []int{2}, table: datasettestOptions(4000, 7),
+		change: func(p *sweep.Plan) { p.Spec.Require = []string{"auc > 0.999"} }})
+	c := w.mustConclude(t)
+	if s := c.Standing; c.Outcome != sweep.OutcomeNoWinner || s == nil || s.Champion != 1 || s.Nights != 2 {
+		t.Errorf("got %s and %+v; want no winner, and the second night in a row without a new champion", c.Outcome, s)
+	}
+}
+
 // regrettable is a night whose champion should not have replaced the one before, and the night after it.
 func regrettable(t *testing.T, onRegret string) *world {
 	t.Helper()

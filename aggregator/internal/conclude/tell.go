@@ -2,9 +2,11 @@ package conclude
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
 
@@ -60,17 +62,17 @@ func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion
 		return nil
 	}
 	s := &sweep.Standing{Model: model, Champion: now.Version, Since: champion.Info.At}
-	numbers, err := a.Registry.Numbers(ctx, model)
-	if err != nil {
-		return nil
-	}
-	for _, n := range numbers {
-		if n > now.Version {
-			s.Nights++
+	// Versions since then are numbered one after the other; a night without a version comes after the last of them.
+	last := max(c.Version, now.Version)
+	for c.Version == 0 && last-now.Version < mostPast {
+		if _, err := a.Registry.Get(ctx, model, strconv.Itoa(last+1)); err != nil && !errors.As(err,
+			new(*registry.DeletedError)) {
+			break
 		}
+		last++
 	}
-	if c.Version == 0 || c.Version < now.Version {
-		s.Nights++ // without a version
+	if s.Nights = last - now.Version; c.Version <= now.Version {
+		s.Nights++
 	}
 	return s
 }
