@@ -49,7 +49,7 @@ func randomRun(rng *rand.Rand) (*Data, Params, Options) {
 			}
 		}
 	}) {
-		if i == variant && !(s.regression && (name == "pos weight" || name == "unbalance")) {
+		if i == variant {
 			variants()[name](&p)
 		}
 	}

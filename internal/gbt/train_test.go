@@ -36,8 +36,12 @@ func variants() map[string]func(*Params) {
 		"coarse":       func(p *Params) { p.MaxBin = 15 },
 		"small leaves": func(p *Params) { p.MinDataInLeaf, p.NumLeaves, p.MinSumHessian = 1, 200, 0 },
 		"one-hot":      func(p *Params) { p.MaxCatToOnehot = 255 },
-		"pos weight":   func(p *Params) { p.ScalePosWeight = 3 },
-		"unbalance":    func(p *Params) { p.IsUnbalance = true },
+		"pos weight": func(p *Params) {
+			if p.Objective == "binary" {
+				p.ScalePosWeight = 3
+			}
+		},
+		"unbalance":    func(p *Params) { p.IsUnbalance = p.Objective == "binary" },
 		"from zero":    func(p *Params) { p.BoostFromAverage = false },
 		"extra trees":  func(p *Params) { p.ExtraTrees = true },
 		"path smooth":  func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 30, max(p.MinDataInLeaf, 2) },
