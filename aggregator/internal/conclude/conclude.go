@@ -248,6 +248,11 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 
 	result, live := w.result, w
 	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+	// As the judged model sees them: to a final training, which has seen the sample, no value of it is unseen.
+	inputs, err := usualInputs(encoding, levels, h)
+	if err != nil {
+		return registry.Version{}, err
+	}
 	if f != nil {
 		judged, err := w.judgedFiles(h)
 		if err != nil {
@@ -259,11 +264,6 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	}
 	if levels != nil {
 		files[scorer.FileLevels] = levels.Encode()
-	}
-
-	inputs, err := usualInputs(encoding, levels, h)
-	if err != nil {
-		return registry.Version{}, err
 	}
 
 	// Nothing in these depends on when or by which process they are written: registering again produces the same bytes.

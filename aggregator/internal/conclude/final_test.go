@@ -128,6 +128,15 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	if bytes.Equal(read(scorer.FileCalibrator), read(scorer.FileJudgedCalibrator)) {
 		t.Error("the judged model's calibrator is the final model's: the test shows nothing")
 	}
+
+	// The final training has seen the sample, so that to its own tables no value there is new.
+	unseen := int64(0)
+	for _, c := range s.Usual.Columns {
+		unseen += c.Unseen
+	}
+	if unseen == 0 {
+		t.Errorf("usually no value is unseen, of %+v; want what the judged model has not seen", s.Usual)
+	}
 }
 
 // TestTheFinalModelMayPredictOtherSums: where days drift, a good one does.
