@@ -202,3 +202,16 @@ build/venv-search/ok: bench/requirements-search.txt
 	python3 -m venv build/venv-search
 	build/venv-search/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-search.txt
 	@touch $@
+
+.PHONY: bench-serve
+# ROWS=20000, RATES=100,500,1000,2000,4000; Linux with two idle cores; PEERS with lleaves also times that
+bench-serve: bench-programs $(PEERS_READY) ## latency of launcher serve at fixed rates, and peers on the same trees
+	@mkdir -p $(BENCH)/serve
+	bin/localemu exec --data $(BENCH)/serve/cloud -- $(PEERS) bench/serve.py --bin bin --out $(BENCH)/serve \
+	  $(if $(ROWS),--rows $(ROWS)) $(if $(RATES),--rates $(RATES))
+	$(GO) test ./launcher/internal/serve -run XXX -bench Score -cpu 1
+
+.PHONY: serve-clients
+# PEERS=a Python with pyarrow and tritonclient[http], after make bench-serve
+serve-clients: build ## clients that others wrote ask launcher serve, and get the same bits
+	bin/localemu exec --data $(BENCH)/serve/cloud -- $(PEERS) bench/serve_clients.py --bin bin

@@ -26,7 +26,8 @@ type streamField struct {
 	to   int   // the place among the columns that are wanted; -1 for none
 }
 
-// ReadStream reads the columns called names, as far as they are there, and the number of rows of an Arrow IPC stream, as
+// ReadStream reads the columns called names, as far as they are there, and the number of rows of an Arrow IPC stream,
+// as
 // pyarrow.ipc.new_stream and Table.to_reader write it: whole numbers of up to 64 bits, float32 and float64, texts,
 // truth values, dates, time stamps and nulls, in any number of batches. The result has a nil for a column that is not
 // there. Streams that are compressed, dictionary-encoded, nested or big-endian, more than limit rows, and anything
@@ -63,7 +64,8 @@ func (s *stream) read() {
 			return
 		}
 		if end-at < 8 || s.u32(at) != arrowContinuation {
-			s.fail(at, "no Arrow message begins here; send an IPC stream (application/vnd.apache.arrow.stream), not a file")
+			s.fail(at, "no Arrow message begins here; send an IPC stream (application/vnd.apache.arrow.stream), "+
+				"not a file")
 			return
 		}
 		metaLen := int64(s.u32(at + 4))
@@ -123,7 +125,8 @@ func (s *stream) schema(t fbTable) {
 func (s *stream) column(t fbTable) streamField {
 	f := streamField{name: t.text(0, maxName), typ: arrowType{id: t.u8(2)}, mult: 1, to: -1}
 	if t.has(4) {
-		s.fail(t.pos, "column %.60q is dictionary-encoded; cast it to its values (of pandas' categories, astype(object))",
+		s.fail(t.pos, "column %.60q is dictionary-encoded; cast it to its values (of pandas' categories, "+
+			"astype(object))",
 			f.name)
 	}
 	typ := t.child(3)
@@ -166,7 +169,8 @@ func (s *stream) column(t fbTable) streamField {
 		}
 		f.typ.signed = true
 	default:
-		s.fail(t.pos, "column %.60q is of an Arrow type that cannot be read; send the columns that the model needs, as "+
+		s.fail(t.pos, "column %.60q is of an Arrow type that cannot be read; send the columns that the model "+
+			"needs, as "+
 			"numbers, texts, truth values, dates or time stamps", f.name)
 	}
 
@@ -206,7 +210,8 @@ func (s *stream) batch(t fbTable, body span) {
 			return span{}
 		}
 		if b.off < end || b.n < need || b.off > body.n || b.n > body.n-b.off {
-			s.fail(at, "a buffer of %d bytes at byte %d of a body of %d, where %d bytes belong", b.n, b.off, body.n, need)
+			s.fail(at, "a buffer of %d bytes at byte %d of a body of %d, where %d bytes belong", b.n, b.off, body.n,
+				need)
 			return span{}
 		}
 		end = b.off + b.n
@@ -220,7 +225,8 @@ func (s *stream) batch(t fbTable, body span) {
 		node := nodes.at + 16*int64(i)
 		nulls := s.i64(node + 8)
 		if s.i64(node) != rows || nulls < 0 || nulls > rows {
-			s.fail(node, "column %.60q has %d rows and %d nulls in a batch of %d", s.fields[i].name, s.i64(node), nulls, rows)
+			s.fail(node, "column %.60q has %d rows and %d nulls in a batch of %d", s.fields[i].name, s.i64(node), nulls,
+				rows)
 			return
 		}
 		s.values(&s.fields[i], rows, nulls, take)

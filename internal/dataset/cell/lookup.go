@@ -50,8 +50,9 @@ func (o *once[T]) make(rows int) []T {
 
 func newLookup(e *Encoder) *lookup {
 	inputs, tables := len(e.inputs), len(e.encoding.Tables)
-	l := &lookup{e: e, places: slices.Repeat([]int{-1}, inputs), whole: make([]*dataset.Values, inputs), columns: make([]dataset.Values, inputs),
-		parts: make([]once[uint64], len(e.parts.All)), slots: make([]once[int32], tables),
+	l := &lookup{e: e, places: slices.Repeat([]int{-1}, inputs), whole: make([]*dataset.Values, inputs),
+		columns: make([]dataset.Values, inputs),
+		parts:   make([]once[uint64], len(e.parts.All)), slots: make([]once[int32], tables),
 		rates: make([]once[float64], tables), texts: PartReader{markers: e.markers},
 		counts: make([]InputCount, inputs)}
 	for kind := range l.numbers {

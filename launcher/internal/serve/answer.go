@@ -125,7 +125,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 func (x *exchange) body() ([]byte, bool) {
 	limit := x.s.c.MaxBytes
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		x.refuse(http.StatusUnsupportedMediaType, fmt.Sprintf("the encoding %.20q; send the request without compression", e))
+		x.refuse(http.StatusUnsupportedMediaType, fmt.Sprintf("the encoding %.20q; send the request without "+
+			"compression", e))
 		return nil, false
 	}
 	large := fmt.Sprintf("the request has more than %d bytes; send its rows in several requests", limit)
@@ -334,7 +335,8 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		"outputs": []described{{outputPrediction, "FP64", []int{-1}}}})
 }
 
-// known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature takes
+// known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature
+// takes
 // as long as scoring a request.
 type known struct {
 	mu    sync.Mutex

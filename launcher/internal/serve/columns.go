@@ -7,8 +7,7 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// columns collects the columns of a request that a model needs. Others are counted by name only: `predict` ignores them,
-// too.
+// columns collects the columns of a request that a model needs. Others are ignored, as `predict` does.
 type columns struct {
 	m     *Model
 	have  []bool // by the model's column

@@ -15,7 +15,8 @@ import (
 func readText(ctx context.Context, m *Model, name string, body []byte, limit int) (*table.Batch, error) {
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"} {
 		if bytes.HasPrefix(body, []byte(magic)) {
-			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text, JSON or an Arrow " +
+			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text, JSON or " +
+				"an Arrow " +
 				"stream")
 		}
 	}

@@ -34,12 +34,14 @@ func Defaults() Config {
 // Check rejects limits and routes that no server can keep, and takes over the routes.
 func (c *Config) Check(env Environment) error {
 	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || !(c.MaxShift >= 0) {
-		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be above 0, "+
+		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be "+
+			"above 0, "+
 			"and --max-shift at least 0")
 	}
 	for _, route := range []string{env.Health, env.Predict} {
 		if route != "" && (route[0] != '/' || strings.ContainsAny(route, "{} \t")) {
-			return problem.New(problem.Usage, "AIP_HEALTH_ROUTE and AIP_PREDICT_ROUTE are paths such as /health, not %q",
+			return problem.New(problem.Usage, "AIP_HEALTH_ROUTE and AIP_PREDICT_ROUTE are paths such as /health, "+
+				"not %q",
 				route)
 		}
 	}
@@ -52,7 +54,8 @@ func (c *Config) Check(env Environment) error {
 func (c *Config) Listen(ctx context.Context, env Environment, address string, given bool) (l net.Listener, err error) {
 	if port := cmp.Or(env.VertexPort, env.Port); port != 0 && !given {
 		if env.VertexPort == 0 && c.Callers == nil {
-			return nil, problem.New(problem.Usage, "PORT is set, as on Cloud Run: set COPPICE_AUDIENCE and COPPICE_CALLERS, "+
+			return nil, problem.New(problem.Usage, "PORT is set, as on Cloud Run: set COPPICE_AUDIENCE and "+
+				"COPPICE_CALLERS, "+
 				"too, or give --listen 127.0.0.1:%d", port)
 		}
 		return program.Listen(ctx, net.JoinHostPort("", strconv.Itoa(port)))

@@ -86,7 +86,8 @@ func FuzzInstances(f *testing.F) {
 					value = x
 				}
 				if v.IsNull(r) != null || v.Text[r] != value {
-					t.Fatalf("%q: row %d, column %s: got %q, null %v; want %q, null %v", body, r, name, v.Text[r], v.IsNull(r),
+					t.Fatalf("%q: row %d, column %s: got %q, null %v; want %q, null %v", body, r, name, v.Text[r],
+						v.IsNull(r),
 						value, null)
 				}
 			}
@@ -127,7 +128,8 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if b, err := readStream(m, body, fuzzRows); err == nil {
 			checkBatch(t, m, b)
-		} else if _, _, _, err := dataset.ReadStream(body, m.columns, fuzzRows); err != nil && !problem.Is(err, problem.Input) {
+		} else if _, _, _, err := dataset.ReadStream(body, m.columns, fuzzRows); err != nil && !problem.Is(err,
+			problem.Input) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 	})

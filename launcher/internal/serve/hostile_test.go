@@ -60,7 +60,8 @@ func hostileRequests(maxBytes int) []hostile {
 	}
 
 	// A value that no column can have, and texts that are damaged.
-	for _, value := range []string{"NaN", "Infinity", "-Infinity", "nan", "+1", "01", "1.", ".5", "1e", "1e+", "0x10", "1_000",
+	for _, value := range []string{"NaN", "Infinity", "-Infinity", "nan", "+1", "01", "1.", ".5", "1e", "1e+", "0x10",
+		"1_000",
 		"--1", "- 1", "tru", "True", "nul", "NULL", "undefined", "'a'", `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\udc00x"`,
 		`"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `{"a":1}`, `[1]`, `[]`, `{}`,
 		`"x"`, `"1,5"`, `"12 34"`, `"0x1F"`, "1 2", "", "true false", `"1""2"`} {
@@ -93,7 +94,8 @@ func hostileRequests(maxBytes int) []hostile {
 
 	// Media types and encodings.
 	good := `{"instances":[` + goodRow + `]}`
-	for _, kind := range []string{"text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded",
+	for _, kind := range []string{"text/plain", "application/xml", "multipart/form-data",
+		"application/x-www-form-urlencoded",
 		"application/octet-stream", "application/json; charset", "text", "*/*", "application/grpc"} {
 		bad("media type "+kind, request("/predict", kind, good), http.StatusUnsupportedMediaType)
 	}
@@ -104,9 +106,11 @@ func hostileRequests(maxBytes int) []hostile {
 
 	// CSV and lines.
 	header := "i0,i1,i2,n0,n1,n2,n3\n"
-	for _, text := range []string{"", "\n", header, header + "\n\n", header + "a,a,a,1,x,1,1\n", header + "a,a,a,1,1,1\n",
+	for _, text := range []string{"", "\n", header, header + "\n\n", header + "a,a,a,1,x,1,1\n",
+		header + "a,a,a,1,1,1\n",
 		header + "a,a,a,1,1,1,1,1\n", header + "a,\"a,a,1,1,1,1\n", header + "a,a\"a,a,1,1,1,1\n", "i0,i0\n1,1\n",
-		"a,b\n1,2\n", header + strings.Repeat("a,a,a,1,1,1,1\n", 101), "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1\x00\x00",
+		"a,b\n1,2\n", header + strings.Repeat("a,a,a,1,1,1,1\n", 101), "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PAR1",
+		"ARROW1\x00\x00",
 		header + "\xff,a,a,1,1,1,1\n", "\xff\xfei\x000\x00", header + "a\x00,a,a,1,1,1,1\n"} {
 		bad(fmt.Sprintf("CSV %.60q", text), request("/predict", "text/csv", text))
 	}
@@ -154,27 +158,36 @@ func hostileRequests(maxBytes int) []hostile {
 	bad("a path out", request("/v2/models/..%2f..%2fetc/infer", "application/json", "{}"), http.StatusNotFound)
 
 	// HTTP itself: other methods, paths, and two readings of where a request ends.
-	for _, raw := range []string{"GET /predict HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"DELETE /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", "GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
+	for _, raw := range []string{"GET /predict HTTP/1.1\r\nHost: x\r\n\r\n",
+		"PUT /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"DELETE /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+			"0\r\n\r\n",
+		"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /v2/models/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		bad(fmt.Sprintf("%.40q", raw), raw, http.StatusMethodNotAllowed, http.StatusNotFound, http.StatusMovedPermanently,
+		bad(fmt.Sprintf("%.40q", raw), raw, http.StatusMethodNotAllowed, http.StatusNotFound,
+			http.StatusMovedPermanently,
 			http.StatusTemporaryRedirect)
 	}
 	chunked := "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
 	for _, raw := range []string{"x\r\n\r\n", "POST /predict\r\n\r\n", "POST /predict HTTP/1.1\r\n\r\n",
 		"POST /predict HTTP/9.9\r\nHost: x\r\n\r\n", "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
 		"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
-		"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n", "POST /predict HTTP/1.1\r\nHost: x\r\nContent Length: 3\r\n\r\nabc",
-		"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "POST /predict HTTP/1.1\r\nHost : x\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 1e3\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nContent Length: 3\r\n\r\nabc",
+		"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n",
+		"POST /predict HTTP/1.1\r\nHost : x\r\n\r\n",
 		"POST /predict HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", chunked + "\r\nzz\r\n{}\r\n0\r\n\r\n",
-		chunked + "\r\n-1\r\n{}\r\n0\r\n\r\n", chunked + "\r\n2\r\n{}x0\r\n\r\n", chunked + "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+		chunked + "\r\n-1\r\n{}\r\n0\r\n\r\n", chunked + "\r\n2\r\n{}x0\r\n\r\n",
+		chunked + "Transfer-Encoding: identity\r\n\r\n0\r\n\r\n",
 		"POST /predict HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 40<<10) + "\r\n\r\n"} {
 		bad(fmt.Sprintf("HTTP %.70q", raw), raw, 400, 411, 414, 431, 501, 505)
 	}
-	bad("chunks without end", chunked+"\r\n"+strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n", maxBytes/4096+8),
+	bad("chunks without end", chunked+"\r\n"+strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n",
+		maxBytes/4096+8),
 		http.StatusRequestEntityTooLarge)
-	bad("a length beyond the limit", fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 1<<40),
+	bad("a length beyond the limit", fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+		1<<40),
 		http.StatusRequestEntityTooLarge)
 	bad("a body that never comes", "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{",
 		http.StatusRequestTimeout)
@@ -240,6 +253,7 @@ func TestFullQueue(t *testing.T) {
 	until(t, "a request is open", func() bool { return s.Open() == 1 })
 	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
 	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
-		t.Errorf("got status %d, Retry-After %q, %s; want 429 with Retry-After", status, header.Get("Retry-After"), text)
+		t.Errorf("got status %d, Retry-After %q, %s; want 429 with Retry-After", status, header.Get("Retry-After"),
+			text)
 	}
 }

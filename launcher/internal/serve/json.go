@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -93,8 +94,16 @@ func (r *instances) list() (int, error) {
 		if r.peek() != '{' {
 			return 0, r.broken(`an object such as {"column": value}`)
 		}
+		from := r.at
 		if err := r.object(r.cell); err != nil {
 			return 0, err
+		}
+		if r.row == 0 { // the others are about as long
+			rows := min((len(r.text)-r.at)/(r.at-from), r.limit)
+			for i := range r.columns.batch.Columns {
+				v := &r.columns.batch.Columns[i]
+				v.Text = slices.Grow(v.Text, rows)
+			}
 		}
 		switch r.peek() {
 		case ',':

@@ -30,7 +30,8 @@ type Model struct {
 const warmRows = 1024
 
 // Load reads a version, whose checksums the registry verifies, maps its ids from the folder cache, and scores rows in
-// both forms of its trees, which have to agree. A version that cannot predict is of kind Damaged; other errors are those
+// both forms of its trees, which have to agree. A version that cannot predict is of kind Damaged; other errors are
+// those
 // of storage.
 func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Model, error) {
 	s, err := scorer.OpenMapped(ctx, r, v, cache)
@@ -50,7 +51,8 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	return m, nil
 }
 
-// warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each tree.
+// warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
+// tree.
 func (m *Model) warm() error {
 	width := m.Scorer.Model.Features()
 	x, out := make([]float64, warmRows*width), make([]float64, warmRows)
@@ -65,7 +67,8 @@ func (m *Model) warm() error {
 	}
 	for r := 0; r < warmRows; r += 64 {
 		if want := m.Scorer.Model.Predict(x[r*width:][:width]); math.Float64bits(want) != math.Float64bits(out[r]) {
-			return fmt.Errorf("%s: row %d of the check is scored %v with compiled trees and %v without", scorer.FileModel,
+			return fmt.Errorf("%s: row %d of the check is scored %v with compiled trees and %v without",
+				scorer.FileModel,
 				r, out[r], want)
 		}
 	}

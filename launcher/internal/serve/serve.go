@@ -203,8 +203,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: s.Handler(), Protocols: protocols, ReadHeaderTimeout: s.c.Timeout,
-		ReadTimeout: 2 * s.c.Timeout, WriteTimeout: 4 * s.c.Timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(s.c.Log.Handler(), slog.LevelDebug)}
+		ReadTimeout: 2 * s.c.Timeout, WriteTimeout: 4 * s.c.Timeout, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 16 << 10,
+		ErrorLog:       slog.NewLogLogger(s.c.Log.Handler(), slog.LevelDebug)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 

@@ -146,7 +146,8 @@ func instancesOf(names []string, rows [][]string) []byte {
 		object := map[string]any{}
 		for i, cell := range row {
 			var value any = cell
-			if x, err := strconv.ParseFloat(cell, 64); err == nil && x == x && (r+i)%3 > 0 && !strings.HasPrefix(names[i], "i") {
+			if x, err := strconv.ParseFloat(cell, 64); err == nil && x == x && (r+i)%3 > 0 &&
+				!strings.HasPrefix(names[i], "i") {
 				value = x
 			}
 			if cell == "" {
@@ -276,7 +277,8 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 				t.Fatalf("%s: %s: %v", form.kind, body, err)
 			}
 			if status != http.StatusOK || !sameBits(got.Predictions, want) || header.Get("Coppice-Version") != "ctr@1" {
-				t.Errorf("%d rows as %s: got status %d, version %q, %.300s; want the predictions %.10v", n, form.kind, status,
+				t.Errorf("%d rows as %s: got status %d, version %q, %.300s; want the predictions %.10v", n, form.kind,
+					status,
 					header.Get("Coppice-Version"), body, want[:min(5, n)])
 			}
 		}
@@ -290,7 +292,8 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 			status, header, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body, headers...)
 			got := outputOf(t, header, text)
 			if status != http.StatusOK || !sameBits(got, want) {
-				t.Errorf("%d rows as tensors, binary %v: got status %d, %.10v, %.300s; want %.10v", n, binaryOut, status, got, text,
+				t.Errorf("%d rows as tensors, binary %v: got status %d, %.10v, %.300s; want %.10v", n, binaryOut,
+					status, got, text,
 					want)
 			}
 		}
@@ -378,7 +381,8 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	} {
 		status, _, text := post(t, s.url+"/predict", "application/json", []byte(body))
 		var a answer
-		if err := json.Unmarshal(text, &a); err != nil || status != http.StatusBadRequest || !strings.Contains(a.Error, want) {
+		if err := json.Unmarshal(text, &a); err != nil || status != http.StatusBadRequest || !strings.Contains(a.Error,
+			want) {
 			t.Errorf("%s: got status %d, %s; want 400 and ... %s ...", body, status, text, want)
 		}
 	}
@@ -395,7 +399,8 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
+		"%d\r\n\r\n%s",
 		len(body), body[:100])
 	until(t, "the request has begun", func() bool { return s.Open() == 1 })
 	ended := make(chan error, 1)

@@ -131,7 +131,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 				name := got.Model + "@" + strconv.Itoa(got.Version)
 				if err != nil || r.StatusCode != http.StatusOK || name != r.Header.Get("Coppice-Version") ||
 					!sameBits(got.Predictions, want[name]) {
-					t.Errorf("got status %d, %s, header %q, %.5v, %v; want the predictions of the version it names, %.5v",
+					t.Errorf("got status %d, %s, header %q, %.5v, %v; want the predictions of the version it "+
+						"names, %.5v",
 						r.StatusCode, name, r.Header.Get("Coppice-Version"), got.Predictions, err, want[name])
 					return
 				}
@@ -146,7 +147,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 		if i%4 == 3 {
 			promote(t, reg, 4)
 			until(t, "the damaged version waits", func() bool { return state(t, s).Waiting == "ctr@4" })
-			if got := state(t, s); got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why, "cannot be loaded") {
+			if got := state(t, s); got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why,
+				"cannot be loaded") {
 				t.Errorf("got %+v while a damaged version waits; want ctr@%d to answer, and why", got, at)
 			}
 		}
@@ -163,12 +165,14 @@ func TestSwapsUnderLoad(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 24<<20 {
-		t.Errorf("the heap grew by %d MiB over %d swaps, want at most the last requests' 16 and a little", grown>>20, swaps)
+		t.Errorf("the heap grew by %d MiB over %d swaps, want at most the last requests' 16 and a little", grown>>20,
+			swaps)
 	}
 	t.Logf("%d requests during %d swaps, %d reads of storage", answered.Load(), swaps, away.reads.Load())
 }
 
-// TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and one
+// TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and
+// one
 // that cannot score them does not either; the alias decides again when it moves back.
 func TestAShiftedVersionWaits(t *testing.T) {
 	reg, store := newRegistry()
@@ -185,7 +189,8 @@ func TestAShiftedVersionWaits(t *testing.T) {
 	promote(t, reg, 1)
 	s := start(t, store, nil)
 	for i := range uint64(3) {
-		if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 50, i))); status != 200 {
+		if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 50,
+			i))); status != 200 {
 			t.Fatalf("got status %d, %s; want 200", status, text)
 		}
 	}

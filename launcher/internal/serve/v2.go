@@ -204,7 +204,8 @@ func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batc
 			return nil, &table.InputError{Column: t.name, Msg: fmt.Sprintf("has the shape %v; a column is [rows] or "+
 				"[rows, 1]", t.shape)}
 		case rows >= 0 && t.shape[0] != rows:
-			return nil, &table.InputError{Column: t.name, Msg: fmt.Sprintf("has %d rows where others have %d", t.shape[0],
+			return nil, &table.InputError{Column: t.name, Msg: fmt.Sprintf("has %d rows where others have %d",
+				t.shape[0],
 				rows)}
 		case t.shape[0] == 0:
 			return nil, errors.New("no rows: the shape is [0]")
@@ -217,8 +218,9 @@ func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batc
 		own := rest
 		if t.bytes >= 0 {
 			if t.bytes > int64(len(rest)) || t.data != "" {
-				return nil, &table.InputError{Column: t.name, Msg: fmt.Sprintf("binary_data_size is %d where %d bytes follow",
-					t.bytes, len(rest))}
+				return nil, &table.InputError{Column: t.name,
+					Msg: fmt.Sprintf("binary_data_size is %d where %d bytes follow",
+						t.bytes, len(rest))}
 			}
 			own, rest = rest[:t.bytes], rest[t.bytes:]
 		}

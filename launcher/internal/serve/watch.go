@@ -88,7 +88,8 @@ type failure struct {
 	until  time.Time
 }
 
-// look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and may
+// look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and
+// may
 // not yet: held, or a newer one.
 func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model {
 	drop := func() *Model {
@@ -178,7 +179,8 @@ func (s *Server) compare(now, next *Model) string {
 		}
 		q, err := next.again(past)
 		if err != nil {
-			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or return to "+
+			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or "+
+				"return to "+
 				"the version before with `launcher registry rollback`", now.Name, err)
 		}
 		for i := range p {
@@ -195,7 +197,8 @@ func (s *Server) compare(now, next *Model) string {
 		return ""
 	}
 	return fmt.Sprintf("on the last %d rows its mean prediction is %.4g where that of %s is %.4g, a shift of %.0f %% "+
-		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again", rows,
+		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again",
+		rows,
 		after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
 }
 

@@ -111,7 +111,8 @@ func (s *Server) report(ctx context.Context, h *Hour) {
 		"mean_prediction", h.Mean)
 	for _, finding := range h.Findings {
 		s.c.Meters.found(ctx)
-		s.c.Log.Warn("requests differ from what the model knows", "version", h.Version, "hour", h.Begin, "finding", finding)
+		s.c.Log.Warn("requests differ from what the model knows", "version", h.Version, "hour", h.Begin, "finding",
+			finding)
 	}
 }
 

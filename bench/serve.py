@@ -1,0 +1,177 @@
+"""Times the server of a model of 500 trees x 63 leaves over 10 ids and 30 numbers, and peers on the same trees.
+
+Run in the local cloud: bin/localemu exec --data DIR/cloud -- python3 bench/serve.py --bin bin --out DIR
+"""
+
+import argparse
+import glob
+import json
+import os
+import random
+import subprocess
+import time
+import urllib.request
+
+IDS, NUMBERS = 10, 30
+
+SPEC = """name: serving
+source: {out}/clicks.csv
+label: click
+split: {{by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}}
+contract: none
+"""
+
+SWEEP = """name: serving
+dataset: serving
+model: serving
+objective: binary
+metric: log_loss
+trials: 1
+seed: 1
+params: {num_iterations: 500, num_leaves: 63, learning_rate: 0.02}
+machine: {type: n2-highmem-2, spot: true, vms: 1, threads_per_task: 2, tasks_per_vm: 1, local_ssd: 1}
+limits: {trial: 20m, sweep: 40m}
+"""
+
+
+def row(rng):
+    score, cells = -2.0, {}
+    for i in range(IDS):
+        level = int(rng.expovariate(1 / (20 + 200 * i)))
+        cells[f"i{i}"] = f"id{level}"
+        score += (level % 7 - 3) / 6
+    for i in range(NUMBERS):
+        x = round(rng.gauss(0, 1), 4)
+        cells[f"n{i}"] = x
+        score += x / (2 + i)
+    return cells, int(rng.random() < 1 / (1 + 2.718281828 ** -score))
+
+
+def table(path, rows, seed):
+    rng = random.Random(seed)
+    with open(path, "w") as f:
+        f.write("click," + ",".join(row(random.Random(0))[0]) + "\n")
+        for _ in range(rows):
+            cells, label = row(rng)
+            f.write(f"{label}," + ",".join(map(str, cells.values())) + "\n")
+
+
+def model(args):
+    """Stages the table and trains the one candidate."""
+    table(f"{args.out}/clicks.csv", args.rows, 1)
+    for name, text in (("dataset", SPEC.format(out=os.path.abspath(args.out))), ("sweep", SWEEP)):
+        with open(f"{args.out}/{name}.yaml", "w") as f:
+            f.write(text)
+    subprocess.run([f"{args.bin}/launcher", "stage", f"{args.out}/dataset.yaml"], check=True, stdout=subprocess.DEVNULL)
+    code = subprocess.run([f"{args.bin}/launcher", "sweep", f"{args.out}/sweep.yaml"], stdout=subprocess.DEVNULL).returncode
+    if code not in (0, 9):  # 9: registered, and not better than that of an earlier run
+        raise SystemExit(code)
+
+
+def processor(pid):
+    """Seconds that a process has computed."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def server(args):
+    """Latency over HTTP, on one core each: requests of 50 rows at rising rates."""
+    for name, n in (("rows50", 50), ("rows1", 1)):
+        rng = random.Random(2)
+        with open(f"{args.out}/{name}.json", "w") as f:
+            json.dump({"instances": [row(rng)[0] for _ in range(n)]}, f)
+    env = dict(os.environ, GOMAXPROCS="1")
+    port = 18766
+    p = subprocess.Popen(["taskset", "-c", "0", f"{args.bin}/launcher", "serve", "--model", "serving@latest", "--listen",
+                          f"127.0.0.1:{port}"], env=env, stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").read()
+                break
+            except OSError:
+                time.sleep(0.2)
+        for name in ("rows1", "rows50"):
+            for rate in args.rates:
+                before = processor(p.pid)
+                text = subprocess.run(
+                    ["taskset", "-c", "1", f"{args.bin}/gauge", "load", "--url", f"http://127.0.0.1:{port}/predict", "--body",
+                     f"{args.out}/{name}.json", "--rate", str(rate), "--lasts", f"{args.seconds}s"],
+                    env=env, check=True, capture_output=True, text=True).stdout
+                done = json.loads(text)
+                each = 1e6 * (processor(p.pid) - before) / max(done["requests"], 1)
+                print(f"| {name[4:]} | {rate} | {done['achieved']:.0f} | {done['latency_ms']['p50']} | "
+                      f"{done['latency_ms']['p99']} | {done['failed']} | {each:.0f} |", flush=True)
+                if done["achieved"] < 0.9 * rate:
+                    break  # beyond what it can do
+    finally:
+        p.terminate()
+        p.wait()
+
+
+def timed(what, call, rows, least=1.0):
+    """Processor time of a call, in microseconds."""
+    call()
+    calls, begun = 0, time.process_time()
+    while (spent := time.process_time() - begun) < least:
+        call()
+        calls += 1
+    each = 1e6 * spent / calls
+    print(f"| {what} | {rows} | {each:.0f} | {each / rows:.1f} |", flush=True)
+
+
+def peers(args):
+    """Trees alone on encoded numbers, and all of it from raw rows in Python."""
+    import numpy as np
+
+    path = max(glob.glob(f"{args.out}/cloud/gcs/*/registry/serving/versions/*/model.txt"), key=os.path.getmtime)
+    rng = np.random.default_rng(1)
+    print("\n| trees alone | rows | processor time, us | per row |\n|---|---|---|---|")
+    try:
+        import lightgbm as lgb
+        booster = lgb.Booster(model_file=path)
+        x = rng.normal(size=(10_000, booster.num_feature()))
+        for n in (1, 50, 10_000):
+            timed("LightGBM " + lgb.__version__, lambda: booster.predict(x[:n], raw_score=True, num_threads=1), n)
+    except ImportError as e:
+        print(f"LightGBM: NOT RUN ({e})")
+        return
+    try:
+        import lleaves
+        compiled = lleaves.Model(model_file=path)
+        compiled.compile()
+        for n in (1, 50, 10_000):
+            timed("lleaves " + lleaves.__version__, lambda: compiled.predict(x[:n], n_jobs=1), n)
+    except Exception as e:  # it does not install everywhere, and refuses some models
+        print(f"lleaves: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
+    for rows in (1, 50, 10_000):
+        x[:rows].astype("<f8").tofile(f"{args.out}/x.f64")
+        text = subprocess.run([f"{args.bin}/gauge", "predict", "--model", path, "--values", f"{args.out}/x.f64",
+                               "--repeat", "100" if rows < 100 else "4"], check=True, capture_output=True, text=True).stdout
+        best = json.loads(text)["cpu_seconds"]
+        print(f"| Coppice | {rows} | {1e6 * best:.0f} | {1e6 * best / rows:.1f} |", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--bin", required=True)
+    p.add_argument("--out", required=True)
+    p.add_argument("--rows", type=int, default=20_000)
+    p.add_argument("--rates", type=lambda s: [int(x) for x in s.split(",")], default=[100, 500, 1000, 2000, 4000])
+    p.add_argument("--keep", action="store_true", help="time the model of the last run")
+    p.add_argument("--seconds", type=int, default=10)
+    args = p.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    if not args.keep:
+        model(args)
+    load = os.getloadavg()[0]
+    print(f"load of the machine before: {load:.1f}, on {os.cpu_count()} cores\n")
+    print("| rows | asked per s | answered per s | p50, ms | p99, ms | failed | processor time of a request, us |")
+    print("|---|---|---|---|---|---|---|")
+    server(args)
+    peers(args)
+
+
+if __name__ == "__main__":
+    main()
