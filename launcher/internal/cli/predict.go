@@ -18,6 +18,7 @@ import (
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
 )
 
 type predictFlags struct {
@@ -39,16 +40,20 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 
 --model ./FOLDER is a version that fit --out or an estimator's save has written; no cloud is needed for it.
 --contributions explains each row: for every feature, how much it adds to the raw score (its SHAP value). With
-expected_score, which all rows begin with, they add up to raw_score.`,
+expected_score, which all rows begin with, they add up to raw_score.
+
+Tables in a bucket (a name, a glob or a folder) are scored into one each below --out gs://BUCKET/PREFIX/, one after the
+other. What is there is not made again: after an interruption, the same command goes on.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
-  launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed`,
+  launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed
+  launcher predict --model ctr --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(cmd.Context(), w, f) },
 	}
 
 	cmd.Flags().StringVar(&f.model, "model", "", "registered model, or a saved version as ./FOLDER (required)")
-	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder (required)")
-	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet (required)")
+	cmd.Flags().StringVar(&f.in, "in", "", "table to score: a file, a glob or a folder, also gs:// (required)")
+	cmd.Flags().StringVar(&f.out, "out", "", "file to write: .csv, .tsv or .parquet; or gs://BUCKET/PREFIX/ (required)")
 	cmd.Flags().StringSliceVar(&f.keep, "keep", nil, "columns of the table to repeat in the output")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "also write the raw score")
 	cmd.Flags().BoolVar(&f.contributions, "contributions", false,
@@ -80,11 +85,15 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
 	}
 
-	if strings.Contains(f.out, "://") {
-		return program.Usagef("--out %s: predictions are written to a local file", f.out)
+	inBucket := dataset.InBucket(f.in)
+	if inBucket != dataset.InBucket(f.out) || inBucket && !strings.HasSuffix(f.out, "/") {
+		return program.Usagef("--in %s --out %s: tables in a bucket are scored into a bucket, --out "+
+			"gs://BUCKET/PREFIX/, and local ones into a local file", f.in, f.out)
 	}
-	if err := program.CheckOutFile("--out", f.out); err != nil {
-		return err
+	if !inBucket {
+		if err := program.CheckOutFile("--out", f.out); err != nil {
+			return err
+		}
 	}
 
 	if strings.ContainsAny(f.model, `/\`) { // no model has such a name
@@ -114,7 +123,7 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 			progressbar.OptionShowIts())
 		q.Progress = func(rows int64) { _ = bar.Set64(rows) }
 	}
-	done, err := predict.Run(ctx, q)
+	done, err := w.predict(ctx, q)
 	if bar != nil {
 		_ = bar.Finish()
 	}
@@ -129,6 +138,30 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 		}
 		w.printf("%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
 	})
+}
+
+// predict scores local files, or those of a bucket.
+func (w *Setup) predict(ctx context.Context, q predict.Request) (*predict.Result, error) {
+	if !dataset.InBucket(q.In) {
+		return predict.Run(ctx, q)
+	}
+	if w.cloud == nil {
+		return nil, program.Usagef("--in %s: name a registered model to score tables in a bucket", q.In)
+	}
+	from, pattern, err := stager.SplitURL(q.In)
+	if err != nil {
+		return nil, err
+	}
+	to, prefix, err := stager.SplitURL(q.Out)
+	if err != nil {
+		return nil, err
+	}
+	b := predict.Bucket{Request: q, From: w.Bucket(from), To: w.Bucket(to), Pattern: pattern, Prefix: prefix}
+	done, err := b.Run(ctx)
+	if err == nil && !w.asJSON {
+		w.printf("tables scored: %d; scored before: %d\n", b.Scored, b.WereScored)
+	}
+	return done, err
 }
 
 // levelsCache is the folder in which levels of models are cached between predictions: in the user's cache folder, or

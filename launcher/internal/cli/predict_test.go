@@ -136,12 +136,13 @@ func TestPredictRefuses(t *testing.T) {
 		"none")
 	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",
 		in, "--out", "nodir/x.csv")
-	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: predictions are written to a local file\n", "predict", "--model",
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: tables in a bucket are scored into a bucket, ", "predict", "--model",
 		"ctr", "--in", in, "--out", "gs://b/x.csv")
 	folder := t.TempDir()
 	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr",
 		"--in", in, "--out", folder)
-	w.refused(sweep.ExitUsage, "only local files", "predict", "--model", "ctr", "--in", "gs://b/x.csv", "--out", out)
+	w.refused(sweep.ExitUsage, "tables in a bucket are scored into a bucket", "predict", "--model", "ctr", "--in",
+		"gs://b/x.csv", "--out", out)
 	before, err := os.ReadFile(in)
 	if err != nil {
 		t.Fatal(err)

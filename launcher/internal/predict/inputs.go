@@ -13,6 +13,7 @@ import (
 type Result struct {
 	Rows   int64
 	Inputs []Input // of the columns that the model is made of
+	counts cell.Inputs
 }
 
 // Input compares a column of the table with the dataset's held-out rows.

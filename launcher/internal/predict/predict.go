@@ -53,7 +53,8 @@ type writer interface{ Write(*table.Batch) error }
 // Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if strings.Contains(q.In, "://") {
-		return nil, problem.New(problem.Usage, "--in %s: only local files can be read; copy the table here first", q.In)
+		return nil, problem.New(problem.Usage, "--in %s: a table in a bucket is scored into one: --out "+
+			"gs://BUCKET/PREFIX/", q.In)
 	}
 
 	files, err := table.Expand(q.In)
@@ -120,7 +121,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	done = &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual)}
+	done = &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual), counts: in}
 	if err := checkUnseen(done.Inputs, q.MaxUnseen); err != nil {
 		return nil, err
 	}

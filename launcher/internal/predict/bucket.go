@@ -1,0 +1,169 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
+)
+
+// Bucket is a request to score the tables of a bucket, each into one of its own: a table at a time is on the disk,
+// and a
+// batch of it in memory.
+//
+// An output is created once, complete or not at all, and one that is there is not made again. So a run that was
+// interrupted goes on where it was, and several runs at once write every row once.
+type Bucket struct {
+	Request            // In and Out are set by Run
+	From, To           blob.Store
+	Pattern            string // of the objects in From: a name, a glob or a folder
+	Prefix             string // of the objects in To
+	Dir                string // for temporary files
+	Scored, WereScored int    // tables: those of this run, and of earlier ones
+}
+
+// Run scores what is not scored yet. The result counts the rows of this run.
+func (q *Bucket) Run(ctx context.Context) (*Result, error) {
+	inputs, err := q.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var in cell.Inputs
+	progress := q.Progress
+	for _, o := range inputs {
+		name := q.output(o.Name)
+		if _, err := q.To.Stat(ctx, name); err == nil {
+			q.WereScored++
+			continue
+		} else if !errors.Is(err, blob.ErrNotExist) {
+			return nil, fmt.Errorf("look for %s: %w", name, err)
+		}
+		before := in.Rows
+		if progress != nil {
+			q.Progress = func(rows int64) { progress(before + rows) }
+		}
+		done, err := q.one(ctx, o, name)
+		if err != nil {
+			return nil, fmt.Errorf("score %s: %w", o.Name, err)
+		}
+		in.Add(&done.counts)
+		q.Scored++
+	}
+	return &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual), counts: in}, nil
+}
+
+// find lists the tables, of which no two may have one output.
+func (q *Bucket) find(ctx context.Context) ([]blob.Attrs, error) {
+	var inputs []blob.Attrs
+	outputs := map[string]string{}
+	for o, err := range q.From.List(ctx, q.literal()) {
+		if err != nil {
+			return nil, fmt.Errorf("list the tables to score: %w", err)
+		}
+		if !table.Matches(q.Pattern, o.Name) {
+			continue
+		}
+		if len(inputs) == table.MaxFiles {
+			return nil, problem.New(problem.Input, "--in: more than %d tables; give them in several runs",
+				table.MaxFiles)
+		}
+		name := q.output(o.Name)
+		if other, ok := outputs[name]; ok {
+			return nil, problem.New(problem.Input, "--in: %s and %s would both be scored into %s; rename one", other,
+				o.Name,
+				name)
+		}
+		outputs[name] = o.Name
+		inputs = append(inputs, o)
+	}
+	if len(inputs) == 0 {
+		return nil, problem.New(problem.NotFound, "--in: no object matches %s", q.Pattern)
+	}
+	return inputs, nil
+}
+
+// literal is the part of the pattern before the first special character.
+func (q *Bucket) literal() string {
+	if i := strings.IndexAny(q.Pattern, "*?[\\"); i >= 0 {
+		return q.Pattern[:i]
+	}
+	return strings.TrimSuffix(q.Pattern, "/")
+}
+
+// output names the object of an input: what follows the folder that holds all inputs, Parquet for Parquet, else CSV.
+func (q *Bucket) output(name string) string {
+	front := q.literal()
+	rest := path.Base(name)
+	if i := strings.LastIndex(front, "/"); i >= 0 && strings.HasPrefix(name, front[:i+1]) {
+		rest = name[i+1:]
+	} else if i < 0 {
+		rest = name
+	}
+	suffix := table.Suffix(rest)
+	if i := strings.LastIndex(strings.ToLower(rest), suffix); suffix != "" && i > 0 {
+		rest = rest[:i]
+	}
+	if suffix == ".pq" || suffix == ".parquet" {
+		return q.Prefix + rest + ".parquet"
+	}
+	return q.Prefix + rest + ".csv"
+}
+
+// one scores an object.
+func (q *Bucket) one(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
+	dir, err := os.MkdirTemp(q.Dir, "predict-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	one := q.Request
+	one.In, one.Out = filepath.Join(dir, "in-"+path.Base(o.Name)), filepath.Join(dir, "out"+path.Ext(name))
+	if err := fetch(ctx, q.From, o, one.In); err != nil {
+		return nil, err
+	}
+	done, err := Run(ctx, one)
+	if err != nil {
+		return nil, err
+	}
+
+	f, err := os.Open(one.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := q.To.Put(ctx, name, blob.Absent, f); err != nil && !errors.Is(err, blob.ErrPrecondition) {
+		return nil, fmt.Errorf("write %s: %w", name, err) // if it is there, another run has written the same
+	}
+	return done, nil
+}
+
+// fetch copies an object to a file.
+func fetch(ctx context.Context, from blob.Store, o blob.Attrs, to string) error {
+	r, _, err := from.Open(ctx, o.Name, blob.Range{Generation: o.Generation})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	n, err := io.Copy(f, r)
+	if err == nil && n != o.Size {
+		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
