@@ -260,7 +260,7 @@ type Standing struct {
 	Nights   int       `json:"nights"` // that have not replaced it, in a row, this one included
 }
 
-// Nights that did not replace the champion become urgent with ManyNights in a row.
+// ManyNights in a row that did not replace the champion are urgent.
 const ManyNights = 3
 
 // Text says it in words, as of a time: "3 nights in a row without a new champion; ctr@11 is 4 days old".

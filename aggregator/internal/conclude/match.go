@@ -37,7 +37,6 @@ type match struct {
 	targets dataset.Targets // of these rows
 	past    []past          // earlier versions, newest first
 	regret  *sweep.Regret   // the champion that was found to be worse than the one before
-	note    string          // why there are no rows of earlier nights
 }
 
 // newMatch scores the new model on tonight's rows, through its own encoding.

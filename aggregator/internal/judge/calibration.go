@@ -32,7 +32,8 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if reference := joined(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
 		d.ratio(checkCalibration, "rows of earlier nights", c.Reference, g.Confidence, &reference)
 		last := &d.Checks[len(d.Checks)-1]
-		if r := total(reference.New) / total(reference.Old); !last.Passed && r >= c.Reference[0] && r <= c.Reference[1] {
+		r := total(reference.New) / total(reference.Old)
+		if !last.Passed && r >= c.Reference[0] && r <= c.Reference[1] {
 			last.Passed = true // the rate has changed since, as the latest version knows
 			last.Reason += fmt.Sprintf(", like version %d", e.measure())
 		}
