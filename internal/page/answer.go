@@ -111,7 +111,7 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	if g != nil && g.Reason != "" {
 		text += " " + sentence(capital(g.Reason))
 	}
-	if s := w.Conclusion.Standing; s != nil {
+	if s := w.Standing; s != nil {
 		text += " " + sentence(capital(s.Text(w.At)))
 	}
 	if p.Sure != "" {
