@@ -136,8 +136,8 @@ var (
 
 // resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic, JobsTopic, VerdictsTopic,
-	"topic/dead_letters", ScoresSubscription,
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic, JobsTopic,
+	VerdictsTopic, "topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher",
 	"key/coppice", "subnetwork/machines",
 }

@@ -16,8 +16,8 @@ import (
 // identity has its own listening addresses, which only its programs are told. So programs and client libraries are the
 // same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders, the
-// minutes a change takes to become effective, and everything that follows from a permission that no role in
+// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders,
+// the minutes a change takes to become effective, and everything that follows from a permission that no role in
 // terraform/roles.yaml has.
 
 // Owner is the user who started the local cloud: it may do everything, and is in no table.
