@@ -65,7 +65,8 @@ func (g *grower) isSmall(l *leaf) bool {
 // can only be found once its parent has a number. A team takes one leaf after the other.
 func (g *grower) nextByGain(i, splits int) []int {
 	g.nextLeaves = append(g.nextLeaves[:0], i)
-	if g.pool.size == 1 || g.data.link != nil || !g.isSmall(&g.leaves[i]) || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
+	later := g.data.link != nil || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees
+	if g.pool.size == 1 || later || !g.isSmall(&g.leaves[i]) {
 		return g.nextLeaves
 	}
 

@@ -102,7 +102,7 @@ func (hb *histogramBuilder) words(space *workspace, i int) []int64 {
 // own returns the positions lo <= i < hi among the features that this worker is to find splits of: all, but in a team.
 func (hb *histogramBuilder) own() (lo, hi int) {
 	if l := hb.data.link; l != nil {
-		return hb.owned[l.team.Rank()], hb.owned[l.team.Rank()+1]
+		return hb.owned[l.rank], hb.owned[l.rank+1]
 	}
 	return 0, len(hb.features)
 }
@@ -144,9 +144,9 @@ type histogramPair struct {
 }
 
 // build begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
-// number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is no larger leaf: rows are the
-// root's. Only one pair may be in use at a time: reduce all its features, then call release. The pair takes over
-// parent.
+// number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is
+// no larger leaf: rows are the root's. Only one pair may be in use at a time: reduce all its features, then call
+// release. The pair takes over parent.
 func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) *histogramPair {
 	pair := &hb.pair
 	*pair = histogramPair{parent: parent, larger: parent, spaces: pair.spaces[:0]}

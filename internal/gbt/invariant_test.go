@@ -478,7 +478,9 @@ func growChecked(b *booster) (splits, early int, err error) {
 			return splits, early, nil
 		}
 		if g.leaves[i].children == nil {
-			g.prepare(i)
+			if err := g.prepare(i); err != nil {
+				return splits, early, err
+			}
 		} else {
 			early++
 		}

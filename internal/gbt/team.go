@@ -19,8 +19,8 @@ import (
 // All that the trainer learns from all rows is a sum of integers, a maximum, or a computation that each worker carries
 // on where the one before it stopped. So the model does not depend on the number of workers nor on who has which rows.
 type Team interface {
-	Rank() int // this worker's number
-	Size() int // how many workers there are
+	// Place returns this worker's number, and how many there are.
+	Place() (rank, size int)
 	// Reduce adds up words over all workers, element by element modulo 2^64. Worker i gets the sums of words
 	// bounds[i] <= j < bounds[i+1] in their place; its other words are undefined afterwards. All workers pass as many
 	// words and the same bounds.
@@ -39,6 +39,8 @@ var ErrTeam = errors.New("a worker of the team is gone")
 // the first error, after which results mean nothing: who uses them asks failed before they leave the tree.
 type link struct {
 	team  Team
+	rank  int    // this worker's number
+	size  int    // how many workers there are
 	first uint64 // number of this worker's first row in the whole table
 	rows  int    // of all workers together
 	used  int    // those in use
@@ -53,19 +55,20 @@ func newLink(d *Data) (*link, error) {
 	}
 
 	l := &link{team: d.Team}
+	l.rank, l.size = d.Team.Place()
 	all := l.gather(int64(d.Rows), int64(d.Used()), int64(len(d.Features)))
 	if l.err != nil {
 		return nil, l.err
 	}
-	for i := range l.team.Size() {
-		if i == l.team.Rank() {
+	for i := range l.size {
+		if i == l.rank {
 			l.first = uint64(l.rows)
 		}
 		l.rows += int(all[3*i])
 		l.used += int(all[3*i+1])
 		if int(all[3*i+2]) != len(d.Features) {
 			return nil, fmt.Errorf("%w: worker %d has %d features, worker %d %d", ErrData, i, all[3*i+2],
-				l.team.Rank(), len(d.Features))
+				l.rank, len(d.Features))
 		}
 	}
 	if l.rows > math.MaxUint32 {
@@ -78,7 +81,7 @@ func newLink(d *Data) (*link, error) {
 }
 
 // leads reports whether this worker decides what only one has to: it evaluates the metric and watches the time.
-func (l *link) leads() bool { return l == nil || l.team.Rank() == 0 }
+func (l *link) leads() bool { return l == nil || l.rank == 0 }
 
 // failed returns the team's first error.
 func (l *link) failed() error {
@@ -99,12 +102,12 @@ func (l *link) fail(err error) {
 func (l *link) gather(words ...int64) []int64 {
 	if l.err == nil {
 		all, err := l.team.Gather(words)
-		if err == nil && len(all) == len(words)*l.team.Size() {
+		if err == nil && len(all) == len(words)*l.size {
 			return all
 		}
 		l.fail(err)
 	}
-	return make([]int64, len(words)*l.team.Size())
+	return make([]int64, len(words)*l.size)
 }
 
 func (l *link) broadcast(from int, words []int64) {
@@ -156,8 +159,8 @@ func (l *link) inTurn(state []int64, f func() error) error {
 	if l == nil {
 		return f()
 	}
-	for i := range l.team.Size() {
-		if i == l.team.Rank() {
+	for i := range l.size {
+		if i == l.rank {
 			if err := f(); err != nil {
 				return err
 			}
@@ -257,7 +260,7 @@ var errLeader = problem.New(problem.Input, "the first worker ended the training;
 // owned returns where each worker's features begin among those of a tree, so that all have about as many bins, and the
 // end.
 func (l *link) owned(features []int, offset []int) []int {
-	size := l.team.Size()
+	size := l.size
 	total := 0
 	for _, f := range features {
 		total += offset[f+1] - offset[f]
@@ -360,8 +363,8 @@ func (hb *histogramBuilder) exchange(pair *histogramPair, l *link) {
 	}
 	l.fail(l.team.Reduce(words, bounds))
 
-	words = words[bounds[l.team.Rank()]:]
-	for _, f := range hb.features[hb.owned[l.team.Rank()]:hb.owned[l.team.Rank()+1]] {
+	words = words[bounds[l.rank]:]
+	for _, f := range hb.features[hb.owned[l.rank]:hb.owned[l.rank+1]] {
 		lo, hi := hb.offset[f], hb.offset[f+1]
 		if per == 1 {
 			words = words[copy(h.packed[lo:hi], words):]

@@ -37,8 +37,7 @@ func newGathering(size int) []Team {
 	return seats
 }
 
-func (s seat) Rank() int { return s.rank }
-func (s seat) Size() int { return len(s.words) }
+func (s seat) Place() (rank, size int) { return s.rank, len(s.words) }
 
 var errLeft = errors.New("a worker has left")
 

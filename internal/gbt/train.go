@@ -37,8 +37,8 @@ type Options struct {
 	OnTree func(Progress) error
 
 	// Deadline, if not zero, is when the training ends with the trees that it has: the first ones of the model that it
-	// would have had, up to the best one with early stopping. The tree under way is given up. In a team, it is the first
-	// worker's that counts, and that tree is finished.
+	// would have had, up to the best one with early stopping. The tree under way is given up. In a team, it is the
+	// first worker's that counts, and that tree is finished.
 	Deadline time.Time
 
 	// Checkpoint is called with the state before every tree, from the training's goroutine, and decides whether to save

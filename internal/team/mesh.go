@@ -249,11 +249,8 @@ func (m *Mesh) end() {
 	})
 }
 
-// Rank implements gbt.Team.
-func (m *Mesh) Rank() int { return m.rank }
-
-// Size implements gbt.Team.
-func (m *Mesh) Size() int { return len(m.peers) }
+// Place implements gbt.Team.
+func (m *Mesh) Place() (rank, size int) { return m.rank, len(m.peers) }
 
 // Reduce implements gbt.Team.
 func (m *Mesh) Reduce(words []int64, bounds []int) error {
@@ -270,7 +267,7 @@ func (m *Mesh) Reduce(words []int64, bounds []int) error {
 
 // Gather implements gbt.Team.
 func (m *Mesh) Gather(words []int64) ([]int64, error) {
-	all := make([]int64, len(words)*m.Size())
+	all := make([]int64, len(words)*len(m.peers))
 	copy(all[m.rank*len(words):], words)
 	err := m.exchange(
 		func(int) []int64 { return words },

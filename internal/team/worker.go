@@ -190,14 +190,14 @@ func (t *training) together(ctx context.Context) (*gbt.Result, error) {
 	defer stop()
 
 	first := t.w.epochs.Add(1) == 1
-	if m.Size() < int(t.w.expected.Load()) || !first {
-		t.w.log("epoch %d has %d workers", epoch, m.Size())
+	if len(m.peers) < int(t.w.expected.Load()) || !first {
+		t.w.log("epoch %d has %d workers", epoch, len(m.peers))
 	}
 	if err := t.align(m); err != nil {
 		return nil, err
 	}
 
-	lo, hi := part(t.d, m.Rank(), m.Size())
+	lo, hi := part(t.d, m.rank, len(m.peers))
 	own := t.d.Shard(lo, hi)
 	own.Team = m
 	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start)) // beginning anew has a price
@@ -217,7 +217,7 @@ func (t *training) align(m *Mesh) error {
 	}
 
 	from := 0
-	for i := range m.Size() {
+	for i := range len(m.peers) {
 		if all[2*i] != all[0] {
 			return problem.New(problem.Input, "worker %d trains something else than worker 0: parameters, dataset or "+
 				"program differ; start all workers with the same command", i)
@@ -231,7 +231,7 @@ func (t *training) align(m *Mesh) error {
 	}
 
 	var b []byte
-	if from == m.Rank() {
+	if from == m.rank {
 		if b, err = t.newest.AppendBinary(nil); err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch i
 			return err
 		}
 	}
-	if m.Rank() != 0 || time.Since(t.looked) < t.every {
+	if m.rank != 0 || time.Since(t.looked) < t.every {
 		return nil
 	}
 

@@ -124,14 +124,19 @@ type memory struct {
 	PSS       int64 `json:"pss_bytes"`
 }
 
-func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
+// check refuses flags that make no sense, in any way of training.
+func (f *trainFlags) check(cmd *cobra.Command) error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
 	if err := f.checkCross(cmd); err != nil {
 		return err
 	}
-	if err := f.checkWorkers(); err != nil {
+	return f.checkWorkers()
+}
+
+func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
+	if err := f.check(cmd); err != nil {
 		return err
 	}
 	if f.cv != "" {

@@ -193,7 +193,7 @@ func (w *Setup) takePart(ctx context.Context, t *fit.Table, q fit.Request, f tra
 	if err != nil {
 		return err
 	}
-	defer worker.Close() //nolint:errcheck // the process ends
+	defer worker.Close()
 	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 		if _, err := worker.Train(ctx, d, p, opt); err != nil {
 			return nil, err
