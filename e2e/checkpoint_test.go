@@ -142,7 +142,9 @@ func TestE2ECancelledWhilePaused(t *testing.T) {
 		"params: {num_iterations: 5000, learning_rate: 0.001}\nsearch: {fixed: [{}, {num_leaves: 15}]}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\n"+
 		"limits: {trial: 8m, sweep: 15m}\n")
-	r := l.script(`saved() { find "$2/gcs/coppice-sweeps/sweeps/long" -path '*/checkpoints/*' -type f -size +8k | grep .; }
+	r := l.script(`saved() {
+  find "$2/gcs/coppice-sweeps/sweeps/long" -path '*/checkpoints/*' -type f -size +8k | grep .
+}
 "$1" sweep sweep.yaml --id long --no-wait
 until saved "$@" 2>/dev/null; do sleep 0.1; done
 "$1" pause long
