@@ -110,8 +110,8 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 }
 
 // stageTable stages a table while the cloud is open: here, or as a job.
-func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination, f stageFlags) (*stager.Staged,
-	error) {
+func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination,
+	f stageFlags) (*stager.Staged, error) {
 	if f.batch.on && t.Spec.Source.AnyLocal() {
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", t.File, t.Spec.Source)
@@ -132,8 +132,8 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 }
 
 // stageHere stages a table in this process.
-func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination, s stager.Stager) (*stager.Staged,
-	error) {
+func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination,
+	s stager.Stager) (*stager.Staged, error) {
 	bar := w.stageBar()
 	s.Now, s.Day, s.Progress = w.Now, t.Day, bar.Report
 	staged, err := s.Stage(ctx, t.Spec, dst)

@@ -74,8 +74,8 @@ func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note strin
 		view, err = f.Sweep(ctx, name) // it reports what is wrong with the name
 		return view, "", err
 	}
-	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher registry "+
-		"list`", first)
+	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher "+
+		"registry list`", first)
 }
 
 // others says that a name, whose page is that of the first kind that has it, is also that of a later kind.

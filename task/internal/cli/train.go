@@ -77,7 +77,8 @@ model's categories and ids mean.`,
 	}
 
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
-	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters, or a LightGBM file that ends in .conf (default: LightGBM's defaults)")
+	cmd.Flags().StringVar(&f.params, "params", "", "YAML file of parameters, or a LightGBM file that ends in .conf "+
+		"(default: LightGBM's defaults)")
 	cmd.Flags().StringVar(&f.out, "out", "", "where to write the model as LightGBM text")
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
@@ -286,8 +287,8 @@ func checkOut(out string) error {
 	return program.CheckOutFile("--out", out)
 }
 
-// readParams reads params.yaml, or a LightGBM file that ends in .conf; an empty name gives the defaults for the kind of label.
-// note is told of parameters without effect.
+// readParams reads params.yaml, or a LightGBM file that ends in .conf; an empty name gives the defaults for the kind of
+// label. note is told of parameters without effect.
 func readParams(file string, label dataset.LabelKind, note func(string)) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
