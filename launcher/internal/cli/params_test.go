@@ -7,8 +7,8 @@ import (
 
 func TestParams(t *testing.T) {
 	w := newWorld(t)
-	got := w.must("params", "subsample", "boosting", "--json")
-	for _, want := range []string{`"name": "bagging_fraction"`, `"standing": "differs"`, `"name": "boosting"`,
+	got := w.must("params", "subsample", "verbose", "--json")
+	for _, want := range []string{`"name": "bagging_fraction"`, `"standing": "differs"`, `"name": "verbosity"`,
 		`"standing": "accepted"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s in it", got, want)
