@@ -257,8 +257,8 @@ func (s *stream) values(f *streamField, rows, nulls int64, take func(int64) span
 	}
 	validity := take(bitmap)
 	var offsets, data span
-	switch {
-	case f.typ.id == typeUtf8 || f.typ.id == typeLargeUtf8:
+	switch f.typ.id {
+	case typeUtf8, typeLargeUtf8:
 		size := int64(4)
 		if f.typ.id == typeLargeUtf8 {
 			size = 8
@@ -272,7 +272,7 @@ func (s *stream) values(f *streamField, rows, nulls int64, take func(int64) span
 		if v != nil && s.err == nil {
 			s.texts(f, v, rows, size, offsets, data)
 		}
-	case f.typ.id == typeBool:
+	case typeBool:
 		data = take((rows + 7) / 8)
 		for r := int64(0); v != nil && s.err == nil && r < rows; r++ {
 			v.Int = append(v.Int, int64(s.data[data.off+r/8]>>(r%8)&1))

@@ -6,8 +6,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Level returns the judged model's calibrator with the level of the model of a final training, which has been trained on
-// the rows.
+// Level returns the judged model's calibrator with the level of the model of a final training, which has been trained
+// on the rows.
 func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
 	var raw []float64

@@ -116,7 +116,11 @@ const (
 // training parameters, and refused as such.
 var elsewhere = []foreignParam{
 	{name: "metric", aliases: "metrics metric_types", why: "metric: of sweep.yaml"},
-	{name: "num_threads", aliases: "num_thread nthread nthreads n_jobs", why: "machine.threads_per_task: of sweep.yaml"},
+	{
+		name:    "num_threads",
+		aliases: "num_thread nthread nthreads n_jobs",
+		why:     "machine.threads_per_task: of sweep.yaml",
+	},
 	{name: "eval_at", aliases: "ndcg_eval_at ndcg_at map_eval_at map_at", why: "the metric's name: ndcg@10"},
 	{name: "multi_error_top_k", why: noClasses}, {name: "auc_mu_weights", why: noClasses},
 	{name: "parser_config_file", why: tableKeys},
@@ -126,15 +130,25 @@ var elsewhere = []foreignParam{
 	{name: "local_listen_port", aliases: "local_port port", why: "workers meet through the bucket"},
 	{name: "time_out", why: "limits: of sweep.yaml"},
 	{name: "gpu_device_id_list", why: noGPU},
-	{name: "output_result", aliases: "predict_result prediction_result predict_name prediction_name pred_name name_pred",
-		why: "launcher predict --out"},
-	{name: "predict_raw_score", aliases: "is_predict_raw_score predict_rawscore raw_score", why: "launcher predict --raw"},
+	{
+		name:    "output_result",
+		aliases: "predict_result prediction_result predict_name prediction_name pred_name name_pred",
+		why:     "launcher predict --out",
+	},
+	{
+		name:    "predict_raw_score",
+		aliases: "is_predict_raw_score predict_rawscore raw_score",
+		why:     "launcher predict --raw",
+	},
 	{name: "predict_contrib", aliases: "is_predict_contrib contrib", why: "launcher predict --contributions"},
 	{name: "predict_leaf_index", aliases: "is_predict_leaf_index leaf_index", why: "no program prints leaves"},
 	{name: "num_iteration_predict", why: "a model has the trees of its best iteration"},
 	{name: "start_iteration_predict", why: "a model predicts with all trees"},
 	{name: "predict_disable_shape_check", why: "rows always have a model's columns"},
-	{name: "pred_early_stop", why: "predictions are exact"}, {name: "pred_early_stop_freq", why: "predictions are exact"},
+	{
+		name: "pred_early_stop",
+		why:  "predictions are exact",
+	}, {name: "pred_early_stop_freq", why: "predictions are exact"},
 	{name: "pred_early_stop_margin", why: "predictions are exact"},
 	{name: "convert_model", aliases: "convert_model_file", why: "model.txt is LightGBM's text"},
 	{name: "convert_model_language", why: "model.txt is LightGBM's text"},

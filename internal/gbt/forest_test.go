@@ -18,6 +18,7 @@ func (t *trial) asForest() *trial {
 // TestForests: of every objective, a forest is the reference's for any number of threads, the mean of its trees, and
 // the same when it is killed and resumed.
 func TestForests(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		trial.asForest().p.NumIterations = 6
 		opt := Options{Threads: 2, Shift: 0.25, Valid: &trial.Data, Eval: noisyRating(3)}

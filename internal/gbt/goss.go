@@ -25,8 +25,11 @@ func newGOSS(p *Params, d *Data) (*goss, error) {
 		return nil, nil
 	}
 	if d.link != nil {
-		return nil, &ParamError{sampleStrategy, "goss looks at the gradients of all rows, and no worker of several has " +
-			"them; use bagging"}
+		return nil, &ParamError{
+			sampleStrategy,
+			"goss looks at the gradients of all rows, and no worker of several has " +
+				"them; use bagging",
+		}
 	}
 	n := d.Used()
 	s := &goss{own: d.Weight, weight: make([]float32, d.Rows), size: make([]float64, n), ranked: make([]residual, n),
@@ -118,13 +121,19 @@ func (p *Params) checkGOSS() error {
 	case p.bags():
 		return &ParamError{sampleStrategy, "goss draws the rows, and bagging would draw others; keep one"}
 	case p.TopRate+p.OtherRate > 1:
-		return &ParamError{sampleStrategy, fmt.Sprintf("top_rate %v and other_rate %v are more than all rows", p.TopRate,
-			p.OtherRate)}
+		return &ParamError{
+			sampleStrategy,
+			fmt.Sprintf("top_rate %v and other_rate %v are more than all rows", p.TopRate,
+				p.OtherRate),
+		}
 	case p.Boosting == averagedTrees:
 		return &ParamError{sampleStrategy, "goss needs gradients that change, and those of rf do not"}
 	case findObjective(p.Objective).renews:
-		return &ParamError{sampleStrategy, fmt.Sprintf("goss has nothing to choose by with objective %s, whose gradients "+
-			"do not depend on the size of the error", p.Objective)}
+		return &ParamError{
+			sampleStrategy,
+			fmt.Sprintf("goss has nothing to choose by with objective %s, whose gradients "+
+				"do not depend on the size of the error", p.Objective),
+		}
 	}
 	return nil
 }

@@ -90,6 +90,7 @@ func TestGOSSDraws(t *testing.T) {
 
 // TestGOSSSameBytes: any threads, and killed and resumed, of every objective that it goes with.
 func TestGOSSSameBytes(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		trial.withGOSS(rng)
 		opt := Options{Threads: 1, Valid: &trial.Data, Eval: noisyRating(3)}

@@ -11,7 +11,7 @@ import (
 
 // objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see
 // packing.
-type objective interface {
+type objective interface { //nolint:interfacebloat // what a training asks of its loss
 	// init returns the constant raw score to begin with.
 	init(fromAverage bool) float64
 	// prepare is called before each tree and sets its units. rows are the rows in use, in any order.

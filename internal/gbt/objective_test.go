@@ -75,6 +75,7 @@ func ofEachObjective(t *testing.T, trials int, run func(t *testing.T, trial *tri
 // TestObjectivesAgainstTheReference compares models with those of the slow trainer, byte for byte, with one thread and
 // with three.
 func TestObjectivesAgainstTheReference(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 10, func(t *testing.T, trial *trial, _ *rand.Rand) {
 		want := text(t, newReference(&trial.Data, trial.p).train())
 		for _, threads := range []int{1, 3} {
@@ -89,11 +90,13 @@ func TestObjectivesAgainstTheReference(t *testing.T) {
 
 // TestObjectivesKeepTheirInvariants checks every tree of trainings with every objective.
 func TestObjectivesKeepTheirInvariants(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 6, func(t *testing.T, trial *trial, _ *rand.Rand) { trainChecked(t, trial, Options{Threads: 2}) })
 }
 
 // TestObjectivesKilledSameBytes interrupts trainings with every objective at random moments and resumes them.
 func TestObjectivesKilledSameBytes(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		trial.p.NumIterations = 8
 		opt := Options{Threads: 2, Valid: &trial.Data, Eval: noisyRating(3)}
@@ -115,6 +118,7 @@ func TestObjectivesKilledSameBytes(t *testing.T) {
 // TestModelsOfObjectivesAreReadBack trains, writes, reads and predicts: the same scores, and predictions on the scale
 // of the labels.
 func TestModelsOfObjectivesAreReadBack(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 2, func(t *testing.T, trial *trial, _ *rand.Rand) {
 		m := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model
 		back, err := ReadModel(bytes.NewReader(text(t, m)))
@@ -262,6 +266,7 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 // TestObjectivesByATeam divides the rows among workers: the same bytes, except for leaves that are quantiles, which are
 // refused.
 func TestObjectivesByATeam(t *testing.T) {
+	t.Parallel()
 	ofEachObjective(t, 3, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model)
 		results, errs := trainTogether(t, &trial.Data, trial.p, Options{Threads: 1}, shares(rng, "random", trial.Rows, 3),

@@ -424,8 +424,10 @@ func canonicalBoosting(name string) (string, error) {
 	case "goss":
 		return "", errors.New("it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss")
 	case "dart":
-		return "", errors.New("LightGBM has dart, Coppice does not: dropping trees changes those that have been grown, " +
-			"and a checkpoint holds none but finished ones; use gbdt with more regularisation")
+		return "", errors.New(
+			"LightGBM has dart, Coppice does not: dropping trees changes those that have been grown, " +
+				"and a checkpoint holds none but finished ones; use gbdt with more regularisation",
+		)
 	}
 	return "", fmt.Errorf("there is no boosting %.40q; use gbdt or rf", name)
 }
@@ -474,8 +476,11 @@ func (p *Params) check() error {
 	}
 	switch {
 	case p.Boosting == averagedTrees && !p.draws():
-		return &ParamError{boosting, "rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or " +
-			"feature_fraction below 1"}
+		return &ParamError{
+			boosting,
+			"rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or " +
+				"feature_fraction below 1",
+		}
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
 	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:

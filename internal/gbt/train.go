@@ -456,8 +456,8 @@ const (
 	routeCost = 2048
 )
 
-// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending, and returns the objective
-// with the weights that they have.
+// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending, and returns the
+// objective with the weights that they have.
 func (b *booster) drawRows(tree int) objective {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })

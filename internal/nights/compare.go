@@ -25,8 +25,8 @@ type Request struct {
 	Doubted bool
 	// Respecified says that the spec differs from last night's: then the same table may legitimately be staged again.
 	Respecified bool
-	// Declared says that nights are meant to be compared: there is a schedule, or the spec has contract:. Otherwise only
-	// the third night can be blocked, because somebody may be trying out a spec on the same table.
+	// Declared says that nights are meant to be compared: there is a schedule, or the spec has contract:. Otherwise
+	// only the third night can be blocked, because somebody may be trying out a spec on the same table.
 	Declared bool
 	Spec     *dataset.Spec
 	At       time.Time

@@ -20,7 +20,8 @@ const (
 func (c *comparison) checkFirst() {
 	if c.p.Shared > sharedFirst && c.p.Shared < sharedOften {
 		c.add(Warning, CodeSharedRows, "", "%s of the test rows also occur in train, but for their times: a model is "+
-			"rewarded for remembering them. Remove the copies, or keep them together with split: {by: hash, key: COLUMN}",
+			"rewarded for remembering them. Remove the copies, or keep them together with split: {by: hash, "+
+			"key: COLUMN}",
 			percent(c.p.Shared))
 	}
 	c.checkSameColumns()

@@ -59,7 +59,8 @@ const missingMore = 0.045
 // changesNightly reports whether a column has one number for each level of another, a new one each night: an aggregate.
 // Then the share of a number is that of the level.
 func (c *comparison) changesNightly(k, old *Column) bool {
-	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 || sharedPrints(k.Prints, old.Prints) > 0.5 {
+	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 ||
+		sharedPrints(k.Prints, old.Prints) > 0.5 {
 		return false
 	}
 	stays := c.learnChange(func(p, before *Profile) (float64, bool) {

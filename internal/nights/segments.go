@@ -392,8 +392,8 @@ func (s suspect) says() (Code, string) {
 	where := s.segment.where()
 	switch {
 	case s.isSlope && s.segment.inverted():
-		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the rows " +
-			"ranks them the wrong way round"
+		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the " +
+			"rows ranks them the wrong way round"
 	case s.isSlope:
 		return CodeShuffled, fmt.Sprintf("%swhat earlier nights know of the rows explains the labels only %.0f %% as "+
 			"well as usual: labels and columns no longer match", where, 100*max(0, 1+s.slope))

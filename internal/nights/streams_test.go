@@ -173,7 +173,7 @@ func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 			}
 		}
 		one := gbt.Feature{Name: name, Missing: -1}
-		bin := func(string) byte { return 0 }
+		var bin func(string) byte
 		if name != "campaign_id" && name != "advertiser_id" && len(numbers) > len(table.Rows)*9/10 {
 			slices.Sort(numbers)
 			for b := 1; b < 60; b++ {

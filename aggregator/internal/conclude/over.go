@@ -108,8 +108,12 @@ func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (
 		if _, final := p.Final(); !final || n == 0 {
 			return "", nil
 		}
-		return fmt.Sprintf("%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
-			n, len(p.Own()), p.Spec.Limits.Sweep), nil
+		return fmt.Sprintf(
+			"%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
+			n,
+			len(p.Own()),
+			p.Spec.Limits.Sweep,
+		), nil
 	}
 	e, err := a.sweep(p.Sweep).Enough(ctx)
 	if problem.Is(err, problem.Damaged) {

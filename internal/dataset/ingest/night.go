@@ -31,8 +31,8 @@ type Night struct {
 	// rows.
 	Sample *dataset.Sample
 	Prints Prints // of entire rows
-	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test copied
-	// into train, or yesterday's row with a new date, differs only in those.
+	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test
+	// copied into train, or yesterday's row with a new date, differs only in those.
 	Bare Prints
 	// Segments are counts of all rows; nil if nothing was known of earlier nights.
 	Segments *segment.Counts

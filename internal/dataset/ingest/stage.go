@@ -192,8 +192,8 @@ func (s *survey) manifest(files []table.File) *dataset.Manifest {
 	m.About.Warnings = s.ripe.warnings(s.rows + s.labels.missing)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
-			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it under " +
-				"numeric or categorical if it is a feature"})
+			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it " +
+				"under numeric or categorical if it is a feature"})
 	}
 	if len(s.labels.absent) > 0 {
 		m.About.LeftOut = s.labels.absent

@@ -14,8 +14,8 @@ import (
 // Scorer says what earlier nights know about a row's label. It is asked before the second pass over the table.
 type Scorer interface {
 	// Levels returns levels of a column, at most MaxLevels, and what each adds to the log odds of a positive label:
-	// odds[0] if the value is missing, odds[1] for other levels, odds[2+i] for levels[i]. It is nil for a column that is
-	// not known by its levels. Rows for which an entry is NaN are not judged.
+	// odds[0] if the value is missing, odds[1] for other levels, odds[2+i] for levels[i]. It is nil for a column that
+	// is not known by its levels. Rows for which an entry is NaN are not judged.
 	Levels(column string) (levels []string, odds []float32)
 	// Odds is the same for the bins of a numeric feature; nil if it is not known.
 	Odds(f *dataset.Feature) []float32

@@ -120,10 +120,10 @@ func add(t Table, name string, value func(i int) string) Table {
 	return out
 }
 
-// busiest is the most frequent value of a column.
-func busiest(t Table, name string) string {
+// busiest is the campaign with most rows.
+func busiest(t Table) string {
 	counts := map[string]int{}
-	at, best := t.place(name), ""
+	at, best := t.place("campaign_id"), ""
 	for _, r := range t.Rows {
 		if counts[r[at]]++; counts[r[at]] > counts[best] || counts[r[at]] == counts[best] && r[at] < best {
 			best = r[at]
@@ -199,7 +199,7 @@ func badLabels() []Kind {
 		}},
 		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				at, id := t.place("campaign_id"), busiest(t, "campaign_id")
+				at, id := t.place("campaign_id"), busiest(t)
 				return labels(t, func(i int, old string) string {
 					if t.Rows[i][at] == id {
 						return "0"

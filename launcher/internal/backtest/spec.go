@@ -50,15 +50,16 @@ type Config struct {
 
 // Rule is a rule for replacing the champion.
 type Rule struct {
-	Name string `yaml:"name" json:"name"`
+	Name string `yaml:"name"       json:"name"`
 	// MinGain is the required gain on the night's test rows.
-	MinGain float64 `yaml:"min_gain" json:"min_gain"`
+	MinGain float64 `yaml:"min_gain"   json:"min_gain"`
 	// Confidence, if set, requires that the whole interval of the gain is above MinGain.
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
-	// Margin, if set, promotes unless the interval of the gain is below 0 and reaches below -Margin, as a sweep's gate does.
-	Margin float64 `yaml:"margin" json:"margin,omitempty"`
+	// Margin, if set, promotes unless the interval of the gain is below 0 and reaches below -Margin, as a sweep's gate
+	// does.
+	Margin float64 `yaml:"margin"     json:"margin,omitempty"`
 	// Always promotes every night's model.
-	Always bool `yaml:"always" json:"always,omitempty"`
+	Always bool `yaml:"always"     json:"always,omitempty"`
 }
 
 // Limits on a backtest.

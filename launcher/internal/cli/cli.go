@@ -140,13 +140,15 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 	}{
 		{"start", "Start, in this order:", []*cobra.Command{fitCommand(w), stageCommand(w), planCommand(w),
 			sweepCommand(w), watchCommand(w), reportCommand(w), predictCommand(w)}},
-		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), nightsCommand(w), statusCommand(w), leaderboardCommand(w),
-			whyCommand(w), featuresCommand(w), billCommand(w), plotCommand(w), consoleCommand(w)}},
+		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), nightsCommand(w), statusCommand(w),
+			leaderboardCommand(w), whyCommand(w), featuresCommand(w), billCommand(w), plotCommand(w),
+			consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
 			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w),
 			askCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
-			registryCommand(w), datasetsCommand(w), pricesCommand(w), paramsCommand(w), doctorCommand(w), cleanCommand(w)}},
+			registryCommand(w), datasetsCommand(w), pricesCommand(w), paramsCommand(w), doctorCommand(w),
+			cleanCommand(w)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, cmd := range g.commands {

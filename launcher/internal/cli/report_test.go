@@ -25,7 +25,7 @@ func TestReportAndPlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") ||
-		!strings.Contains(text, "The winner: trial 3") || !strings.Contains(text, "num_leaves") {
+		!strings.Contains(text, "became the champion") || !strings.Contains(text, "num_leaves") {
 		t.Errorf("the page is %.300q", text)
 	}
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {

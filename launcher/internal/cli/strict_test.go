@@ -126,7 +126,7 @@ func TestFlagsGivenNothing(t *testing.T) {
 		"--id is empty":   {"sweep", night, "--id", ""}, "--region is empty": {"plan", night, "--region", ""},
 		"--machines is empty": {"plan", night, "--machines", ""},
 		"--out is empty":      {"stage", w.file("d.yaml", datasetYAML), "--out", ""},
-		"--why is empty":      {"registry", "promote", "ctr@1", "--why", ""},
+		"--why is missing":    {"registry", "promote", "ctr@1", "--why", ""},
 		"--budget is 0":       {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"},
 		"--within is 0s": {"plan", night, "--within", "0s"},
 		"--rows is 0":    {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9",

@@ -129,16 +129,22 @@ func hostileRequests(maxBytes int) []hostile {
 	// The Open Inference Protocol.
 	tensor := func(more string) string { return `{"inputs":[{"name":"i0",` + more + `}]}` }
 	for _, text := range []string{"", "{}", `{"inputs":[]}`, `{"inputs":{}}`, `{"inputs":[1]}`, `{"inputs":[{}]}`,
-		tensor(`"shape":[1]`), tensor(`"shape":[1],"datatype":"BYTES"`), tensor(`"shape":[-1],"datatype":"BYTES","data":[]`),
-		tensor(`"shape":[],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[1,2],"datatype":"BYTES","data":["a","b"]`),
-		tensor(`"shape":[1,1,1],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[99999999999999999999],"datatype":"BYTES"`),
-		tensor(`"shape":[9000000000000000000],"datatype":"BYTES","data":["a"]`), tensor(`"shape":[101],"datatype":"BYTES","data":[]`),
+		tensor(`"shape":[1]`), tensor(`"shape":[1],"datatype":"BYTES"`),
+		tensor(`"shape":[-1],"datatype":"BYTES","data":[]`),
+		tensor(`"shape":[],"datatype":"BYTES","data":["a"]`),
+		tensor(`"shape":[1,2],"datatype":"BYTES","data":["a","b"]`),
+		tensor(`"shape":[1,1,1],"datatype":"BYTES","data":["a"]`),
+		tensor(`"shape":[99999999999999999999],"datatype":"BYTES"`),
+		tensor(`"shape":[9000000000000000000],"datatype":"BYTES","data":["a"]`),
+		tensor(`"shape":[101],"datatype":"BYTES","data":[]`),
 		tensor(`"shape":[0],"datatype":"BYTES","data":[]`), tensor(`"shape":[2],"datatype":"BYTES","data":["a"]`),
 		tensor(`"shape":[1],"datatype":"BYTES","data":["a","b"]`), tensor(`"shape":[1],"datatype":"FP65","data":[1]`),
 		tensor(`"shape":[1],"datatype":"FP64","data":["a"]`), tensor(`"shape":[1],"datatype":"FP64","data":[1e999]`),
 		tensor(`"shape":[1],"datatype":"INT8","data":[300]`), tensor(`"shape":[1],"datatype":"UINT64","data":[-1]`),
-		tensor(`"shape":[1],"datatype":"UINT64","data":[18446744073709551615]`), tensor(`"shape":[1],"datatype":"BOOL","data":[2]`),
-		tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`), tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":8}`),
+		tensor(`"shape":[1],"datatype":"UINT64","data":[18446744073709551615]`),
+		tensor(`"shape":[1],"datatype":"BOOL","data":[2]`),
+		tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`),
+		tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":8}`),
 		tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":-1}`), `{"id":1,"inputs":[]}`,
 		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
 		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
@@ -214,7 +220,7 @@ func TestHostileRequests(t *testing.T) {
 		begun := time.Now()
 		go func() { _, _ = io.WriteString(c, h.raw) }() // the server may not read all of it
 		_ = c.SetReadDeadline(begun.Add(30 * time.Second))
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		r, err := http.ReadResponse(bufio.NewReader(c), nil) //nolint:bodyclose // the connection is closed
 		if err != nil {
 			t.Errorf("%s: got no answer (%v), want one of %v", h.name, err, h.status)
 			c.Close()

@@ -119,7 +119,7 @@ func (r *instances) list() (int, error) {
 
 // cell reads the value of a key of the current row.
 func (r *instances) cell(key string) error {
-	place := -1
+	var place int
 	if r.used < len(r.order) && r.order[r.used].key == key {
 		place = r.order[r.used].at
 	} else {

@@ -46,7 +46,9 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	w.printf("%s on %d test rows of its night: %s %s; base score (average prediction, raw): %s\n", name, r.Rows,
 		r.Metric, Number(r.Value), Number(r.Expected))
 	if final {
-		w.printf("its final training has seen these rows, so they flatter it; registry show has what was measured before\n")
+		w.printf(
+			"its final training has seen these rows, so they flatter it; registry show has what was measured before\n",
+		)
 	}
 
 	t := w.Table("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval").Wrap(1)

@@ -61,8 +61,8 @@ func checkNight(dir string, m *dataset.Manifest) error {
 		}
 		ref, in := m.Name+"@"+m.Version, program.ShellQuote(filepath.Dir(home))
 		return &blockedError{fmt.Sprintf("dataset %s is blocked: %s\n`launcher datasets show %s --in %s` lists all "+
-			"findings; if the table is right, accept it: `launcher datasets accept %s --in %s --why REASON`", ref, why, ref,
-			in, ref, in)}
+			"findings; if the table is right, accept it: `launcher datasets accept %s --in %s --why REASON`", ref, why,
+			ref, in, ref, in)}
 	}
 	return nil
 }
