@@ -103,7 +103,7 @@ func TestAnotherTable(t *testing.T) {
 	}
 	count := map[nights.Code]int{}
 	for _, f := range find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{&renamed},
-		Respecified: true, Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2}) {
+		Declared: true, Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2}) {
 		count[f.Code]++
 	}
 	if count[nights.CodeColumnMissing] != columns || count[nights.CodeColumnRenamed] != 0 {

@@ -347,13 +347,19 @@ func (m *month) night(train, test counts) *sweep.GateDecision {
 	return d
 }
 
-// months is how many months of each stream the tests below simulate: for docs/nights.md, MONTHS=100.
-func months(t *testing.T) int {
+// months are the seeds of the months of each stream that the tests below simulate: MONTHS of them, from SEED on. The
+// rule was made with the seeds 0 to 5 in sight.
+func months(t *testing.T) []uint64 {
 	n, err := strconv.Atoi(cmp.Or(os.Getenv("MONTHS"), "1"))
-	if err != nil || n < 1 {
-		t.Fatalf("MONTHS is %q, want a number of months", os.Getenv("MONTHS"))
+	first, errSeed := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "0"), 10, 32)
+	if err != nil || n < 1 || errSeed != nil {
+		t.Fatalf("MONTHS is %q and SEED %q, want numbers", os.Getenv("MONTHS"), os.Getenv("SEED"))
 	}
-	return n
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = first + uint64(i)
+	}
+	return seeds
 }
 
 // strict is the rule that came before: a model goes live if it is shown to be better than the champion tonight, and not
@@ -391,7 +397,7 @@ func TestMonths(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			var gated, before, always, oracle float64
 			broken, brokenLive, stayed, good, held, worse := 0, 0, 0, 0, 0, 0
-			for seed := range uint64(months(t)) {
+			for _, seed := range months(t) {
 				r := rand.New(rand.NewPCG(seed, 3))
 				days := s.days(seed, 32)
 				m := &month{gate: gate(nil), loss: loss, champion: -1}
@@ -463,7 +469,7 @@ func TestOldChampions(t *testing.T) {
 		t.Run(fmt.Sprint(age), func(t *testing.T) {
 			broken, live, taken, good, held := 0, 0, 0, 0, 0
 			for _, s := range streams {
-				for seed := range uint64(months(t)) {
+				for _, seed := range months(t) {
 					days := s.days(1000+seed, 33)
 					m := &month{gate: gate(nil), loss: loss, champion: -1}
 					for at := range 30 {
