@@ -119,6 +119,7 @@ def main():
             data = lgb.Dataset(x, y, weight=w, categorical_feature=categorical or "auto")
             model = lgb.train(dict(full, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
             scores["lightgbm"].append(rate(vy, model.predict(vx), vw))
+        scores["constant"] = [rate(vy, np.full(len(vy), np.average(vy, weights=vw)), vw)]  # what the mean costs
         row = {"objective": case, "metric": metric, **{k: float(np.mean(v)) for k, v in scores.items()}}
         print(json.dumps(row), flush=True)
 

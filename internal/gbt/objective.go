@@ -282,7 +282,8 @@ func newBinary(p *Params, d *Data, _ string) (objective, error) {
 	err := d.each(seen[:], func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y != 0 && y != 1 {
-			return fmt.Errorf("%w: label %v in row %d; the binary objective takes 0 and 1", ErrData, y, r)
+			return fmt.Errorf("%w: label %v in row %d; the binary objective takes 0 and 1", ErrData, y,
+				d.first()+uint64(r))
 		}
 		if w > 0 {
 			count[int(y)]++

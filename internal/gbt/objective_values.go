@@ -40,14 +40,8 @@ func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, err
 		y := float64(d.Label[r])
 		if o.wrong != nil {
 			if want := o.wrong(y); want != "" {
-				return fmt.Errorf(
-					"%w: label %v in row %d; objective %s takes %s",
-					ErrData,
-					d.Label[r],
-					r,
-					p.Objective,
-					want,
-				)
+				return fmt.Errorf("%w: label %v in row %d; objective %s takes %s", ErrData, d.Label[r],
+					d.first()+uint64(r), p.Objective, want)
 			}
 		}
 		if *heavy == 0 {

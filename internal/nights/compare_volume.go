@@ -197,7 +197,7 @@ func (c *comparison) checkGaps() {
 	first, lost := int64(-1), 0
 	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be incomplete
 		at := b.From + int64(i)*hour
-		expected := usual[at/hour%24] * float64(total) / max(days, 1)
+		expected := usual[((at/hour)%24+24)%24] * float64(total) / max(days, 1)
 		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
 			continue
 		}
@@ -211,7 +211,7 @@ func (c *comparison) checkGaps() {
 	}
 }
 
-// hourly returns each hour's usual share of a day's rows: the median of the nights before.
+// hourly returns each hour's usual share of a day's rows: the least of the nights before.
 func (c *comparison) hourly() [24]float64 {
 	var out [24]float64
 	for h := range out {
@@ -223,7 +223,7 @@ func (c *comparison) hourly() [24]float64 {
 			rows, all := 0, 0
 			for i, n := range b.Rows {
 				all += n
-				if int((b.From/3600+int64(i))%24) == h {
+				if int(((b.From/3600+int64(i))%24+24)%24) == h { // times before 1970 are negative
 					rows += n
 				}
 			}

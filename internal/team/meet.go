@@ -356,6 +356,8 @@ func (w *Worker) accept() {
 func (w *Worker) answer(raw net.Conn) (caller, error) {
 	ctx, cancel := context.WithTimeout(w.life, w.silence)
 	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // however slowly its hello comes
+	defer stop()
 	c := tls.Server(impatient{raw, w.silence}, &tls.Config{MinVersion: tls.VersionTLS13,
 		Certificates: []tls.Certificate{w.identity}, ClientAuth: tls.RequireAnyClientCert})
 	if err := c.HandshakeContext(ctx); err != nil {

@@ -176,6 +176,7 @@ func newMesh(hello header, rank int, conns []net.Conn, beat time.Duration, traff
 		m.peers[i] = p
 		m.readers.Go(func() {
 			p.err = m.read(p)
+			_ = p.conn.Close() // or a write to one that has stopped would wait for ever
 			close(p.gone)
 		})
 	}

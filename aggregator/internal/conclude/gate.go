@@ -35,14 +35,22 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	if err != nil {
 		return nil, err
 	}
+	out, err := d.outcome(ctx, do)
+	if err == nil && m.regret != nil && out.Regret == nil { // whatever came of the new version
+		out.Regret, out.Reason = m.regret, m.regret.Reason+"; "+out.Reason
+	}
+	return out, err
+}
 
+// outcome is what the gate ended with.
+func (d *gating) outcome(ctx context.Context, do protocol.Action) (*sweep.GateDecision, error) {
 	switch do.Why {
 	case protocol.Unreadable:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not "+
-				"promoted: repair the record, then promote by hand", d.damage, v.Number)}, nil
+				"promoted: repair the record, then promote by hand", d.damage, d.version.Number)}, nil
 	case protocol.Before:
-		return m.passed(ctx, d.before)
+		return d.passed(ctx, d.before)
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("others moved the champion %d times while the gate was deciding; promote by "+
@@ -151,7 +159,9 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 		return nil, err
 	}
 	d := judge.Judge(m.gate, m.measure, e)
-	d.Vindicated = vindicated
+	if d.Verdict != sweep.VerdictBlocked { // labels that nobody believes prove nothing
+		d.Vindicated = vindicated
+	}
 	if d.Regret = m.regret; d.Regret != nil {
 		d.Reason = d.Regret.Reason + "; " + d.Reason
 	}
@@ -165,6 +175,7 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	a, model := m.a, m.plan.Spec.Model
 	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
+	decided := false // a version of this sweep was promoted; a take-back came before that
 	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
 		switch {
 		case isCorrupt(err):
@@ -174,12 +185,16 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
 			m.regretted(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
 			return nil
-		case e.To == v.Number: // decided already
-			return nil
+		case e.To == v.Number:
+			decided = true
 		}
 		if e.At.Before(v.Info.At.Add(-clocksDiffer)) {
 			break
 		}
+	}
+
+	if decided {
+		return nil
 	}
 
 	now, err := a.champion(ctx, model)
@@ -190,23 +205,31 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		now.Last.Kind != registry.Promoted || now.Last.By != byGate {
 		return err
 	}
+	// Labels that are not to be believed move nothing that is live.
+	e, _, err := m.against(ctx, now.Version)
+	if err != nil || len(e.Blocked) > 0 || len(judge.WrongLabels(e)) > 0 {
+		return err
+	}
 	worse, why, err := m.worse(ctx, now.Version, now.Last.From)
 	if err != nil || !worse {
 		return err
 	}
 	r := &sweep.Regret{Version: now.Version, Reason: why}
-	if m.gate.OnRegret == sweep.RegretRollback {
+	// A sweep that promotes nothing by itself takes nothing back by itself.
+	if m.gate.OnRegret == sweep.RegretRollback && m.gate.Promote == sweep.PromoteAuto {
 		_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
 			registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
 			registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
-		if errors.As(err, new(*registry.ConflictError)) || problem.Of(err) == problem.NotFound ||
-			problem.Of(err) == problem.Input {
-			return nil // it was moved meanwhile, or the version before may not be used any more
-		}
-		if err != nil {
+		switch {
+		case errors.As(err, new(*registry.ConflictError)):
+			return nil // it was moved meanwhile
+		case problem.Of(err) == problem.NotFound || problem.Of(err) == problem.Input:
+			r.Reason += fmt.Sprintf(" (version %d cannot be used any more: %v)", now.Last.From, err)
+		case err != nil:
 			return err
+		default:
+			r.TakenBack = true
 		}
-		r.TakenBack = true
 	}
 	m.regretted(r)
 	return nil
@@ -235,6 +258,10 @@ func (m *match) worse(ctx context.Context, number, than int) (worse bool, why st
 		}
 		if err != nil {
 			return false, "", err
+		}
+		if !m.origin.unseenBy(r.origin) { // it may have been trained on them
+			r.Close()
+			return false, "", nil
 		}
 		*side.pred, err = predict(r.Scorer, m.tonight)
 		r.Close()

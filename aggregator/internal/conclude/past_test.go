@@ -199,7 +199,7 @@ func TestStandingWithoutAVersion(t *testing.T) {
 }
 
 // regrettable is a night whose champion should not have replaced the one before, and the night after it.
-func regrettable(t *testing.T, onRegret string) *world {
+func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *world {
 	t.Helper()
 	first := newWorld(t, options{leaves: []int{7}, trees: 60, table: datasettestOptions(12_000, 5)})
 	first.mustConclude(t)
@@ -209,8 +209,13 @@ func regrettable(t *testing.T, onRegret string) *world {
 		t.Fatalf("the worse model: got %+v; want it promoted", c.Gate)
 	}
 	return newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
-		table:  datasettestOptions(12_000, 7),
-		change: func(p *sweep.Plan) { p.Spec.Gate.OnRegret = onRegret }})
+		table: datasettestOptions(12_000, 7),
+		change: func(p *sweep.Plan) {
+			p.Spec.Gate.OnRegret = onRegret
+			for _, change := range changes {
+				change(p)
+			}
+		}})
 }
 
 // TestTheNextNightTakesBack: tonight's rows show that the champion of the night before should not have replaced the one
@@ -232,6 +237,45 @@ func TestTheNextNightTakesBack(t *testing.T) {
 				t.Errorf("the last move is %+v, want a rollback by the gate", now.Last)
 			}
 		})
+	}
+}
+
+// TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. Labels that
+// nobody believes neither move what is live nor vindicate.
+func TestWrongLabelsTakeNothingBack(t *testing.T) {
+	first := newWorld(t, options{leaves: []int{2}, trees: 12, table: datasettestOptions(12_000, 5)})
+	first.mustConclude(t)
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 60,
+		table: datasettestOptions(12_000, 6)})
+	if c := second.mustConclude(t); !c.Gate.Promoted {
+		t.Fatalf("the better model: got %+v; want it promoted", c.Gate)
+	}
+	inverted := edited(12_000, 7, func(_ *rand.Rand, header bool, row []string) []string {
+		if !header {
+			row[columnClick] = map[string]string{"0": "1", "1": "0"}[row[columnClick]]
+		}
+		return row
+	})
+	w := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{7}, trees: 40, table: inverted})
+	c := w.mustConclude(t)
+	if c.Gate.Verdict != sweep.VerdictBlocked || c.Gate.Regret != nil || c.Gate.Vindicated != 0 {
+		t.Errorf("got %+v; want the night blocked, and nothing regretted or vindicated", c.Gate)
+	}
+	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+	if err != nil || now.Version != 2 {
+		t.Errorf("the champion is %d (%v), want 2", now.Version, err)
+	}
+}
+
+// TestByHandTakesNothingBack: a sweep that promotes nothing by itself only tells of a regret.
+func TestByHandTakesNothingBack(t *testing.T) {
+	w := regrettable(t, "", func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever })
+	if r := w.mustConclude(t).Gate.Regret; r == nil || r.TakenBack {
+		t.Errorf("got the regret %+v; want it told, and nothing taken back", r)
+	}
+	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+	if err != nil || now.Version != 2 {
+		t.Errorf("the champion is %d (%v), want 2", now.Version, err)
 	}
 }
 

@@ -62,16 +62,18 @@ func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion
 		return nil
 	}
 	s := &sweep.Standing{Model: model, Champion: now.Version, Since: champion.Info.At}
-	// Versions since then are numbered one after the other; a night without a version comes after the last of them.
-	last := max(c.Version, now.Version)
-	for c.Version == 0 && last-now.Version < mostPast {
+	// Versions since then are numbered one after the other; a night without a version comes after the last of them. What
+	// was live until it was rolled back was a new champion, too.
+	live := max(now.Version, now.Last.From)
+	last := max(c.Version, live)
+	for c.Version == 0 && last-live < mostPast {
 		if _, err := a.Registry.Get(ctx, model, strconv.Itoa(last+1)); err != nil && !errors.As(err,
 			new(*registry.DeletedError)) {
 			break
 		}
 		last++
 	}
-	if s.Nights = last - now.Version; c.Version <= now.Version {
+	if s.Nights = last - live; c.Version <= live {
 		s.Nights++
 	}
 	return s

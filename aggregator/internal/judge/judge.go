@@ -65,7 +65,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	}
 
 	// With wrong labels, neither comparison nor calibration means anything.
-	if wrong := labels(e); len(wrong) > 0 {
+	if wrong := WrongLabels(e); len(wrong) > 0 {
 		for _, reason := range wrong {
 			d.add(sweep.GateCheck{Name: checkLabels, Reason: reason})
 		}

@@ -16,8 +16,8 @@ const (
 	labelsRatio = 1.6   // largest factor by which its calibration ratio may have changed
 )
 
-// labels describes what the champion's predictions show to be wrong with tonight's labels.
-func labels(e Evidence) []string {
+// WrongLabels describes what the champion's predictions show to be wrong with tonight's labels.
+func WrongLabels(e Evidence) []string {
 	reference := joined(e.Earlier)
 	witness := latest(&e.Tonight)
 	if !e.Binary || e.NotTonight != "" || e.NotReference != "" || witness == nil || reference.Old == nil {
