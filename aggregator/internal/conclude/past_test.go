@@ -120,8 +120,8 @@ func TestAChangeThatLasts(t *testing.T) {
 	}
 }
 
-// TestALastingChangeIsAcceptedOnce: clicks double for good. Accepted as an exception, the night makes no champion, since
-// rows of earlier nights say otherwise; accepted as lasting it does, and so does the next one, by itself.
+// TestALastingChangeIsAcceptedOnce: clicks double for good. Accepted as an exception, the night makes no champion,
+// since rows of earlier nights say otherwise; accepted as lasting it does, and so does the next one, by itself.
 func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 	doubled := func(seed uint64) datasettest.Options {
 		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
@@ -240,8 +240,8 @@ func TestTheNextNightTakesBack(t *testing.T) {
 	}
 }
 
-// TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. Labels that
-// nobody believes neither move what is live nor vindicate.
+// TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. Labels
+// that nobody believes neither move what is live nor vindicate.
 func TestWrongLabelsTakeNothingBack(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{2}, trees: 12, table: datasettestOptions(12_000, 5)})
 	first.mustConclude(t)

@@ -62,8 +62,8 @@ func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion
 		return nil
 	}
 	s := &sweep.Standing{Model: model, Champion: now.Version, Since: champion.Info.At}
-	// Versions since then are numbered one after the other; a night without a version comes after the last of them. What
-	// was live until it was rolled back was a new champion, too.
+	// Versions since then are numbered one after the other; a night without a version comes after the last of them.
+	// What was live until it was rolled back was a new champion, too.
 	live := max(now.Version, now.Last.From)
 	last := max(c.Version, live)
 	for c.Version == 0 && last-live < mostPast {
