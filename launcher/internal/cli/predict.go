@@ -43,11 +43,12 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 expected_score, which all rows begin with, they add up to raw_score.
 
 Tables in a bucket (a name, a glob or a folder) are scored into one each below --out gs://BUCKET/PREFIX/, one after the
-other. What is there is not made again: after an interruption, the same command goes on.`,
+other. What is there is not made again: after an interruption, the same command goes on. --max-unseen ends the run at
+the first table that has more.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed
-  launcher predict --model ctr --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/`,
+  launcher predict --model ctr@3 --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(cmd.Context(), w, f) },
 	}
 
@@ -96,6 +97,11 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		}
 	}
 
+	if _, number, _ := strings.Cut(f.model, "@"); inBucket &&
+		(number == "" || strings.Trim(number, "0123456789") != "") {
+		return program.Usagef("--model %s: give MODEL@NUMBER for tables in a bucket, so that a run that goes on after "+
+			"an interruption has the same version", f.model)
+	}
 	if strings.ContainsAny(f.model, `/\`) { // no model has such a name
 		r, v, err := registry.Exported(ctx, f.model)
 		if err != nil {
@@ -156,7 +162,8 @@ func (w *Setup) predict(ctx context.Context, q predict.Request) (*predict.Result
 	if err != nil {
 		return nil, err
 	}
-	b := predict.Bucket{Request: q, From: w.Bucket(from), To: w.Bucket(to), Pattern: pattern, Prefix: prefix}
+	b := predict.Bucket{Request: q, From: w.Bucket(from), To: w.Bucket(to), Pattern: pattern, Prefix: prefix,
+		Same: from == to}
 	done, err := b.Run(ctx)
 	if err == nil && !w.asJSON {
 		w.printf("tables scored: %d; scored before: %d\n", b.Scored, b.WereScored)

@@ -27,6 +27,7 @@ type Bucket struct {
 	From, To           blob.Store
 	Pattern            string // of the objects in From: a name, a glob or a folder
 	Prefix             string // of the objects in To
+	Same               bool   // From and To are one bucket
 	Dir                string // for temporary files
 	Scored, WereScored int    // tables: those of this run, and of earlier ones
 }
@@ -80,6 +81,10 @@ func (q *Bucket) find(ctx context.Context) ([]blob.Attrs, error) {
 		if other, ok := outputs[name]; ok {
 			return nil, problem.New(problem.Input, "--in: %s and %s would both be scored into %s; rename one", other,
 				o.Name,
+				name)
+		}
+		if q.Same && table.Matches(q.Pattern, name) {
+			return nil, problem.New(problem.Usage, "--out: %s would itself be a table to score; give another prefix",
 				name)
 		}
 		outputs[name] = o.Name

@@ -82,13 +82,15 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	select {
 	case s.turns <- struct{}{}:
 	case <-r.Context().Done():
+		x.refuse(http.StatusServiceUnavailable, "the request was given up")
 		return
 	case <-wait.C:
 		w.Header().Set("Retry-After", "1")
 		x.refuse(http.StatusTooManyRequests, fmt.Sprintf("no turn within %v; come back in a second", s.c.Timeout))
 		return
 	}
-	defer func() { <-s.turns }()
+	give := sync.OnceFunc(func() { <-s.turns })
+	defer give()
 
 	m := s.model()
 	if m == nil {
@@ -111,6 +113,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 		x.refuse(http.StatusBadRequest, err.Error())
 		return
 	}
+	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
 	write(w, scored{m, predictions, asked})
 	again := past{rows: b.Rows, bytes: len(body), read: func(m *Model) (*table.Batch, error) {
@@ -136,7 +139,8 @@ func (x *exchange) body() ([]byte, bool) {
 		return nil, false
 	}
 
-	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
+	control := http.NewResponseController(x.w)
+	_ = control.SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
 	in := http.MaxBytesReader(x.w, x.r.Body, limit)
 	body := make([]byte, 0, max(x.r.ContentLength, 512)+1)
 	var err error
@@ -151,6 +155,8 @@ func (x *exchange) body() ([]byte, bool) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, io.EOF):
+		// From here on the server watches the connection, and would take a deadline for a caller that has left.
+		_ = control.SetReadDeadline(time.Time{})
 		return body, true
 	case errors.As(err, &tooLarge):
 		x.refuse(http.StatusRequestEntityTooLarge, large)
@@ -231,6 +237,10 @@ func appendNumbers(out []byte, xs []float64) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
+		if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has no such number
+			out = append(out, "null"...)
+			continue
+		}
 		out = strconv.AppendFloat(out, x, 'g', -1, 64)
 	}
 	return append(out, ']')
@@ -254,6 +264,10 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		return readInfer(m, body, header, s.c.MaxRows)
 	}
 	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
+		if v := r.PathValue("version"); v != "" && v != strconv.Itoa(a.m.Version.Number) { // it has moved meanwhile
+			refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20s does not answer any more; %s does", v, a.m.Name))
+			return
+		}
 		out := append([]byte(nil), `{"model_name":`...)
 		out = strconv.AppendQuote(out, a.m.Version.Model)
 		out = append(out, `,"model_version":"`...)

@@ -103,7 +103,9 @@ func (s *Server) Handler() http.Handler {
 	}
 	open := http.NewServeMux() // for whoever starts and stops this server
 	for _, path := range []string{"/healthz", "/v2/health/live"} {
-		open.HandleFunc("GET "+path, alive)
+		if path != s.c.Health { // Vertex AI's may be one of them
+			open.HandleFunc("GET "+path, alive)
+		}
 	}
 	for path := range paths("/readyz", "/v2/health/ready", s.c.Health) {
 		open.HandleFunc("GET "+path, ready)

@@ -36,6 +36,9 @@ type tensor struct {
 	bytes          int64  // of binary data; -1 if there is none
 }
 
+// mostTensors is how many inputs a request may name; a column is one.
+const mostTensors = dataset.MaxFeatures
+
 // readInfer reads a request of the protocol; header is the length of its JSON, -1 if that is all of it.
 func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, inferred, error) {
 	var q inferred
@@ -67,6 +70,9 @@ func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, in
 			}
 			inputs = []tensor{}
 			err = s.each(func() error {
+				if len(inputs) == mostTensors {
+					return s.fail("more than %d inputs", mostTensors)
+				}
 				t, err := s.tensor()
 				inputs = append(inputs, t)
 				return err

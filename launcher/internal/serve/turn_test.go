@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
+// first, is not taken for a caller that has left.
+func TestNoTurn(t *testing.T) {
+	c := Defaults()
+	c.Timeout, c.Log = 200*time.Millisecond, slog.New(slog.DiscardHandler)
+	s := New(c)
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	h := httptest.NewServer(s.Handler())
+	defer h.Close()
+	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`)) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("got %s, Retry-After %q, %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"), text)
+	}
+}
+
+// TestRoutesOfVertex: a health route may be one that is there anyway.
+func TestRoutesOfVertex(t *testing.T) {
+	for _, route := range []string{"/healthz", "/v2/health/live", "/readyz", "/health"} {
+		c := Defaults()
+		c.Log = slog.New(slog.DiscardHandler)
+		if err := c.Check(Environment{Health: route, Predict: "/predict"}); err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		New(c).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, route, nil))
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: got %d of a server without a version, want 503", route, w.Code)
+		}
+	}
+	c := Defaults()
+	if err := c.Check(Environment{Health: "/"}); err == nil {
+		t.Error("the health route / is accepted, want it refused: it would answer for all others")
+	}
+}
