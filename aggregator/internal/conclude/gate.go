@@ -175,26 +175,8 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	a, model := m.a, m.plan.Spec.Model
 	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
-	decided := false // a version of this sweep was promoted; a take-back came before that
-	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
-		switch {
-		case isCorrupt(err):
-			continue
-		case err != nil:
-			return err
-		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
-			m.regretted(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
-			return nil
-		case e.To == v.Number:
-			decided = true
-		}
-		if e.At.Before(v.Info.At.Add(-clocksDiffer)) {
-			break
-		}
-	}
-
-	if decided {
-		return nil
+	if done, err := m.tookBack(ctx, v, prefix); done || err != nil {
+		return err
 	}
 
 	now, err := a.champion(ctx, model)
@@ -233,6 +215,28 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	}
 	m.regretted(r)
 	return nil
+}
+
+// tookBack looks in the history for what an earlier process of this sweep has moved: a regret, whose reasons begin with
+// the prefix, or the promotion of its version, before which a regret comes.
+func (m *match) tookBack(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
+	for e, err := range m.a.Registry.Moves(ctx, m.plan.Spec.Model, registry.Champion) {
+		switch {
+		case isCorrupt(err):
+			continue
+		case err != nil:
+			return false, err
+		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
+			m.regretted(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
+			return true, nil
+		case e.To == v.Number:
+			done = true
+		}
+		if e.At.Before(v.Info.At.Add(-clocksDiffer)) {
+			break
+		}
+	}
+	return done, nil
 }
 
 // regretted notes a regret; the version's night is no measure any more.

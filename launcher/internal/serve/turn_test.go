@@ -21,7 +21,7 @@ func TestNoTurn(t *testing.T) {
 	}
 	h := httptest.NewServer(s.Handler())
 	defer h.Close()
-	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`)) //nolint:noctx // a test
+	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
