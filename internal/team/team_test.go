@@ -61,16 +61,23 @@ func text(t testing.TB, r *gbt.Result) string {
 	return b.String()
 }
 
-func newWorker(t testing.TB, board Board, id, workers int) *Worker {
+func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Options)) *Worker {
 	t.Helper()
-	w, err := New(Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Listen: "127.0.0.1:0",
-		Workers: workers, Patience: 100 * time.Millisecond, Silence: 3 * time.Second, Look: time.Millisecond})
+	o := Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Listen: "127.0.0.1:0",
+		Workers: workers, Patience: 100 * time.Millisecond, Silence: 3 * time.Second, Look: time.Millisecond}
+	for _, c := range change {
+		c(&o)
+	}
+	w, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Close() }) // again, if the test has closed it
 	return w
 }
+
+// silence is how long a worker waits for another's next byte.
+func silence(d time.Duration) func(*Options) { return func(o *Options) { o.Silence = d } }
 
 func boards(t *testing.T) map[string]Board {
 	return map[string]Board{"bucket": Bucket(blob.Memory()), "folder": Folder(t.TempDir())}
@@ -241,10 +248,8 @@ func TestASilentWorkerIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	board := Bucket(blob.Memory())
-	w := newWorker(t, board, 0, 2)
-	w.silence = 200 * time.Millisecond
-	silent := newWorker(t, board, 1, 2)
-	silent.silence = 20 * time.Second // and so a heartbeat every 2.5 s
+	w := newWorker(t, board, 0, 2, silence(200*time.Millisecond))
+	silent := newWorker(t, board, 1, 2, silence(20*time.Second)) // and so a heartbeat every 2.5 s
 
 	met := make(chan *Mesh, 1)
 	go func() {
@@ -493,9 +498,8 @@ func FuzzObjects(f *testing.F) {
 		if err := board.Create(t.Context(), name, data); err != nil {
 			return
 		}
-		w := newWorker(t, board, 0, 1)
+		w := newWorker(t, board, 0, 1, silence(50*time.Millisecond))
 		defer w.Close()
-		w.silence = 50 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		m, _, err := w.meet(ctx)
