@@ -303,7 +303,8 @@ func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 		again := execute(l.t, l.dir, nil, "timeout", "120", binaryOf(l.t, "localemu"), "exec", "--data", l.data, "--",
 			binaryOf(l.t, "launcher"), "registry", "reproduce", "ctr@1")
 		if again.code != 0 || !strings.Contains(again.out, "the same bytes") {
-			wrong("trained again, the version is another: exit %d, %.1000s %.1000s", again.code, again.out, again.errOut)
+			wrong("trained again, the version is another: exit %d, %.1000s %.1000s", again.code, again.out,
+				again.errOut)
 		}
 	}
 	if byRule {

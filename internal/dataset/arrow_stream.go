@@ -27,8 +27,7 @@ type streamField struct {
 }
 
 // ReadStream reads the columns called names, as far as they are there, and the number of rows of an Arrow IPC stream,
-// as
-// pyarrow.ipc.new_stream and Table.to_reader write it: whole numbers of up to 64 bits, float32 and float64, texts,
+// as pyarrow.ipc.new_stream and Table.to_reader write it: whole numbers of up to 64 bits, float32 and float64, texts,
 // truth values, dates, time stamps and nulls, in any number of batches. The result has a nil for a column that is not
 // there. Streams that are compressed, dictionary-encoded, nested or big-endian, more than limit rows, and anything
 // damaged are of kind Input. Texts share one copy of the data.
@@ -170,8 +169,7 @@ func (s *stream) column(t fbTable) streamField {
 		f.typ.signed = true
 	default:
 		s.fail(t.pos, "column %.60q is of an Arrow type that cannot be read; send the columns that the model "+
-			"needs, as "+
-			"numbers, texts, truth values, dates or time stamps", f.name)
+			"needs, as numbers, texts, truth values, dates or time stamps", f.name)
 	}
 
 	v.Unit = f.unit

@@ -70,7 +70,8 @@ func sameValues(a, b *Values) bool {
 		}
 		return out
 	}
-	return a.Type == b.Type && a.Unit == b.Unit && reflect.DeepEqual(a.Text, b.Text) && reflect.DeepEqual(a.Int, b.Int) &&
+	return a.Type == b.Type && a.Unit == b.Unit && reflect.DeepEqual(a.Text, b.Text) && reflect.DeepEqual(a.Int,
+		b.Int) &&
 		reflect.DeepEqual(a.Null, b.Null) && reflect.DeepEqual(bits(a), bits(b))
 }
 
@@ -104,7 +105,8 @@ func TestDamagedStreamsAreRefused(t *testing.T) {
 			if columns, _, rows, err := ReadStream(changed, names, 3); err == nil {
 				for _, v := range columns {
 					if v != nil && (v.Len() != rows || v.Null != nil && len(v.Null) != rows) {
-						t.Fatalf("byte %d changed by %x: got %d values and %d nulls in %d rows", i, flip, v.Len(), len(v.Null), rows)
+						t.Fatalf("byte %d changed by %x: got %d values and %d nulls in %d rows", i, flip, v.Len(),
+							len(v.Null), rows)
 					}
 				}
 			} else if !problem.Is(err, problem.Input) {

@@ -13,7 +13,8 @@ func TestContractExpects(t *testing.T) {
 	spec := func(expect string) (*dataset.Spec, error) {
 		return dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\n"+expect))
 	}
-	s, err := spec("contract:\n  expect:\n    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n")
+	s, err := spec("contract:\n  expect:\n" +
+		"    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestContractExpects(t *testing.T) {
 		"{from: 2026-11-27, findings: [Rows], why: a}":                 "is not a finding",
 		"{from: 2026-11-27, findings: [rows], why: a, until: b}":       "until",
 	} {
-		if _, err := spec("contract:\n  expect:\n    - " + entry + "\n"); err == nil || !strings.Contains(err.Error(), says) ||
+		if _, err := spec("contract:\n  expect:\n    - " + entry + "\n"); err == nil || !strings.Contains(err.Error(),
+			says) ||
 			!strings.Contains(err.Error(), "d.yaml:6") {
 			t.Errorf("%s: %v; want an error in line 6 that says %q", entry, err, says)
 		}

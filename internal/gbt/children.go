@@ -134,9 +134,8 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 }
 
 // shareRows makes the children of a leaf whose rows have been divided, with n rows on the left, and all workers'
-// together. The left rows are at
-// the front of the leaf's rows, the right ones at the front of its spare; what remains of each slice is as long as the
-// other child's rows.
+// together. The left rows are at the front of the leaf's rows, the right ones at the front of its spare; what remains
+// of each slice is as long as the other child's rows.
 func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 	best := &l.best
 	rows := l.rows

@@ -27,8 +27,7 @@ func newGOSS(p *Params, d *Data) (*goss, error) {
 	if d.link != nil {
 		return nil, &ParamError{
 			sampleStrategy,
-			"goss looks at the gradients of all rows, and no worker of several has " +
-				"them; use bagging",
+			"goss looks at the gradients of all rows, and no worker of several has them; use bagging",
 		}
 	}
 	n := d.Used()

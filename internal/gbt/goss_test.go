@@ -140,7 +140,8 @@ func TestGOSSRefuses(t *testing.T) {
 			"data_sample_strategy": "goss", "top_rate": 0.8, "other_rate": 0.3},
 		"data_sample_strategy: goss needs gradients that change, and those of rf do not": {
 			"data_sample_strategy": "goss", "boosting": "rf", "feature_fraction": 0.5},
-		"boosting: it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss": {"boosting": "goss"},
+		"boosting: it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss": {
+			"boosting": "goss"},
 	} {
 		_, err := ParseParams(m)
 		var pe *ParamError

@@ -91,7 +91,10 @@ func TestObjectivesAgainstTheReference(t *testing.T) {
 // TestObjectivesKeepTheirInvariants checks every tree of trainings with every objective.
 func TestObjectivesKeepTheirInvariants(t *testing.T) {
 	t.Parallel()
-	ofEachObjective(t, 6, func(t *testing.T, trial *trial, _ *rand.Rand) { trainChecked(t, trial, Options{Threads: 2}) })
+	ofEachObjective(t, 6, func(t *testing.T, trial *trial, _ *rand.Rand) {
+		trainChecked(t, trial,
+			Options{Threads: 2})
+	})
 }
 
 // TestObjectivesKilledSameBytes interrupts trainings with every objective at random moments and resumes them.
@@ -269,7 +272,8 @@ func TestObjectivesByATeam(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 3, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model)
-		results, errs := trainTogether(t, &trial.Data, trial.p, Options{Threads: 1}, shares(rng, "random", trial.Rows, 3),
+		results, errs := trainTogether(t, &trial.Data, trial.p, Options{Threads: 1}, shares(rng, "random", trial.Rows,
+			3),
 			-1, nil)
 		for w, got := range results {
 			if findObjective(trial.p.Objective).renews {

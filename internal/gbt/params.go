@@ -478,8 +478,7 @@ func (p *Params) check() error {
 	case p.Boosting == averagedTrees && !p.draws():
 		return &ParamError{
 			boosting,
-			"rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or " +
-				"feature_fraction below 1",
+			"rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or feature_fraction below 1",
 		}
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}

@@ -103,7 +103,8 @@ func TestParseParamsRefuses(t *testing.T) {
 		"a quantile": {map[string]any{"objective": "quantile", "alpha": 2},
 			"alpha: 2 is not a quantile; use a number between 0 and 1"},
 		"renewed": {map[string]any{"objective": "l1", "monotone_constraints": "name:x=1"},
-			"monotone_constraints: cannot be kept with objective regression_l1, whose leaves are quantiles of their rows"},
+			"monotone_constraints: cannot be kept with objective regression_l1, whose leaves are quantiles of their " +
+				"rows"},
 		"both": {map[string]any{"is_unbalance": true, "scale_pos_weight": 2},
 			"is_unbalance: cannot be combined with scale_pos_weight; keep one"},
 		"not a value": {map[string]any{"objective": 3}, "objective: expected text, found 3"},

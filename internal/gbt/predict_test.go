@@ -220,7 +220,8 @@ func TestPredictAllIsPredict(t *testing.T) {
 					t.Fatalf("tree %d: %v", i, tree.check(s.features))
 				}
 			}
-			for _, rows := range []int{0, 1, fewRows, 63, 64, 65, batchRows, batchRows + 64, batchRows + fewRows - 1, 2*batchRows + 200, 5000} {
+			for _, rows := range []int{0, 1, fewRows, 63, 64, 65, batchRows, batchRows + 64, batchRows + fewRows - 1,
+				2*batchRows + 200, 5000} {
 				checkPredictAll(t, m, randomRows(rng, m, rows, false), rows, 1+rng.IntN(4))
 			}
 		})

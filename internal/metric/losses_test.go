@@ -16,10 +16,10 @@ func TestLossesRefuse(t *testing.T) {
 	}{
 		{"poisson", -1, 2, "poisson: row 1: the label cannot be used: -1, and poisson is for numbers of 0 or more"},
 		{"poisson", 1, 0, "poisson: row 1: the prediction cannot be used: 0, and poisson is for numbers above 0"},
-		{"gamma_deviance", 0, 2, "gamma_deviance: row 1: the label cannot be used: 0, and gamma_deviance is for numbers " +
-			"above 0"},
-		{"tweedie@1.2", 1, -3, "tweedie@1.2: row 1: the prediction cannot be used: -3, and tweedie@1.2 is for numbers " +
-			"above 0"},
+		{"gamma_deviance", 0, 2, "gamma_deviance: row 1: the label cannot be used: 0, and " +
+			"gamma_deviance is for numbers above 0"},
+		{"tweedie@1.2", 1, -3, "tweedie@1.2: row 1: the prediction cannot be used: -3, and " +
+			"tweedie@1.2 is for numbers above 0"},
 		{"soft_log_loss", 1.5, 0.5, "soft_log_loss: row 1: the label cannot be used: 1.5, and soft_log_loss is for " +
 			"numbers from 0 to 1"},
 	} {
@@ -50,7 +50,8 @@ func TestLossesHaveIntervals(t *testing.T) {
 }
 
 func TestUsualMetrics(t *testing.T) {
-	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson", "quantile": "quantile@0.9",
+	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson",
+		"quantile":      "quantile@0.9",
 		"regression_l1": "mae", "tweedie": "tweedie@1.5"} {
 		got, err := metric.Usual(objective)
 		if err != nil || got != want {

@@ -52,7 +52,11 @@ type definition struct {
 
 var inf = math.Inf(1)
 
-func definitions() []definition { //nolint:funlen // a table
+// definitions are all metrics, in the order in which they are listed.
+func definitions() []definition { return append(ofProbabilities(), ofNumbers()...) }
+
+// ofProbabilities are the metrics of labels 0 and 1, and of rankings.
+func ofProbabilities() []definition {
 	return []definition{
 		{name: "auc", maximize: true, high: 1, rankOnly: true, eval: auc, influence: delong,
 			about:   "area under the ROC curve",
@@ -105,7 +109,12 @@ func definitions() []definition { //nolint:funlen // a table
 			influence: byGroup,
 			about:     "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
 			aliases:   "lambdarank rank_xendcg ndcg_score"},
+	}
+}
 
+// ofNumbers are the metrics of labels that are numbers.
+func ofNumbers() []definition {
+	return []definition{
 		{name: "rmse", kind: Regression, high: inf, eval: rmse, influence: byRow(rmseRow),
 			about:   "root of the mean squared error",
 			aliases: "root_mean_squared_error l2_root"},

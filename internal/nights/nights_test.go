@@ -233,8 +233,9 @@ func TestFirstNight(t *testing.T) {
 		}
 		q.Spec.Contract.Allow = nil
 		for from, blocked := range map[string]bool{"2026-10-05": false, "2026-10-06": true} { // the day of the rows
-			q.Spec.Contract.Expect = []dataset.ExpectSpec{{From: from, To: "2026-10-09", Findings: []string{string(c.want)},
-				Why: "a holiday"}}
+			q.Spec.Contract.Expect = []dataset.ExpectSpec{{From: from, To: "2026-10-09",
+				Findings: []string{string(c.want)},
+				Why:      "a holiday"}}
 			found := find(t, q)
 			if nights.Blocked(found) != blocked || len(found) != 1 ||
 				strings.Contains(found[0].Text, "expected: a holiday") == blocked {

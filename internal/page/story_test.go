@@ -204,3 +204,24 @@ func TestThePageSaysWhatPredicts(t *testing.T) {
 		t.Errorf("the page lacks %q", want)
 	}
 }
+
+// TestFront: a sweep with several objectives is drawn over them instead of over time, and the front is named.
+func TestFront(t *testing.T) {
+	s := goals(30)
+	for _, c := range s.Charts() {
+		if c.ID != "pareto" {
+			continue
+		}
+		text := write(t, svg{c})
+		for _, want := range []string{"average_precision by model_bytes",
+			"Pareto front of all objectives: trials 0 and 1", "KiB"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %s", want, text)
+			}
+		}
+	}
+	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") ||
+		!strings.Contains(text, "<td>front</td>") {
+		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
+	}
+}

@@ -366,11 +366,12 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 		"another epoch":    {func(h *header) { h.epoch = 2 }, "a message of epoch 2 in epoch 3"},
 		"another training": {func(h *header) { h.training = 8 }, "a message of another training"},
 		"another exchange": {func(h *header) { h.sequence = 2 }, "is at exchange 2, this one at 1"},
-		"more words":       {func(h *header) { h.words = 1 << 30; h.bytes = 1 << 31 }, "words in 2147483648 bytes, expected 1"},
-		"too many bytes":   {func(h *header) { h.bytes = 24 }, "1 words in 24 bytes, expected 1"},
-		"a second hello":   {func(h *header) { *h = header{kind: helloMessage, training: 7} }, "a second hello"},
-		"an unknown kind":  {func(h *header) { h.kind = 9 }, "unknown kind"},
-		"a heavy beat":     {func(h *header) { h.kind = beatMessage }, "cannot have any"},
+		"more words": {func(h *header) { h.words = 1 << 30; h.bytes = 1 << 31 },
+			"words in 2147483648 bytes, expected 1"},
+		"too many bytes":  {func(h *header) { h.bytes = 24 }, "1 words in 24 bytes, expected 1"},
+		"a second hello":  {func(h *header) { *h = header{kind: helloMessage, training: 7} }, "a second hello"},
+		"an unknown kind": {func(h *header) { h.kind = 9 }, "unknown kind"},
+		"a heavy beat":    {func(h *header) { h.kind = beatMessage }, "cannot have any"},
 	} {
 		x, y := net.Pipe()
 		m := newMesh(header{epoch: 3, training: 7}, 0, []net.Conn{nil, x}, time.Hour, new(Traffic))

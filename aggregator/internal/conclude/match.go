@@ -74,7 +74,8 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		m.evidence.Tonight.Segment = segments(r.sample, m.gate.Calibration.By)
 	}
 
-	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest, grown: p.Input != nil}
+	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest,
+		grown: p.Input != nil, refit: p.Folds != nil}
 	r, err := a.record(ctx, p.Dataset.Name, p.Dataset.Version)
 	if err != nil {
 		return nil, err
@@ -260,7 +261,10 @@ func (m *match) earlier(ctx context.Context, e *judge.Evidence, champion, last *
 			continue
 		}
 		if one.Old = pred; last != champion {
-			one.Old, one.Last = nil, pred
+			// min_gain asks for a gain over the champion, which may have seen these rows, or not be able to score them
+			if one.Old, one.Last = nil, pred; n.origin.unseenBy(champion.origin) {
+				one.Old, _ = predict(champion.Scorer, n.sample)
+			}
 		}
 		e.Earlier = append(e.Earlier, one)
 	}

@@ -111,6 +111,7 @@ type origin struct {
 	manifest *dataset.Manifest
 	profile  *nights.Profile // nil if staging kept no record of the night
 	grown    bool            // from an older model, which has seen other rows
+	refit    bool            // on valid, too, after a cross-validation
 	changed  bool            // a person has accepted that the night began a change that lasts
 }
 
@@ -135,6 +136,7 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	if text, err = m.a.Registry.ReadFile(ctx, v, scorer.FilePlan); err == nil {
 		p, err := sweep.DecodePlan(text)
 		o.grown = err != nil || p.Input != nil
+		o.refit = err != nil || p.Folds != nil
 	} else if !isUnusable(err) {
 		return nil, err
 	}
@@ -197,7 +199,11 @@ func (o *origin) unseenBy(model *origin) bool {
 		for _, until := range a.Until {
 			begins = max(begins, until)
 		}
-		return begins >= b.Until[dataset.TrainSplit]
+		trained := b.Until[dataset.TrainSplit]
+		if model.refit {
+			trained = max(trained, b.Until[dataset.ValidSplit])
+		}
+		return begins >= trained
 	case a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn:
 		return reflect.DeepEqual(a, b) // a row is always in the same split
 	}

@@ -41,8 +41,9 @@ func TestUnseenBy(t *testing.T) {
 	of := func(name string, split dataset.SplitRule, p *nights.Profile) *origin {
 		return &origin{dataset: name, manifest: &dataset.Manifest{Split: split}, profile: p}
 	}
-	grown := of("b", random, at(5, 6))
-	grown.grown = true
+	grown, refit := of("b", random, at(5, 6)), of("b", byTime(8, 10), nil)
+	grown.grown, refit.refit = true, true
+	refit.manifest.Split.Until[dataset.ValidSplit] = 9.5
 	for name, tc := range map[string]struct {
 		test, model *origin
 		want        bool
@@ -59,6 +60,7 @@ func TestUnseenBy(t *testing.T) {
 		"by user":                       {of("a", byUser(.6), nil), of("b", byUser(.6), nil), true},
 		"by user, with other shares":    {of("a", byUser(.6), nil), of("b", byUser(.7), nil), false},
 		"windows by time, test later":   {of("a", byTime(7, 9), nil), of("b", byTime(8, 10), nil), true},
+		"trained on valid, too":         {of("a", byTime(7, 9), nil), refit, false},
 		"windows by time, test within":  {of("a", byTime(1, 3), nil), of("b", byTime(8, 10), nil), false},
 	} {
 		if got := tc.test.unseenBy(tc.model); got != tc.want {
@@ -279,6 +281,32 @@ func TestByHandTakesNothingBack(t *testing.T) {
 	}
 }
 
+// TestMinGainCountsEarlierNights: also where the latest sound version is not the champion, as it is after every night
+// that gained too little.
+func TestMinGainCountsEarlierNights(t *testing.T) {
+	demand := func(least float64) func(*sweep.Plan) {
+		return func(p *sweep.Plan) { p.Spec.Gate.MinGain = &least }
+	}
+	first := champion(t, datasettestOptions(8000, 5))
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{5}, trees: 14,
+		table: datasettestOptions(8000, 6), change: demand(10)})
+	if c := second.mustConclude(t); c.Gate.Promoted || !c.Gate.Sound {
+		t.Fatalf("got %+v; want a sound version that gained too little", c.Gate)
+	}
+	w := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{7}, trees: 40,
+		table: datasettestOptions(8000, 7), change: demand(0.0001)})
+	g := w.mustConclude(t).Gate
+	for _, check := range g.Checks {
+		if check.Name == "gain" {
+			if check.Rows <= g.Rows {
+				t.Errorf("got %d rows, %s; want more than the %d of tonight", check.Rows, check.Reason, g.Rows)
+			}
+			return
+		}
+	}
+	t.Errorf("got the checks %+v; want one of the gain", g.Checks)
+}
+
 // TestTakenBackOnce: whenever the aggregator dies, the next one comes to the same champion and the same regret, with
 // one rollback.
 func TestTakenBackOnce(t *testing.T) {
@@ -331,7 +359,8 @@ func TestPromotedByHandOnly(t *testing.T) {
 		table: datasettestOptions(8000, 7)})
 	c = third.mustConclude(t)
 	if c.Gate.Promoted {
-		t.Errorf("got %+v; want a model that is worse than last night's held back, though the champion is older", c.Gate)
+		t.Errorf("got %+v; want a model that is worse than last night's held back, though the champion is older",
+			c.Gate)
 	}
 	contains(t, c.Gate.Reason, "worse than version 2")
 }

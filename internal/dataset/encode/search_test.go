@@ -215,7 +215,8 @@ func TestSearchCountsByTime(t *testing.T) {
 	}
 }
 
-// TestSearchOfASettledLabel: where the columns say everything, no key is looked for, however much it divides the labels.
+// TestSearchOfASettledLabel: where the columns say everything, no key is looked for, however much it divides the
+// labels.
 func TestSearchOfASettledLabel(t *testing.T) {
 	s := coins(3000, 2, 2, constant)
 	for i := range s.Label { // a key of both atoms gives the label

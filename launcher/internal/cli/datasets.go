@@ -16,10 +16,9 @@ import (
 
 func datasetsCommand(w *Setup) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
-		Use:   "datasets",
-		Short: "Manage staged datasets",
-		Long: "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the version staged " +
-			"last.",
+		Use:     "datasets",
+		Short:   "Manage staged datasets",
+		Long:    "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the one staged last.",
 		Example: "  launcher datasets list\n  launcher datasets show clicks",
 	})
 	cmd.AddCommand(datasetsListCommand(w), datasetsShowCommand(w), datasetsAcceptCommand(w), datasetsPullCommand(w))

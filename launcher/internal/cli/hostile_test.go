@@ -179,7 +179,8 @@ func TestHostileInputs(t *testing.T) {
 			return err
 		}, "at most 32768", 300},
 		{"NUL bytes, 64 MiB", "nul.csv", repeat("y,a\n", strings.Repeat("\x00", mega), 64, ""), "is NUL", 100},
-		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"), "nested more than",
+		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"),
+			"nested more than",
 			150},
 		{"a JSONL line without end, 256 MiB", "line.jsonl", repeat(`{"y":"`, x, 256, ""), "no end of a line", 100},
 		{"Parquet, texts of 17 MiB", "text.parquet", parquetOf(strings.Repeat(x, 17), 4), "where at most", 600},

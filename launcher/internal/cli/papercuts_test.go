@@ -53,11 +53,13 @@ func TestRollbackTo(t *testing.T) {
 	if out := w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"); !strings.Contains(out, "already") {
 		t.Errorf("to where it is: %s", out)
 	}
-	if out := w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"); !strings.Contains(out, "version 3 -> 1") {
+	if out := w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"); !strings.Contains(out,
+		"version 3 -> 1") {
 		t.Errorf("to 1: %s", out)
 	}
 	// Nothing is before 1, though the champion has pointed elsewhere.
-	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback", "ctr", "--why", "a test")
+	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback",
+		"ctr", "--why", "a test")
 	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "3 -> 1") {
 		t.Errorf("the history does not say so:\n%s", out)
 	}

@@ -136,7 +136,8 @@ func TestPredictRefuses(t *testing.T) {
 		"none")
 	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",
 		in, "--out", "nodir/x.csv")
-	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: tables in a bucket are scored into a bucket, ", "predict", "--model",
+	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: tables in a bucket are scored into a bucket, ", "predict",
+		"--model",
 		"ctr", "--in", in, "--out", "gs://b/x.csv")
 	folder := t.TempDir()
 	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr",

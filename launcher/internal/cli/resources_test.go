@@ -56,8 +56,7 @@ func TestCompletionReadsNames(t *testing.T) {
 	for line := range asked {
 		if a, l := asked[line], listed[line]; a[0] != a[1] || l[0] != l[1] {
 			t.Errorf("completing %q reads %d and %d objects and lists %d and %d names after 50 and 100 nights; want "+
-				"no "+
-				"more after more", line, a[0], a[1], l[0], l[1])
+				"no more after more", line, a[0], a[1], l[0], l[1])
 		}
 	}
 }

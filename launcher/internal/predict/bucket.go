@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,9 +15,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// Bucket is a request to score the tables of a bucket, each into one of its own: a table at a time is on the disk,
-// and a
-// batch of it in memory.
+// Bucket is a request to score the tables of a bucket, each into one of its own: a table at a time is on the disk, and
+// a batch of it in memory.
 //
 // An output is created once, complete or not at all, and one that is there is not made again. So a run that was
 // interrupted goes on where it was, and several runs at once write every row once.
@@ -132,7 +130,7 @@ func (q *Bucket) one(ctx context.Context, o blob.Attrs, name string) (*Result, e
 	defer os.RemoveAll(dir)
 	one := q.Request
 	one.In, one.Out = filepath.Join(dir, "in-"+path.Base(o.Name)), filepath.Join(dir, "out"+path.Ext(name))
-	if err := fetch(ctx, q.From, o, one.In); err != nil {
+	if err := blob.Fetch(ctx, q.From, o, one.In, func(int64) {}); err != nil {
 		return nil, err
 	}
 	done, err := Run(ctx, one)
@@ -149,26 +147,4 @@ func (q *Bucket) one(ctx context.Context, o blob.Attrs, name string) (*Result, e
 		return nil, fmt.Errorf("write %s: %w", name, err) // if it is there, another run has written the same
 	}
 	return done, nil
-}
-
-// fetch copies an object to a file.
-func fetch(ctx context.Context, from blob.Store, o blob.Attrs, to string) error {
-	r, _, err := from.Open(ctx, o.Name, blob.Range{Generation: o.Generation})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	f, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	n, err := io.Copy(f, r)
-	if err == nil && n != o.Size {
-		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }

@@ -53,8 +53,7 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 			seconds(slices.Min(w.seconds)*w.low), enough)
 	case again*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
-			"the "+
-			"least and would be cut before its last tree; %s", trial, seconds(again*w.low), enough)
+			"the least and would be cut before its last tree; %s", trial, seconds(again*w.low), enough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+
 			"one): those that take longer are cut and keep the trees that they have; %s", trial, seconds(longest),

@@ -350,8 +350,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 }
 
 // known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature
-// takes
-// as long as scoring a request.
+// takes as long as scoring a request.
 type known struct {
 	mu    sync.Mutex
 	until map[[32]byte]time.Time

@@ -16,8 +16,7 @@ func readText(ctx context.Context, m *Model, name string, body []byte, limit int
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"} {
 		if bytes.HasPrefix(body, []byte(magic)) {
 			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text, JSON or " +
-				"an Arrow " +
-				"stream")
+				"an Arrow stream")
 		}
 	}
 	t, err := table.Open([]table.File{{URI: name, Contents: body, Bytes: int64(len(body))}}, table.Options{Threads: 1})

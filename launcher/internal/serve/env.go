@@ -35,8 +35,7 @@ func Defaults() Config {
 func (c *Config) Check(env Environment) error {
 	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || !(c.MaxShift >= 0) {
 		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be "+
-			"above 0, "+
-			"and --max-shift at least 0")
+			"above 0, and --max-shift at least 0")
 	}
 	for _, route := range []string{env.Health, env.Predict} {
 		if route != "" && (route[0] != '/' || route == "/" || strings.ContainsAny(route, "{} \t")) {
@@ -55,8 +54,7 @@ func (c *Config) Listen(ctx context.Context, env Environment, address string, gi
 	if port := cmp.Or(env.VertexPort, env.Port); port != 0 && !given {
 		if env.VertexPort == 0 && c.Callers == nil {
 			return nil, problem.New(problem.Usage, "PORT is set, as on Cloud Run: set COPPICE_AUDIENCE and "+
-				"COPPICE_CALLERS, "+
-				"too, or give --listen 127.0.0.1:%d", port)
+				"COPPICE_CALLERS, too, or give --listen 127.0.0.1:%d", port)
 		}
 		return program.Listen(ctx, net.JoinHostPort("", strconv.Itoa(port)))
 	}

@@ -101,7 +101,8 @@ func FuzzInfer(f *testing.F) {
 	f.Add([]byte(`{"inputs":[{"name":"a","shape":[1],"datatype":"INT16","data":[-7]},{"name":"b","shape":[1],`+
 		`"datatype":"BYTES","parameters":{"binary_data_size":5}}]}`+"\x01\x00\x00\x00x"), int64(151))
 	f.Add([]byte(`{"inputs":[{"name":"a","shape":[1],"datatype":"BOOL","data":[true]},{"name":"b","shape":[1],`+
-		`"datatype":"UINT32","data":[7]}],"outputs":[{"name":"prediction","parameters":{"binary_data":true}}]}`), int64(-1))
+		`"datatype":"UINT32","data":[7]}],"outputs":[{"name":"prediction","parameters":{"binary_data":true}}]}`),
+		int64(-1))
 	m := forColumns("a", "b")
 	f.Fuzz(func(t *testing.T, body []byte, header int64) {
 		if b, _, err := readInfer(m, body, header, fuzzRows); err == nil {

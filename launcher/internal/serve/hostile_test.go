@@ -45,16 +45,21 @@ func hostileRequests(maxBytes int) []hostile {
 	}
 
 	// JSON that is none, or not the right kind.
-	for _, text := range []string{"", " ", "null", "true", "1", `"a"`, "[]", "{}", "{", "}", "[", "]", "{]", `{"instances"`,
-		`{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`, `{"instances":"a"}`,
+	for _, text := range []string{"", " ", "null", "true", "1", `"a"`, "[]", "{}", "{", "}", "[", "]", "{]",
+		`{"instances"`,
+		`{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`,
+		`{"instances":"a"}`,
 		`{"instances":[]}`, `{"instances":[}`, `{"instances":[1]}`, `{"instances":[null]}`, `{"instances":["a"]}`,
-		`{"instances":[[]]}`, `{"instances":[[1,2]]}`, `{"instances":[{}]}`, `{"instances":[{},{}]}`, `{"instances":[{],}`,
+		`{"instances":[[]]}`, `{"instances":[[1,2]]}`, `{"instances":[{}]}`, `{"instances":[{},{}]}`,
+		`{"instances":[{],}`,
 		`{"instances":[{"i0"}]}`, `{"instances":[{"i0":}]}`, `{"instances":[{"i0":1,}]}`, `{"instances":[{,"i0":1}]}`,
 		`{"instances":[{i0:1}]}`, `{"instances":[{'i0':1}]}`, `{"instances":[` + goodRow + `,]}`,
 		`{"instances":[` + goodRow + `]`, `{"instances":[` + goodRow + `]}}`, `{"instances":[` + goodRow + `]} x`,
-		`{"instances":[` + goodRow + `]}{"instances":[]}`, `{"instances":[` + goodRow + `],"instances":[` + goodRow + `]}`,
+		`{"instances":[` + goodRow + `]}{"instances":[]}`,
+		`{"instances":[` + goodRow + `],"instances":[` + goodRow + `]}`,
 		`{"Instances":[` + goodRow + `]}`, `{"instances ":[` + goodRow + `]}`, `{"rows":[` + goodRow + `]}`,
-		"\xef\xbb\xbf" + `{"instances":[` + goodRow + `]}`, "\xff\xfe{\x00}\x00", `{"instances":[` + goodRow + ` ` + goodRow + `]}`,
+		"\xef\xbb\xbf" + `{"instances":[` + goodRow + `]}`, "\xff\xfe{\x00}\x00",
+		`{"instances":[` + goodRow + ` ` + goodRow + `]}`,
 		`//c` + "\n" + `{"instances":[` + goodRow + `]}`, `{"instances":[` + goodRow + `]/**/}`} {
 		body(text)
 	}
@@ -63,7 +68,8 @@ func hostileRequests(maxBytes int) []hostile {
 	for _, value := range []string{"NaN", "Infinity", "-Infinity", "nan", "+1", "01", "1.", ".5", "1e", "1e+", "0x10",
 		"1_000",
 		"--1", "- 1", "tru", "True", "nul", "NULL", "undefined", "'a'", `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\udc00x"`,
-		`"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `{"a":1}`, `[1]`, `[]`, `{}`,
+		`"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `{"a":1}`, `[1]`,
+		`[]`, `{}`,
 		`"x"`, `"1,5"`, `"12 34"`, `"0x1F"`, "1 2", "", "true false", `"1""2"`} {
 		row := strings.Replace(goodRow, `"n1":1`, `"n1":`+value, 1)
 		body(`{"instances":[` + row + `]}`)
@@ -71,7 +77,8 @@ func hostileRequests(maxBytes int) []hostile {
 	}
 
 	// Keys.
-	for _, key := range []string{`"n1":1,"n1":1`, `"n1":1,"n1":2`, `"n\u0031":1,"n1":2`, `"x":1,"x":2`, `"N1":1`, `"n1 ":1`,
+	for _, key := range []string{`"n1":1,"n1":1`, `"n1":1,"n1":2`, `"n\u0031":1,"n1":2`, `"x":1,"x":2`, `"N1":1`,
+		`"n1 ":1`,
 		`" n1":1`, `"":1`, `"n1\u0000":1`, `"__proto__":1`, `"n1.":1`} {
 		body(`{"instances":[` + strings.Replace(goodRow, `"n1":1`, key, 1) + `]}`)
 	}
@@ -146,8 +153,10 @@ func hostileRequests(maxBytes int) []hostile {
 		tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`),
 		tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":8}`),
 		tensor(`"shape":[1],"datatype":"BYTES","parameters":{"binary_data_size":-1}`), `{"id":1,"inputs":[]}`,
-		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
-		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
+		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
+			`{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
+		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
+			`{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
 		`{"outputs":[{"name":"other"}],"inputs":[]}`} {
 		bad(fmt.Sprintf("infer %.70q", text), request("/v2/models/ctr/infer", "application/json", text))
 	}
@@ -240,7 +249,8 @@ func TestHostileRequests(t *testing.T) {
 		}
 	}
 	until(t, "no request is open", func() bool { return s.Open() == 0 })
-	if status, _, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`)); status != 200 {
+	if status, _, text := post(t, s.url+"/predict", "application/json",
+		[]byte(`{"instances":[`+goodRow+`]}`)); status != 200 {
 		t.Errorf("after all of them a good request got status %d, %s; want 200", status, text)
 	}
 }

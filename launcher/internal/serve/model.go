@@ -31,8 +31,7 @@ const warmRows = 1024
 
 // Load reads a version, whose checksums the registry verifies, maps its ids from the folder cache, and scores rows in
 // both forms of its trees, which have to agree. A version that cannot predict is of kind Damaged; other errors are
-// those
-// of storage.
+// those of storage.
 func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Model, error) {
 	s, err := scorer.OpenMapped(ctx, r, v, cache)
 	if err != nil {

@@ -228,6 +228,3 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return err
 }
-
-// Open is the number of requests that are being read or answered.
-func (s *Server) Open() int64 { return s.open.Load() }

@@ -172,8 +172,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 }
 
 // TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and
-// one
-// that cannot score them does not either; the alias decides again when it moves back.
+// one that cannot score them does not either; the alias decides again when it moves back.
 func TestAShiftedVersionWaits(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "good", filesOf(t, 1))

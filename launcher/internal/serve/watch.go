@@ -89,8 +89,7 @@ type failure struct {
 }
 
 // look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and
-// may
-// not yet: held, or a newer one.
+// may not yet: held, or a newer one.
 func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model {
 	drop := func() *Model {
 		if held != nil {
@@ -180,8 +179,7 @@ func (s *Server) compare(now, next *Model) string {
 		q, err := next.again(past)
 		if err != nil {
 			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or "+
-				"return to "+
-				"the version before with `launcher registry rollback`", now.Name, err)
+				"return to the version before with `launcher registry rollback`", now.Name, err)
 		}
 		for i := range p {
 			before += p[i]

@@ -121,7 +121,8 @@ func TestContractBeginsWithNights(t *testing.T) {
 	second := night(t, s, empty, dst, "drop: [price]\n")
 	passes("a second table", second)
 	if len(second.Night.Findings) == 0 || second.Night.Findings[0].Code != nights.CodeEmpty {
-		t.Errorf("a second table without countries: found %v; want a warning %s", second.Night.Findings, nights.CodeEmpty)
+		t.Errorf("a second table without countries: found %v; want a warning %s", second.Night.Findings,
+			nights.CodeEmpty)
 	}
 
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Nightly: true}

@@ -128,7 +128,7 @@ func (s *Stager) download(ctx context.Context, store blob.Store, m *dataset.Mani
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		if err := fetchOne(ctx, store, attrs, to, func(n int64) {
+		if err := blob.Fetch(ctx, store, attrs, to, func(n int64) {
 			done += n
 			s.report(StepFetch, min(done, total), total)
 		}); err != nil {

@@ -158,7 +158,7 @@ func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
 		}
 		// The number keeps names apart; the rest keeps what the name says of the format.
 		to := filepath.Join(dir, fmt.Sprintf("%05d-%s", i, path.Base(o.Name)))
-		err := fetchOne(ctx, o.bucket, o.Attrs, to, func(n int64) {
+		err := blob.Fetch(ctx, o.bucket, o.Attrs, to, func(n int64) {
 			done += n
 			s.report(StepFetch, done, total)
 		})
@@ -168,29 +168,6 @@ func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
 		src.files[i].Path = to
 	}
 	return nil
-}
-
-func fetchOne(ctx context.Context, store blob.Store, o blob.Attrs, to string, report func(int64)) error {
-	r, _, err := store.Open(ctx, o.Name, blob.Range{Generation: o.Generation})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-
-	f, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-
-	n, err := io.Copy(f, &counted{r, report})
-	if err == nil && n != o.Size {
-		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // counted reports what is read through it.

@@ -45,7 +45,8 @@ func TestWhatLookingCosts(t *testing.T) {
 		first[1], next[0], next[1], listed[0], listed[1])
 	if first[1] != first[0]+200 || next[1] != next[0] || next[0] > 6 || listed[1] > 2*listed[0]+10 {
 		t.Errorf("looking at 200 and 400 trials requests %d and %d objects at first, %d and %d later, and lists %d "+
-			"and %d names; want one more for each result at first, the same later, and twice the names", first[0], first[1],
+			"and %d names; want one more for each result at first, the same later, and twice the names", first[0],
+			first[1],
 			next[0], next[1], listed[0], listed[1])
 	}
 }

@@ -202,11 +202,8 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 
-	result := trained{Dataset: ds.Manifest.Name + "@" + ds.Manifest.Version, Trees: len(o.Model.Trees),
-		TreesGrown: o.Grown, Resumed: o.Resumed, Stopped: o.Stopped,
-		Seconds: o.Seconds, MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue,
-		Metrics: o.Metrics,
-		Memory:  memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}, Model: f.out}
+	result := resultOf(o, ds.Manifest, f.out)
+	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}
 	if others != nil {
 		result.Team = others.work(f.workers)
 	}
@@ -218,12 +215,19 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
+// resultOf is what is told of a training whose model lies at a path.
+func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
+	return trained{Dataset: m.Name + "@" + m.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown,
+		Resumed: o.Resumed, Stopped: o.Stopped, Seconds: o.Seconds,
+		MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
+		Model: path}
+}
+
 // openVerified opens the dataset and verifies its checksums.
 func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
 		return nil, problem.New(problem.NotFound, "open dataset %s: it is a file; give the folder of the dataset "+
-			"version, "+
-			"such as %s", f.dataset, filepath.Dir(f.dataset))
+			"version, such as %s", f.dataset, filepath.Dir(f.dataset))
 	}
 
 	ds, err := dataset.Open(f.dataset)

@@ -102,7 +102,8 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 	}
 
 	nothing := func(string) {}
-	code, out, errOut := new(processes).runWorkers(t, nothing, "train", "--dataset", dir, "--params", p, "--out", model, "--workers",
+	code, out, errOut := new(processes).runWorkers(t, nothing, "train", "--dataset", dir, "--params", p, "--out",
+		model, "--workers",
 		"3", "--json")
 	var got trained
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Team == nil || got.Team.Workers != 3 ||
@@ -130,7 +131,8 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 	same("two of 4 workers are killed")
 
 	checkpoint := filepath.Join(t.TempDir(), "checkpoint")
-	if code, _, errOut = new(processes).runWorkers(t, nothing, "train", "--dataset", dir, "--params", p, "--out", model, "--workers",
+	if code, _, errOut = new(processes).runWorkers(t, nothing, "train", "--dataset", dir, "--params", p, "--out",
+		model, "--workers",
 		"2", "--checkpoint", checkpoint, "--checkpoint-every", "0s"); code != 0 {
 		t.Errorf("2 workers with checkpoints: exit code %d, want 0\n%s", code, errOut)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // reserved runs four trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
-// which the final training takes just over so many minutes, so that no tree ends when a limit does. Each attempt but the
-// last ends after that many trees.
+// which the final training takes just over so many minutes, so that no tree ends when a limit does. Each attempt but
+// the last ends after that many trees.
 func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -22,7 +22,8 @@ func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took t
 			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 			p.Trials = append(p.Trials, sweep.Trial{Number: 4, Source: sweep.SourceFinal, Refit: true})
 			p.Spec.Limits.Sweep = sweep.Duration(time.Duration(limit) * time.Minute)
-			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: float64(60*final + 4)}}
+			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480},
+				Refit: sweep.Range{Expected: float64(60*final + 4)}}
 			for i := range p.Trials[:4] {
 				p.Trials[i].Params["early_stopping_round"] = 0.0
 			}
@@ -57,7 +58,8 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 			t.Errorf("%s: trial 1: %+v; expected it done, %q", name, r, want)
 		}
 		for trial := 2; trial < 4; trial++ {
-			if r := w.result(t, trial); !r.Untrained() || !strings.HasPrefix(r.Reason, "not trained, so that limits.sweep") {
+			if r := w.result(t, trial); !r.Untrained() || !strings.HasPrefix(r.Reason,
+				"not trained, so that limits.sweep") {
 				t.Errorf("%s: trial %d: %+v; expected it not to be trained, with the reason", name, trial, r)
 			}
 		}
