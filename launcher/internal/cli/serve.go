@@ -27,7 +27,7 @@ the last requests, and then answers from one request to the next. It waits if it
 
 It listens on this machine only. On another address every request needs an identity token, as for launcher console.`,
 		Example: `  launcher serve --model ctr
-  curl -d '{"instances": [{"site": "a.com", "hour": 7}]}' http://127.0.0.1:8766/predict
+  curl --json '{"instances": [{"site": "a.com", "hour": 7}]}' http://127.0.0.1:8766/predict
   launcher serve --model ctr@canary --listen 127.0.0.1:9000 --max-rows 500`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)

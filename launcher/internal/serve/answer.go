@@ -173,7 +173,14 @@ func (x *exchange) body() ([]byte, bool) {
 type mediaError struct{ given string }
 
 func (e *mediaError) Error() string {
-	return fmt.Sprintf("the media type %.60q; send %s, %s, %s or %s", e.given, typeJSON, typeLines, typeCSV, typeArrow)
+	return fmt.Sprintf(
+		"the media type %.60q; send %s (curl --json), %s, %s or %s",
+		e.given,
+		typeJSON,
+		typeLines,
+		typeCSV,
+		typeArrow,
+	)
 }
 
 // statusOf is the status of a request that cannot be read.

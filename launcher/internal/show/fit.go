@@ -167,6 +167,7 @@ func (w Printer) Fitted(f *Fit) {
 		in = fmt.Sprintf("COPPICE_LOCAL='%s' ", strings.ReplaceAll(f.Data, "'", `'\''`))
 	}
 	w.printf("%slauncher predict --model %s --in NEW.csv --out scored.csv\n", in, predicts)
+	w.printf("%slauncher serve --model %s\n", in, predicts)
 	if !f.Champion {
 		w.printf("%slauncher registry promote %s --why ...\n", in, version)
 	}
