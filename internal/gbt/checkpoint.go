@@ -97,7 +97,7 @@ func newRun(d *Data, p Params, opt Options) run {
 // whole table.
 const sampledRows = 1024
 
-// fingerprint hashes what a run learns from: all labels, weights and row numbers in use, and the bins of some rows.
+// fingerprint hashes what a run learns from: all labels, weights, groups and row numbers in use, and the bins of some rows.
 // Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts it into
 // Options.Identity. It is that of the whole table, however many workers share it.
 func (d *Data) fingerprint() string {
@@ -117,6 +117,10 @@ func (d *Data) fingerprint() string {
 
 	d.link.hashInTurn(h, func() { hashAll(h, d.Label) })
 	d.link.hashInTurn(h, func() { hashAll(h, d.Weight) })
+	if d.Group != nil {
+		fmt.Fprintln(h, "groups")
+		d.link.hashInTurn(h, func() { hashAll(h, d.Group) })
+	}
 	d.link.hashInTurn(h, func() { hashRows(h, d.Subset, uint32(first)) })
 	d.link.hashInTurn(h, func() { d.hashSample(h, rows, first) })
 	return hex.EncodeToString(h.Sum(nil))
@@ -146,7 +150,7 @@ func hashRows(h hash.Hash, rows []uint32, first uint32) {
 }
 
 // hashAll writes the values to h in little endian, piece by piece.
-func hashAll[T uint32 | float32 | float64](h hash.Hash, values []T) {
+func hashAll[T uint32 | uint64 | float32 | float64](h hash.Hash, values []T) {
 	var piece []byte
 	for part := range slices.Chunk(values, 16<<10) {
 		piece, _ = stdbinary.Append(piece[:0], stdbinary.LittleEndian, part) // cannot fail for fixed-size numbers
@@ -174,7 +178,7 @@ func (r *run) same(here *run) error {
 	case r.Features != here.Features || r.Bins != here.Bins:
 		return differ("its features or their bins differ")
 	case r.Target != here.Target:
-		return differ("its rows, labels, weights, copies or choice of rows differ")
+		return differ("its rows, labels, weights, groups, copies or choice of rows differ")
 	case r.Valid != here.Valid || r.Maximize != here.Maximize:
 		return differ("its held-out rows or the direction of their metric differ")
 	}

@@ -45,6 +45,7 @@ type Data struct {
 	Features []Feature
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
+	Group    []uint64  // n, the query of each row, for objectives that rank; nil otherwise. Rows of a query can be apart
 
 	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean
 	// once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply
@@ -73,6 +74,9 @@ func (d *Data) Shard(lo, hi int) *Data {
 	}
 	if d.Weight != nil {
 		s.Weight = d.Weight[lo:hi]
+	}
+	if d.Group != nil {
+		s.Group = d.Group[lo:hi]
 	}
 
 	if d.Subset != nil {
@@ -171,6 +175,10 @@ func (d *Data) check(labelled bool) error {
 func (d *Data) checkTarget() error {
 	if len(d.Label) != d.Rows || d.Weight != nil && len(d.Weight) != d.Rows {
 		return fmt.Errorf("%w: %d labels and %d weights for %d rows", ErrData, len(d.Label), len(d.Weight), d.Rows)
+	}
+
+	if d.Group != nil && len(d.Group) != d.Rows {
+		return fmt.Errorf("%w: groups of %d rows for %d rows", ErrData, len(d.Group), d.Rows)
 	}
 
 	for r, y := range d.Label {

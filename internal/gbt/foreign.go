@@ -25,7 +25,6 @@ const (
 	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
 	noQuanta  = "gradients are exact: Coppice does not quantise them"
 	noForced  = "splits are not forced: Coppice chooses all of them"
-	ofOthers  = "it belongs to an objective that Coppice does not train"
 	tableKeys = "dataset.yaml says how a table is read"
 	noGPU     = "Coppice trains on CPUs only"
 	memory    = "launcher plan fits tasks to the machine's memory"
@@ -67,7 +66,6 @@ var foreignParams = []foreignParam{
 	{"stochastic_rounding", "", anyValue, noQuanta},
 	{"drop_rate", "rate_drop", "", noDART}, {"max_drop", "", "", noDART}, {"skip_drop", "", "", noDART},
 	{"xgboost_dart_mode", "", off, noDART}, {"uniform_drop", "", off, noDART},
-	{"bagging_by_query", "", off, "rows are drawn one by one"},
 	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "", noForced},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
 	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",
@@ -84,9 +82,7 @@ var foreignParams = []foreignParam{
 	{"objective_seed", "", anyValue, oneSeed},
 	{"first_metric_only", "", anyValue, "the sweep's metric stops"},
 	{"num_class", "num_classes", "1", "Coppice trains no models of more than two classes"},
-	{"sigmoid", "", "1", "the sigmoid has no factor"},
-	{"lambdarank_truncation_level", "", "", ofOthers}, {"lambdarank_norm", "", "", ofOthers},
-	{"label_gain", "", "", ofOthers}, {"lambdarank_position_bias_regularization", "", "", ofOthers},
+	{"lambdarank_position_bias_regularization", "", "0", "positions are not taken into account"},
 	{"linear_lambda", "", "0", "Coppice has no linear trees"},
 	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
 	{"gpu_use_dp", "", anyValue, noGPU}, {"num_gpu", "", anyValue, noGPU},
@@ -102,14 +98,12 @@ var foreignObjectives = map[string]string{
 	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"multiclass":           noClasses, "softmax": noClasses, "multiclassova": noClasses, "multiclass_ova": noClasses,
-	"ova": noClasses, "ovr": noClasses, "lambdarank": noRanking, "rank_xendcg": noRanking, "xendcg": noRanking,
-	"xe_ndcg": noRanking, "xe_ndcg_mart": noRanking, "xendcg_mart": noRanking,
+	"ova": noClasses, "ovr": noClasses,
 	"custom": "a function cannot travel to another machine", "none": "a function cannot travel to another machine",
 }
 
 const (
 	noClasses = "it trains no models of more than two classes"
-	noRanking = "it does not learn an order; train the grades with regression and select by ndcg"
 )
 
 // elsewhere are parameters of LightGBM's programs and of whole trainings, with where that is said here. They are no

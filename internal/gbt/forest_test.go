@@ -20,6 +20,12 @@ func (t *trial) asForest() *trial {
 func TestForests(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
+		if findObjective(trial.p.Objective).ranks {
+			if err := trial.asForest().p.check(); err == nil {
+				t.Error("a forest of orders was accepted")
+			}
+			return
+		}
 		trial.asForest().p.NumIterations = 6
 		opt := Options{Threads: 2, Shift: 0.25, Valid: &trial.Data, Eval: noisyRating(3)}
 		plain := opt

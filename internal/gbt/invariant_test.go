@@ -456,7 +456,7 @@ func knownLeaves(g *grower) []*leaf {
 func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
-	pack := b.obj.prepare(b.raw, g.order, b.pool)
+	pack := b.obj.prepare(0, b.raw, g.order, b.pool)
 	b.obj.fill(b.gh, b.raw, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
 	g.number, g.tree, g.splitScorer = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(&b.p, 0, g.usableFeatures)

@@ -5,6 +5,7 @@ package gbt
 //
 //	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per row                residuals by leaf, if leaves are quantiles
+//	20 per row                gradients and rows by query, if queries are ranked
 //	28 per row                sizes of gradients and weights, if rows are drawn by them
 //	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
@@ -34,6 +35,8 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	}
 	if o := findObjective(p.Objective); o != nil && o.renews {
 		bytes += 16 * int64(rows)
+	} else if o != nil && o.ranks {
+		bytes += 20 * int64(rows)
 	}
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)

@@ -20,7 +20,7 @@ func TestReadModelRefuses(t *testing.T) {
 	good := string(tinyModel(t))
 	for name, edit := range map[string][2]string{
 		"not a model":        {"tree\n", "treasure\n"},
-		"ranking":            {"objective=binary sigmoid:1", "objective=lambdarank"},
+		"ranking":            {"objective=binary sigmoid:1", "objective=multiclass num_class:3"},
 		"other sigmoid":      {"sigmoid:1", "sigmoid:0.5"},
 		"random forest":      {"version=v3", "version=v3\naverage_output=1"},
 		"multiclass":         {"num_class=1", "num_class=3"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,12 +15,14 @@ import (
 type objective interface { //nolint:interfacebloat // what a training asks of its loss
 	// init returns the constant raw score to begin with.
 	init(fromAverage bool) float64
-	// prepare is called before each tree and sets its units. rows are the rows in use, in any order.
-	prepare(raw []float64, rows []uint32, pool *pool) packing
+	// prepare is called before each tree, by its number, and sets its units. rows are the rows in use, in any order; nil
+	// if only at is called afterwards.
+	prepare(tree int, raw []float64, rows []uint32, pool *pool) packing
 	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random
 	// numbers of k for rounding. It is called after prepare, for parts of the rows at once.
 	fill(gh []uint32, raw []float64, lo, hi int, k key)
-	// at returns the exact gradient and hessian of a row with a raw score, for renewing the leaves of a finished tree.
+	// at returns the exact gradient and hessian of a row with a raw score, for renewing the leaves of a finished tree
+	// and for goss. It is called after prepare with these scores.
 	at(r uint32, raw float64) (g, h float64)
 	// renew gives the leaves of a tree just grown, whose rows the grower has, other values than a Newton step where
 	// the loss asks for it.
@@ -45,6 +48,7 @@ type objectiveSpec struct {
 	output        outputKind
 	uses          string // the parameters that only some objectives use, separated by blanks
 	renews        bool   // leaves get quantiles of their rows' residuals
+	ranks         bool   // gradients are those of whole queries
 	about         string
 	make          func(p *Params, d *Data, text string) (objective, error)
 }
@@ -108,6 +112,11 @@ func objectives() []objectiveSpec {
 			make: of(func(p *Params) rowLoss {
 				return rowLoss{slope: tweedieSlope(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
 			})},
+		{name: "lambdarank", text: "lambdarank", ranks: true, make: newRanking,
+			uses:  strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor, byQuery}, " "),
+			about: "the order of the rows of a query, by what exchanging two would change of NDCG"},
+		{name: xendcg, aliases: "xendcg xe_ndcg xe_ndcg_mart xendcg_mart", text: xendcg, ranks: true, uses: byQuery,
+			make: newRanking, about: "the order of the rows of a query, by a cross entropy; faster"},
 	}
 }
 
@@ -141,6 +150,68 @@ func ObjectiveArgument(objective string) string {
 		return tweediePower
 	}
 	return ""
+}
+
+// CanonicalObjective returns the name of an objective by its name or one of LightGBM's aliases.
+func CanonicalObjective(name string) (string, error) {
+	if o := findObjective(name); o != nil {
+		return o.name, nil
+	}
+	if why, ok := foreignObjectives[name]; ok {
+		return "", fmt.Errorf("LightGBM has objective %q, Coppice does not: %s", name, why)
+	}
+	return "", fmt.Errorf("there is no objective %.40q; use one of %s", name, strings.Join(Objectives(), ", "))
+}
+
+// checkObjective refuses parameters of other objectives: what is set should do something.
+func (p *Params) checkObjective() error {
+	own := findObjective(p.Objective)
+	if own == nil {
+		_, err := CanonicalObjective(p.Objective)
+		return &ParamError{"objective", err.Error()}
+	}
+	defaults := Defaults()
+	for _, o := range objectives() {
+		for name := range strings.FieldsSeq(o.uses) {
+			s := findParam(name)
+			if equal := reflect.DeepEqual(s.field(p), s.field(&defaults)); !equal &&
+				!slices.Contains(strings.Fields(own.uses), name) {
+				return &ParamError{name, fmt.Sprintf("has no effect with objective %s; it belongs to %s", own.name,
+					strings.Join(usersOf(name), " and "))}
+			}
+		}
+	}
+	if own.renews && p.MonotoneConstraints != "" {
+		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
+			"quantiles of their rows", own.name)}
+	}
+	if own.ranks && p.Boosting == averagedTrees {
+		return &ParamError{boosting, fmt.Sprintf("rf grows every tree at equal scores, among which %s has no order to "+
+			"improve; use gbdt", own.name)}
+	}
+	if p.BaggingByQuery && !p.bags() {
+		return &ParamError{byQuery, "whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 or more"}
+	}
+	if own.name == "quantile" && p.Alpha >= 1 {
+		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}
+	}
+	return nil
+}
+
+// usersOf are the objectives that use a parameter.
+func usersOf(name string) (users []string) {
+	for _, o := range objectives() {
+		if slices.Contains(strings.Fields(o.uses), name) {
+			users = append(users, o.name)
+		}
+	}
+	return users
+}
+
+// Ranks reports whether an objective learns the order of the rows of a query; Data.Group says which these are.
+func Ranks(objective string) bool {
+	o := findObjective(objective)
+	return o != nil && o.ranks
 }
 
 // LogOdds reports whether an objective's raw scores are log odds.
@@ -263,6 +334,10 @@ func newObjective(p *Params, d *Data) (objective, error) {
 		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: its leaves are quantiles "+
 			"of their rows, and no worker of several has them all", o.name)}
 	}
+	if o.ranks && d.link != nil {
+		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on the "+
+			"scores of a whole query, and no worker of several has them all", o.name)}
+	}
 	return o.make(p, d, p.objectiveText())
 }
 
@@ -326,9 +401,9 @@ func (b *binary) init(fromAverage bool) float64 {
 	return Log(sum[1] / sum[0])
 }
 
-func (b *binary) prepare([]float64, []uint32, *pool) packing { return b.pack }
-func (b *binary) renew(*grower, *Tree, []float64)            {}
-func (b *binary) String() string                             { return binaryObjective }
+func (b *binary) prepare(int, []float64, []uint32, *pool) packing { return b.pack }
+func (b *binary) renew(*grower, *Tree, []float64)                 {}
+func (b *binary) String() string                                  { return binaryObjective }
 
 func (b *binary) at(r uint32, raw float64) (g, h float64) {
 	y, w := float64(b.d.Label[r]), 1.0

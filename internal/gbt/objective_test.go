@@ -25,6 +25,9 @@ func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
 			y = float32(math.Abs(float64(y))) + 0.1
 		case "tweedie":
 			y = max(0, y)
+		case "lambdarank", xendcg:
+			y = float32(min(max(int(2*y), 0), 4))
+			t.Group = append(t.Group, uint64(r/(7+len(t.Features))))
 		}
 		t.Label[r] = y
 	}
@@ -48,6 +51,9 @@ func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
 		t.p.PoissonMaxDeltaStep = 0.1 + rng.Float64()
 	case "tweedie":
 		t.p.TweedieVariancePower = 1.1 + float64(0.8*rng.Float64())
+	case "lambdarank":
+		t.p.LambdarankNorm, t.p.TruncationLevel = rng.IntN(2) == 0, 1+rng.IntN(20)
+		t.p.Sigmoid, t.p.LabelGain = 0.5+rng.Float64(), "0,1,3,4,8"
 	case "regression":
 		t.p.RegSqrt = rng.IntN(2) == 0
 	}
@@ -266,8 +272,8 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 	}
 }
 
-// TestObjectivesByATeam divides the rows among workers: the same bytes, except for leaves that are quantiles, which are
-// refused.
+// TestObjectivesByATeam divides the rows among workers: the same bytes, except for leaves that are quantiles and for
+// queries, which are refused.
 func TestObjectivesByATeam(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 3, func(t *testing.T, trial *trial, rng *rand.Rand) {
@@ -276,7 +282,7 @@ func TestObjectivesByATeam(t *testing.T) {
 			3),
 			-1, nil)
 		for w, got := range results {
-			if findObjective(trial.p.Objective).renews {
+			if o := findObjective(trial.p.Objective); o.renews || o.ranks {
 				if errs[w] == nil || !strings.Contains(errs[w].Error(), "one worker alone") {
 					t.Errorf("worker %d: got error %v, want one that says that one worker trains", w, errs[w])
 				}

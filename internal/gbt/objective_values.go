@@ -87,7 +87,7 @@ func (o *pointwise) at(r uint32, raw float64) (g, h float64) {
 }
 
 // prepare finds the largest gradient and hessian, which become the ends of the grid.
-func (o *pointwise) prepare(raw []float64, rows []uint32, pool *pool) packing {
+func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) packing {
 	largest := make([][2]float64, pool.size)
 	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker][0], largest[worker][1]

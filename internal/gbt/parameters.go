@@ -58,6 +58,11 @@ var differing = map[string]string{
 	poissonStep:                "refused for other objectives",
 	tweediePower:               "refused for other objectives",
 	regSqrt:                    "for objective regression only",
+	truncationLevel:            "refused for other objectives",
+	rankNorm:                   "refused for other objectives",
+	labelGain:                  "a text, \"0,1,3,7\"; refused for other objectives",
+	sigmoidFactor:              "for objective lambdarank only; 1 elsewhere",
+	byQuery:                    "refused for objectives that do not rank, and without a bagging_fraction",
 }
 
 // Parameters are all of LightGBM 4's parameters: those that are trained with, in the order of the model file, then the

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,6 +53,11 @@ type Params struct {
 	PoissonMaxDeltaStep  float64
 	TweedieVariancePower float64
 	RegSqrt              bool // learn the signed square roots of labels
+	TruncationLevel      int  // of lambdarank: pairs have a row among so many first places
+	LambdarankNorm       bool // of lambdarank: queries weigh alike, whatever their number of pairs
+	LabelGain            string
+	Sigmoid              float64 // of lambdarank
+	BaggingByQuery       bool    // draw whole queries
 
 	MaxCatThreshold int     // most categories on the left of a split
 	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
@@ -80,6 +84,7 @@ func Defaults() Params {
 		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
+		TruncationLevel: 30, LambdarankNorm: true, Sigmoid: 1,
 	}
 }
 
@@ -136,6 +141,11 @@ const (
 	poissonStep            = "poisson_max_delta_step"
 	tweediePower           = "tweedie_variance_power"
 	regSqrt                = "reg_sqrt"
+	truncationLevel        = "lambdarank_truncation_level"
+	rankNorm               = "lambdarank_norm"
+	labelGain              = "label_gain"
+	sigmoidFactor          = "sigmoid"
+	byQuery                = "bagging_by_query"
 )
 
 // paramTable lists every parameter, in the order of the model file. A new one is addedLater.
@@ -191,6 +201,11 @@ var paramTable = []paramSpec{
 	{poissonStep, "", func(p *Params) any { return &p.PoissonMaxDeltaStep }, 0, 100, openLow | addedLater},
 	{tweediePower, "", func(p *Params) any { return &p.TweedieVariancePower }, 1, 1.999, addedLater},
 	{regSqrt, "", func(p *Params) any { return &p.RegSqrt }, 0, 0, addedLater},
+	{truncationLevel, "", func(p *Params) any { return &p.TruncationLevel }, 1, 1<<31 - 1, addedLater},
+	{rankNorm, "", func(p *Params) any { return &p.LambdarankNorm }, 0, 0, addedLater},
+	{labelGain, "", func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater},
+	{sigmoidFactor, "", func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater},
+	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
 		-1, 1, 0},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
@@ -297,7 +312,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
-			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy}[s.name]
+			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains}[s.name]
 		var err error
 		*field, err = canonical(v)
 		return err
@@ -398,17 +413,6 @@ func (s *paramSpec) bounds() string {
 	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
 }
 
-// CanonicalObjective returns the name of an objective by its name or one of LightGBM's aliases.
-func CanonicalObjective(name string) (string, error) {
-	if o := findObjective(name); o != nil {
-		return o.name, nil
-	}
-	if why, ok := foreignObjectives[name]; ok {
-		return "", fmt.Errorf("LightGBM has objective %q, Coppice does not: %s", name, why)
-	}
-	return "", fmt.Errorf("there is no objective %.40q; use one of %s", name, strings.Join(Objectives(), ", "))
-}
-
 // The kinds of boosting.
 const (
 	gbdt          = "gbdt"
@@ -491,44 +495,6 @@ func (p *Params) check() error {
 		return &ParamError{classes, "needs bagging_freq of 1 or more, without which no bag is drawn"}
 	}
 	return nil
-}
-
-// checkObjective refuses parameters of other objectives: what is set should do something.
-func (p *Params) checkObjective() error {
-	own := findObjective(p.Objective)
-	if own == nil {
-		_, err := CanonicalObjective(p.Objective)
-		return &ParamError{"objective", err.Error()}
-	}
-	defaults := Defaults()
-	for _, o := range objectives() {
-		for name := range strings.FieldsSeq(o.uses) {
-			s := findParam(name)
-			if equal := reflect.DeepEqual(s.field(p), s.field(&defaults)); !equal &&
-				!slices.Contains(strings.Fields(own.uses), name) {
-				return &ParamError{name, fmt.Sprintf("has no effect with objective %s; it belongs to %s", own.name,
-					strings.Join(usersOf(name), " and "))}
-			}
-		}
-	}
-	if own.renews && p.MonotoneConstraints != "" {
-		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
-			"quantiles of their rows", own.name)}
-	}
-	if own.name == "quantile" && p.Alpha >= 1 {
-		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}
-	}
-	return nil
-}
-
-// usersOf are the objectives that use a parameter.
-func usersOf(name string) (users []string) {
-	for _, o := range objectives() {
-		if slices.Contains(strings.Fields(o.uses), name) {
-			users = append(users, o.name)
-		}
-	}
-	return users
 }
 
 // bagsByClass reports whether positive and negative rows have separate fractions.

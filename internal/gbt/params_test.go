@@ -49,7 +49,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 	}
 	// have tests of their own
 	ends := []string{boosting, sampleStrategy, topRate, otherRate, "early_stopping_round", "early_stopping_min_delta",
-		refitDecay}
+		refitDecay, byQuery}
 	for _, s := range paramTable {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+
@@ -94,10 +94,11 @@ func TestParseParamsRefuses(t *testing.T) {
 		"open bound": {map[string]any{"learning_rate": 0}, "learning_rate: 0 is outside (0, 100]"},
 		"NaN":        {map[string]any{"lambda_l2": math.NaN()}, "lambda_l2: NaN is outside [0, 1e+300]"},
 		"bool":       {map[string]any{"is_unbalance": 1}, "is_unbalance: expected true or false, found 1"},
-		"objective": {map[string]any{"objective": "rank_xendcg"},
-			`objective: LightGBM has objective "rank_xendcg", Coppice does not: ` + noRanking},
+		"objective": {map[string]any{"objective": "multiclassova"},
+			`objective: LightGBM has objective "multiclassova", Coppice does not: ` + noClasses},
 		"no objective": {map[string]any{"objective": "huba"}, `objective: there is no objective "huba"; use one of ` +
-			"binary, cross_entropy, regression, regression_l1, huber, fair, quantile, mape, poisson, gamma, tweedie"},
+			"binary, cross_entropy, regression, regression_l1, huber, fair, quantile, mape, poisson, gamma, tweedie, " +
+			"lambdarank, rank_xendcg"},
 		"of another objective": {map[string]any{"objective": "fair", "alpha": 0.5},
 			"alpha: has no effect with objective fair; it belongs to huber and quantile"},
 		"a quantile": {map[string]any{"objective": "quantile", "alpha": 2},
@@ -105,6 +106,14 @@ func TestParseParamsRefuses(t *testing.T) {
 		"renewed": {map[string]any{"objective": "l1", "monotone_constraints": "name:x=1"},
 			"monotone_constraints: cannot be kept with objective regression_l1, whose leaves are quantiles of their " +
 				"rows"},
+		"gains": {map[string]any{"objective": "lambdarank", "label_gain": "0,1,x"},
+			`label_gain: "x" is not a gain; use numbers of 0 or more, such as "0,1,3,7"`},
+		"one gain": {map[string]any{"objective": "lambdarank", "label_gain": "1"},
+			`label_gain: there is a gain of one grade only; give one for each, such as "0,1,3,7"`},
+		"queries of no bag": {map[string]any{"objective": "lambdarank", "bagging_by_query": true},
+			"bagging_by_query: whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 or more"},
+		"a forest of orders": {map[string]any{"objective": "lambdarank", "boosting": "rf", "feature_fraction": 0.5},
+			"boosting: rf grows every tree at equal scores, among which lambdarank has no order to improve; use gbdt"},
 		"both": {map[string]any{"is_unbalance": true, "scale_pos_weight": 2},
 			"is_unbalance: cannot be combined with scale_pos_weight; keep one"},
 		"not a value": {map[string]any{"objective": 3}, "objective: expected text, found 3"},

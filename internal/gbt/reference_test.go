@@ -233,7 +233,7 @@ func sortedQuantile(values, weights []float64, level float64, weighted bool) flo
 
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
 	r.round = round
-	r.pack = obj.prepare(score, rows, poolOf(1))
+	r.pack = obj.prepare(round, score, rows, poolOf(1))
 	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
 	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))

@@ -41,6 +41,7 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 			return nil, ErrLimit
 		}
 
+		r.obj.prepare(len(r.trees), r.raw, nil, r.pool)
 		renewed := r.renew(t)
 		if !renewed.finite() {
 			return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use more lambda_l2", errDiverged,

@@ -20,6 +20,7 @@ const (
 	_ // a purpose that no longer exists
 	_
 	forThresholds
+	forLabels
 )
 
 func newKey(seed, purpose uint64, tree int) key {

@@ -349,7 +349,7 @@ func (b *booster) step(ctx context.Context) error {
 
 	// Gradients at the current raw scores, for the rows that this tree learns from.
 	obj := b.drawRows(tree)
-	pack := obj.prepare(b.raw, b.grow.order, b.pool)
+	pack := obj.prepare(tree, b.raw, b.grow.order, b.pool)
 	b.fillGradients(obj, newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
@@ -462,8 +462,14 @@ func (b *booster) drawRows(tree int) objective {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
 	if b.goss != nil && tree >= b.goss.begin {
+		b.obj.prepare(tree, b.raw, nil, b.pool)
 		b.bag = b.goss.draw(newKey(b.p.Seed, forBag, tree), b.obj, b.raw, b.grow.order, b.grow.spare, b.pool)
 		return b.goss
+	}
+	if o, ok := b.obj.(*ranking); ok && b.p.BaggingByQuery && b.p.bags() {
+		k := newKey(b.p.Seed, forBag, tree/b.p.BaggingFreq)
+		b.bag = o.draw(k, b.p.BaggingFraction, b.grow.order, b.grow.spare)
+		return b.obj
 	}
 	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare, b.data.link)
 	return b.obj

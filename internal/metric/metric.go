@@ -59,6 +59,7 @@ type Metric struct {
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence
 
+	group         func(g *groups, places int) float64
 	loss          func(p, l float64) float64
 	labels, preds domain
 }

@@ -45,6 +45,9 @@ type definition struct {
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence // how much each row moves the value; nil where only resampling gives an interval
 
+	// of meanOfGroups: the value of a group of which the first places count
+	group func(g *groups, places int) float64
+
 	// of mean: the loss of a row, and the labels and predictions for which there is one
 	loss          func(argument float64) func(p, l float64) float64
 	labels, preds domain
@@ -105,10 +108,14 @@ func ofProbabilities() []definition {
 		{name: "lift", maximize: true, high: inf, rankOnly: true, takes: top, eval: liftAt,
 			about: "precision of the top rows divided by the base rate (lift@5%)"},
 
-		{name: "ndcg", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: ndcg,
-			influence: byGroup,
-			about:     "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
-			aliases:   "lambdarank rank_xendcg ndcg_score"},
+		{name: "ndcg", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: meanOfGroups,
+			influence: byGroup, group: (*groups).ndcg,
+			about:   "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
+			aliases: "lambdarank rank_xendcg xendcg xe_ndcg xe_ndcg_mart xendcg_mart ndcg_score"},
+		{name: "map", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: meanOfGroups,
+			influence: byGroup, group: (*groups).averagePrecision,
+			about:   "mean over groups of the average precision of grades above 0 (map, map@10)",
+			aliases: "mean_average_precision"},
 	}
 }
 
@@ -197,7 +204,7 @@ func Lookup(name string) (Metric, error) {
 		}
 		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Aim: d.aim, Kind: d.kind, RankOnly: d.rankOnly,
 			About: d.about, k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence,
-			labels: d.labels, preds: d.preds}
+			labels: d.labels, preds: d.preds, group: d.group}
 		if d.loss != nil {
 			m.loss = d.loss(k.number)
 		}
@@ -335,6 +342,7 @@ type judged struct {
 
 func byObjective() []judged {
 	numbers := []string{"rmse", "mae", "r2"}
+	orders := []string{"ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map@10"}
 	return []judged{
 		{"binary", Binary, "log_loss", []string{"log_loss", "auc", "average_precision", "brier", "ece"}},
 		{"cross_entropy", Regression, "soft_log_loss", append([]string{"soft_log_loss"}, numbers...)},
@@ -347,6 +355,8 @@ func byObjective() []judged {
 		{"poisson", Regression, "poisson", append([]string{"poisson"}, numbers...)},
 		{"gamma", Regression, "gamma_deviance", append([]string{"gamma_deviance"}, numbers...)},
 		{"tweedie", Regression, "tweedie", numbers},
+		{"lambdarank", Ranking, "ndcg@10", orders},
+		{"rank_xendcg", Ranking, "ndcg@10", orders},
 	}
 }
 

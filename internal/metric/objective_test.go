@@ -8,7 +8,8 @@ import (
 
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
-		"cross_entropy": metric.Regression, "poisson": metric.Regression} {
+		"cross_entropy": metric.Regression, "poisson": metric.Regression, "lambdarank": metric.Ranking,
+		"rank_xendcg": metric.Ranking} {
 		k, err := metric.Of(objective)
 		if err != nil || k != want {
 			t.Errorf("objective %s has labels of the kind %v, %v, expected %v", objective, k, err, want)
@@ -19,12 +20,15 @@ func TestObjectivesHaveTheirMetrics(t *testing.T) {
 			}
 		}
 	}
-	if _, err := metric.Of("lambdarank"); err == nil {
+	if _, err := metric.Of("hinge"); err == nil {
 		t.Error("an unknown objective was accepted")
 	}
 	auc, err := metric.Lookup("auc")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if auc.CheckObjective("lambdarank") == nil {
+		t.Error("auc was accepted for an order")
 	}
 	if auc.CheckObjective("regression") == nil || auc.CheckObjective("x") == nil {
 		t.Error("auc was accepted for a regression")

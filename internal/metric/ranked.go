@@ -177,17 +177,65 @@ type scored struct {
 	gain float64
 }
 
-// ndcg is the mean over groups of DCG / best possible DCG among the first k places, with gain 2^label - 1 and discount
-// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the
-// places that they take together, which is the average over all their orders (McSherry and Najork 2008). A group
-// without any gain counts 1, as in LightGBM; a group's weight is the mean weight of its rows.
-func ndcg(e *Evaluator, m Metric) (float64, error) {
+// meanOfGroups is the mean over groups of a value that a group has by itself. A group's weight is the mean weight of its
+// rows, as in LightGBM. The values of groups depend on the order of predictions only; where some are equal, they are
+// averages over all orders of these (McSherry and Najork 2008).
+func meanOfGroups(e *Evaluator, m Metric) (float64, error) {
 	var all, weight sum
 	err := e.eachGroup(m, func(value, w float64) {
 		all.add(w * value)
 		weight.add(w)
 	})
 	return all.value() / weight.value(), err
+}
+
+// ndcg is DCG / best possible DCG among the first k places, with gain 2^label - 1 and discount
+// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the
+// places that they take together. A group without any gain counts 1, as in LightGBM.
+func (g *groups) ndcg(places int) float64 {
+	slices.Sort(g.grades)
+	slices.Reverse(g.grades)
+
+	// The best possible value: all gains in descending order.
+	best := 0.0
+	for i, gain := range g.grades[:min(places, len(g.grades))] {
+		best += float64(gain * g.discount(i))
+	}
+	if best == 0 {
+		return 1
+	}
+	return g.dcg(places) / best
+}
+
+// averagePrecision is the sum of the precisions at those of the first k places that hold a grade above 0, divided by
+// how many there could be: k, or all such rows. A group without one counts 1, as in LightGBM.
+func (g *groups) averagePrecision(places int) float64 {
+	places = min(places, len(g.scored))
+	relevant, total := 0, 0.0
+	for begin := 0; begin < len(g.scored); {
+		end, hits := begin, 0
+		for ; end < len(g.scored) && g.scored[end].pred == g.scored[begin].pred; end++ {
+			if g.scored[end].gain > 0 {
+				hits++
+			}
+		}
+
+		// Each place of a run holds a hit with the same probability, and then as many of the others are before it.
+		chance, others := float64(hits)/float64(end-begin), 0.0
+		if end-begin > 1 {
+			others = float64(hits-1) / float64(end-begin-1)
+		}
+		for place := begin; place < min(end, places) && hits > 0; place++ {
+			above := float64(relevant+1) + float64(others*float64(place-begin))
+			total += float64(chance * (above / float64(place+1)))
+		}
+		relevant += hits
+		begin = end
+	}
+	if relevant == 0 {
+		return 1
+	}
+	return total / float64(min(relevant, places))
 }
 
 // eachGroup calls use with the value and weight of every group, in the order of group numbers.
@@ -218,13 +266,15 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 			end++
 		}
 
-		use(g.measure(e.in, g.rows.tags[begin:end], places))
+		weight := g.take(e.in, g.rows.tags[begin:end])
+		use(m.group(g, places), weight)
 		begin = end
 	}
 	return nil
 }
 
-func (g *groups) measure(in Input, rows []uint32, places int) (value, weight float64) {
+// take makes these rows the group that is measured, and returns its weight.
+func (g *groups) take(in Input, rows []uint32) (weight float64) {
 	g.scored = g.scored[:0]
 	g.grades = g.grades[:0]
 
@@ -246,18 +296,7 @@ func (g *groups) measure(in Input, rows []uint32, places int) (value, weight flo
 	slices.SortFunc(g.scored, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.pred, a.pred), cmp.Compare(b.gain, a.gain))
 	})
-	slices.Sort(g.grades)
-	slices.Reverse(g.grades)
-
-	// The best possible value: all gains in descending order.
-	best := 0.0
-	for i, gain := range g.grades[:min(places, len(g.grades))] {
-		best += float64(gain * g.discount(i))
-	}
-	if best == 0 {
-		return 1, weight
-	}
-	return g.dcg(places) / best, weight
+	return weight
 }
 
 // dcg gives every row in a run of equal predictions the mean gain of the run.

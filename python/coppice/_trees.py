@@ -21,7 +21,7 @@ LOG_ODDS, LOG_MEAN, ROOT, AS_IS = "log odds", "log mean", "root", "as is"
 OUTPUTS = {
     BINARY: LOG_ODDS,
     "cross_entropy": LOG_ODDS,
-    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), AS_IS),
+    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg"), AS_IS),
     **dict.fromkeys(("regression sqrt", "regression_l1 sqrt", "fair sqrt", "quantile sqrt"), ROOT),
     **dict.fromkeys(("poisson", "gamma", "tweedie"), LOG_MEAN),
 }

@@ -1,0 +1,375 @@
+package gbt
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// queries are the rows in use by query, in the order in which queries first occur, each one's rows ascending.
+type queries struct {
+	rows  []uint32
+	begin []int // of each query in rows, and the end
+}
+
+func newQueries(d *Data) queries {
+	number := map[uint64]int32{}
+	q := queries{rows: make([]uint32, d.Used()), begin: []int{0}}
+	of := make([]int32, 0, d.Used())
+	_ = d.eachOwn(func(r uint32, _ float64) error {
+		n, known := number[d.Group[r]]
+		if !known {
+			n = int32(len(number))
+			number[d.Group[r]] = n
+			q.begin = append(q.begin, 0)
+		}
+		of = append(of, n)
+		q.begin[n+1]++
+		return nil
+	})
+	for n := range q.len() {
+		q.begin[n+1] += q.begin[n]
+	}
+
+	next := slices.Clone(q.begin)
+	i := 0
+	_ = d.eachOwn(func(r uint32, _ float64) error {
+		q.rows[next[of[i]]] = r
+		next[of[i]]++
+		i++
+		return nil
+	})
+	return q
+}
+
+func (q *queries) len() int { return len(q.begin) - 1 }
+
+func (q *queries) of(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
+
+// draw orders rows so that those of the drawn queries come first, both parts ascending, and returns how many these are.
+func (q *queries) draw(k key, fraction float64, rows, spare []uint32) int {
+	drawn := k.choose(nil, q.len(), fractionOf(q.len(), fraction))
+	in, out := rows[:0], spare[:0]
+	for n := range q.len() {
+		if len(drawn) > 0 && drawn[0] == n {
+			in, drawn = append(in, q.of(n)...), drawn[1:]
+			continue
+		}
+		out = append(out, q.of(n)...)
+	}
+	slices.Sort(in)
+	slices.Sort(out)
+	copy(rows[len(in):], out)
+	return len(in)
+}
+
+// ranking is an objective that is a sum over queries: a row's gradient depends on the scores of all of its query.
+// Definitions are LightGBM's (src/objective/rank_objective.hpp).
+type ranking struct {
+	queries
+	text string // in the model file
+	d    *Data
+	loss queryLoss
+	seed uint64
+	g, h []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	pack packing
+}
+
+// queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
+// number for each row, by its number in the table.
+type queryLoss func(q *query, random key)
+
+// query is one query's rows, and room for what a loss computes.
+type query struct {
+	number int
+	rows   []uint32
+	label  []int
+	score  []float64
+	g, h   []float64
+	order  []int // by descending score
+	room   [2][]float64
+}
+
+func newRanking(p *Params, d *Data, text string) (objective, error) {
+	if d.Group == nil {
+		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
+			"which rows belong together; name the column with group:", ErrData, p.Objective)
+	}
+	gain, err := gainsOf(p.LabelGain)
+	if err != nil {
+		return nil, err
+	}
+	differ, heavy := false, false
+	first := map[uint64]float32{}
+	err = d.eachOwn(func(r uint32, w float64) error {
+		y := d.Label[r]
+		if y < 0 || int(y) >= len(gain) || y != float32(int(y)) {
+			return fmt.Errorf("%w: label %v in row %d; objective %s takes whole grades from 0 to %d", ErrData, y, r,
+				p.Objective, len(gain)-1)
+		}
+		if one, seen := first[d.Group[r]]; !seen {
+			first[d.Group[r]] = y
+		} else if one != y {
+			differ = true
+		}
+		heavy = heavy || w > 0
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !differ || !heavy {
+		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
+	}
+
+	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
+		h: make([]float64, d.Rows)}
+	if text == xendcg {
+		o.loss = crossEntropyOfQuery
+	} else {
+		o.loss = o.lambdas(p, gain)
+	}
+	return o, nil
+}
+
+const xendcg = "rank_xendcg"
+
+func (o *ranking) String() string { return o.text }
+
+// init is 0: only differences within a query count.
+func (o *ranking) init(bool) float64 { return 0 }
+
+func (o *ranking) renew(*grower, *Tree, []float64) {}
+
+func (o *ranking) at(r uint32, _ float64) (g, h float64) { return o.g[r], o.h[r] }
+
+// prepare computes all gradients, query by query, and finds the largest, which become the ends of the grid.
+func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
+	largest := make([][2]float64, pool.size)
+	random := newKey(o.seed, forLabels, tree)
+	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
+		var q query
+		for n := lo; n < hi; n++ {
+			q.fill(n, o.of(n), o.d.Label, raw)
+			o.loss(&q, random)
+			for i, r := range q.rows {
+				w := 1.0
+				if o.d.Weight != nil {
+					w = float64(o.d.Weight[r])
+				}
+				g, h := float64(q.g[i]*w), float64(q.h[i]*w)
+				o.g[r], o.h[r] = g, h
+				largest[worker][0] = max(largest[worker][0], math.Abs(g))
+				largest[worker][1] = max(largest[worker][1], h)
+			}
+		}
+	})
+
+	g, h := 0.0, 0.0
+	for _, l := range largest {
+		g, h = max(g, l[0]), max(h, l[1])
+	}
+	if g == 0 {
+		g = 1 // every query is in order
+	}
+	if h == 0 {
+		h = 1
+	}
+	o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
+	return o.pack
+}
+
+func (o *ranking) fill(gh []uint32, _ []float64, lo, hi int, k key) {
+	gInv, hInv := 1/o.pack.g1, 1/o.pack.h1
+	for r := lo; r < hi; r++ {
+		u := k.at(uint64(r))
+		gh[r] = uint32(roundRandomly(float64(o.g[r]*gInv), u))<<16 |
+			uint32(roundRandomly(float64(o.h[r]*hInv), u>>32))&0xffff
+	}
+}
+
+func (q *query) fill(number int, rows []uint32, label []float32, raw []float64) {
+	n := len(rows)
+	q.number, q.rows = number, rows
+	q.label, q.order = q.label[:0], q.order[:0]
+	q.score = q.score[:0]
+	for i, r := range rows {
+		q.label, q.score, q.order = append(q.label, int(label[r])), append(q.score, raw[r]), append(q.order, i)
+	}
+	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1]} {
+		*s = slices.Grow((*s)[:0], n)[:n]
+		clear(*s)
+	}
+}
+
+// lambdas is the loss of lambdarank (Burges, "From RankNet to LambdaRank to LambdaMART", 2010): each pair of rows with
+// different labels, one of them among the first places, pulls apart by how much exchanging them would change NDCG.
+// Rows of equal score are in the order of the table.
+func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
+	top := p.TruncationLevel
+	longest := 0
+	for n := range o.len() {
+		longest = max(longest, len(o.of(n)))
+	}
+	discount := make([]float64, longest)
+	for i := range discount {
+		discount[i] = math.Ln2 / Log(float64(i+2))
+	}
+
+	// The best possible DCG of each query, inverted; 0 without any gain.
+	inverse := make([]float64, o.len())
+	for n := range inverse {
+		var gains []float64
+		for _, r := range o.of(n) {
+			gains = append(gains, gain[int(o.d.Label[r])])
+		}
+		slices.Sort(gains)
+		best := 0.0
+		for i := range min(top, len(gains)) {
+			best += float64(gains[len(gains)-1-i] * discount[i])
+		}
+		if best > 0 {
+			inverse[n] = 1 / best
+		}
+	}
+
+	return func(q *query, _ key) {
+		if inverse[q.number] == 0 {
+			return
+		}
+		slices.SortStableFunc(q.order, func(a, b int) int {
+			switch {
+			case q.score[a] > q.score[b]:
+				return -1
+			case q.score[a] < q.score[b]:
+				return 1
+			}
+			return 0
+		})
+		n := len(q.order)
+		even := q.score[q.order[0]] == q.score[q.order[n-1]]
+		sum := 0.0
+		for i := range min(n-1, top) {
+			for j := i + 1; j < n; j++ {
+				high, low := q.order[i], q.order[j]
+				if q.label[high] == q.label[low] {
+					continue
+				}
+				if q.label[high] < q.label[low] {
+					high, low = low, high
+				}
+				apart := q.score[high] - q.score[low]
+				change := float64((gain[q.label[high]]-gain[q.label[low]])*(discount[i]-discount[j])) *
+					inverse[q.number]
+				if p.LambdarankNorm && !even {
+					change /= 0.01 + math.Abs(apart)
+				}
+				wrong := sigmoid(float64(-p.Sigmoid * apart))
+				lambda := float64(float64(p.Sigmoid*change) * wrong)
+				h := float64(float64(p.Sigmoid*lambda) * (1 - wrong))
+				q.g[high] -= lambda
+				q.g[low] += lambda
+				q.h[high] += h
+				q.h[low] += h
+				sum += float64(2 * lambda)
+			}
+		}
+		if p.LambdarankNorm && sum > 0 {
+			factor := Log(1+sum) / math.Ln2 / sum
+			for i := range q.g {
+				q.g[i] = float64(q.g[i] * factor)
+				q.h[i] = float64(q.h[i] * factor)
+			}
+		}
+	}
+}
+
+// crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank", 2020):
+// the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a uniform
+// random number. Derivatives are approximated to the third order.
+func crossEntropyOfQuery(q *query, random key) {
+	n := len(q.rows)
+	if n < 2 {
+		return
+	}
+	share, terms := q.room[0], q.room[1]
+	most, total := slices.Max(q.score), 0.0
+	for i, s := range q.score {
+		share[i] = Exp(s - most)
+		total += share[i]
+	}
+	wanted := 0.0
+	for i, r := range q.rows {
+		share[i] /= total
+		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
+		wanted += terms[i]
+	}
+	wanted = max(wanted, xendcgEpsilon)
+
+	// A row that takes all of the softmax has nothing to gain from the others.
+	rest := func(i int) float64 { return max(1-share[i], xendcgEpsilon) }
+	first, second := 0.0, 0.0
+	for i := range terms {
+		term := share[i] - terms[i]/wanted
+		q.g[i] = term
+		terms[i] = term / rest(i)
+		first += terms[i]
+	}
+	for i := range terms {
+		term := float64(share[i] * (first - terms[i]))
+		q.g[i] += term
+		terms[i] = term / rest(i)
+		second += terms[i]
+	}
+	for i := range terms {
+		q.g[i] += float64(share[i] * (second - terms[i]))
+		q.h[i] = float64(share[i] * (1 - share[i]))
+	}
+}
+
+const xendcgEpsilon = 1e-15 // LightGBM's kEpsilon
+
+// MaxGrade is the highest label of a ranking, as in LightGBM.
+const MaxGrade = 30
+
+// gainsOf returns the gain of each grade: label_gain, or 2^grade - 1 if it is empty.
+func gainsOf(list string) ([]float64, error) {
+	var gains []float64
+	if list == "" {
+		for grade := range MaxGrade + 1 {
+			gains = append(gains, float64(uint64(1)<<grade-1))
+		}
+		return gains, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		g, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		if err != nil || !(g >= 0 && g <= 1<<53) {
+			return nil, fmt.Errorf("%.40q is not a gain; use numbers of 0 or more, such as \"0,1,3,7\"", text)
+		}
+		gains = append(gains, g)
+		if len(gains) > MaxGrade+1 {
+			return nil, fmt.Errorf("there are gains of more than %d grades", MaxGrade+1)
+		}
+	}
+	if len(gains) < 2 {
+		return nil, errors.New("there is a gain of one grade only; give one for each, such as \"0,1,3,7\"")
+	}
+	return gains, nil
+}
+
+// canonicalGains rewrites label_gain so that equal lists are equal texts.
+func canonicalGains(list string) (string, error) {
+	list = strings.TrimSpace(list)
+	if list == "" {
+		return "", nil
+	}
+	gains, err := gainsOf(list)
+	var words []string
+	for _, g := range gains {
+		words = append(words, strconv.FormatFloat(g, 'g', -1, 64))
+	}
+	return strings.Join(words, ","), err
+}
