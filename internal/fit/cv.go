@@ -136,6 +136,9 @@ func (t *Table) CrossValidate(ctx context.Context, q CrossRequest) ([]FoldOutcom
 }
 
 func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOutcome, error) {
+	if err := CheckRanking(q.Params.Objective, t.ds.Manifest); err != nil {
+		return nil, err
+	}
 	train, err := t.mask(f.Train)
 	if err != nil {
 		return nil, err

@@ -58,6 +58,9 @@ type HeldOut struct {
 // Len is the number of rows in use.
 func (r *HeldOut) Len() int { return len(r.Label) }
 
+// ErrQueries means that a dataset cannot be learnt an order from.
+var ErrQueries = problem.New(problem.Input, "no order can be learnt")
+
 // ErrNoRows means that the dataset lacks the split, or that the part has no rows.
 var ErrNoRows = problem.New(problem.Input, "no rows")
 
@@ -70,7 +73,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r := &HeldOut{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
-		Label: s.Label, Weight: s.Weight}}
+		Label: s.Label, Weight: s.Weight, Group: s.Group}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {
@@ -141,13 +144,17 @@ type Evaluated struct {
 
 // Train trains a configuration on the train split, or on q.Rows.
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
-	train, err := t.trainingRows(q.Rows, q.Final)
+	ranks := gbt.Ranks(q.Params.Objective)
+	if err := CheckRanking(q.Params.Objective, t.ds.Manifest); err != nil {
+		return nil, err
+	}
+	train, err := t.trainingRows(q.Rows, q.Final, ranks)
 	if err != nil {
 		return nil, err
 	}
 
 	if q.OneIn > 1 {
-		train.Subset = oneIn(train, q.OneIn)
+		train.Subset = oneIn(train, q.OneIn, ranks)
 		q.Params = q.Params.ForSample(q.OneIn)
 	}
 
@@ -167,6 +174,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
 			return nil, err
+		}
+		if ranks {
+			if err := t.checkWhole(train, valid); err != nil {
+				return nil, err
+			}
 		}
 		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
 			opt.Valid = &valid.Data
@@ -293,7 +305,10 @@ func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
 
 // oneIn draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly over
 // time where rows are in its order.
-func oneIn(d *gbt.Data, of int) []uint32 {
+func oneIn(d *gbt.Data, of int, ranks bool) []uint32 {
+	if ranks {
+		return oneQueryIn(d, of)
+	}
 	rng := rand.New(rand.NewPCG(uint64(of), 0))
 	used := d.Used()
 	rows := make([]uint32, 0, (used+of-1)/of)

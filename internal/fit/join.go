@@ -12,10 +12,10 @@ import (
 
 // trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several
 // splits as a copy.
-func (t *Table) trainingRows(parts []sweep.Rows, final bool) (*gbt.Data, error) {
+func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
-		return t.join(parts, final)
+		return t.join(parts, final, ranks)
 	case len(parts) == 1 && parts[0].Folds != nil:
 		return t.mask(parts[0])
 	case len(parts) == 1 && parts[0].Split != dataset.TrainSplit:
@@ -29,8 +29,15 @@ func (t *Table) trainingRows(parts []sweep.Rows, final bool) (*gbt.Data, error) 
 	return &train.Data, nil
 }
 
-// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights.
-func JoinedBytes(rows, features int) int64 { return int64(rows) * int64(2*features+8) }
+// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups if they
+// are ranked.
+func JoinedBytes(rows, features int, ranked bool) int64 {
+	each := 2*features + 8
+	if ranked {
+		each += 8
+	}
+	return int64(rows) * int64(each)
+}
 
 // CheckGroups makes sure that no group of train is split between folds.
 func (t *Table) CheckGroups() error {
@@ -52,7 +59,7 @@ func (t *Table) CheckGroups() error {
 // train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights, which do not
 // compensate for the sampling: the trainer's shift does. In the final training, their statistics are those of later
 // rows of train.
-func (t *Table) join(parts []sweep.Rows, final bool) (*gbt.Data, error) {
+func (t *Table) join(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
 	}
@@ -77,6 +84,11 @@ func (t *Table) join(parts []sweep.Rows, final bool) (*gbt.Data, error) {
 	all.Label = append(make([]float32, 0, total), all.Label...)
 	if all.Weight != nil {
 		all.Weight = append(make([]float32, 0, total), all.Weight...)
+	}
+	if !ranks {
+		all.Group = nil
+	} else if all.Group != nil {
+		all.Group = append(make([]uint64, 0, total), all.Group...)
 	}
 	all.Columns = slices.Clone(all.Columns)
 	for f, column := range all.Columns {
@@ -138,6 +150,9 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	}
 
 	all.Label = append(all.Label, rows.Label...)
+	if all.Group != nil {
+		all.Group = append(all.Group, rows.Group...)
+	}
 	if all.Weight != nil {
 		kept := t.ds.Manifest.Negatives
 		for i, w := range rows.Weight {

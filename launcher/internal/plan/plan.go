@@ -84,6 +84,9 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
 			"stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
 	}
+	if err := fit.CheckRanking(s.Objective, q.Manifest); err != nil {
+		return nil, err
+	}
 	if q.Manifest.Negatives > 0 && !gbt.LogOdds(s.Objective) {
 		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
 			"objective %s has none; stage it without sample.negatives", q.Manifest.Name, s.Objective)

@@ -181,7 +181,7 @@ func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, featu
 	}
 	private := gbt.PrivateBytes(p, all, 0, features, threads)
 	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
-	m.Refit = max(m.Refit, private+fit.JoinedBytes(all, len(features))+
+	m.Refit = max(m.Refit, private+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
 		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
 	return nil
 }

@@ -1,0 +1,66 @@
+package fit
+
+import (
+	"fmt"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+	"coppice/internal/gbt"
+)
+
+// CheckRanking reports why an objective that ranks cannot be trained on a dataset; nil for other objectives.
+func CheckRanking(objective string, m *dataset.Manifest) error {
+	where := func(what string) error {
+		return fmt.Errorf("%w: objective %s, dataset %s@%s: %s", ErrQueries, objective, m.Name, m.Version, what)
+	}
+	switch {
+	case !gbt.Ranks(objective):
+		return nil
+	case m.Group == "":
+		return where("it does not say which rows belong to one query; stage it with group: COLUMN")
+	case m.Label.Kind == dataset.Binary && m.Negatives > 0:
+		return where("a sample of its negative rows leaves no query whole; stage it without sample.negatives")
+	case m.Split.By == dataset.SplitByRandom || m.Split.By == dataset.SplitNone:
+		return where(fmt.Sprintf("its rows are split at random, which divides queries; stage it with "+
+			"split: {by: hash, key: %s, ...}", m.Group))
+	case m.Order != nil:
+		return where("its statistics of ids have seen labels of other rows of the same query, so that a model would " +
+			"learn the order from them; stage it with encodings: none")
+	}
+	return nil
+}
+
+// checkWhole makes sure that no query is both trained on and evaluated.
+func (t *Table) checkWhole(train *gbt.Data, valid *HeldOut) error {
+	trained := make(map[uint64]struct{})
+	for i := range train.Used() {
+		r := i
+		if train.Subset != nil {
+			r = int(train.Subset[i])
+		}
+		trained[train.Group[r]] = struct{}{}
+	}
+	for i, g := range valid.Group {
+		if _, both := trained[g]; both {
+			return fmt.Errorf("%w: the query (%s) of row %d that is to be evaluated is also trained on; stage dataset "+
+				"%s with split: {by: hash, key: %s, ...}, or by a column that is the same for all rows of a query",
+				ErrQueries, t.ds.Manifest.Group, i, t.ds.Manifest.Name, t.ds.Manifest.Group)
+		}
+	}
+	return nil
+}
+
+// oneQueryIn draws the rows of one in `of` queries: the same for every configuration.
+func oneQueryIn(d *gbt.Data, of int) []uint32 {
+	rows := []uint32{}
+	for i := range d.Used() {
+		r := uint32(i)
+		if d.Subset != nil {
+			r = d.Subset[i]
+		}
+		if encode.Mix(d.Group[r]^uint64(of))%uint64(of) == 0 {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
