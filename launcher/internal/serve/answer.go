@@ -45,6 +45,24 @@ type exchange struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	begun time.Time
+	held  int64 // bytes that it has taken from the server's
+}
+
+// leastHeld is what a request counts at least while it is read: its connection takes about as much.
+const leastHeld = 16 << 10
+
+// hold takes memory for a request. It reports false if all requests together would then take more than a full queue of
+// the largest ones.
+func (x *exchange) hold(bytes int) bool {
+	more := max(int64(bytes), leastHeld) - x.held
+	x.held += more
+	return x.s.held.Add(more) <= int64(x.s.c.MaxQueue)*max(x.s.c.MaxBytes, leastHeld)
+}
+
+// later tells the caller to come back.
+func (x *exchange) later(why string) {
+	x.w.Header().Set("Retry-After", "1")
+	x.refuse(http.StatusTooManyRequests, why)
 }
 
 // refuse answers with an error and counts it.
@@ -64,19 +82,18 @@ type scored struct {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	read func(m *Model, body []byte) (*table.Batch, inferred, error), write func(http.ResponseWriter, scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
-	defer s.open.Add(-1)
-	if s.open.Add(1) > int64(s.c.MaxQueue) || s.ending.Load() {
-		w.Header().Set("Retry-After", "1")
-		x.refuse(http.StatusTooManyRequests, fmt.Sprintf("%d requests are being answered; come back in a second",
-			s.c.MaxQueue))
-		return
-	}
+	defer func() { s.held.Add(-x.held) }()
 	body, ok := x.body()
 	if !ok {
 		return
 	}
 
-	// Reading has taken no turn: a slow caller delays nobody.
+	// Only what has arrived takes a place in the queue, and a turn: a slow caller delays nobody.
+	defer s.open.Add(-1)
+	if s.open.Add(1) > int64(s.c.MaxQueue) {
+		x.later(fmt.Sprintf("%d requests are being answered; come back in a second", s.c.MaxQueue))
+		return
+	}
 	wait := time.NewTimer(s.c.Timeout)
 	defer wait.Stop()
 	select {
@@ -85,8 +102,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 		x.refuse(http.StatusServiceUnavailable, "the request was given up")
 		return
 	case <-wait.C:
-		w.Header().Set("Retry-After", "1")
-		x.refuse(http.StatusTooManyRequests, fmt.Sprintf("no turn within %v; come back in a second", s.c.Timeout))
+		x.later(fmt.Sprintf("no turn within %v; come back in a second", s.c.Timeout))
 		return
 	}
 	give := sync.OnceFunc(func() { <-s.turns })
@@ -142,11 +158,17 @@ func (x *exchange) body() ([]byte, bool) {
 	control := http.NewResponseController(x.w)
 	_ = control.SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
 	in := http.MaxBytesReader(x.w, x.r.Body, limit)
-	body := make([]byte, 0, max(x.r.ContentLength, 512)+1)
+	// The memory grows with what arrives: who announces much and sends nothing holds little.
+	body := make([]byte, 0, min(max(x.r.ContentLength, 512), 4*leastHeld)+1)
 	var err error
 	for err == nil {
 		if len(body) == cap(body) {
 			body = append(body, 0)[:len(body)]
+		}
+		if !x.hold(cap(body)) {
+			x.w.Header().Set("Connection", "close")
+			x.later("too many requests are arriving; come back in a second")
+			return nil, false
 		}
 		var n int
 		n, err = in.Read(body[len(body):cap(body)])
@@ -205,13 +227,13 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 		case err != nil:
 			return nil, q, &mediaError{given}
 		case kind == typeJSON:
-			b, fault = readInstances(m, body, s.c.MaxRows)
+			b, fault = readInstances(m, body, s.rows(m))
 		case kind == typeLines || kind == "application/jsonl":
-			b, fault = readText(ctx, m, "request.jsonl", body, s.c.MaxRows)
+			b, fault = readText(ctx, m, "request.jsonl", body, s.rows(m))
 		case kind == typeCSV:
-			b, fault = readText(ctx, m, "request.csv", body, s.c.MaxRows)
+			b, fault = readText(ctx, m, "request.csv", body, s.rows(m))
 		case kind == typeArrow:
-			b, fault = readStream(m, body, s.c.MaxRows)
+			b, fault = readStream(m, body, s.rows(m))
 		default:
 			fault = &mediaError{given}
 		}
@@ -268,7 +290,7 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		header = n
 	}
 	read := func(m *Model, body []byte) (*table.Batch, inferred, error) {
-		return readInfer(m, body, header, s.c.MaxRows)
+		return readInfer(m, body, header, s.rows(m))
 	}
 	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
 		if v := r.PathValue("version"); v != "" && v != strconv.Itoa(a.m.Version.Number) { // it has moved meanwhile

@@ -28,14 +28,15 @@ type Environment struct {
 // Defaults are the limits of a server that is told none.
 func Defaults() Config {
 	return Config{MaxBytes: 4 << 20, MaxRows: 10_000, MaxQueue: 256, Timeout: 5 * time.Second, Poll: 10 * time.Second,
-		MaxShift: .3}
+		Grace: 2 * time.Second, MaxShift: .3}
 }
 
 // Check rejects limits and routes that no server can keep, and takes over the routes.
 func (c *Config) Check(env Environment) error {
-	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || !(c.MaxShift >= 0) {
+	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || c.Grace < 0 ||
+		!(c.MaxShift >= 0) {
 		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be "+
-			"above 0, and --max-shift at least 0")
+			"above 0, and --grace and --max-shift at least 0")
 	}
 	for _, route := range []string{env.Health, env.Predict} {
 		if route != "" && (route[0] != '/' || route == "/" || strings.ContainsAny(route, "{} \t")) {

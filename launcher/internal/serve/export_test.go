@@ -1,4 +1,7 @@
 package serve
 
-// Open is the number of requests that are being read or answered.
+// Open is the number of requests that wait or are being answered.
 func (s *Server) Open() int64 { return s.open.Load() }
+
+// Held is how many bytes of requests are in memory.
+func (s *Server) Held() int64 { return s.held.Load() }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -248,28 +249,71 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%s: a refusal names a version as if it had answered", h.name)
 		}
 	}
-	until(t, "no request is open", func() bool { return s.Open() == 0 })
+	until(t, "no request is open", func() bool { return s.Open() == 0 && s.Held() == 0 })
 	if status, _, text := post(t, s.url+"/predict", "application/json",
 		[]byte(`{"instances":[`+goodRow+`]}`)); status != 200 {
 		t.Errorf("after all of them a good request got status %d, %s; want 200", status, text)
 	}
 }
 
-// TestFullQueue: more requests than fit are told to come back.
-func TestFullQueue(t *testing.T) {
+// slow opens a connection, announces a request and sends the beginning of it.
+func slow(tb testing.TB, s *served) net.Conn {
+	tb.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Close() })
+	fmt.Fprint(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{")
+	return c
+}
+
+// TestSlowSenders: requests that have not arrived take no place in the queue; they take memory, of which all together
+// have no more than a full queue.
+func TestSlowSenders(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.MaxQueue = 1 })
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	s := start(t, store, func(c *serve.Config) { c.MaxQueue, c.MaxBytes, c.Timeout = 2, 160<<10, time.Minute })
+	body := []byte(`{"instances":[` + goodRow + `]}`)
+	var all []net.Conn
+	for n := range int64(4) {
+		all = append(all, slow(t, s))
+		until(t, "the request is being read", func() bool { return s.Held() >= (n+1)*(64<<10) })
+	}
+	if status, _, text := post(t, s.url+"/predict", "application/json", body); status != http.StatusOK {
+		t.Errorf("beside four slow senders and a queue of two a request got status %d, %s; want 200", status, text)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(slow(t, s)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	fmt.Fprint(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
-	until(t, "a request is open", func() bool { return s.Open() == 1 })
-	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
-	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" {
-		t.Errorf("got status %d, Retry-After %q, %s; want 429 with Retry-After", status, header.Get("Retry-After"),
-			text)
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("a fifth one got %s, Retry-After %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"))
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	until(t, "nothing is held", func() bool { return s.Held() == 0 && s.Open() == 0 })
+}
+
+// TestNullsThatWereNotSent: rows without keys, and Arrow's columns of nulls, take a few bytes and would become a cell
+// for each of the model's columns.
+func TestNullsThatWereNotSent(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, func(c *serve.Config) { c.MaxBytes = 2000 })
+	empty, err := os.ReadFile("testdata/arrow/nulls.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, body := range map[string][]byte{
+		"application/json":                    []byte(`{"instances":[` + goodRow + strings.Repeat(",{}", 500) + `]}`),
+		"application/vnd.apache.arrow.stream": empty,
+	} {
+		status, _, text := post(t, s.url+"/predict", kind, body)
+		if status != http.StatusBadRequest || !strings.Contains(string(text), "more than") {
+			t.Errorf("%s: %d bytes got status %d, %.200s; want 400, too many rows", kind, len(body), status, text)
+		}
 	}
 }

@@ -21,9 +21,10 @@ type Model struct {
 	Name    string // MODEL@VERSION
 	Scorer  *scorer.Scorer
 
-	columns []string // as Scorer.Columns
-	place   map[string]int
-	users   atomic.Int64 // and 1 until it is retired; 0 once it is closed
+	columns  []string // as Scorer.Columns
+	place    map[string]int
+	features int          // of the trees
+	users    atomic.Int64 // and 1 until it is retired; 0 once it is closed
 }
 
 // warmRows is how many rows are scored before a version answers: so many that the trees are compiled.
@@ -38,7 +39,7 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 		return nil, err
 	}
 	m := &Model{Version: v, Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s, columns: s.Columns(),
-		place: map[string]int{}}
+		place: map[string]int{}, features: s.Model.Features()}
 	m.users.Store(1)
 	for i, name := range m.columns {
 		m.place[name] = i

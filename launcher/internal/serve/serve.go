@@ -37,9 +37,10 @@ type Config struct {
 
 	MaxBytes int64         // of a request's body
 	MaxRows  int           // of a request
-	MaxQueue int           // requests that are read, wait or are scored; more are told to come back
+	MaxQueue int           // requests that wait or are scored; more are told to come back
 	Timeout  time.Duration // for reading a request, and for waiting
 	Poll     time.Duration // between two looks at the alias
+	Grace    time.Duration // after the end is asked for, in which requests are still taken and /readyz says no
 	MaxShift float64       // of the mean prediction on the last requests that a new version may bring, relative
 
 	Health, Predict string          // further paths of the health check and of predictions; empty for none
@@ -58,7 +59,8 @@ type Server struct {
 	beside  atomic.Pointer[Model] // the shadow
 	shadows chan struct{}         // one request is scored beside at a time
 	ending  atomic.Bool
-	open    atomic.Int64  // requests that are read, wait or are scored
+	open    atomic.Int64  // requests that wait or are scored
+	held    atomic.Int64  // bytes of requests that are read, wait or are scored
 	turns   chan struct{} // as many as are scored at once
 	scratch sync.Pool     // of *[]float64
 	recent  recent
@@ -87,7 +89,13 @@ func (s *Server) model() *Model {
 	}
 }
 
-// Ready reports whether requests are answered.
+// rows is how many rows a request may have. A cell that is sent takes a byte at least; nulls that are not, such as those
+// of a key that rows lack, are to take no more memory.
+func (s *Server) rows(m *Model) int {
+	return int(max(1, min(int64(s.c.MaxRows), s.c.MaxBytes/int64(max(1, len(m.columns), m.features)))))
+}
+
+// Ready reports whether more requests may come.
 func (s *Server) Ready() bool { return s.current.Load() != nil && !s.ending.Load() }
 
 // Handler serves all protocols.
@@ -130,6 +138,9 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
+		if s.ending.Load() {
+			w.Header().Set("Connection", "close") // the caller opens its next one elsewhere
+		}
 		if _, pattern := open.Handler(r); pattern != "" {
 			open.ServeHTTP(w, r)
 			return
@@ -181,12 +192,13 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// drain is how long requests may take that have begun when the server is told to end; Cloud Run kills it after ten
-// seconds.
-const drain = 8 * time.Second
+// drain is how long requests may take that have begun when the server takes no more; with the usual grace before it,
+// less than the ten seconds after which Cloud Run kills it.
+const drain = 7 * time.Second
 
-// Serve watches the alias and answers requests, over HTTP/1.1 and unencrypted HTTP/2, until ctx ends; then it takes no
-// more, and returns when those that have begun are answered.
+// Serve watches the alias and answers requests, over HTTP/1.1 and unencrypted HTTP/2, until ctx ends. Then it is no
+// longer ready, and goes on for the time of grace, in which a balancer notices; it returns when the requests that have
+// begun are answered.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -217,6 +229,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.ending.Store(true)
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(s.c.Grace):
+	}
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := server.Shutdown(rest)

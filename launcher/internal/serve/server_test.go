@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -49,6 +50,7 @@ var filesOf = func() func(tb testing.TB, seed uint64) map[string][]byte {
 type served struct {
 	*serve.Server
 	url string
+	l   net.Listener
 	reg *registry.Registry
 	log *lockedBuffer
 	end func() error // tells it to end, and waits
@@ -77,6 +79,7 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 	s := &served{reg: registry.New(store), log: &lockedBuffer{}}
 	c := serve.Defaults()
 	c.Registry, c.Model, c.Cache, c.Poll = s.reg, "ctr", tb.TempDir(), time.Millisecond
+	c.Grace = 0
 	c.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	if change != nil {
 		change(&c)
@@ -87,13 +90,13 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.url = "http://" + l.Addr().String()
+	s.l, s.url = l, "http://"+l.Addr().String()
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
 	s.end = sync.OnceValue(func() error { stop(); return <-done })
 	tb.Cleanup(func() {
-		if err := s.end(); err != nil {
+		if err := s.end(); err != nil && !errors.Is(err, net.ErrClosed) {
 			tb.Errorf("the server ended with %v, want no error", err)
 		}
 	})
@@ -403,7 +406,7 @@ func TestDrain(t *testing.T) {
 	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
 		"%d\r\n\r\n%s",
 		len(body), body[:100])
-	until(t, "the request has begun", func() bool { return s.Open() == 1 })
+	until(t, "the request has begun", func() bool { return s.Held() > 0 })
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
@@ -414,5 +417,39 @@ func TestDrain(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("the server ended with %v, want no error", err)
+	}
+}
+
+// TestGrace: from the moment at which it is told to end the server says that it is not ready, and still takes requests
+// until a balancer may have noticed.
+func TestGrace(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, func(c *serve.Config) { c.Grace = time.Hour })
+	ended := make(chan error, 1)
+	go func() { ended <- s.end() }()
+	until(t, "the server is not ready", func() bool { return !s.Ready() })
+	for _, path := range []string{"/readyz", "/v2/health/ready"} {
+		r, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: got %s within the time of grace, want 503", path, r.Status)
+		}
+	}
+	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
+		someRows(small, 5, 1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusOK || !r.Close {
+		t.Errorf("got %s, and that the connection closes: %v; want 200 and a connection that ends", r.Status, r.Close)
+	}
+	s.l.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the server ended with %v, want that its listener is closed", err)
 	}
 }

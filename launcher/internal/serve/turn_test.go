@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,37 @@ func TestNoTurn(t *testing.T) {
 	text, _ := io.ReadAll(r.Body)
 	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s, Retry-After %q, %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"), text)
+	}
+}
+
+// TestFullQueue: more requests than fit are told to come back.
+func TestFullQueue(t *testing.T) {
+	c := Defaults()
+	c.MaxQueue, c.Timeout, c.Log = 1, time.Minute, slog.New(slog.DiscardHandler)
+	s := New(c)
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	ask := func(ctx context.Context) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/predict",
+			strings.NewReader(`{"instances":[{}]}`)))
+		return w
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	waits := make(chan struct{})
+	go func() { defer close(waits); ask(ctx) }()
+	for s.open.Load() == 0 {
+		runtime.Gosched()
+	}
+	if w := ask(t.Context()); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q, %s; want 429 with Retry-After", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+	giveUp()
+	<-waits
+	if s.open.Load() != 0 || s.held.Load() != 0 {
+		t.Errorf("%d requests are open and %d bytes held after all were answered, want none", s.open.Load(),
+			s.held.Load())
 	}
 }
 
