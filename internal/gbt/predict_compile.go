@@ -7,16 +7,26 @@ import (
 	"slices"
 )
 
-// missingRule says how missing values are replaced, such that comparing the replacement gives the node's decision.
+// missingRule says what is missing, and which way it goes.
 type missingRule uint8
 
 const (
 	nanIsZero     missingRule = iota
-	nanGoesLeft               // replaced by -Inf, which is <= any bound
 	nanGoesRight              // kept: NaN is not <= any bound
-	zeroGoesLeft              // zero and NaN
+	nanGoesLeft               // is <= any bound
 	zeroGoesRight             // zero and NaN
+	zeroGoesLeft              // zero and NaN
 )
+
+// notion is the rule of the column in which a predicate is: what is missing is the same, and goes right.
+func (rule missingRule) notion() missingRule {
+	if rule.left() {
+		return rule - 1
+	}
+	return rule
+}
+
+func (rule missingRule) left() bool { return rule == nanGoesLeft || rule == zeroGoesLeft }
 
 func ruleOf(decision uint8) missingRule {
 	left := decision&decisionDefaultLeft != 0
@@ -49,7 +59,7 @@ func (m *Model) compile() *forest {
 	for i := range f.treeBlocks {
 		answers = max(answers, f.treeBlocks[i].answers)
 	}
-	f.scratch.New = func() any { return &batchScratch{answers: make([]word, answers)} }
+	f.scratch.New = func() any { return &batchScratch{answers: make([]word, answers), few: make([]uint64, answers)} }
 	return f
 }
 
@@ -228,21 +238,25 @@ func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	return b.answers[s.bounds[i]]
 }
 
-// placeBounds makes one column for each feature and rule.
+// placeBounds makes one column for each feature and notion of what is missing.
 func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	all := make([]bound, 0, len(b.answers))
 	for q := range b.answers {
 		all = append(all, q)
 	}
 
-	// All bounds of a feature under one rule are answered together.
+	// All bounds of a feature are answered together.
 	slices.SortFunc(all, func(x, y bound) int {
-		return cmp.Or(x.feature-y.feature, int(x.rule)-int(y.rule), cmp.Compare(x.value, y.value))
+		return cmp.Or(x.feature-y.feature, int(x.rule.notion())-int(y.rule.notion()), cmp.Compare(x.value, y.value),
+			int(x.rule)-int(y.rule))
 	})
 
 	for len(all) > 0 {
-		c := numberColumn{feature: all[0].feature, rule: all[0].rule, first: g.answers}
-		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule == c.rule {
+		c := numberColumn{feature: all[0].feature, rule: all[0].rule.notion(), first: g.answers}
+		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule.notion() == c.rule {
+			if all[c.count].rule.left() {
+				c.left = append(c.left, uint32(c.count))
+			}
 			c.bounds = append(c.bounds, sortKey(all[c.count].value))
 			b.answers[all[c.count]] = uint32(c.first + c.count)
 			c.count++

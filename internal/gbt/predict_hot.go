@@ -5,10 +5,11 @@ import (
 	"math/bits"
 )
 
-// batchScratch is the memory of one goroutine for predicting batches of rows: some 300 KiB, mostly answers.
+// batchScratch is the memory of one goroutine for predicting batches of rows: up to 2.5 MiB, mostly answers.
 type batchScratch struct {
 	words   int                   // of a word that the batch fills: 1 for up to 64 rows, else all
 	answers []word                // of a tree block's predicates
+	few     []uint64              // the same, if one machine word is all of a word
 	rows    [2 * maxExits]word    // by node or exit: the rows that reach it
 	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
 	keys    [batchRows]uint64     // of one feature
@@ -22,9 +23,7 @@ type word [batchWords]uint64
 // answer evaluates the tree block's predicates for the rows in x, at most batchRows.
 func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 	if s.words == 1 {
-		for i := range s.answers[:g.answers] {
-			s.answers[i][0] = 0
-		}
+		clear(s.few[:g.answers])
 	} else {
 		clear(s.answers[:g.answers])
 	}
@@ -32,7 +31,11 @@ func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 	for i := range g.numbers {
 		c := &g.numbers[i]
 		n := s.sortKeys(x[c.feature:], features, c.rule)
-		c.answer(s.keys[:n], s.answers[c.first:c.first+c.count+1])
+		if s.words == 1 {
+			c.answerFew(s.keys[:n], s.few[c.first:c.first+c.count+1])
+		} else {
+			c.answer(s.keys[:n], s.answers[c.first:c.first+c.count+1])
+		}
 	}
 
 	for i := range g.categories {
@@ -40,15 +43,27 @@ func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 		s.categoryKeys(x[c.feature:], features)
 		for j := range c.groups {
 			group := &c.groups[j]
-			group.answer(&s.keys, (*[8]word)(s.answers[group.first:]), s.words)
+			for i := range s.words {
+				sets := group.answer((*[64]uint64)(s.keys[64*i:]))
+				for k, w := range sets {
+					if s.words == 1 {
+						s.few[group.first+k] = w
+					} else {
+						s.answers[group.first+k][i] = w
+					}
+				}
+			}
 		}
 	}
 }
 
 // sortKeys computes the keys of the values at every step-th position of x and returns their number.
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
-	missing := rule.key()
-	zeroIsMissing := rule == zeroGoesLeft || rule == zeroGoesRight
+	missing := missingKey
+	if rule == nanIsZero {
+		missing = sortKey(0)
+	}
+	zeroIsMissing := rule == zeroGoesRight
 
 	n := 0
 	for at := 0; at < len(x); at += step {
@@ -84,39 +99,20 @@ func sortKey(v float64) uint64 {
 	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
-// key is the key of missing values.
-func (rule missingRule) key() uint64 {
-	switch rule {
-	case nanGoesLeft, zeroGoesLeft:
-		return 0 // below that of -Inf
-	case nanGoesRight, zeroGoesRight:
-		return math.MaxUint64 // above that of +Inf
-	}
-	return sortKey(0)
-}
+// missingKey is the key of missing values, above that of +Inf: they are at most no bound.
+const missingKey = uint64(math.MaxUint64)
 
 // answer counts, for each key, the bounds below it: the key is at most each of the following ones. The row's bit is set
-// at the first of these, and one pass over the answers then sets it at all others. The binary search has no branch on
-// the data, so that the processor can overlap several. answers must be zero, with one more entry than there are bounds.
+// at the first of these, and one pass over the answers then sets it at all others. Missing values are above all bounds,
+// and get their bits where they go left. answers must be zero, with one more entry than there are bounds.
 func (c *numberColumn) answer(keys []uint64, answers []word) {
-	bounds := c.bounds
-
+	var missing word
 	for r, key := range keys {
-		below := 0
-		for half := (len(bounds) + 1) / 2; half > 0; half /= 2 {
-			_, borrow := bits.Sub64(bounds[below+half-1], key, 0)
-			below += half & -int(borrow)
+		i, bit := r/64&(batchWords-1), uint64(1)<<(r%64)
+		answers[c.below(key)][i] |= bit
+		if key == missingKey {
+			missing[i] |= bit
 		}
-		answers[below][r/64&(batchWords-1)] |= 1 << (r % 64)
-	}
-
-	if len(keys) <= 64 {
-		var w uint64
-		for i := range answers {
-			w |= answers[i][0]
-			answers[i][0] = w
-		}
-		return
 	}
 
 	var w0, w1, w2, w3 uint64
@@ -125,23 +121,60 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 		w0, w1, w2, w3 = w0|a[0], w1|a[1], w2|a[2], w3|a[3]
 		a[0], a[1], a[2], a[3] = w0, w1, w2, w3
 	}
+	if missing == (word{}) {
+		return
+	}
+	for _, i := range c.left {
+		a := &answers[i]
+		a[0], a[1], a[2], a[3] = a[0]|missing[0], a[1]|missing[1], a[2]|missing[2], a[3]|missing[3]
+	}
 }
 
-func (g *categoryGroup) answer(codes *[batchRows]uint64, answers *[8]word, words int) {
-	table, last := g.table, uint64(len(g.table)-1)
-	for i := range min(words, batchWords) {
-		var sets [8]uint64
-		for j := range 8 {
-			for k := range 8 {
-				sets[j] |= uint64(table[min(codes[64*i+8*k+j], last)]) << (8 * k)
-			}
-		}
-
-		transpose(&sets)
-		for j, w := range sets {
-			answers[j][i] = w
+// answerFew is answer for a batch that fills one machine word.
+func (c *numberColumn) answerFew(keys, answers []uint64) {
+	var missing uint64
+	for r, key := range keys {
+		bit := uint64(1) << (r % 64)
+		answers[c.below(key)] |= bit
+		if key == missingKey {
+			missing |= bit
 		}
 	}
+
+	var w uint64
+	for i := range answers {
+		w |= answers[i]
+		answers[i] = w
+	}
+	if missing == 0 {
+		return
+	}
+	for _, i := range c.left {
+		answers[i] |= missing
+	}
+}
+
+// below is the number of bounds below a key. The binary search has no branch on the data, so that the processor can
+// overlap several.
+func (c *numberColumn) below(key uint64) int {
+	bounds, below := c.bounds, 0
+	for half := (len(bounds) + 1) / 2; half > 0; half /= 2 {
+		_, borrow := bits.Sub64(bounds[below+half-1], key, 0)
+		below += half & -int(borrow)
+	}
+	return below
+}
+
+// answer returns a word for each of the sets: which codes it contains.
+func (g *categoryGroup) answer(codes *[64]uint64) (sets [8]uint64) {
+	table, last := g.table, uint64(len(g.table)-1)
+	for j := range 8 {
+		for k := range 8 {
+			sets[j] |= uint64(table[min(codes[8*k+j], last)]) << (8 * k)
+		}
+	}
+	transpose(&sets)
+	return sets
 }
 
 // transpose exchanges the number of a word and the number of a bit inside each of its bytes: eight 8x8 bit matrices are
@@ -204,12 +237,12 @@ func (s *batchScratch) route(t *flatTree) {
 
 // routeFew is route for a batch that fills the first of the words.
 func (s *batchScratch) routeFew(t *flatTree) {
-	rows, answers := &s.rows, s.answers
+	rows, answers := &s.rows, s.few
 	rows[0][0] = math.MaxUint64
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		here := rows[i&(maxExits-1)][0]
-		left := here & answers[n.predicate][0]
+		left := here & answers[n.predicate]
 		rows[n.left&(2*maxExits-1)][0], rows[n.right&(2*maxExits-1)][0] = left, here^left
 	}
 	for i := t.exits; i%exitUnit != 0; i++ {
@@ -285,8 +318,13 @@ func (s *batchScratch) addDeep(t *flatTree) {
 		still := 0
 		for _, r := range walking[:left] {
 			d := &t.deep[at[r]]
-			yes := s.answers[d.predicate][r/64] >> (r % 64) & 1
-			next := d.next[yes]
+			var yes uint64
+			if s.words == 1 {
+				yes = s.few[d.predicate] >> r & 1
+			} else {
+				yes = s.answers[d.predicate][r/64] >> (r % 64) & 1
+			}
+			next := d.next[yes&1]
 			at[r] = next
 			walking[still&(batchRows-1)] = r
 			still += notNegative(next)

@@ -211,7 +211,7 @@ func TestPredictAllIsPredict(t *testing.T) {
 		"as many as are deep":      {features: 9, trees: 3, leaves: maxDeep, bounds: 200},
 		"too many":                 {features: 9, trees: 3, leaves: maxDeep + 1, bounds: 200},
 		"chain":                    {features: 3, trees: 5, leaves: 2000, bounds: 500, categorical: 0.1, chain: true},
-		"more than one tree block": {features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1},
+		"more than one tree block": {features: 50, trees: 450, leaves: 250, bounds: 4000, categorical: 0.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := randomForest(rng, s)
@@ -231,7 +231,7 @@ func TestPredictAllIsPredict(t *testing.T) {
 // TestGrovesAreSeveral makes sure that the test above covers what its cases are named for.
 func TestGrovesAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	f := randomForest(rng, forestSpec{features: 50, trees: 150, leaves: 250, bounds: 400, categorical: 0.1}).compile()
+	f := randomForest(rng, forestSpec{features: 50, trees: 450, leaves: 250, bounds: 4000, categorical: 0.1}).compile()
 	trees := 0
 	for _, g := range f.treeBlocks {
 		trees += len(g.trees)
@@ -239,7 +239,7 @@ func TestGrovesAreSeveral(t *testing.T) {
 			t.Errorf("a tree block of %d trees and %d answers", len(g.trees), g.answers)
 		}
 	}
-	if len(f.treeBlocks) < 2 || trees != 150 {
+	if len(f.treeBlocks) < 2 || trees != 450 {
 		t.Errorf("%d trees in %d tree blocks", trees, len(f.treeBlocks))
 	}
 	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits,
