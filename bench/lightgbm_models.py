@@ -21,10 +21,12 @@ LABELS = {
     "binary": y > 1.5,
     "cross_entropy": np.minimum(y / 8, 1),
     "poisson": np.floor(y),
+    "lambdarank": np.minimum(np.floor(y), 4),
+    "rank_xendcg": np.minimum(np.floor(y), 4),
     "tweedie": np.maximum(y - 1, 0),
 }
 MODELS = {name: {"objective": name} for name in
-          ("binary cross_entropy regression regression_l1 huber fair quantile mape poisson gamma tweedie").split()}  # fmt: skip
+          ("binary cross_entropy regression regression_l1 huber fair quantile mape poisson gamma tweedie lambdarank rank_xendcg").split()}  # fmt: skip
 MODELS["sqrt"] = {"objective": "regression", "reg_sqrt": True}
 MODELS["rf"] = {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
 MODELS["rf_poisson"] = {"objective": "poisson", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
@@ -40,7 +42,8 @@ write("values", x)
 for name, params in MODELS.items():
     params = dict(params, num_leaves=20, verbose=-1, num_threads=2, min_data_per_group=20)
     label = LABELS.get(params["objective"], y).astype(float)
-    model = lgb.train(params, lgb.Dataset(x, label, categorical_feature=[4, 5]), 25)
+    group = [20] * (n // 20) if "rank" in name else None
+    model = lgb.train(params, lgb.Dataset(x, label, group=group, categorical_feature=[4, 5]), 25)
     model.save_model(f"{sys.argv[1]}/{name}.txt")
     # A forest's raw scores are sums there; what it predicts by is their mean, which is the raw score here.
     write(f"{name}.raw", model.predict(x, raw_score=True) / (25 if params.get("boosting") == "rf" else 1))

@@ -34,6 +34,38 @@ def tweedie(y, p, rho=1.3):
     return y * p ** (1 - rho) / (rho - 1) + p ** (2 - rho) / (2 - rho)
 
 
+def ndcg(group, k=10):
+    """Less NDCG@k, so that less is better, as launcher's metric: rows of equal predictions share the discounts of their places."""
+    discount = 1 / np.log2(np.arange(2, len(group) + 2))
+
+    def value(y, p):
+        gain = 2.0**y - 1
+        best = np.sort(gain)[::-1][:k] @ discount[: min(k, len(y))]
+        if best == 0:
+            return 1.0
+        _, run, size = np.unique(-p, return_inverse=True, return_counts=True)
+        place = np.where(np.arange(len(y)) < k, discount[: len(y)], 0)
+        share = np.bincount(np.repeat(np.arange(len(size)), size), place) / size
+        return gain @ share[run] / best
+
+    def rate(y, p, w):
+        rows = queries(group)
+        return -float(np.average([value(y[r], p[r]) for r in rows], weights=None if w is None else [w[r].mean() for r in rows]))
+
+    return rate
+
+
+def queries(group):
+    """The rows of each group, ascending."""
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def grade(d):
+    return np.digitize(d, [0, 15, 45, 120]) * 1.0
+
+
+RANK = ("lambdarank", "rank_xendcg")  # flights of an airport's day, by how late they are
 LATE = "{column: y, kind: regression}"
 # name: how the label is made of the delay, parameters, metric, its formula, and whether rows have weights
 CASES = {
@@ -57,6 +89,9 @@ CASES = {
     "binary rf": (lambda d: (d > 15) * 1.0, {"boosting": "rf"}, "log_loss", mean(log_loss), False),
     "regression goss": (lambda d: d, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
     "poisson rf": (lambda d: np.maximum(d, 0) // 15, {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "lambdarank": (grade, {}, "ndcg@10", None, False),
+    "lambdarank weighted": (grade, {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
+    "rank_xendcg": (grade, {}, "ndcg@10", None, False),
     "binary unbalanced": (lambda d: (d > 15) * 1.0, {"is_unbalance": True}, "log_loss", mean(log_loss), False),
 }  # fmt: skip
 
@@ -73,10 +108,10 @@ def coppice(programs, place, params, metric, seed, scratch):
     return json.loads(out.stdout)["metrics"][metric]
 
 
-def weights(place, split):
+def targets(place, split, column):
     import pyarrow.ipc as ipc
 
-    return ipc.open_file(f"{place}/{split}/targets.arrow").read_all()["weight"].to_numpy()
+    return ipc.open_file(f"{place}/{split}/targets.arrow").read_all()[column].to_numpy()
 
 
 def main():
@@ -102,6 +137,10 @@ def main():
         if weighted:
             frame["w"] = np.where(frame.carrier == "UA", 3.0, 0.5)
         objective = case.split()[0]
+        if objective in RANK:
+            frame["q"] = frame.origin + frame.month.astype(str) + "-" + frame.day.astype(str)
+            trains = np.random.default_rng(3).random(frame.q.nunique()) < 0.7
+            frame["part"] = np.where(trains[pd.factorize(frame.q)[0]], "train", "valid")
         name = case.replace(" ", "-").replace("_", "-")
         table = tables.Table(name, frame, "y", "y" if objective == "binary" else LATE, frame.y.values)
         folder = f"{args.out}/{name}"
@@ -109,14 +148,24 @@ def main():
         if weighted:
             with open(folder + "/dataset.yaml", "a") as f:
                 f.write("weight: w\n")
+        if objective in RANK:
+            with open(folder + "/dataset.yaml", "a") as f:
+                f.write("group: q\nencodings: none\n")
         place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
         (x, y, categorical), (vx, vy, _) = tables.same_bins(place)
-        w, vw = (weights(place, "train"), weights(place, "valid")) if weighted else (None, None)
+        w, vw = (targets(place, "train", "weight"), targets(place, "valid", "weight")) if weighted else (None, None)
+        sizes = None
+        if objective in RANK:  # LightGBM wants the rows of a query to be neighbours
+            rows = queries(targets(place, "train", "group"))
+            order, sizes = np.concatenate(rows), [len(r) for r in rows]
+            x, y, w = x[order], y[order], None if w is None else w[order]
+            rate = ndcg(targets(place, "valid", "group"))
         full = dict(PARAMS, **params)
         scores = {"coppice": [], "lightgbm": []}
         for seed in range(1, args.seeds + 1):
-            scores["coppice"].append(coppice(args.bin, place, dict(full, objective=objective), metric, seed, args.out))
-            data = lgb.Dataset(x, y, weight=w, categorical_feature=categorical or "auto")
+            value = coppice(args.bin, place, dict(full, objective=objective), metric, seed, args.out)
+            scores["coppice"].append(-value if objective in RANK else value)
+            data = lgb.Dataset(x, y, weight=w, group=sizes, categorical_feature=categorical or "auto")
             model = lgb.train(dict(full, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
             scores["lightgbm"].append(rate(vy, model.predict(vx), vw))
         scores["constant"] = [rate(vy, np.full(len(vy), np.average(vy, weights=vw)), vw)]  # what the mean costs

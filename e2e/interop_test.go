@@ -108,6 +108,8 @@ func TestInteropScores(t *testing.T) {
 		"tweedie": {"{column: user_clicks_30d, kind: regression}",
 			"objective: tweedie\ntweedie_variance_power: 1.2\n"},
 		"cross_entropy": {"{column: viewability, kind: regression}", "objective: cross_entropy\n"},
+		"lambdarank":    {"is_click\ngroup: user_id", "objective: lambdarank\n"},
+		"rank_xendcg":   {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -67,6 +67,7 @@ it became the champion or not.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher fit visits.parquet --label bought --time ts --minutes 20
   launcher fit exports/ --label churned --positive yes --drop row_id --save-specs specs
+  launcher fit results.csv --label relevance --group query_id     # learns the order within each query
   launcher fit clicks.parquet --label click --where batch --name trial   # trains on Google Cloud
   launcher fit gs://ads/clicks/ --label click --where batch --name trial  # and stages there, too`,
 		Args: cobra.MinimumNArgs(1),
@@ -89,6 +90,8 @@ it became the champion or not.`,
 	fs.StringVar(&f.Time, "time", "",
 		"column of times: older rows train, newer ones judge (default: the only such column)")
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
+	fs.StringVar(&f.Group, "group", "",
+		"column whose rows are to be ordered by the label, such as query_id: learns a ranking")
 	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
 	fs.StringArrayVar(&f.Categorical, "categorical", nil,
@@ -96,8 +99,8 @@ it became the champion or not.`,
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(&f.Objective, "objective", "",
-		"how a number is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
-	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, rmse for numbers, or the objective's)")
+		"how a number or an order is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
+	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")

@@ -40,6 +40,7 @@ type Request struct {
 	Name        string   // of dataset, model and sweep; by default after the first file
 	Time        string   // column by which to split
 	Key         string   // column whose rows stay together
+	Group       string   // column whose rows are ordered, such as a query
 	Parts       string   // column that says train, valid, calib or test of each row
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
@@ -82,6 +83,9 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		}
 	}
 	if err := q.setObjective(); err != nil {
+		return nil, err
+	}
+	if err := q.setGroup(); err != nil {
 		return nil, err
 	}
 	s, err := look(ctx, q)
@@ -139,9 +143,13 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.list())
 		}
 		binary(q.Positive, "", l.named)
-		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), binaryObjective, nil
+		objective = cmp.Or(q.Objective, binaryObjective)
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, nil
 	case q.Regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
+	case q.Group != "":
+		spec, err = d.grades(q, l)
+		return spec, q.Objective, err
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
 	case q.Regression:
@@ -254,7 +262,7 @@ func (l *labels) rarer() int64 {
 // a key whose rows are alike; else at random.
 func (d *Draft) split(q Request, s *seen) (string, error) {
 	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
-		"--split": q.Parts} {
+		"--split": q.Parts, "--group": q.Group} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
 			return "", problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
 				s.suggest(name, q.Label))
@@ -285,6 +293,11 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 		d.found("split", "by time (%s): %s", c.Name, judged)
 		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
 	}
+	if q.Group != "" && q.Key == "" {
+		d.splitBy = q.Group
+		d.found("split", "by %s: its rows stay together", q.Group)
+		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), parts), nil
+	}
 	if c := s.byKey(q); c != nil {
 		d.splitBy = c.Name
 		d.found("split", "by %s: its rows stay together (%s values)", c.Name, humanize.Comma(c.distinct.n()))
@@ -299,7 +312,7 @@ func (s *seen) byTime(q Request) *column {
 	if q.Time != "" {
 		return s.column(q.Time)
 	}
-	if q.Key != "" {
+	if q.Key != "" || q.Group != "" {
 		return nil
 	}
 	var times []*column
@@ -392,7 +405,7 @@ func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 	ids := slices.Clone(q.Categorical)
 	var found []string
 	for _, c := range s.columns {
-		if c.isID() && !slices.Contains(slices.Concat(ids, drop, []string{q.Label, q.Weight, d.splitBy}), c.Name) {
+		if c.isID() && !slices.Contains(slices.Concat(ids, drop, []string{q.Label, q.Weight, q.Group, d.splitBy}), c.Name) {
 			found = append(found, c.Name)
 		}
 	}
@@ -417,6 +430,9 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	fmt.Fprintf(&b, "name: %s\nsource: %s\nlabel: %s\nsplit: %s\n", d.Name, list(sources), label, split)
 	if q.Weight != "" {
 		fmt.Fprintf(&b, "weight: %s\n", quoted(q.Weight))
+	}
+	if q.Group != "" { // statistics of ids would see labels of other rows of the same query
+		fmt.Fprintf(&b, "group: %s\nencodings: none\n", quoted(q.Group))
 	}
 	if q.NoHeader {
 		b.WriteString("csv: {header: false}\n")

@@ -35,6 +35,9 @@ func (q *Request) setObjective() error {
 		return nil
 	}
 
+	if gbt.Ranks(name) && q.Regression {
+		return fail(errors.New("it orders rows, and does not predict a number"))
+	}
 	parameter := gbt.ObjectiveArgument(name)
 	by, err := metric.Usual(name)
 	if has {
@@ -51,6 +54,6 @@ func (q *Request) setObjective() error {
 	if err != nil {
 		return fail(err)
 	}
-	q.Objective, q.Regression, q.Metric = name, true, cmp.Or(q.Metric, by)
+	q.Objective, q.Regression, q.Metric = name, !gbt.Ranks(name), cmp.Or(q.Metric, by)
 	return nil
 }
