@@ -169,7 +169,7 @@ func (w Printer) Fitted(f *Fit) {
 	w.printf("%slauncher predict --model %s --in NEW.csv --out scored.csv\n", in, predicts)
 	w.printf("%slauncher serve --model %s\n", in, predicts)
 	if !f.Champion {
-		w.printf("%slauncher registry promote %s --why ...\n", in, version)
+		w.printf("%slauncher registry promote %s --why \"checked by hand\"\n", in, version)
 	}
 	w.printf("%slauncher registry show %s\n", in, version)
 }
