@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -23,10 +24,11 @@ type Model struct {
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features, trees and descent these are
 	Features []Importance
-	Effects  []Effect   // of the features that move predictions most, the first one most; nil where they are not known
-	Trees    []TreeView // the first ones
-	Grown    int        // how many trees it has
-	Descent  []Step     // from the file to what is live
+	Effects  []Effect     // of the features that move predictions most, the first one most; nil where they are not known
+	Trees    []TreeView   // the first ones
+	Grown    int          // how many trees it has
+	Descent  []Step       // from the file to what is live
+	Nights   []ModelNight // newest first
 	Notes    []string
 }
 
@@ -66,6 +68,10 @@ type modelPage struct {
 	Newest  []VersionView
 	History []registry.Event // newest first
 	Metrics []string
+	Answer  answer
+	Since   time.Time    // when the champion became it
+	Back    []ModelNight // nights whose model was held back, newest first
+	Next    *plot.Chart  // the live version on the next night's rows
 	Live    *plot.Chart
 	Trends  []*plot.Chart
 	Chart   *plot.Chart   // of features
@@ -92,6 +98,8 @@ func (m *Model) Write(w io.Writer) error {
 	}
 	p.Metrics = slices.Sorted(maps.Keys(names))
 
+	p.Nights = slices.Clone(m.Nights)
+	p.nights()
 	p.Live = p.live()
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
@@ -163,6 +171,19 @@ func (p *modelPage) compare() {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		p.Compare = append(p.Compare, Compared{Name: name, A: a.param(name), B: b.param(name)})
 	}
+	differingFirst(p.Compare)
+}
+
+// differingFirst puts the lines that differ before the others.
+func differingFirst(lines []Compared) {
+	slices.SortStableFunc(lines, func(x, y Compared) int { return cmp.Compare(x.same(), y.same()) })
+}
+
+func (c Compared) same() int {
+	if c.A == c.B {
+		return 1
+	}
+	return 0
 }
 
 // change is a difference with its sign.

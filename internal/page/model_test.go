@@ -3,12 +3,14 @@ package page_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // versions is a model of n versions, promoted in turn and rolled back once.
@@ -39,6 +41,24 @@ func versions(n int) *page.Model {
 		}
 	}
 	m.Versions[n-2].Tag = "champion"
+	for i := n; i >= 1; i-- {
+		night := page.ModelNight{At: first.AddDate(0, 0, i).Add(-time.Hour), Sweep: fmt.Sprint("night-ctr-", i),
+			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i,
+			Metric: "log_loss", Was: i - 1, Next: 0.1145 + 0.001*math.Sin(float64(i)),
+			New: 0.1138 + 0.001*math.Sin(float64(i))}
+		switch i {
+		case n:
+			night.Verdict, night.Why = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031"
+			night.Found = []string{"warning: price is distributed otherwise"}
+			night.New = night.Next + 0.0031
+		case 1:
+			night.Next, night.New = math.NaN(), math.NaN()
+		case 4:
+			m.Nights = append(m.Nights, page.ModelNight{At: night.At.Add(12 * time.Hour), Dataset: "clicks@fedcba9876543210",
+				Verdict: sweep.VerdictBlocked, Why: "all labels are 0", Next: math.NaN(), New: math.NaN()})
+		}
+		m.Nights = append(m.Nights, night)
+	}
 	m.Moves = append(m.Moves, registry.Event{Alias: "canary", Kind: "promoted", By: "ana", Why: "try it", To: n,
 		At: first.AddDate(0, 0, n)})
 	for i := range 3 {
@@ -74,6 +94,26 @@ func TestModelPage(t *testing.T) {
 	hostilePages(t, func() writer { return versions(4) })
 	if text := write(t, versions(30)); len(text) > 300_000 {
 		t.Errorf("30 versions take %d bytes, expected at most 300,000", len(text))
+	}
+}
+
+// TestNightsOfAModel: the page begins with what is live and how the last night went, and says of each night what changed,
+// how the live version did on its rows, and of those held back why.
+func TestNightsOfAModel(t *testing.T) {
+	text := said(write(t, versions(10)))
+	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00:00 UTC The last night: not promoted. Worse than version 9 by 0.0031.",
+		"champions 9 of 11 nights held back 2 nights", "num_leaves 29 → 30; warning: price is distributed otherwise",
+		"blocked 2026-10-05 14:00:00 UTC : all labels are 0",
+		"In 8 of 9 nights the new one was promoted. Last: 0.11396 live, 0.11706 new.",
+		"not promoted 10 9 0.11396 0.11706"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %.3000q, want %q in it", text, want)
+		}
+	}
+	m := versions(4)
+	m.Nights[1].Verdict = sweep.VerdictNoWinner
+	if text := said(write(t, m)); !strings.Contains(text, "2 nights in a row have made no champion.") {
+		t.Errorf("got %.600q, want that two nights in a row made no champion", text)
 	}
 }
 

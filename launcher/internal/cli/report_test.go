@@ -48,7 +48,7 @@ func TestReportAndPlot(t *testing.T) {
 		registry.Act{By: "test", Why: "because", At: w.now}); err != nil {
 		t.Fatal(err)
 	}
-	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") ||
+	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") ||
 		!strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
 		t.Errorf("the model's page is %.2000q", text)
 	}
@@ -58,7 +58,7 @@ func TestReportAndPlot(t *testing.T) {
 		t.Errorf("the dataset's page is %.2000q", text)
 	}
 	w.refused(sweep.ExitUsage, "a model's page has all its versions", "report", "ctr@champion", "--out", "-")
-	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "champion: version 1") {
+	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") {
 		t.Errorf("the page of model:ctr is %.300q", text)
 	}
 	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")

@@ -247,7 +247,7 @@ func TestActionsShow(t *testing.T) {
 	}}
 	h := c.Handler([]string{"localhost:1"})
 
-	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "champion: version 1") ||
+	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "Version 1 is live") ||
 		!strings.Contains(text, `"acts":["promote","rollback"],"champion":1`) {
 		t.Errorf("before, the page says %.600q", text)
 	}
@@ -259,7 +259,7 @@ func TestActionsShow(t *testing.T) {
 		Confirm: "ctr@2"}); got.Code != http.StatusOK {
 		t.Fatalf("promoting answers %d %q", got.Code, got.Body)
 	}
-	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "champion: version 2") {
+	if text := get(h, "localhost:1", "/models/ctr").Body.String(); !strings.Contains(text, "Version 2 is live") {
 		t.Errorf("after it, the page says %.600q, expected version 2", text)
 	}
 }

@@ -111,7 +111,7 @@ func TestBrowserAction(t *testing.T) {
 	page.Eval("document.querySelector('#act button').click()", nil)
 	page.Until("document.querySelector('#act [role=status]').textContent === 'Done: moved\\n'")
 	page.Eval("document.querySelectorAll('#act button')[1].click()", nil)
-	page.Until("document.body.textContent.includes('champion: version 2') && !document.getElementById('act')")
+	page.Until("document.body.textContent.includes('Version 2 is live') && !document.getElementById('act')")
 	if a, err := reg.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 2 ||
 		a.Last.Why != "the ranking team agreed" {
 		t.Errorf("the champion is %+v, error %v; expected version 2, with the reason", a, err)

@@ -230,9 +230,14 @@ func (c *Console) Handler(hosts []string) http.Handler {
 
 	mux.HandleFunc("GET /models/{name}", func(w http.ResponseWriter, r *http.Request) {
 		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
+			c.sweeps.next()
+			c.datasets.next()
 			c.models.next()
 			view, err := report.Model(ctx, c.reg, r.PathValue("name"))
 			if err != nil {
+				return err
+			}
+			if err := c.nights.Nights(ctx, view); err != nil {
 				return err
 			}
 			return view.Write(out)

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -67,7 +68,8 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 		Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,
 			Reason: "the gate's reason",
-			Checks: []sweep.GateCheck{{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
+			Metric: "log_loss", Champion: 1,
+			Checks: []sweep.GateCheck{{Name: "tonight", Old: 0.12, New: 0.11}, {Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
 				{Name: "calibration", Value: 3}}}}
 	if verdict != sweep.VerdictPromoted { // of a later build
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
@@ -150,6 +152,31 @@ func TestDataset(t *testing.T) {
 	}
 	if _, err := d.Look(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("a dataset that is not there: %v", err)
+	}
+}
+
+// TestNightsOfAModel: its sweeps with both models on the night's rows, and the table that was blocked before one.
+func TestNightsOfAModel(t *testing.T) {
+	store, sweeps, reg := blob.Memory(), blob.Memory(), registry.New(blob.Memory())
+	records := stagedNights(t, store, 4, 2)
+	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
+	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
+	m := &page.Model{Name: "ctr"}
+	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Nights) != 3 || m.Nights[0].Verdict != sweep.VerdictBlocked || m.Nights[0].Sweep != "" ||
+		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
+		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
+	}
+	if n := m.Nights[1]; n.Sweep != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
+		n.Why != "the gate's reason" {
+		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
+	}
+	other := &page.Model{Name: "ctr2"}
+	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), other); err != nil ||
+		len(other.Nights) != 0 {
+		t.Errorf("of another model got %+v, %v; want no night", other.Nights, err)
 	}
 }
 

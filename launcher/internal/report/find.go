@@ -40,7 +40,13 @@ func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note strin
 		{"dataset:", func(ref string) (AnyPage, error) {
 			return NewDatasets(f.Datasets, NewIndex(f.Sweeps, f.Datasets, f.Registry)).Look(ctx, ref)
 		}, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
-		{"model:", func(name string) (AnyPage, error) { return Model(ctx, f.Registry, name) },
+		{"model:", func(name string) (AnyPage, error) {
+			m, err := Model(ctx, f.Registry, name)
+			if err != nil {
+				return nil, err
+			}
+			return m, NewDatasets(f.Datasets, NewIndex(f.Sweeps, f.Datasets, f.Registry)).Nights(ctx, m)
+		},
 			func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
 	for _, k := range kinds {
