@@ -55,6 +55,9 @@ type Tested struct {
 	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there
 	// is none or it cannot be read.
 	RunnerUp *Rival `json:"runner_up,omitempty"`
+	// Default is the trial of the parameters as they are, on the same rows; nil if there is none, it won, or its scores
+	// cannot be read.
+	Default *Rival `json:"default,omitempty"`
 }
 
 // Segment is a bin with a name.

@@ -82,7 +82,9 @@ func sample(n int) *page.Sweep {
 func tested() *metric.Tested {
 	t := &metric.Tested{Calibrated: true, By: []string{"campaign", "placement"},
 		RunnerUp: &metric.Rival{Trial: 7, Metric: "average_precision", Rows: 20000, New: 0.12,
-			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024}}
+			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024},
+		Default: &metric.Rival{Trial: 2, Metric: "average_precision", Rows: 20000, New: 0.12,
+			Old: 0.117, Gain: 0.003, Low: 0.0011, High: 0.0049}}
 	for i := range 40 {
 		predicted := 0.004 * math.Exp(float64(i)/10)
 		t.Bins = append(t.Bins,
@@ -413,7 +415,7 @@ func TestHostileTexts(t *testing.T) {
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
 		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Reason, w.Features[0].Feature,
 			w.Tested.Segments[0].Name = h, h, h, h, h
-		w.Tested.By[0], w.Tested.RunnerUp.Metric = h, h
+		w.Tested.By[0], w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h, h
 		for _, m := range []map[string]float64{w.Valid, w.Test} {
 			m[h] = m["auc"]
 			delete(m, "auc")

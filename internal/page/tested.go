@@ -240,18 +240,28 @@ func segments(d *data, t *metric.Tested) *plot.Chart {
 	return c.Draw()
 }
 
-// rivals draws by how much the winner is better than the runner-up and the champion, each as a share of what the other
+// rivals draws by how much the winner is better than the runner-up, the default and the champion, each as a share of what the other
 // has.
 func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	var all []rival
-	if w.Tested != nil && w.Tested.RunnerUp != nil {
-		r := *w.Tested.RunnerUp
-		all = append(all, rival{fmt.Sprintf("runner-up, trial %d", r.Trial), r})
+	if t := w.Tested; t != nil {
+		second, usual := t.RunnerUp, t.Default
+		switch {
+		case second != nil && usual != nil && second.Trial == usual.Trial:
+			all = append(all, rival{fmt.Sprintf("the runner-up, the default, trial %d", usual.Trial), *usual})
+		default:
+			if second != nil {
+				all = append(all, rival{fmt.Sprintf("the runner-up, trial %d", second.Trial), *second})
+			}
+			if usual != nil {
+				all = append(all, rival{fmt.Sprintf("the default, trial %d", usual.Trial), *usual})
+			}
+		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, rival{fmt.Sprintf("champion %d, %s", g.Champion, words),
+				all = append(all, rival{fmt.Sprintf("version %d %s", g.Champion, words),
 					metric.Rival{Metric: g.Metric,
 						Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
 			}
@@ -297,4 +307,4 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 }
 
 // comparisons are those checks, and on which rows they compare.
-var comparisons = map[string]string{"tonight": "tonight", "reference": "earlier nights"}
+var comparisons = map[string]string{"tonight": "tonight", "reference": "on earlier nights"}

@@ -82,10 +82,26 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 	}
 }
 
+// TestTheDefaultIsARival: how much better the winner is than the default stands in the verdict and is drawn; once where
+// the default is the runner-up.
+func TestTheDefaultIsARival(t *testing.T) {
+	s := sample(8)
+	for _, want := range []string{"within noise of the runner-up, trial 7, better than the default, trial 2",
+		"the runner-up, the default, trial 7"} {
+		if text := said(write(t, s)); !strings.Contains(text, want) {
+			t.Errorf("got %.900q, want %q in it", text, want)
+		}
+		s.Winner.Tested.Default.Trial = s.Winner.Tested.RunnerUp.Trial
+	}
+	if rows := strings.Count(write(t, svg{chart(t, s, "rivals")}), `class="dot `); rows != 2 {
+		t.Errorf("%d rivals are drawn, want two: the default that is the runner-up, and the champion", rows)
+	}
+}
+
 // TestGainsAreSharesOfTheirOwnRows: on rows of earlier nights, the champion's value is that of these rows.
 func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)
-	s.Winner.Tested.RunnerUp = nil
+	s.Winner.Tested.RunnerUp, s.Winner.Tested.Default = nil, nil
 	s.Winner.Gate.Old, s.Winner.Gate.New = 0.1, 0.09
 	tonight := sweep.GateCheck{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1}
 	marks := func(earlier sweep.GateCheck) []plot.Mark {

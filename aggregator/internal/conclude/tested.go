@@ -20,7 +20,7 @@ const (
 	mostSegments = 30 // the largest ones; the others are summed up
 )
 
-// describe bins the winner's test rows, and compares it with the runner-up. It is for reports only: no decision uses
+// describe bins the winner's test rows, and compares it with the runner-up and the default. It is for reports only: no decision uses
 // it.
 func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout,
 	s search.Selection) (t *metric.Tested, err error) {
@@ -44,7 +44,17 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		others = s.Candidates
 	}
 	if len(others) > 0 {
-		t.RunnerUp, err = a.runnerUp(ctx, k, resultOf(b, others[0]), w, h, before)
+		if t.RunnerUp, err = a.rival(ctx, k, resultOf(b, others[0]), w, h, before); err != nil {
+			return nil, err
+		}
+	}
+	for _, row := range b.Rows {
+		r := row.Result
+		usual := row.Trial.Source == search.SourceDefault && r != nil && r.Status == sweep.StatusDone
+		if usual && (r.Trial != w.result.Trial || w.members != nil) {
+			t.Default, err = a.rival(ctx, k, r, w, h, before)
+			break
+		}
 	}
 	return t, err
 }
@@ -128,9 +138,9 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 
-// runnerUp compares the winner with another trial on the sampled test rows: the difference is often within chance. It
+// rival compares the winner with another trial on the sampled test rows: the difference is often within chance. It
 // is nil if that trial's files cannot be read.
-func (a *Aggregator) runnerUp(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
+func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
 	before []float64) (*metric.Rival, error) {
 	if len(h.testRows) == 0 {
 		return nil, nil

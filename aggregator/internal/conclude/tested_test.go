@@ -7,6 +7,7 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
 
@@ -74,6 +75,20 @@ func TestTestedRows(t *testing.T) {
 	}
 	if len(d.Segments) != 0 {
 		t.Errorf("segments %+v without columns to tell them by", d.Segments)
+	}
+}
+
+// TestTestedDefault: the winner is compared with the default wherever that came; not if it won itself.
+func TestTestedDefault(t *testing.T) {
+	for usual, want := range map[int]bool{1: true, 2: false} {
+		w := newWorld(t, options{change: func(p *sweep.Plan) { p.Trials[usual].Source = search.SourceDefault }})
+		if c := w.mustConclude(t); c.Trial != 2 {
+			t.Fatalf("trial %d won, want 2", c.Trial)
+		}
+		r := w.tested(t).Default
+		if (r != nil) != want || want && (r.Trial != usual || r.Rows == 0 || math.Abs(r.New-r.Old-r.Gain) > 1e-9) {
+			t.Errorf("trial %d is the default, and compared is %+v; want a comparison: %t", usual, r, want)
+		}
 	}
 }
 
