@@ -211,6 +211,12 @@ bench-serve: bench-programs $(PEERS_READY) ## latency of launcher serve at fixed
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(RATES),--rates $(RATES))
 	$(GO) test ./launcher/internal/serve -run XXX -bench Score -cpu 1
 
+.PHONY: serve-swaps
+# REQUESTS=1000000, SWAPS=100
+serve-swaps: ## requests while the champion moves, storage fails and is slow, versions are damaged, the watcher is killed
+	COPPICE_SERVE_REQUESTS=$(or $(REQUESTS),1000000) COPPICE_SERVE_SWAPS=$(or $(SWAPS),100) \
+	  $(GO) test -count 1 -timeout 2h -v -run Swaps ./launcher/internal/serve
+
 .PHONY: serve-clients
 # PEERS=a Python with pyarrow and tritonclient[http], after make bench-serve
 serve-clients: build ## clients that others wrote ask launcher serve, and get the same bits

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"strconv"
@@ -22,18 +24,27 @@ import (
 	"coppice/launcher/internal/serve"
 )
 
-// unreliable is storage of which some reads fail.
+// unreliable is storage of which some reads fail, some are slow, and during some of which the reader is killed.
 type unreliable struct {
 	blob.Store
 	reads atomic.Int64
-	every atomic.Int64 // of so many reads one fails; 0 for none
+	every atomic.Int64              // of so many reads one fails; 0 for none
+	slow  func(ctx context.Context) // of every seventh read; nil for none
+	kill  atomic.Pointer[func()]    // of every 31st read
 }
 
 var errAway = errors.New("the storage is away")
 
 func (u *unreliable) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if every := u.every.Load(); every > 0 && u.reads.Add(1)%every == 0 {
+	n := u.reads.Add(1)
+	if every := u.every.Load(); every > 0 && n%every == 0 {
 		return nil, blob.Attrs{}, errAway
+	}
+	if n%7 == 0 && u.slow != nil {
+		u.slow(ctx)
+	}
+	if kill := u.kill.Load(); kill != nil && n%31 == 0 {
+		(*kill)()
 	}
 	return u.Store.Open(ctx, name, r)
 }
@@ -76,8 +87,9 @@ func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why strin
 }
 
 // TestSwapsUnderLoad moves the champion while requests come, of which every one is to be answered by one version, and
-// that by its name: also while storage fails, and while new versions are damaged. COPPICE_SERVE_SWAPS and
-// COPPICE_SERVE_REQUESTS make it longer.
+// that by its name: also while storage fails or is slow, while new versions are damaged, and while what watches the
+// alias is killed in the middle of a read and started again. COPPICE_SERVE_SWAPS and COPPICE_SERVE_REQUESTS make it
+// longer (`make serve-swaps`).
 func TestSwapsUnderLoad(t *testing.T) {
 	swaps, requests := 12, int64(400)
 	if n, err := strconv.Atoi(os.Getenv("COPPICE_SERVE_SWAPS")); err == nil {
@@ -94,7 +106,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 		versions = append(versions, register(t, reg, strconv.Itoa(i), filesOf(t, uint64(1+i%3))))
 	}
 	damage(t, store, versions[3])
-	names, rows := small.names(), someRows(small, 50, 3)
+	names, rows := small.names(), someRows(small, 7, 3)
 	body := instancesOf(names, rows)
 	want := map[string][]float64{}
 	for _, v := range versions[:3] {
@@ -104,12 +116,36 @@ func TestSwapsUnderLoad(t *testing.T) {
 		t.Fatal("two versions predict the same, so that a mixture would not be seen")
 	}
 	promote(t, reg, 1)
-	s := start(t, away, func(c *serve.Config) { c.MaxShift = 0 })
-
+	var answered, killed atomic.Int64
+	away.slow = func(ctx context.Context) { // as long as some requests take, once there are any
+		for late := answered.Load() + 20; late > 20 && answered.Load() < late && ctx.Err() == nil; {
+			runtime.Gosched()
+		}
+	}
+	c := serve.Defaults()
+	c.Registry, c.Model, c.Cache, c.Poll, c.MaxShift = registry.New(away), "ctr", t.TempDir(), time.Millisecond, 0
+	c.Log = slog.New(slog.DiscardHandler)
+	server := serve.New(c)
+	h := httptest.NewServer(server.Handler())
+	defer h.Close()
+	s := &served{Server: server, url: h.URL}
+	ctx, end := context.WithCancel(t.Context())
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for ctx.Err() == nil {
+			one, kill := context.WithCancel(ctx)
+			killing := func() { killed.Add(1); kill() }
+			away.kill.Store(&killing)
+			server.Watch(one)
+			kill()
+		}
+	})
+	defer watcher.Wait()
+	defer end()
+	until(t, "the server is ready", s.Ready)
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	var answered atomic.Int64
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	for range 4 {
@@ -143,6 +179,9 @@ func TestSwapsUnderLoad(t *testing.T) {
 
 	at := 1
 	for i := range swaps {
+		until(t, "the requests of this swap are answered", func() bool {
+			return answered.Load() >= requests*int64(i)/int64(swaps) || t.Failed()
+		})
 		away.every.Store([]int64{0, 29, 13}[i%3])
 		if i%4 == 3 {
 			promote(t, reg, 4)
@@ -168,7 +207,12 @@ func TestSwapsUnderLoad(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB over %d swaps, want at most the last requests' 16 and a little", grown>>20,
 			swaps)
 	}
-	t.Logf("%d requests during %d swaps, %d reads of storage", answered.Load(), swaps, away.reads.Load())
+	if killed.Load() == 0 {
+		t.Error("the watcher was never killed")
+	}
+	t.Logf("%d requests during %d swaps, %d reads of storage, the watcher killed %d times; heap %.1f MiB before, %.1f "+
+		"after", answered.Load(), swaps, away.reads.Load(), killed.Load(), float64(before.HeapAlloc)/(1<<20),
+		float64(after.HeapAlloc)/(1<<20))
 }
 
 // TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and
