@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ import (
 
 type predictFlags struct {
 	model, in, out, delimiter, quote string
+	explain                          string
 	keep                             []string
 	raw, contributions, noHeader     bool
 	maxUnseen                        float64
@@ -40,7 +42,8 @@ next to the shares in the dataset's held-out rows, and warns if a share is more 
 
 --model ./FOLDER is a version that fit --out or an estimator's save has written; no cloud is needed for it.
 --contributions explains each row: for every feature, how much it adds to the raw score (its SHAP value). With
-expected_score, which all rows begin with, they add up to raw_score.
+expected_score, which all rows begin with, they add up to raw_score. --explain top:3 names only the three features of
+each row that add or take most, in reason_1 and reason_1_adds, reason_2 ...
 
 Tables in a bucket (a name, a glob or a folder) are scored into one each below --out gs://BUCKET/PREFIX/, one after the
 other. What is there is not made again: after an interruption, the same command goes on. --max-unseen ends the run at
@@ -48,6 +51,7 @@ the first table that has more.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed
+  launcher predict --model ctr --in today.csv --out why.csv --keep ad_id --explain top:3
   launcher predict --model ctr@3 --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPredict(cmd.Context(), w, f) },
 	}
@@ -59,6 +63,7 @@ the first table that has more.`,
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "also write the raw score")
 	cmd.Flags().BoolVar(&f.contributions, "contributions", false,
 		"also write what each feature adds to the raw score; a row takes up to a few milliseconds")
+	cmd.Flags().StringVar(&f.explain, "explain", "", "top:N also writes the N features that add or take most, per row")
 	cmd.Flags().StringVar(&f.delimiter, "delimiter", "", "delimiter of delimited text (default: by the file's name)")
 	cmd.Flags().StringVar(&f.quote, "quote", "",
 		"none if a quote in delimited text is an ordinary character, like csv: {quote: none} for staging")
@@ -81,6 +86,9 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	}
 	if f.delimiter != "" && utf8.RuneCountInString(f.delimiter) != 1 {
 		return program.Usagef("--delimiter %q: give one character", f.delimiter)
+	}
+	if _, err := topOf(f.explain); err != nil {
+		return err
 	}
 	if f.quote != "" && f.quote != dataset.QuoteNone {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
@@ -112,6 +120,19 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	return w.withVersion(ctx, f.model, func(v registry.Version) error { return predictWith(ctx, w, w.registry, v, f) })
 }
 
+// topOf is the number of --explain top:N; 0 if it is not given.
+func topOf(explain string) (int, error) {
+	if explain == "" {
+		return 0, nil
+	}
+	number, ok := strings.CutPrefix(explain, "top:")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 {
+		return 0, program.Usagef("--explain %q: give a number of features, as in top:3", explain)
+	}
+	return n, nil
+}
+
 // predictWith scores the table with a version.
 func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry.Version, f predictFlags) error {
 	s, err := scorer.OpenMapped(ctx, r, v, w.levelsCache())
@@ -121,7 +142,11 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 	defer s.Close()
 
 	header := !f.noHeader
-	q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, Contributions: f.contributions,
+	top, err := topOf(f.explain)
+	if err != nil {
+		return err
+	}
+	q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, Contributions: f.contributions, Explain: top,
 		MaxUnseen: f.maxUnseen, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header, Quote: f.quote}}
 	var bar *progressbar.ProgressBar
 	if w.Terminal && !w.asJSON {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -105,6 +107,53 @@ func explained(t *testing.T, w *world, in string, want [][]string) {
 	if !moved {
 		t.Error("got the expected score as every row's raw score, want contributions")
 	}
+}
+
+// TestPredictExplains: the reasons of a row are those of its contributions that are farthest from 0.
+func TestPredictExplains(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	const table = 40
+	text := datasettest.Table(datasettest.Options{Rows: table})
+	in, out := w.file("in.csv", string(text)), filepath.Join(w.dir, "out.csv")
+	w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--contributions", "--explain", "top:2")
+	local, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(local)).ReadAll()
+	if err != nil || len(rows) != table+1 {
+		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, table)
+	}
+	n := len(rows[0]) - 4
+	if got := strings.Join(rows[0][n:], " "); got != "reason_1 reason_1_adds reason_2 reason_2_adds" {
+		t.Fatalf("got the last columns %s, want two reasons and what they add", got)
+	}
+	for i, row := range rows[1:] {
+		left := map[string]float64{} // by feature, how far it is from 0
+		for c, cell := range row[:n-1] {
+			if name, ok := strings.CutPrefix(rows[0][c], "contribution:"); ok {
+				x, _ := strconv.ParseFloat(cell, 64)
+				left[name] = math.Abs(x)
+			}
+		}
+		for k := n; k < len(row); k += 2 {
+			adds, err := strconv.ParseFloat(row[k+1], 64)
+			far, ok := left[row[k]]
+			delete(left, row[k])
+			if err != nil || !ok || math.Abs(adds) != far || far < slices.Max(slices.Collect(maps.Values(left))) {
+				t.Errorf("row %d: got the reason %s with %s, want the feature that adds or takes most of those left",
+					i+1, row[k], row[k+1])
+			}
+		}
+	}
+
+	for _, wrong := range []string{"3", "top:", "top:0", "top:-1", "bottom:3"} {
+		w.refused(sweep.ExitUsage, "as in top:3", "predict", "--model", "ctr", "--in", in, "--out", out, "--explain",
+			wrong)
+	}
+	w.refused(sweep.ExitUsage, "features", "predict", "--model", "ctr", "--in", in, "--out", out, "--explain",
+		"top:10000")
 }
 
 func TestPredictRefuses(t *testing.T) {

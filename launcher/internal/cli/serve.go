@@ -2,17 +2,22 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 	"coppice/launcher/internal/serve"
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	model, listen, q := "", "127.0.0.1:8766", serve.Defaults()
+	model, listen, split, q := "", "127.0.0.1:8766", "", serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
 		Short: "Answer requests for predictions with a registered model",
@@ -23,13 +28,17 @@ its routes and port are used. /readyz, /metrics (Prometheus) and /status say how
 
 Without @VERSION it follows the champion, or the alias: a new version is fetched, verified, warmed and compared on
 the last requests, and then answers from one request to the next. It waits if its mean prediction is off by more than
---max-shift.
+--max-shift. A --model ./FOLDER that fit --out has written is served without a cloud.
 
 It listens on this machine only. On another address every request needs an identity token, as for launcher console.`,
 		Example: `  launcher serve --model ctr
   curl --json '{"instances": [{"site": "a.com", "hour": 7}]}' http://127.0.0.1:8766/predict
+  launcher serve --model ./model            # what launcher fit --out ./model has saved
   launcher serve --model ctr@canary --listen 127.0.0.1:9000 --max-rows 500`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if q.Split, err = serve.ParseSplit(split); err != nil {
+				return err
+			}
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)
 		},
 	}
@@ -37,6 +46,8 @@ It listens on this machine only. On another address every request needs an ident
 	f.StringVar(&model, "model", "", "registered model (required)")
 	f.StringVar(&listen, "listen", listen, "address to listen on")
 	f.StringVar(&q.Shadow, "shadow", "", "alias or version that is scored beside and does not answer")
+	f.StringVar(&split, "split", "",
+		"ALIAS=SHARE%: version that answers a share of the requests, by the header Coppice-Key")
 	f.Int64Var(&q.MaxBytes, "max-bytes", q.MaxBytes, "most bytes of a request")
 	f.IntVar(&q.MaxRows, "max-rows", q.MaxRows, "most rows of a request")
 	f.IntVar(&q.MaxQueue, "max-queue", q.MaxQueue, "most requests that wait or are scored; others get 429 and Retry-After")
@@ -54,8 +65,15 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}
-	name, ref, err := sweep.SplitModelRef(model)
-	if err != nil {
+	var err error
+	saved := strings.ContainsAny(model, `/\`) // no model has such a name
+	if saved {
+		var v registry.Version
+		if q.Registry, v, err = registry.Exported(ctx, model); err != nil {
+			return fmt.Errorf("--model %s: %w", model, err)
+		}
+		q.Model, q.Ref = v.Model, strconv.Itoa(v.Number)
+	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {
 		return err
 	}
 	if err := q.Check(env); err != nil {
@@ -72,20 +90,25 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		return err
 	}
 	defer l.Close()
-	return w.with(ctx, func() error {
+	project := ""
+	answer := func() error {
 		w.printf("http://%s\n", l.Addr())
-		q.Registry, q.Model, q.Ref, q.Cache, q.Now = w.registry, name, ref, w.levelsCache(), w.Now
+		q.Cache, q.Now = w.levelsCache(), w.Now
 		q.Log = slog.New(slog.NewTextHandler(w.Err, nil))
 		if w.Structured() {
-			q.Log = w.log()
+			q.Log = program.Logger(w.Err, program.LogOrigin{Program: "launcher", Version: w.Version, Project: project})
 		}
 		page, meters, measured, err := serve.StartMetrics(ctx, telemetry.Options{Program: "serve", Version: w.Version,
-			Project: w.env.Project, Instance: l.Addr().String(), Endpoint: env.Collector, Log: q.Log})
+			Project: project, Instance: l.Addr().String(), Endpoint: env.Collector, Log: q.Log})
 		if err != nil {
 			return err
 		}
 		defer measured.Close(ctx)
 		q.Metrics, q.Meters = page, meters
 		return serve.New(q).Serve(ctx, l)
-	})
+	}
+	if saved {
+		return answer()
+	}
+	return w.with(ctx, func() error { q.Registry, project = w.registry, w.env.Project; return answer() })
 }

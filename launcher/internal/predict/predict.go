@@ -2,9 +2,11 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,6 +31,9 @@ type Request struct {
 	Raw     bool     // add a column with the raw score
 	// Contributions adds a column for each feature, what it adds to the raw score, and what all rows begin with.
 	Contributions bool
+	// Explain adds, for so many features of each row, the name and what it adds to the raw score, the farthest from 0
+	// first.
+	Explain int
 	// MaxUnseen is how much a column's share of unseen values may exceed the usual one; 1 allows any.
 	MaxUnseen float64
 	// Progress, which may be nil, is called with the number of rows scored.
@@ -43,6 +48,9 @@ const (
 	// ColumnContribution and the feature, such as "contribution:price".
 	ColumnExpected     = "expected_score"
 	ColumnContribution = "contribution:"
+	// With explanations, 1 is the first: the feature's name, and with the second one what it adds.
+	ColumnReason     = "reason_%d"
+	ColumnReasonAdds = "reason_%d_adds"
 )
 
 const batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
@@ -94,6 +102,9 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
 	width := len(wanted) + len(columns)
+	if q.Explain > 0 {
+		width += q.Scorer.Model.Features()
+	}
 	var values []float64
 	var in cell.Inputs
 	err = t.Read(ctx, wanted, min(batchRows, table.BatchRows(width)), func(b *table.Batch) error {
@@ -106,7 +117,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 			q.Progress(in.Rows)
 		}
 		var added []float64
-		if q.Contributions {
+		if q.Contributions || q.Explain > 0 {
 			added = make([]float64, b.Rows*(q.Scorer.Model.Features()+1))
 			if err := q.Scorer.Model.Contributions(values, added, runtime.GOMAXPROCS(0)); err != nil {
 				return err
@@ -160,28 +171,37 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 		out = append(out, t.Columns()[i])
 	}
 
-	for _, name := range q.added() {
-		if slices.Contains(q.Keep, name) {
-			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", name)
+	if most := q.Scorer.Model.Features(); q.Explain > most {
+		return nil, problem.New(problem.Usage, "--explain top:%d: the model has %d features", q.Explain, most)
+	}
+	for _, c := range q.added() {
+		if slices.Contains(q.Keep, c.Name) {
+			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", c.Name)
 		}
-		out = append(out, table.Column{Name: name, Type: dataset.Float})
+		out = append(out, c)
 	}
 	return out, nil
 }
 
-// added returns the names of the output's own columns.
-func (q *Request) added() []string {
-	names := []string{ColumnPrediction}
+// added returns the output's own columns.
+func (q *Request) added() []table.Column {
+	var out []table.Column
+	add := func(name string, t dataset.Type) { out = append(out, table.Column{Name: name, Type: t}) }
+	add(ColumnPrediction, dataset.Float)
 	if q.Raw {
-		names = append(names, ColumnRaw)
+		add(ColumnRaw, dataset.Float)
 	}
 	if q.Contributions {
 		for _, f := range q.Scorer.Encoding.Features {
-			names = append(names, ColumnContribution+f.Name)
+			add(ColumnContribution+f.Name, dataset.Float)
 		}
-		names = append(names, ColumnExpected)
+		add(ColumnExpected, dataset.Float)
 	}
-	return names
+	for i := range q.Explain {
+		add(fmt.Sprintf(ColumnReason, i+1), dataset.Text)
+		add(fmt.Sprintf(ColumnReasonAdds, i+1), dataset.Float)
+	}
+	return out
 }
 
 // writer makes the writer for the output's suffix, and the function that finishes it.
@@ -206,7 +226,10 @@ func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() er
 
 // scored returns the batch to write; added are the contributions, row by row.
 func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table.Batch {
-	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Concat(q.Keep, q.added())}
+	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Clone(q.Keep)}
+	for _, c := range q.added() {
+		out.Names = append(out.Names, c.Name)
+	}
 	for _, name := range q.Keep {
 		out.Columns = append(out.Columns, *b.Column(name))
 	}
@@ -214,13 +237,38 @@ func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table
 	if q.Raw {
 		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: raw})
 	}
-	if width := len(added) / max(b.Rows, 1); width > 0 {
+	if width := len(added) / max(b.Rows, 1); q.Contributions && width > 0 {
 		columns := make([]float64, len(added)) // column by column
 		for i, x := range added {
 			columns[i%width*b.Rows+i/width] = x
 		}
 		for ; len(columns) > 0; columns = columns[b.Rows:] {
 			out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: columns[:b.Rows]})
+		}
+	}
+	if q.Explain > 0 {
+		out.Columns = append(out.Columns, q.reasons(b.Rows, added)...)
+	}
+	return out
+}
+
+// reasons picks, for each row, the features that add or take most; of equal ones, the first.
+func (q *Request) reasons(rows int, added []float64) []dataset.Values {
+	features := q.Scorer.Encoding.Features
+	out := make([]dataset.Values, 2*q.Explain)
+	order := make([]int, len(features))
+	for r := range rows {
+		own := added[r*(len(features)+1):][:len(features)]
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int {
+			return cmp.Or(cmp.Compare(math.Abs(own[b]), math.Abs(own[a])), a-b)
+		})
+		for i, f := range order[:q.Explain] {
+			out[2*i].Type, out[2*i+1].Type = dataset.Text, dataset.Float
+			out[2*i].Text = append(out[2*i].Text, features[f].Name)
+			out[2*i+1].Float = append(out[2*i+1].Float, own[f])
 		}
 	}
 	return out

@@ -108,36 +108,54 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	give := sync.OnceFunc(func() { <-s.turns })
 	defer give()
 
-	m := s.model()
-	if m == nil {
-		w.Header().Set("Retry-After", "1")
-		x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
-		return
-	}
-	defer m.Release()
-	b, asked, err := read(m, body)
-	if err != nil {
-		x.refuse(statusOf(err), err.Error())
-		return
-	}
-
 	scratch := s.scratch.Get().(*[]float64)
 	defer s.scratch.Put(scratch)
 	var in cell.Inputs
-	predictions, err := m.Score(b, scratch, &in)
-	if err != nil {
-		x.refuse(http.StatusBadRequest, err.Error())
-		return
+	score := func(m *Model) (a scored, err error) {
+		a.m = m
+		b, asked, err := read(m, body)
+		if err != nil {
+			return a, err
+		}
+		a.asked = asked
+		a.predictions, err = m.Score(b, scratch, &in)
+		return a, err
+	}
+
+	var a scored
+	err := errNotSplit
+	m := s.splitFor(r, body)
+	if m != nil { // what it cannot score, the version that answers the others does
+		defer m.Release()
+		a, err = score(m)
+	}
+	split := err == nil
+	if !split {
+		if m = s.model(); m == nil {
+			w.Header().Set("Retry-After", "1")
+			x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
+			return
+		}
+		defer m.Release()
+		in = cell.Inputs{}
+		if a, err = score(m); err != nil {
+			x.refuse(statusOf(err), err.Error())
+			return
+		}
 	}
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
-	write(w, scored{m, predictions, asked})
-	again := past{rows: b.Rows, bytes: len(body), read: func(m *Model) (*table.Batch, error) {
+	write(w, a)
+	if split {
+		s.seenSplit(r.Context(), a.predictions, time.Since(x.begun))
+		return
+	}
+	again := past{rows: len(a.predictions), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
 		return b, err
 	}}
 	s.recent.add(again)
-	s.seen(r.Context(), m, again, predictions, &in, time.Since(x.begun))
+	s.seen(r.Context(), m, again, a.predictions, &in, time.Since(x.begun))
 }
 
 // body reads the request's body.

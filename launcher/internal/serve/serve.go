@@ -33,6 +33,7 @@ type Config struct {
 	Model    string
 	Ref      string // an alias or a number; empty for the champion
 	Shadow   string // an alias or a number of a version that is scored beside and answers nothing; empty for none
+	Split    Split  // a version that answers a share of the requests
 	Cache    string // folder of mapped levels
 
 	MaxBytes int64         // of a request's body
@@ -57,6 +58,7 @@ type Server struct {
 	c       Config
 	current atomic.Pointer[Model]
 	beside  atomic.Pointer[Model] // the shadow
+	split   atomic.Pointer[Model] // answers a share of the requests
 	shadows chan struct{}         // one request is scored beside at a time
 	ending  atomic.Bool
 	open    atomic.Int64  // requests that wait or are scored
@@ -80,9 +82,11 @@ func New(c Config) *Server {
 }
 
 // model returns the version that answers, acquired; nil if there is none yet.
-func (s *Server) model() *Model {
+func (s *Server) model() *Model { return acquired(&s.current) }
+
+func acquired(from *atomic.Pointer[Model]) *Model {
 	for {
-		m := s.current.Load()
+		m := from.Load()
 		if m == nil || m.Acquire() {
 			return m
 		}
@@ -206,7 +210,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer func() {
 		stop()
 		group.Wait()
-		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside} {
+		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside, &s.split} {
 			if m := at.Swap(nil); m != nil {
 				m.Retire()
 			}

@@ -185,8 +185,9 @@ func TestSwapsUnderLoad(t *testing.T) {
 		away.every.Store([]int64{0, 29, 13}[i%3])
 		if i%4 == 3 {
 			promote(t, reg, 4)
-			until(t, "the damaged version waits", func() bool { return state(t, s).Waiting == "ctr@4" })
-			if got := state(t, s); got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why,
+			got := state(t, s)
+			until(t, "the damaged version waits", func() bool { got = state(t, s); return got.Waiting == "ctr@4" })
+			if got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why,
 				"cannot be loaded") {
 				t.Errorf("got %+v while a damaged version waits; want ctr@%d to answer, and why", got, at)
 			}
@@ -285,5 +286,78 @@ func TestShadow(t *testing.T) {
 	})
 	if hour.Shadow != "ctr@2" || hour.Hour.ShadowRows > hour.Hour.Rows {
 		t.Errorf("got %+v; want ctr@2 beside, on no more rows than were answered", hour)
+	}
+}
+
+// TestSplit: a share of the keys is answered by another version, each key by the same one, and a request that this
+// version cannot score by the one that answers the others.
+func TestSplit(t *testing.T) {
+	reg, store := newRegistry()
+	v1 := register(t, reg, "one", filesOf(t, 1))
+	v2 := register(t, reg, "two", filesOf(t, 2))
+	wide := small
+	wide.numbers++
+	register(t, reg, "wide", wide.trained(t, 5))
+	promote(t, reg, 1)
+	names, rows := small.names(), someRows(small, 3, 1)
+	body := csvOf(names, rows)
+	want := map[string][]float64{"ctr@1": predicted(t, reg, v1, names, rows), "ctr@2": predicted(t, reg, v2, names, rows)}
+	ask := func(s *served, path, key string) (version string) {
+		t.Helper()
+		status, header, text := post(t, s.url+path, "text/csv", body, "Coppice-Key", key)
+		version = header.Get("Coppice-Version")
+		if status != http.StatusOK || !sameBits(numbersOf(t, text), want[version]) {
+			t.Fatalf("key %s: got status %d, %q, %s; want the predictions of the version that the answer names", key,
+				status, version, text)
+		}
+		return version
+	}
+
+	split := serve.Split{Ref: "2", Share: .3}
+	s := start(t, store, func(c *serve.Config) { c.Split = split })
+	other := start(t, store, func(c *serve.Config) { c.Split = split })
+	until(t, "the version of the split is there", func() bool { return ask(s, "/predict", "5") != "" && s.SplitReady() })
+	until(t, "it is there on the other server", other.SplitReady)
+	second := 0
+	for k := range 400 {
+		key := "user " + strconv.Itoa(k)
+		version := ask(s, "/predict", key)
+		if again := ask(other, "/predict", key); again != version {
+			t.Errorf("%s: got %s of one server and %s of another, want one version", key, version, again)
+		}
+		if version == "ctr@2" {
+			second++
+		}
+	}
+	if second < 80 || second > 160 { // 4.4 standard deviations
+		t.Errorf("the version of 30 %% of the keys answered %d of 400, want about 120", second)
+	}
+	var status struct {
+		Split string
+		Hour  struct {
+			SplitRows int64 `json:"split_rows"`
+		}
+	}
+	r, err := http.Get(s.url + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&status); err != nil || status.Split != "ctr@2" ||
+		status.Hour.SplitRows < int64(3*second) {
+		t.Errorf("got %+v (%v), want ctr@2 and at least %d rows", status, err, 3*second)
+	}
+
+	s = start(t, store, func(c *serve.Config) { c.Split = serve.Split{Ref: "3", Share: .9999} })
+	until(t, "the version of the split is there", s.SplitReady)
+	for k := range 20 {
+		if version := ask(s, "/predict", strconv.Itoa(k)); version != "ctr@1" {
+			t.Errorf("key %d: got %s, want ctr@1, since ctr@3 needs another column", k, version)
+		}
+	}
+	for _, wrong := range []string{"canary", "canary=5", "=5%", "canary=0%", "canary=100%", "canary=x%", "canary=NaN%"} {
+		if _, err := serve.ParseSplit(wrong); err == nil {
+			t.Errorf("--split %s is accepted", wrong)
+		}
 	}
 }

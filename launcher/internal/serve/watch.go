@@ -70,7 +70,8 @@ func (s *Server) Watch(ctx context.Context) {
 	var failed failure
 	for {
 		held = s.look(ctx, held, &failed)
-		s.besides(ctx)
+		s.follow(ctx, s.c.Shadow, &s.beside)
+		s.follow(ctx, s.c.Split.Ref, &s.split)
 		s.endHour(ctx)
 		select {
 		case <-ctx.Done():
@@ -207,25 +208,4 @@ func (m *Model) again(p past) ([]float64, error) {
 		return nil, err
 	}
 	return m.Score(b, nil, nil)
-}
-
-// besides fetches the version that is scored beside.
-func (s *Server) besides(ctx context.Context) {
-	if s.c.Shadow == "" {
-		return
-	}
-	v, err := s.c.Registry.Get(ctx, s.c.Model, s.c.Shadow)
-	was := s.beside.Load()
-	if err != nil || was != nil && same(was.Version, v) {
-		return
-	}
-	m, err := Load(ctx, s.c.Registry, v, s.c.Cache)
-	if err != nil {
-		s.c.Log.Warn("the version to score beside cannot be loaded", "version", s.c.Shadow, "error", err.Error())
-		return
-	}
-	s.c.Log.Info("a version is scored beside", "version", m.Name)
-	if old := s.beside.Swap(m); old != nil {
-		old.Retire()
-	}
 }

@@ -28,12 +28,14 @@ type Hour struct {
 	Seconds     float64         `json:"seconds"` // over all requests, from the first byte to the answer
 	ShadowRows  int64           `json:"shadow_rows,omitempty"`
 	ShadowShift float64         `json:"shadow_shift,omitempty"` // of the mean, of the version that is scored beside
+	SplitRows   int64           `json:"split_rows,omitempty"`   // that the version of --split has answered,
+	SplitMean   float64         `json:"split_mean,omitempty"`   // beside the others, and their mean prediction
 	Inputs      []predict.Input `json:"inputs,omitempty"`
 	Findings    []string        `json:"findings,omitempty"`
 
-	sum, shadow float64
-	in          cell.Inputs
-	usual       *cell.Inputs
+	sum, shadow, split float64
+	in                 cell.Inputs
+	usual              *cell.Inputs
 }
 
 // day holds the last hours.
@@ -65,18 +67,24 @@ func (h Hour) finish() Hour {
 	if h.ShadowRows > 0 {
 		h.ShadowShift = h.shadow / float64(h.ShadowRows)
 	}
+	h.SplitMean = h.split / float64(max(h.SplitRows, 1))
 	result := predict.Result{Rows: h.Rows, Inputs: predict.Compare(&h.in, h.usual)}
 	h.Inputs, h.Findings = result.Inputs, result.Warnings()
 	return h
 }
 
+func total(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum
+}
+
 // seen records a request that was answered, and has it scored beside.
 func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []float64, in *cell.Inputs,
 	took time.Duration) {
-	sum := 0.0
-	for _, p := range predictions {
-		sum += p
-	}
+	sum := total(predictions)
 	s.c.Meters.answered(ctx, len(predictions), sum, took)
 
 	s.endHour(ctx)
@@ -93,6 +101,20 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 	h.in.Add(in)
 	s.day.mu.Unlock()
 	s.scoreBeside(again, sum)
+}
+
+// seenSplit records a request that the version of --split has answered. It has columns of its own, so its inputs are not
+// compared.
+func (s *Server) seenSplit(ctx context.Context, predictions []float64, took time.Duration) {
+	sum := total(predictions)
+	s.c.Meters.answered(ctx, len(predictions), sum, took)
+	s.endHour(ctx)
+	s.day.mu.Lock()
+	defer s.day.mu.Unlock()
+	s.day.now.Requests++
+	s.day.now.SplitRows += int64(len(predictions))
+	s.day.now.split += sum
+	s.day.now.Seconds += took.Seconds()
 }
 
 // endHour reports the hour that has ended, if one has.
@@ -153,6 +175,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	status := struct {
 		Version string   `json:"version"`
 		Shadow  string   `json:"shadow,omitempty"`
+		Split   string   `json:"split,omitempty"`
 		Columns []string `json:"columns"`
 		Waiting string   `json:"waiting,omitempty"`
 		Why     string   `json:"why,omitempty"`
@@ -164,6 +187,9 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}
 	if m := s.beside.Load(); m != nil {
 		status.Shadow = m.Name
+	}
+	if m := s.split.Load(); m != nil {
+		status.Split = m.Name
 	}
 	s.mu.Lock()
 	status.Waiting, status.Why = s.waited, s.waits
