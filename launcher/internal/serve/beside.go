@@ -34,25 +34,25 @@ func (s *Server) follow(ctx context.Context, ref string, at *atomic.Pointer[Mode
 	}
 }
 
-// Split is a version that answers a share of the requests.
-type Split struct {
+// Canary is a version that answers a share of the requests.
+type Canary struct {
 	Ref   string  // an alias or a number; empty for none
 	Share float64 // of the keys, 0 to 1
 }
 
 // ParseSplit reads ALIAS=SHARE, the share in percent; an empty text is none.
-func ParseSplit(text string) (Split, error) {
+func ParseSplit(text string) (Canary, error) {
 	if text == "" {
-		return Split{}, nil
+		return Canary{}, nil
 	}
 	ref, share, _ := strings.Cut(text, "=")
 	number, percent := strings.CutSuffix(share, "%")
 	x, err := strconv.ParseFloat(number, 64)
 	if ref == "" || !percent || err != nil || !(x > 0 && x < 100) {
-		return Split{}, program.Usagef("--split %q: give an alias or a version and its share, above 0 and below 100 %%, "+
+		return Canary{}, program.Usagef("--split %q: give an alias or a version and its share, above 0 and below 100 %%, "+
 			"as in canary=5%%", text)
 	}
-	return Split{ref, x / 100}, nil
+	return Canary{ref, x / 100}, nil
 }
 
 // headerKey has what decides which version answers, such as a user: one key has one version, on every server.

@@ -33,7 +33,7 @@ type Config struct {
 	Model    string
 	Ref      string // an alias or a number; empty for the champion
 	Shadow   string // an alias or a number of a version that is scored beside and answers nothing; empty for none
-	Split    Split  // a version that answers a share of the requests
+	Split    Canary // a version that answers a share of the requests
 	Cache    string // folder of mapped levels
 
 	MaxBytes int64         // of a request's body

@@ -313,7 +313,7 @@ func TestSplit(t *testing.T) {
 		return version
 	}
 
-	split := serve.Split{Ref: "2", Share: .3}
+	split := serve.Canary{Ref: "2", Share: .3}
 	s := start(t, store, func(c *serve.Config) { c.Split = split })
 	other := start(t, store, func(c *serve.Config) { c.Split = split })
 	until(t, "the version of the split is there", func() bool { return ask(s, "/predict", "5") != "" && s.SplitReady() })
@@ -348,7 +348,7 @@ func TestSplit(t *testing.T) {
 		t.Errorf("got %+v (%v), want ctr@2 and at least %d rows", status, err, 3*second)
 	}
 
-	s = start(t, store, func(c *serve.Config) { c.Split = serve.Split{Ref: "3", Share: .9999} })
+	s = start(t, store, func(c *serve.Config) { c.Split = serve.Canary{Ref: "3", Share: .9999} })
 	until(t, "the version of the split is there", s.SplitReady)
 	for k := range 20 {
 		if version := ask(s, "/predict", strconv.Itoa(k)); version != "ctr@1" {
