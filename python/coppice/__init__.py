@@ -33,6 +33,7 @@ from ._sweep import Drawing, Sweep, sweep
 
 if TYPE_CHECKING:
     from ._estimators import Classifier, Regressor, StagingWarning, load
+    from ._ranker import Ranker
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +41,10 @@ def __getattr__(name: str) -> Any:
         from . import _estimators
 
         return getattr(_estimators, name)
+    if name == "Ranker":
+        from ._ranker import Ranker
+
+        return Ranker
     raise AttributeError(f"module 'coppice' has no attribute {name!r}")
 
 
@@ -56,6 +61,7 @@ __all__ = [
     "Model",
     "NotFoundError",
     "PrecisionWarning",
+    "Ranker",
     "Regressor",
     "StagingWarning",
     "StorageError",

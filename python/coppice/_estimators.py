@@ -108,7 +108,9 @@ class _Fitted(BaseEstimator):
 
     # Training.
 
-    def _train(self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str]) -> None:
+    def _train(
+        self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str], together: str = "--key"
+    ) -> None:
         if not _NAME.match(self.name):
             raise ValueError(f"name={self.name!r}: 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit")
         for reserved in (LABEL, WEIGHT, GROUP, SPLIT):
@@ -126,7 +128,7 @@ class _Fitted(BaseEstimator):
             if groups.shape != (table.num_rows,):
                 raise ValueError(f"groups has the shape {groups.shape}, expected {(table.num_rows,)}")
             table = table.append_column(GROUP, pa.array(groups))
-            args += ["--key", GROUP]
+            args += [together, GROUP]
         elif self.key is not None:
             args += ["--key", self.key]
         elif self.time is None and (table.num_rows < _FEW or _rarer(y.to_numpy()) < _FEW_OF_CLASS):
@@ -159,7 +161,7 @@ class _Fitted(BaseEstimator):
         for key in ("page", "folder"):  # they were in the temporary folder
             done.pop(key, None)
         for found in done.get("found") or ():
-            found["text"] = found["text"].replace(LABEL, "the label").replace(f" {SPLIT} says", " is drawn class by class")
+            found["text"] = found["text"].replace(LABEL, "the label").replace(GROUP, "group").replace(f" {SPLIT} says", " is drawn class by class")
         self._done = done
         self.version_ = done["version"]
         self.sweep_id_ = done["sweep"]

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -111,14 +113,22 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 // agree compares the final model with the winner on the test rows: as bins, whose statistics are of train alone, and as
 // raw values with the statistics that it is going to have.
 func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
-	report.Correlation = correlation(f.testRaw, w.testRaw, h.test.Weight)
+	fresh, old := f.testRaw, w.testRaw
+	ranks := gbt.Ranks(w.trees.Objective)
+	if ranks { // only differences within a group mean something
+		fresh, old = withinGroups(fresh, h.test.Group), withinGroups(old, h.test.Group)
+	}
+	report.Correlation = correlation(fresh, old, h.test.Weight)
 	if !(report.Correlation >= finalCorrelation) {
 		return fmt.Errorf("the correlation of their scores on test is %.3g (at least %v is expected)",
 			report.Correlation, finalCorrelation)
 	}
 
 	name := "l2"
-	if w.calibrator != nil {
+	switch {
+	case ranks:
+		name = "ndcg"
+	case w.calibrator != nil:
 		name = "log_loss"
 	}
 	own, judged := f.predictions(f.testRaw), w.predictions(w.testRaw)
@@ -198,10 +208,27 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 		}
 		loss[i] = value
 	}
-	if !(loss[0] <= finalLoss*loss[1]) {
+	better := loss
+	if m, err := metric.Lookup(name); err == nil && m.Maximize {
+		better = [2]float64{loss[1], loss[0]}
+	}
+	if !(better[0] <= finalLoss*better[1]) {
 		return fmt.Errorf("its %s on %s is %.6g, and the winner's %.6g", name, on, loss[0], loss[1])
 	}
 	return nil
+}
+
+// withinGroups returns the differences from the groups' means.
+func withinGroups(x []float64, group []uint64) []float64 {
+	sum, rows := map[uint64]float64{}, map[uint64]float64{}
+	for i, g := range group {
+		sum[g], rows[g] = sum[g]+x[i], rows[g]+1
+	}
+	out := make([]float64, len(x))
+	for i, g := range group {
+		out[i] = x[i] - sum[g]/rows[g]
+	}
+	return out
 }
 
 // correlation is the weighted correlation coefficient of x and y. It is part of the report, so every processor has to

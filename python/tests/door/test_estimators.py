@@ -54,10 +54,49 @@ model: coppice.Classifier = coppice.Classifier(trials=1, time="ts", drop=["id"])
 p: np.ndarray = model.predict_proba({"a": [1]})
 metrics: dict[str, float] = model.metrics_
 number: coppice.Model = coppice.load("folder")
+order: np.ndarray = coppice.Ranker(trials=1).fit({"a": [1.0]}, [1], group=[1]).predict({"a": [1]})
 value: np.ndarray = coppice.Regressor(minutes=1).fit({"a": [1.0]}, "a").predict({"a": [1]})
 page: str = model.report(show=False)
 specs: str = model.specs_["sweep.yaml"]
 """
+
+
+class Ranks(unittest.TestCase):
+    """An order within queries: the same model from sizes, values and a column, better than chance, and the command's."""
+
+    def setUp(self):
+        rng = np.random.default_rng(8)
+        n = 1500
+        query = np.repeat(np.arange(n // 10), 10)
+        a = rng.normal(size=n)
+        grade = np.clip(np.round(a + rng.normal(size=n) + rng.normal(size=n // 10)[query]), 0, 4).astype(int)
+        self.frame = pd.DataFrame({"query": [f"q{q}" for q in query], "a": a, "b": rng.normal(size=n), "grade": grade})
+
+    def test_fit(self):
+        model = quick(coppice.Ranker).fit(self.frame, "grade", group="query")
+        scores = model.predict(self.frame)
+        self.assertEqual(scores.shape, (len(self.frame),))
+        self.assertIn("ndcg@10", model.metrics_)
+        self.assertGreater(model.score(self.frame, "grade", group="query"), 0.8)
+        self.assertEqual(list(model.feature_names_in_), ["a", "b"])
+
+        x = self.frame[["a", "b"]]
+        sized = quick(coppice.Ranker).fit(x, self.frame.grade, group=[10] * 150)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(sized)).predict(x), sized.predict(x))
+        valued = quick(coppice.Ranker).fit(x, self.frame.grade, group=np.repeat(np.arange(150), 10))
+        np.testing.assert_array_equal(valued.predict(x), sized.predict(x))
+        self.assertEqual(clone(model).get_params(), model.get_params())
+
+    def test_refused(self):
+        x, y = self.frame[["a", "b"]], self.frame.grade
+        for wrong, group, says in (
+            (y, None, "group"), (y, [10] * 149, "add up to 1490"), (y, "query", "no such column"),
+            (y + 0.5, [10] * 150, "whole numbers from 0 to 30"), (y + 30, [10] * 150, "whole numbers from 0 to 30"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(ValueError, says):
+                quick(coppice.Ranker).fit(x, wrong, group=group)
+        with self.assertRaisesRegex(coppice.Error, "learns an order, by objective lambdarank or rank_xendcg"):
+            quick(coppice.Ranker, objective="poisson").fit(x, y, group=[10] * 150)
 
 
 class Contract(unittest.TestCase):
