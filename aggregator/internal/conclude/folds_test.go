@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
 
@@ -45,7 +46,13 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 
 // TestASweepOfFolds: only the refit may win, with its configuration's mean over the folds.
 func TestASweepOfFolds(t *testing.T) {
-	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.9, 0})
+	// a fold of the default configuration has no scores on test to compare with
+	usual := func(p *sweep.Plan) {
+		for i := range p.Trials {
+			p.Trials[i].Source = search.SourceDefault
+		}
+	}
+	w := crossed(t, 7, usual, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.9, 0})
 	c := w.mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Trial != 6 || c.Version != 1 {
 		t.Fatalf("the sweep's end: %+v; want trial 6, the refit, to win", c)

@@ -139,10 +139,10 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 }
 
 // rival compares the winner with another trial on the sampled test rows: the difference is often within chance. It
-// is nil if that trial's files cannot be read.
+// is nil if that trial has no scores, or its files cannot be read.
 func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
 	before []float64) (*metric.Rival, error) {
-	if len(h.testRows) == 0 {
+	if len(h.testRows) == 0 || r.Scores == nil { // a fold has none
 		return nil, nil
 	}
 	m, err := metric.Lookup(k.plan.Spec.Metric)
