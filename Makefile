@@ -176,9 +176,12 @@ chaos-spot: ## a sweep with a machine lost after every 30 s of machine time besi
 .PHONY: nights
 NIGHTS_SEEDS ?= 5
 NIGHTS_ROWS ?= 20000
-nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, then through the built programs (15 minutes and more)
+# 20 minutes and more
+nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, the built programs, and the gate for months
 	$(GO) test -count 1 -timeout 120m -v -run Streams ./internal/nights -seeds $(NIGHTS_SEEDS) -rows $(NIGHTS_ROWS) -costs
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
+	MONTHS=34 SEED=500 FLIGHTS=1 $(GO) test -count 1 -timeout 60m -v -run 'Months|OldChampions|Flights' \
+	  ./aggregator/internal/judge
 
 .PHONY: always wheels wheels-check door door-test dist install
 PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64

@@ -89,3 +89,45 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEditOfTheSpecBlocksNothing: somebody who tries out a spec stages the same table again with a split, by which all
+// test rows are also in train. That is no second night. Another table is one, and is let pass, too; without a schedule
+// or contract:, only the third night can be blocked.
+func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
+	s := nightstest.Stream{Seed: 3, Rows: 4000}
+	staged := func(day int, again bool, split string) night {
+		t.Helper()
+		table := s.Night(day)
+		for i, row := range table.Rows {
+			if half := len(table.Rows) / 2; again && i >= half { // at another time
+				copy(row[1:], table.Rows[i-half][1:])
+			}
+		}
+		r := stageCSV(t, string(table.CSV()), "label: is_click\nencodings: none\n"+split)
+		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return night{r.Night, p}
+	}
+	const byTime = "split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
+	other, first, edited := staged(0, false, byTime), staged(0, true, "drop: [ts]\n"), staged(0, true, byTime)
+	second, third := staged(1, false, byTime), staged(2, true, byTime)
+	for _, c := range []struct {
+		what        string
+		tonight     night
+		before      []*nights.Profile
+		respecified bool
+		blocked     bool
+	}{
+		{"the same table with a split", edited, []*nights.Profile{first.profile}, true, false},
+		{"half of the rows again, on the second night", third, []*nights.Profile{second.profile}, false, false},
+		{"half of the rows again, on the third", third, []*nights.Profile{other.profile, second.profile}, false, true},
+	} {
+		found := find(t, nights.Request{Night: c.tonight.rows, Tonight: c.tonight.profile, Before: c.before,
+			Respecified: c.respecified, Spec: &dataset.Spec{}, At: nightstest.First})
+		if nights.Blocked(found) != c.blocked || len(found) == 0 {
+			t.Errorf("%s: found %v; want it found, and blocked: %t", c.what, found, c.blocked)
+		}
+	}
+}

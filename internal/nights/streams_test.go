@@ -162,6 +162,21 @@ func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 	if len(table.Rows) == 0 {
 		return math.Inf(1)
 	}
+	loss := 0.0
+	pred := predictions(t, table, tomorrow)
+	for i, p := range pred {
+		if r := tomorrow.Rows[i]; r[len(r)-1] == "1" {
+			loss -= math.Log(max(p, 1e-9))
+		} else {
+			loss -= math.Log(max(1-p, 1e-9))
+		}
+	}
+	return loss / float64(len(pred))
+}
+
+// predictions are those of a model of a table for the rows of another one.
+func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
+	t.Helper()
 	train, test := &gbt.Data{}, &gbt.Data{}
 	width := len(table.Names) - 2
 	for _, d := range []struct {
@@ -252,17 +267,59 @@ func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss := 0.0
 	for i, z := range pred {
 		p := 1 / (1 + math.Exp(-z))
 		if p <= 0 || p >= 1 || z > 0 && z < 1 && p == z {
 			p = z
 		}
-		if test.Label[i] == 1 {
-			loss -= math.Log(max(p, 1e-9))
-		} else {
-			loss -= math.Log(max(1-p, 1e-9))
+		pred[i] = p
+	}
+	return pred
+}
+
+// TestChampionAsWitness compares how well two witnesses tell labels that do not follow the columns within an exchange:
+// staging's own, of all rows, and last night's model, of all rows and of the tenth that are test rows. What counts is
+// the standard error of the slope of labels by score. Staging would need the model if that were much smaller with it.
+func TestChampionAsWitness(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it is long: run it without -short")
+	}
+	const exchange = "adx"
+	for _, shape := range []nightstest.Shape{nightstest.Drifting, nightstest.Steady, nightstest.Growing} {
+		s := nightstest.Stream{Seed: *streamFirst, Rows: *streamRows, Shape: shape}
+		var before []*nights.Profile
+		var witness float64
+		const day = 4
+		for d := range day + 1 {
+			n, err := stage(t, s.Night(d), before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range n.profile.Segments {
+				if g.Level == exchange {
+					witness = 1 / math.Sqrt(g.Info)
+				}
+			}
+			before = append(before, n.profile)
+		}
+		tonight := s.Night(day)
+		pred := predictions(t, s.Night(day-1), tonight)
+		slopeError := func(from int) float64 {
+			var rows, score, squares float64
+			for i := from; i < len(pred); i++ {
+				if slices.Contains(tonight.Rows[i], exchange) {
+					z, w := math.Log(pred[i]/(1-pred[i])), pred[i]*(1-pred[i])
+					rows, score, squares = rows+w, score+w*z, squares+w*z*z
+				}
+			}
+			return 1 / math.Sqrt(squares-score*score/rows)
+		}
+		all, tenth := slopeError(0), slopeError(len(pred)*9/10)
+		t.Logf("%s: standard error of the slope %.2f; with the champion %.2f, on test rows alone %.2f", shape, witness,
+			all, tenth)
+		if tenth < witness || all < witness/3 {
+			t.Errorf("%s: the champion is the better witness, got %.2f and %.2f; want no less than %.2f and %.2f",
+				shape, tenth, all, witness, witness/3)
 		}
 	}
-	return loss / float64(len(pred))
 }

@@ -24,6 +24,13 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 				}
 			}
 		}, ""},
+		"a sale, a fifth more clicks": {func(rng *rand.Rand, y []float32) {
+			for i := range y {
+				if rng.Float64() < 0.2*0.07 {
+					y[i] = 1
+				}
+			}
+		}, ""},
 		"shuffled": {func(rng *rand.Rand, y []float32) {
 			rng.Shuffle(len(y), func(i, j int) {
 				y[i], y[j] = y[j],

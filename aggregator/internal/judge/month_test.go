@@ -263,19 +263,22 @@ func (c *counts) cut(share float64) int {
 	return 0
 }
 
-// version is a registered model of the simulated month.
-type version struct {
-	model
-	test     counts // of its night
+// version is a registered model, and the test rows of its night.
+type version[M, T any] struct {
+	model    M
+	test     T
 	sound    bool
 	replaced int // the champion before it; -1 for none, or if it never was the champion
 }
 
 // month is a month of a registry under the gate.
-type month struct {
-	gate     sweep.Gate
-	loss     metric.Metric
-	versions []version
+type month[M, T any] struct {
+	gate   sweep.Gate
+	loss   metric.Metric
+	judged func(test T, night int, fresh, old, last *M) judge.Judged // models may be nil, but for the first
+	unseen int                                                       // nights, the last ones, whose test rows tonight's model has not seen
+
+	versions []version[M, T]
 	champion int // index; -1 for none
 }
 
@@ -303,13 +306,13 @@ func judged(c counts, night int, fresh, old, last *model) judge.Judged {
 }
 
 // night registers and judges a night's model, as the aggregator does.
-func (m *month) night(train, test counts) *sweep.GateDecision {
-	v := version{model: fit(train), test: test, replaced: -1}
+func (m *month[M, T]) night(fresh M, test T) *sweep.GateDecision {
+	v := version[M, T]{model: fresh, test: test, replaced: -1}
 	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even}
 	if m.champion >= 0 {
 		// the night before is taken back
 		if c := &m.versions[m.champion]; m.champion == len(m.versions)-1 && c.replaced >= 0 {
-			rows := judged(test, 0, &c.model, &m.versions[c.replaced].model, nil)
+			rows := m.judged(test, 0, &c.model, &m.versions[c.replaced].model, nil)
 			if worse, _ := judge.Worse(m.gate, m.loss, rows, 0); worse {
 				c.sound, m.champion = false, c.replaced
 			}
@@ -322,22 +325,22 @@ func (m *month) night(train, test counts) *sweep.GateDecision {
 		}
 		// the night before was held back, and is right
 		if k := len(m.versions) - 1; k > latest && m.versions[k].replaced == -1 &&
-			judge.Better(m.gate, m.loss, judged(test, 0, &m.versions[k].model, &m.versions[latest].model, nil)) {
+			judge.Better(m.gate, m.loss, m.judged(test, 0, &m.versions[k].model, &m.versions[latest].model, nil)) {
 			m.versions[k].sound, latest = true, k
 		}
-		var last *model
+		var last *M
 		if latest != m.champion {
 			last, e.Latest = &m.versions[latest].model, latest+1
 		}
-		for k := len(m.versions) - 1; k >= 0 && len(e.Earlier) < 7; k-- {
+		for k := len(m.versions) - 1; k >= max(0, len(m.versions)-m.unseen) && len(e.Earlier) < 7; k-- {
 			if w := &m.versions[k]; w.sound {
-				e.Earlier, e.NotReference = append(e.Earlier, judged(w.test, k+1, &v.model, old, last)), ""
+				e.Earlier, e.NotReference = append(e.Earlier, m.judged(w.test, k+1, &v.model, old, last)), ""
 			}
 		}
 		e.Champion = m.champion + 1
-		e.Tonight = judged(test, 0, &v.model, old, last)
+		e.Tonight = m.judged(test, 0, &v.model, old, last)
 	} else {
-		e.Tonight = judged(test, 0, &v.model, nil, nil)
+		e.Tonight = m.judged(test, 0, &v.model, nil, nil)
 	}
 	d := judge.Judge(m.gate, m.loss, e)
 	if v.sound = d.Sound; d.Verdict == sweep.VerdictPromoted {
@@ -364,29 +367,28 @@ func months(t *testing.T) []uint64 {
 
 // strict is the rule that came before: a model goes live if it is shown to be better than the champion tonight, and not
 // shown to be worse on rows of earlier champions.
-type strict struct {
-	gate     sweep.Gate
-	champion *model
-	tests    []counts
+type strict[M, T any] struct {
+	month[M, T]
+	live  *M
+	tests []T
 }
 
-func (s *strict) night(loss metric.Metric, train, test counts) {
-	v := fit(train)
-	if s.champion != nil {
-		if !judge.Better(s.gate, loss, judged(test, 0, &v, s.champion, nil)) {
+func (s *strict[M, T]) night(fresh M, test T) {
+	if s.live != nil {
+		if !judge.Better(s.gate, s.loss, s.judged(test, 0, &fresh, s.live, nil)) {
 			return
 		}
 		var all judge.Judged
 		for _, then := range s.tests[max(0, len(s.tests)-7):] {
-			r := judged(then, 0, s.champion, &v, nil)
+			r := s.judged(then, 0, s.live, &fresh, nil)
 			all.Label, all.New, all.Old = append(all.Label, r.Label...), append(all.New, r.New...), append(all.Old,
 				r.Old...)
 		}
-		if judge.Better(s.gate, loss, all) {
+		if judge.Better(s.gate, s.loss, all) {
 			return
 		}
 	}
-	s.champion, s.tests = &v, append(s.tests, test)
+	s.live, s.tests = &fresh, append(s.tests, test)
 }
 
 // TestMonths compares the gate with the one before, with promoting every night, and with an oracle that knows the next
@@ -400,8 +402,9 @@ func TestMonths(t *testing.T) {
 			for _, seed := range months(t) {
 				r := rand.New(rand.NewPCG(seed, 3))
 				days := s.days(seed, 32)
-				m := &month{gate: gate(nil), loss: loss, champion: -1}
-				old := &strict{gate: gate(func(g *sweep.Gate) { g.Confidence = 0.95 })}
+				m := &month[model, counts]{gate: gate(nil), loss: loss, judged: judged, unseen: 31, champion: -1}
+				old := &strict[model, counts]{month: *m}
+				old.gate.Confidence = 0.95
 				var best *model
 				regretted := -1
 				for at := range 31 {
@@ -414,8 +417,8 @@ func TestMonths(t *testing.T) {
 						x.do(r, &test)
 					}
 					fresh, was := fit(train), m.champion
-					d := m.night(train, test)
-					old.night(loss, train, test)
+					d := m.night(fresh, test)
+					old.night(fresh, test)
 					if best == nil || next.loss(fresh) < next.loss(*best) {
 						best = &fresh
 					}
@@ -450,7 +453,7 @@ func TestMonths(t *testing.T) {
 						}
 					}
 					gated += next.loss(m.versions[m.champion].model)
-					before += next.loss(*old.champion)
+					before += next.loss(*old.live)
 					always += next.loss(fresh)
 					oracle += next.loss(*best)
 				}
@@ -479,13 +482,13 @@ func TestOldChampions(t *testing.T) {
 			for _, s := range streams {
 				for _, seed := range months(t) {
 					days := s.days(1000+seed, 33)
-					m := &month{gate: gate(nil), loss: loss, champion: -1}
+					m := &month[model, counts]{gate: gate(nil), loss: loss, judged: judged, unseen: 31, champion: -1}
 					for at := range 30 {
 						m.gate.Promote = sweep.PromoteAuto
 						if at > 30-age {
 							m.gate.Promote = sweep.PromoteByHand
 						}
-						m.night(days[at].train, days[at].test)
+						m.night(fit(days[at].train), days[at].test)
 					}
 					m.gate.Promote = sweep.PromoteAuto
 					tonight := &days[30]
@@ -500,16 +503,16 @@ func TestOldChampions(t *testing.T) {
 						broken++
 						branch := *m
 						branch.versions = slices.Clone(m.versions)
-						if branch.night(train, test).Verdict == sweep.VerdictPromoted {
+						if branch.night(fit(train), test).Verdict == sweep.VerdictPromoted {
 							live++
-							branch.night(days[31].train, days[31].test)
+							branch.night(fit(days[31].train), days[31].test)
 							if branch.champion != 30 {
 								taken++
 							}
 						}
 					}
 					good++
-					if m.night(tonight.train, tonight.test).Verdict != sweep.VerdictPromoted {
+					if m.night(fit(tonight.train), tonight.test).Verdict != sweep.VerdictPromoted {
 						held++
 					}
 				}
