@@ -272,7 +272,8 @@
     const body = $('#compare tbody'), heads = $$('#compare thead th');
     heads[1].textContent = 'version ' + $('#va').value;
     heads[2].textContent = 'version ' + $('#vb').value;
-    body.replaceChildren(...data.tables.compare.c.map(k => {
+    const same = k => +(show(column(k), column(k).v[a]) === show(column(k), column(k).v[b]));
+    body.replaceChildren(...[...data.tables.compare.c].sort((k, l) => same(k) - same(l)).map(k => {
       const c = column(k), x = c.v[a], y = c.v[b], d = typeof x === 'number' && typeof y === 'number' && !c.time ? y - x : null;
       return make('tr', show(c, x) !== show(c, y) ? {class: 'differs'} : {}, make('th', {scope: 'row'}, c.n), make('td', {}, show(c, x)), make('td', {}, show(c, y)), make('td', {class: 'n'}, d === null ? '' : (d > 0 ? '+' : '') + digits(d, 5)));
     }));
@@ -369,6 +370,25 @@
     box.showModal();
   }
 
+  // A pasted row, explained by the console.
+  async function explain() {
+    const text = $('#row'), said = $('#explain-said'), table = $('#explained');
+    said.textContent = 'Wait …';
+    table.hidden = true;
+    try {
+      const answer = await fetch(text.dataset.explain, {method: 'POST', headers: {'Content-Type': 'text/plain'}, body: text.value});
+      if (!answer.ok) { said.textContent = await answer.text(); return; }
+      const r = await answer.json(), most = Math.max(...r.features.map(f => Math.abs(f.shap)));
+      said.textContent = `Predicted ${digits(r.prediction, 5)}. The raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what ${r.features.length} features add.`;
+      $('tbody', table).replaceChildren(...r.features.map(f => {
+        const bar = make('span', {class: f.shap < 0 ? 'adds less' : 'adds'});
+        bar.style.width = `${Math.round(140 * Math.abs(f.shap) / most)}px`;
+        return make('tr', {}, make('th', {scope: 'row'}, f.name), make('td', {class: 'r'}, f.value), make('td', {class: 'n'}, (f.shap > 0 ? '+' : '') + digits(f.shap, 4)), make('td', {}, bar));
+      }));
+      table.hidden = false;
+    } catch { said.textContent = 'No connection to the console.'; }
+  }
+
   // One of several drawings is shown.
   function choose(s) { $$('.' + s.dataset.choose).forEach((e, i) => { e.hidden = i !== +s.value; }); }
 
@@ -423,6 +443,7 @@
     const d = b.dataset;
     if (b.id === 'theme') { theme(root.dataset.theme === 'dark' || !root.dataset.theme && dark.matches ? 'light' : 'dark'); return; }
     if (b.id === 'columns') { const m = $('#columns-of'); m.hidden = !m.hidden; b.setAttribute('aria-expanded', String(!m.hidden)); return; }
+    if (b.id === 'explain') { explain(); return; }
     if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
     if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }

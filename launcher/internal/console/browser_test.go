@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,38 @@ func TestBrowserLive(t *testing.T) {
 	if e := page.Errors(url); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
+}
+
+// TestBrowserExplain: a reader pastes a row, reads what each feature adds, and what is wrong with another one; nothing
+// leaves for elsewhere.
+func TestBrowserExplain(t *testing.T) {
+	host := serve(t, explaining(t))
+	url := "http://" + host + "/models/ctr"
+	page := pagetest.Start(t).Open(url, 1280, 900)
+	paste := func(row string) {
+		page.Eval(fmt.Sprintf("document.getElementById('row').value = %q; document.getElementById('explain').click()", row),
+			nil)
+	}
+	paste("ad price,site\n9,a")
+	page.Until("document.querySelectorAll('#explained tbody tr').length === 2")
+	if got := page.Text("document.querySelector('#explained tbody tr').textContent"); !strings.HasPrefix(got, "ad price9+") {
+		t.Errorf("the first line is %q, want that a price of 9 adds the most", got)
+	}
+	if wide := page.Number("document.querySelector('#explained .adds').offsetWidth"); wide != 140 {
+		t.Errorf("its bar is %v pixels wide, want 140", wide)
+	}
+	page.Eval("document.getElementById('row').scrollIntoView()", nil)
+	if *shots != "" {
+		page.Shot(filepath.Join(*shots, "15-explain.png"))
+	}
+	if serious, _ := page.Axe(*axe); len(serious) > 0 {
+		t.Errorf("axe-core, with a row explained: %q", serious)
+	}
+	if e := page.Errors("http://" + host + "/"); len(e) > 0 {
+		t.Errorf("the page said or asked: %q", e)
+	}
+	paste("site\na") // the browser itself notes the refusal
+	page.Until("document.getElementById('explain-said').textContent.includes('ad price')")
 }
 
 // A reader promotes a version: the button is there only where the console acts, and nothing is sent before name and

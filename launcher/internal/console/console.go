@@ -25,6 +25,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
 )
@@ -54,9 +55,14 @@ type Console struct {
 	first  turn            // serialises first reads of sweeps
 	made   turn            // serialises other pages, whose data are not safe for concurrent use
 	acting map[string]turn // serialises actions of one kind
-	mu     sync.Mutex
-	open   map[sweep.ID]*watched
-	still  map[string]*still // pages by path
+
+	explained turn           // serialises explanations of rows
+	explainer *scorer.Scorer // of the version that explained the last one; nil before
+	explains  string         // its name
+
+	mu    sync.Mutex
+	open  map[sweep.ID]*watched
+	still map[string]*still // pages by path
 }
 
 // turn is a lock that can be waited for with a context.
@@ -95,7 +101,8 @@ type still struct {
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
 	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now),
-		now: now, log: log, first: make(turn, 1), made: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1),
+		now: now, log: log, first: make(turn, 1), made: make(turn, 1),
+		explained: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1),
 			Promote: make(turn, 1), Rollback: make(turn, 1)}, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
 	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
 	c.reg = registry.New(c.models)
@@ -244,6 +251,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 		})
 	})
 
+	mux.HandleFunc("POST /models/{name}/{version}/explain", c.serveExplain)
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
 	mux.HandleFunc("GET /actions", c.serveOffer)
@@ -402,7 +410,7 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostAction),
+	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostRow),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return ctx }}
