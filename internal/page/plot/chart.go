@@ -163,7 +163,14 @@ func cross(x, y, r float64) string {
 // line is a straight one.
 func line(x1, y1, x2, y2 float64) string {
 	var p pen
-	p.to('M', x1, y1).to('L', x2, y2)
+	p.to('M', x1, y1)
+	switch {
+	case x1 == x2: // most lines are of a grid
+		return p.String() + "V" + at(y2)
+	case y1 == y2:
+		return p.String() + "H" + at(x2)
+	}
+	p.to('L', x2, y2)
 	return p.String()
 }
 

@@ -27,12 +27,12 @@ type Request struct {
 
 // Report is the analysis of a version. Features are sorted by contribution, in descending order.
 type Report struct {
-	Rows     int         `json:"rows"`
-	Metric   string      `json:"metric"`
-	Value    float64     `json:"value"`    // of the metric
-	Expected float64     `json:"expected"` // raw score of a row without known values
-	Features []Explained `json:"features"`
-	Columns  []Column    `json:"columns"`
+	Rows     int           `json:"rows"`
+	Metric   string        `json:"metric"`
+	Value    float64       `json:"value"`    // of the metric
+	Expected float64       `json:"expected"` // raw score of a row without known values
+	Features []Explained   `json:"features"`
+	Columns  []ColumnShare `json:"columns"`
 }
 
 // Explained is one of the model's inputs.
@@ -51,9 +51,9 @@ type Explained struct {
 	High  float64 `json:"high"`
 }
 
-// Column is a column of the table with all features made of it alone, or several columns with the features made of them
+// ColumnShare is a column of the table with all features made of it alone, or several columns with the features made of them
 // together.
-type Column struct {
+type ColumnShare struct {
 	Name         string  `json:"name"`
 	Features     int     `json:"features"`
 	Share        float64 `json:"gain_share"`
@@ -194,7 +194,7 @@ func (r *run) contributions(report *Report) error {
 		name := strings.Join(report.Features[i].From, " + ")
 		if _, ok := at[name]; !ok {
 			at[name] = len(report.Columns)
-			report.Columns, together = append(report.Columns, Column{Name: name}), append(together, nil)
+			report.Columns, together = append(report.Columns, ColumnShare{Name: name}), append(together, nil)
 		}
 		c := at[name]
 		report.Columns[c].Features++
@@ -215,7 +215,7 @@ func (r *run) contributions(report *Report) error {
 			report.Columns[c].Contribution += math.Abs(sum) / float64(n)
 		}
 	}
-	slices.SortStableFunc(report.Columns, func(a, b Column) int { return cmp.Compare(b.Contribution, a.Contribution) })
+	slices.SortStableFunc(report.Columns, func(a, b ColumnShare) int { return cmp.Compare(b.Contribution, a.Contribution) })
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -47,9 +46,15 @@ func Clicks(tb testing.TB, reg *registry.Registry) registry.Version {
 		tb.Fatal(err)
 	}
 	defer ds.Close()
+	train := ds.Split("train")
+	data := &gbt.Data{Rows: train.Rows, RowMajor: train.RowMajor, Columns: train.Columns, Label: train.Label}
+	for _, f := range ds.Manifest.Features {
+		data.Features = append(data.Features, gbt.Feature{Name: f.Name, Bins: f.Bins,
+			Categorical: f.Kind == dataset.Categorical, Bounds: f.Bounds, Missing: f.MissingBin})
+	}
 	p := gbt.Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.MinDataInLeaf = "binary", 20, 5, 5
-	done, err := gbt.Train(tb.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{Threads: 1})
+	done, err := gbt.Train(tb.Context(), data, p, gbt.Options{Threads: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}
