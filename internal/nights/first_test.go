@@ -90,9 +90,9 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 	}
 }
 
-// TestAnEditOfTheSpecBlocksNothing: somebody who tries out a spec stages the same table again with a split, by which all
-// test rows are also in train. That is no second night. Another table is one, and is let pass, too; without a schedule
-// or contract:, only the third night can be blocked.
+// TestAnEditOfTheSpecBlocksNothing: somebody who tries out a spec stages the same table again with a split, by which
+// all test rows are also in train. That is no second night. Another table is one, and is let pass, too; without a
+// schedule or contract:, only the third night can be blocked.
 func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 	s := nightstest.Stream{Seed: 3, Rows: 4000}
 	staged := func(day int, again bool, split string) night {

@@ -24,8 +24,8 @@ const (
 // flights are the rows of each day.
 type flights []*gbt.Data
 
-// readFlights reads flights-3m.parquet: which flights were more than 15 minutes late, by distance, hour, weekday, origin
-// and destination.
+// readFlights reads flights-3m.parquet: which flights were more than 15 minutes late, by distance, hour, weekday,
+// origin and destination.
 func readFlights(t *testing.T, days int) flights {
 	data := cmp.Or(os.Getenv("COPPICE_DATA"), filepath.Join("..", "..", "..", "..", "shared", "data"))
 	file := filepath.Join(data, "flights-3m.parquet")

@@ -276,7 +276,8 @@ type month[M, T any] struct {
 	gate   sweep.Gate
 	loss   metric.Metric
 	judged func(test T, night int, fresh, old, last *M) judge.Judged // models may be nil, but for the first
-	unseen int                                                       // nights, the last ones, whose test rows tonight's model has not seen
+	// unseen is of how many of the last nights tonight's model has not seen the test rows
+	unseen int
 
 	versions []version[M, T]
 	champion int // index; -1 for none

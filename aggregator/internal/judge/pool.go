@@ -16,10 +16,10 @@ type pool struct {
 	nights []int // versions that keep the rows, ascending; 0 is tonight
 }
 
-// worse reports whether the new model may not pass: it is shown to be worse, may be so by more than the margin, and most
-// likely is so by most of it, since with many rows a loss can be shown that is not worth a night. A model as good as
-// the old one fails with at most half the probability that is left outside of the interval; one that is worse by more
-// than both the margin and the interval's width passes with at most the same probability.
+// worse reports whether the new model may not pass: it is shown to be worse, may be so by more than the margin, and
+// most likely is so by most of it, since with many rows a loss can be shown that is not worth a night. A model as good
+// as the old one fails with at most half the probability that is left outside of the interval; one that is worse by
+// more than both the margin and the interval's width passes with at most the same probability.
 func (p *pool) worse(margin float64) bool {
 	return p.High < 0 && p.Low < -margin && p.Gain < -mostOfMargin*margin
 }
