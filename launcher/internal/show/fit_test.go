@@ -2,9 +2,12 @@ package show_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"coppice/internal/page"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/show"
@@ -50,6 +53,11 @@ func TestNewFit(t *testing.T) {
 	}
 	if len(f.Features) != 8 || f.Features[0] != (show.Used{Name: "site", Gain: 0.05}) {
 		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)
+	}
+	var out strings.Builder
+	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
+	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s\nwant a command that can be pasted: %s", out.String(), want)
 	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
 		t.Error("it names features of a winner that cannot be read; want none")
