@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,7 @@ import (
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	model, listen, split, q := "", "127.0.0.1:8766", "", serve.Defaults()
+	model, listen, split, tell, q := "", "127.0.0.1:8766", "", false, serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
 		Short: "Answer requests for predictions with a registered model",
@@ -39,6 +40,12 @@ It listens on this machine only. On another address every request needs an ident
 			if q.Split, err = serve.ParseSplit(split); err != nil {
 				return err
 			}
+			if tell {
+				q.Tell = func(ctx context.Context, v registry.Version, hour time.Time, findings []string) {
+					w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, hour, strings.Join(findings, "; "), w.Now()),
+						untold{})
+				}
+			}
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)
 		},
 	}
@@ -48,6 +55,7 @@ It listens on this machine only. On another address every request needs an ident
 	f.StringVar(&q.Shadow, "shadow", "", "alias or version that is scored beside and does not answer")
 	f.StringVar(&split, "split", "",
 		"ALIAS=SHARE%: version that answers a share of the requests, by the header Coppice-Key")
+	f.BoolVar(&tell, "tell", false, "tell people, as of nights, when an hour's requests are unlike the model's test rows")
 	f.Int64Var(&q.MaxBytes, "max-bytes", q.MaxBytes, "most bytes of a request")
 	f.IntVar(&q.MaxRows, "max-rows", q.MaxRows, "most rows of a request")
 	f.IntVar(&q.MaxQueue, "max-queue", q.MaxQueue, "most requests that wait or are scored; others get 429 and Retry-After")
@@ -72,6 +80,7 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		if q.Registry, v, err = registry.Exported(ctx, model); err != nil {
 			return fmt.Errorf("--model %s: %w", model, err)
 		}
+		q.Tell = nil // there is nobody to tell
 		q.Model, q.Ref = v.Model, strconv.Itoa(v.Number)
 	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {
 		return err

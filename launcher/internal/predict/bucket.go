@@ -57,7 +57,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 		in.Add(&done.counts)
 		q.Scored++
 	}
-	return &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual), counts: in}, nil
+	return &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual, HighErrors), counts: in}, nil
 }
 
 // find lists the tables, of which no two may have one output.

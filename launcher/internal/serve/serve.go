@@ -49,8 +49,10 @@ type Config struct {
 	Callers         console.Callers // nil if callers are not authenticated
 	Metrics         http.Handler    // nil for none
 	Meters          *Meters         // nil for none
-	Log             *slog.Logger
-	Now             func() time.Time
+	// Tell notifies people of an hour whose requests are unlike what the version was judged on; nil for none.
+	Tell func(ctx context.Context, version registry.Version, hour time.Time, findings []string)
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Server answers requests. It is made by New.
@@ -68,6 +70,7 @@ type Server struct {
 	recent  recent
 	day     day
 	callers known
+	reports sync.WaitGroup // of hours that have ended
 
 	mu     sync.Mutex
 	waits  string // why a new version does not answer yet; empty if there is none
@@ -210,6 +213,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer func() {
 		stop()
 		group.Wait()
+		s.reports.Wait()
 		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside, &s.split} {
 			if m := at.Swap(nil); m != nil {
 				m.Retire()

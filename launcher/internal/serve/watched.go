@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"coppice/internal/dataset/cell"
+	"coppice/internal/registry"
 	"coppice/launcher/internal/predict"
 )
 
@@ -36,6 +37,7 @@ type Hour struct {
 	sum, shadow, split float64
 	in                 cell.Inputs
 	usual              *cell.Inputs
+	model              registry.Version
 }
 
 // day holds the last hours.
@@ -68,7 +70,7 @@ func (h Hour) finish() Hour {
 		h.ShadowShift = h.shadow / float64(h.ShadowRows)
 	}
 	h.SplitMean = h.split / float64(max(h.SplitRows, 1))
-	result := predict.Result{Rows: h.Rows, Inputs: predict.Compare(&h.in, h.usual)}
+	result := predict.Result{Rows: h.Rows, Inputs: predict.Compare(&h.in, h.usual, predict.HighInHours)}
 	h.Inputs, h.Findings = result.Inputs, result.Warnings()
 	return h
 }
@@ -93,7 +95,7 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 	if h.Version != "" && h.Version != m.Name { // another version has other columns, and other usual shares
 		h.in = cell.Inputs{}
 	}
-	h.Version, h.usual = m.Name, m.Scorer.Usual
+	h.Version, h.usual, h.model = m.Name, m.Scorer.Usual, m.Version
 	h.Requests++
 	h.Rows += int64(len(predictions))
 	h.sum += sum
@@ -122,8 +124,8 @@ func (s *Server) endHour(ctx context.Context) {
 	s.day.mu.Lock()
 	ended := s.day.turn(s.now())
 	s.day.mu.Unlock()
-	if ended != nil {
-		s.report(ctx, ended)
+	if ended != nil { // telling people may take a minute, and is not for the caller to wait for
+		s.reports.Go(func() { s.report(context.WithoutCancel(ctx), ended) })
 	}
 }
 
@@ -135,6 +137,9 @@ func (s *Server) report(ctx context.Context, h *Hour) {
 		s.c.Meters.found(ctx)
 		s.c.Log.Warn("requests differ from what the model knows", "version", h.Version, "hour", h.Begin, "finding",
 			finding)
+	}
+	if s.c.Tell != nil && len(h.Findings) > 0 {
+		s.c.Tell(ctx, h.model, h.Begin, h.Findings)
 	}
 }
 

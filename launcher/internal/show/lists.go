@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/clean"
+	"coppice/launcher/internal/served"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -120,6 +122,22 @@ func (w Printer) Verified(all []*registry.Verification) {
 		for _, h := range v.Heads {
 			w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
 		}
+	}
+}
+
+// Served writes what became of answers, by hour and segment.
+func (w Printer) Served(r *served.Report) {
+	t := w.Table("hour", "segment", "rows", "positive", "mean prediction", "calibration", "normalized entropy",
+		"finding").Wrap(8)
+	for _, h := range r.Hours {
+		t.Row(h.Begin.Format("2006-01-02 15:04"), cmp.Or(h.Segment, "all"), humanize.Comma(h.Rows),
+			humanize.Comma(h.Positive), fmt.Sprintf("%.4g", h.Mean), fmt.Sprintf("%.3f", h.Ratio),
+			fmt.Sprintf("%.3f", h.Entropy), h.Finding)
+	}
+	t.Print()
+	if r.Unlabelled > 0 {
+		w.printf("%s of %s rows have no label yet and were not judged\n", humanize.Comma(r.Unlabelled),
+			humanize.Comma(r.Rows))
 	}
 }
 

@@ -1,0 +1,120 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/launcher/internal/serve"
+)
+
+// withUsual are the files of a version that knows what its inputs are usually like.
+func withUsual(tb testing.TB) map[string][]byte {
+	tb.Helper()
+	reg, _ := newRegistry()
+	m, err := serve.Load(tb.Context(), reg, register(tb, reg, "one", filesOf(tb, 1)), tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer m.Retire()
+	files, err := table.Expand(small.write(tb, 77))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t, err := table.Open(files, table.Options{Threads: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var in cell.Inputs
+	if err := t.Read(tb.Context(), m.Scorer.Columns(), 4096, func(b *table.Batch) error {
+		_, err := m.Score(b, nil, &in)
+		return err
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	out := maps.Clone(filesOf(tb, 1))
+	if out[scorer.FileInputs], err = json.Marshal(in); err != nil {
+		tb.Fatal(err)
+	}
+	return out
+}
+
+// TestDays serves ten quiet days, in which nobody is told of anything, and then days with a fault from noon on, of which
+// people are told when the hour ends.
+func TestDays(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "usual", withUsual(t))
+	promote(t, reg, 1)
+	var mu sync.Mutex
+	clock := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	told := map[time.Time]string{}
+	s := start(t, store, func(c *serve.Config) {
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+		c.Tell = func(_ context.Context, v registry.Version, hour time.Time, findings []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[hour] = v.Model + ": " + strings.Join(findings, "; ")
+		}
+	})
+	rng := rand.New(rand.NewPCG(9, 9))
+	hour := func(change func(cells []string)) (begin time.Time) {
+		for range 2 {
+			var rows [][]string
+			for range 500 {
+				_, cells := small.row(rng)
+				change(cells)
+				rows = append(rows, cells)
+			}
+			if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), rows)); status != http.StatusOK {
+				t.Fatalf("got status %d, %s; want 200", status, text)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		begin, clock = clock, clock.Add(time.Hour)
+		return begin
+	}
+	quiet := func([]string) {}
+	for range 10 * 24 {
+		hour(quiet)
+	}
+	hour(quiet) // ends the last of them
+	mu.Lock()
+	if len(told) > 0 {
+		t.Errorf("in ten quiet days people were told %v, want nothing", told)
+	}
+	mu.Unlock()
+
+	for want, change := range map[string]func(cells []string){
+		"i1: 4": func(cells []string) { // four of ten rows have campaigns that are new
+			if rng.IntN(10) < 4 {
+				cells[1] += "-new"
+			}
+		},
+		"n2: ": func(cells []string) { // a column gets lost on the way
+			if rng.IntN(3) == 0 {
+				cells[small.ids+2] = ""
+			}
+		},
+	} {
+		for range 3 {
+			hour(quiet)
+		}
+		begin := hour(change)
+		at := func() string { mu.Lock(); defer mu.Unlock(); return told[begin] }
+		until(t, "people are told of the hour that has ended", func() bool { return at() != "" })
+		if got := at(); !strings.HasPrefix(got, "ctr: "+want) {
+			t.Errorf("got %q at the end of the hour, want a finding that begins with %s", got, want)
+		}
+	}
+}
