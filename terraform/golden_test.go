@@ -39,6 +39,7 @@ var deployments = []deployment{
 		people: map[string][]string{
 			"operators":     {"group:ops@example.com", "user:ana@example.com"},
 			"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
+			"model_callers": {"serviceAccount:bidder@example-project.iam.gserviceaccount.com"},
 		}},
 }
 

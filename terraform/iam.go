@@ -138,7 +138,8 @@ var (
 var resources = []string{
 	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic, JobsTopic,
 	VerdictsTopic, "topic/dead_letters", ScoresSubscription,
-	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "job/launcher",
+	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "service/server",
+	"job/launcher",
 	"key/coppice", "subnetwork/machines",
 }
 

@@ -14,7 +14,7 @@ locals {
   members = merge(
     { for name, email in local.emails : name => ["serviceAccount:${email}"] },
     { for name, i in local.iam.identities : name => ["serviceAccount:service-${data.google_project.this.number}@${i.domain}"] if i.kind == "agent" },
-    { operators = var.operators, model_readers = var.model_readers },
+    { operators = var.operators, model_readers = var.model_readers, model_callers = [for a in try(var.serve.callers, []) : "serviceAccount:${a}"] },
   )
 
   # The instances of each resource of the table: none where this deployment does not have it.
@@ -29,6 +29,7 @@ locals {
       "bucket/sources"      = var.source_buckets
       "repository/images"   = ["images"]
       "service/aggregator"  = keys(local.running)
+      "service/server"      = keys(local.serving)
       "job/launcher"        = keys(local.launchers)
       "secret/webhook"      = var.webhook == null ? [] : [var.webhook.secret]
       "key/coppice"         = local.encryption == "google" ? [] : [local.key_project == var.project ? "coppice" : "elsewhere"]
@@ -150,7 +151,7 @@ resource "google_cloud_run_v2_service_iam_member" "table" {
 
   project    = var.project
   location   = var.location
-  name       = google_cloud_run_v2_service.aggregator[each.value.instance].name
+  name       = merge(google_cloud_run_v2_service.aggregator, google_cloud_run_v2_service.server)[each.value.instance].name
   role       = each.value.role
   member     = each.value.member
   depends_on = [google_service_account.coppice]

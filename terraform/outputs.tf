@@ -29,6 +29,11 @@ output "aggregator_url" {
   value       = try(google_cloud_run_v2_service.aggregator["aggregator"].uri, "")
 }
 
+output "server_url" {
+  description = "Address of the model's server, for its callers inside the project's networks; empty without one."
+  value       = try(google_cloud_run_v2_service.server["server"].uri, "")
+}
+
 output "jobs" {
   description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME)."
   value       = { for k, j in google_cloud_run_v2_job.launcher : k => j.name }

@@ -62,6 +62,7 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 				may("iam.serviceAccounts.actAs", StagerAccount),
 			"ask Batch about jobs":    may("batch.jobs.get", Project) && !may("batch.jobs.create", Project),
 			"call the aggregator":     may("run.routes.invoke", "service/aggregator"),
+			"call the server":         may("run.routes.invoke", "service/server"),
 			"the scheduled launchers": may("run.jobs.run", "job/launcher"),
 			"pause them":              may("cloudscheduler.jobs.pause", Project),
 			"read logs":               may("logging.logEntries.list", Project),

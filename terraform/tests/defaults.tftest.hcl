@@ -20,6 +20,11 @@ variables {
 
 run "bootstrap" {
   assert {
+    condition     = length(google_cloud_run_v2_service.server) == 0 && output.server_url == ""
+    error_message = "No model is served unless one is named."
+  }
+
+  assert {
     condition = toset(concat(
       [for b in values(google_project_iam_member.table) : "${b.member}: ${b.role} on project ${b.project}"],
       [for b in values(google_storage_bucket_iam_member.table) : "${b.member}: ${b.role} on bucket ${b.bucket}${join("", [for c in b.condition : " where ${c.expression}"])}"],
@@ -102,7 +107,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = toset([for a in google_service_account.coppice : a.account_id]) == toset(["coppice-launcher", "coppice-task", "coppice-stager", "coppice-aggregator", "coppice-scheduler", "coppice-push"])
+    condition     = toset([for a in google_service_account.coppice : a.account_id]) == toset(["coppice-launcher", "coppice-task", "coppice-stager", "coppice-aggregator", "coppice-server", "coppice-scheduler", "coppice-push"])
     error_message = "One account for each role."
   }
 

@@ -19,6 +19,7 @@ variables {
   zones                = ["us-central1-a", "us-central1-b"]
   operators            = ["user:ana@example.com", "group:ops@example.com"]
   model_readers        = ["serviceAccount:serving@example-serving.iam.gserviceaccount.com"]
+  serve                = { model = "ctr@champion", callers = ["bidder@example-project.iam.gserviceaccount.com"] }
   customer_managed_key = true
   metrics_wait_seconds = 0
   alert_emails         = ["ops@example.com"]
@@ -106,6 +107,29 @@ run "programs" {
       google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].startup_probe[0].http_get[0].path == "/healthz"
     )
     error_message = "The aggregator serves, as its own account, to callers inside only, and scales to zero."
+  }
+
+  assert {
+    condition = alltrue([for s in [google_cloud_run_v2_service.server["server"]] :
+      s.name == "coppice-server" && s.ingress == "INGRESS_TRAFFIC_INTERNAL_ONLY" && s.deletion_protection &&
+      s.custom_audiences == tolist(["coppice-server.example-project"]) &&
+      s.template[0].service_account == "coppice-server@example-project.iam.gserviceaccount.com" &&
+      s.template[0].scaling[0].min_instance_count == 1 && !s.template[0].containers[0].resources[0].cpu_idle &&
+      s.template[0].containers[0].image == "us-central1-docker.pkg.dev/example-project/coppice/coppice-launcher:v1" &&
+      s.template[0].containers[0].args == tolist(["serve", "--model", "ctr@champion"]) &&
+      s.template[0].containers[0].startup_probe[0].http_get[0].path == "/readyz"
+    ])
+    error_message = "The server is always there, for callers inside only, as its own account, once its version is ready."
+  }
+
+  assert {
+    condition = { for e in google_cloud_run_v2_service.server["server"].template[0].containers[0].env : e.name => e.value if contains(["COPPICE_AUDIENCE", "COPPICE_CALLERS", "COPPICE_SIGNATURES", "COPPICE_REGISTRY_BUCKET"], e.name) } == {
+      COPPICE_AUDIENCE        = "coppice-server.example-project"
+      COPPICE_CALLERS         = "bidder@example-project.iam.gserviceaccount.com"
+      COPPICE_SIGNATURES      = "cloud-run"
+      COPPICE_REGISTRY_BUCKET = "example-project-coppice-registry"
+    }
+    error_message = "The server knows its callers, and where models are."
   }
 
   assert {

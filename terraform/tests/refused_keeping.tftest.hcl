@@ -36,6 +36,7 @@ run "refused_1" {
     kms_key              = "projects/example-keys/locations/europe-west4/keyRings/ring/cryptoKeys/key"
     metrics_wait_seconds = -1
     webhook              = { secret = "https://hooks.slack.com/services/x" }
+    serve                = { model = "ctr; rm", callers = ["allUsers"], min_instances = 0 }
   }
   expect_failures = [
     var.sweep_days,
@@ -52,6 +53,7 @@ run "refused_1" {
     var.kms_key,
     var.metrics_wait_seconds,
     var.webhook,
+    var.serve,
   ]
 }
 
