@@ -1,5 +1,6 @@
 # Machines have no address outside: they reach Google's services through Private Google Access, and nothing else. There is
-# no router, no NAT and no firewall rule that lets anybody in; what a network does without rules is to refuse.
+# no router and no NAT. One firewall rule lets tasks call each other, nobody else; what a network does without rules is to
+# refuse.
 
 locals {
   network_project = var.network == null ? var.project : var.network.project
@@ -38,4 +39,25 @@ resource "google_compute_subnetwork" "coppice" {
       metadata             = "INCLUDE_ALL_METADATA"
     }
   }
+}
+
+# Machines that train one model together (final.machines) speak TLS, with keys that they make for one training.
+resource "google_compute_firewall" "tasks" {
+  count = var.network == null ? 1 : 0
+
+  project     = var.project
+  name        = "${var.name}-tasks"
+  network     = one(google_compute_network.coppice[*].id)
+  description = "Tasks of sweeps call each other"
+  direction   = "INGRESS"
+
+  source_service_accounts = [local.emails.task]
+  target_service_accounts = [local.emails.task]
+
+  allow {
+    protocol = "tcp"
+    ports    = ["7433"]
+  }
+
+  depends_on = [google_service_account.coppice]
 }

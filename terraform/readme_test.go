@@ -110,6 +110,7 @@ var makers = map[string]string{
 	"google_cloud_run_v2_service":            "run.admin",
 	"google_cloud_run_v2_service_iam_member": "run.admin", "google_cloud_scheduler_job": "cloudscheduler.admin",
 	"google_secret_manager_secret_iam_member": "secretmanager.admin",
+	"google_compute_firewall":                 "compute.securityAdmin",
 	"google_compute_network":                  "compute.networkAdmin",
 	"google_compute_subnetwork":               "compute.networkAdmin",
 	"google_kms_crypto_key":                   "cloudkms.admin", "google_kms_crypto_key_iam_member": "cloudkms.admin",

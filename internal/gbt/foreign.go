@@ -32,7 +32,8 @@ const (
 )
 
 var foreignParams = []foreignParam{
-	{"tree_learner", "tree tree_type tree_learner_type", "serial", "a model is trained on one machine"},
+	{"tree_learner", "tree tree_type tree_learner_type", "serial", "`task train --workers N` and a sweep's `final: {machines: N}` divide the rows; the bytes " +
+		"stay the same"},
 	{"device_type", "device", "cpu", noGPU},
 	{"deterministic", "", anyValue, "training always is"},
 	{"force_col_wise", "", anyValue, "the layout of the data is fixed"},

@@ -220,6 +220,12 @@ func LogOdds(objective string) bool {
 	return o != nil && o.output == logOdds
 }
 
+// Sums reports whether an objective's leaves are sums over their rows, so that several workers can train it together.
+func Sums(objective string) bool {
+	o := findObjective(objective)
+	return o != nil && !o.renews
+}
+
 // findObjective finds an objective by its name or an alias; nil if there is none.
 func findObjective(name string) *objectiveSpec {
 	for _, o := range objectives() {

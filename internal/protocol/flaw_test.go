@@ -42,6 +42,7 @@ const (
 	tasksOnly                        // an aggregator leaves checkpoints to tasks, of which there may be none
 	haltFirst                        // a task that leaves a sweep that is paused does not see that it is cancelled
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
+	helpIsIdle                       // a task leaves a living holder that it trains with, as one that it only watches
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own
 )
 
@@ -83,6 +84,8 @@ func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 	switch f {
 	case stageUnread:
 		s.task.Stages = nil
+	case helpIsIdle:
+		a.Yes = a.Yes && s.doing != Help
 	case leaseByOwnClock:
 		list := s.list
 		if s.doing == List {

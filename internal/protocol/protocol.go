@@ -36,6 +36,7 @@ const (
 	LookForResult // has Trial got a result?
 	GiveUp        // create-only, a failed result for Trial; the answer does not matter
 	Wait          // for one heartbeat
+	Help          // wait likewise, while training Trial with the holder of Claim; does this task take part?
 	Train         // Trial is held under Claim; final
 	Stop          // no trial for this task, Action.Why; final
 	AskVerdict    // can it be decided what becomes of a paused trial? Answer.Trial; Action.Last

@@ -23,6 +23,7 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 2},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, open: true},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, staged: true},
+		{tasks: 2, trials: 2, alike: true, unsaved: true, staged: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, rungs: 2},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
@@ -72,6 +73,7 @@ func whole(t *testing.T, f found) {
 func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
+	calm := sharing{tasks: 2, trials: 2, unsaved: true, staged: true}
 	staged := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, staged: true}
 	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
@@ -109,6 +111,8 @@ func TestPlantedBugs(t *testing.T) {
 		{takenUnasked, "configuration not taken", []sharing{open}, "two trials train the same configuration"},
 		{trainedUnwritten, "trained before it is written", []sharing{open},
 			"a trial is trained with what no decision says"},
+		{helpIsIdle, "an assistant counts as idle", []sharing{calm},
+			"a task leaves the training in which it takes part"},
 		{stageUnread, "a later stage taken early", []sharing{staged},
 			"a trial is trained before an earlier stage has ended"},
 		{pauseUnread, "a pause not looked for", []sharing{climb}, "a paused trial goes on that is not promoted"},

@@ -19,6 +19,8 @@ type Task struct {
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
+	// Team is how many tasks train the trial of the last stage together; 0 and 1 for its holder alone.
+	Team int
 }
 
 // Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
@@ -119,6 +121,12 @@ func (s Search) Next(a Answer) (Search, Action) {
 	case Release:
 		return s.stop(Broken)
 
+	case Help:
+		if a.Yes { // it is not idle
+			s.idle = s.list.Ended
+		}
+		return s.do(LookForEnd)
+
 	case Wait:
 		return s.do(LookForEnd)
 	}
@@ -143,7 +151,7 @@ func (s Search) listed(a Answer) (Search, Action) {
 	}
 	if a.Full { // waiting for memory says nothing about the other holders
 		s.idle = s.list.Ended
-		return s.rest()
+		return s.rest(false)
 	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
@@ -198,7 +206,7 @@ func (s Search) look() (Search, Action) {
 		}
 		s.index = 0
 	}
-	return s.rest()
+	return s.rest(true)
 }
 
 // stage returns the stage that may be claimed: the lowest with a trial that has not ended.
@@ -242,12 +250,13 @@ func (s Search) take() (Search, Action) {
 
 // rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it
 // takes to be declared dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy.
-// Trials of later stages are worth waiting for if they outnumber the holders, each of which will take one. So are
+// Trials of later stages are worth waiting for if they have work for more tasks than hold one, each of which will take
+// some. A trial that several tasks train together needs the others while its holder has it. Worth waiting for are also
 // paused trials that wait for each other; otherwise a paused trial is promoted when another comes to its rung and is
 // paused, and then that one's task is free to take it.
-func (s Search) rest() (Search, Action) {
+func (s Search) rest(room bool) (Search, Action) {
 	t, stage := s.task, s.stage()
-	ended, held, later, paused := 0, 0, 0, 0
+	ended, held, later, paused, last := 0, 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
 		switch {
 		case trial.Ended:
@@ -258,16 +267,22 @@ func (s Search) rest() (Search, Action) {
 			later++
 		default:
 			held++
+			last = n
 		}
 	}
 
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
+	case t.Team > 1 && later*t.Team > held:
+		s.idle = s.list.Ended // it has the work of that trial before it
+		return s.do(Wait)
 	case later > held, t.Together && held > 0 && paused > held:
 		return s.do(Wait)
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
+	case room && t.Team > 1 && later == 0 && held == 1 && s.list.Trials[last].Made > 0:
+		return s.about(Help, last, s.list.Trials[last].Last.Number)
 	}
 	return s.do(Wait)
 }

@@ -41,7 +41,7 @@ func (v visitor) search(s shared, i int) {
 	t := &s.tasks[i]
 	q, _ := v.m.search(&s, i)
 	number := 0
-	if t.doing != List && t.doing != Wait {
+	if t.doing != List && t.doing != Wait && t.doing != Help {
 		number = q.number()
 	}
 	trial, listed := &s.trials[number], t.list[number]
@@ -192,6 +192,9 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	}
 	if do.Do == Train && v.m.staged && do.Trial == 1 && !s.trials[0].result {
 		wrong = "a trial is trained before an earlier stage has ended"
+	}
+	if do.Do == Stop && do.Why == LivingHands && v.m.staged && v.m.faults == 0 && s.trained(trialsHere-1) {
+		wrong = "a task leaves the training in which it takes part"
 	}
 	if do.Do == Stop && do.Why == Broken {
 		v.m.restart(&s, i)

@@ -177,11 +177,12 @@ func (m sharing) task(s *shared, i int) Task {
 		start = 0
 	}
 	var stages []int
-	if m.staged {
-		stages = []int{0, 1}
+	team := 1
+	if m.staged { // and trained by all tasks that have nothing else to do
+		stages, team = []int{0, 1}, tasksHere
 	}
 	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second,
-		MaxDeaths: deathsHere, Stages: stages}
+		MaxDeaths: deathsHere, Stages: stages, Team: team}
 }
 
 // epoch is now; a task's clock may be far off.
@@ -283,7 +284,7 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 				age(v.since, ended, longestSince)}
 		}
 	}
-	if do.Do != LookForEnd && do.Do != List && do.Do != Wait {
+	if do.Do != LookForEnd && do.Do != List && do.Do != Wait && do.Do != Help {
 		t.list, t.began = held.list, held.began
 		for n, of := range q.list.Trials {
 			if !of.Paused {
@@ -422,7 +423,7 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 		v.faults(s, i)
 	}
 	if s.mayTick() {
-		v.go_(-1, "a heartbeat passes", s.tick(m.flaw), "")
+		v.go_(-1, "a heartbeat passes", m.tick(s), "")
 	}
 	if m.cancels && !m.fair && !s.cancelled {
 		then := s
@@ -457,14 +458,25 @@ func (s *shared) mayTick() bool {
 		switch {
 		case t.doing == Train && !t.beaten:
 			return false
-		case t.doing != Train && t.doing != Wait && !t.listing: // anything slower is a fault
+		case t.doing != Train && t.doing != Wait && t.doing != Help && !t.listing: // anything slower is a fault
 			return false
 		}
 	}
 	return true
 }
 
-func (s shared) tick(f flaw) shared {
+// trained reports whether the holder of a trial is at work on it, and so takes others in.
+func (s *shared) trained(n int) bool {
+	of := s.trials[n]
+	if of.made == 0 {
+		return false
+	}
+	last := of.claims[of.made-1]
+	t := s.tasks[last.owner]
+	return last.living && t.doing == Train && int(t.trial) == n && !t.paused
+}
+
+func (m sharing) tick(s shared) shared {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if t.doing == Stop {
@@ -481,8 +493,11 @@ func (s shared) tick(f flaw) shared {
 		if t.doing == Wait && !t.paused {
 			t.doing = List
 		}
+		if t.doing == Help && !t.paused {
+			m.answer(&s, i, Answer{Yes: s.trained(trialsHere - 1)})
+		}
 	}
-	if f == leaseByOwnClock {
+	if m.flaw == leaseByOwnClock {
 		for n := range s.trials {
 			for c := range s.trials[n].claims {
 				s.trials[n].claims[c].beaten = min(s.trials[n].claims[c].beaten+1, longestBegan)

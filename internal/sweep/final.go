@@ -11,6 +11,8 @@ import (
 // all where that is possible.
 type Final struct {
 	Rows string `yaml:"rows" json:"rows"`
+	// Machines is how many train it together, at most; 0 and 1: one.
+	Machines int `yaml:"machines" json:"machines,omitempty"`
 }
 
 // Values of Final.Rows.
@@ -19,9 +21,27 @@ const (
 	FinalTrain = "train" // those that the winner has been trained on: it is registered as it is
 )
 
+// MaxFinalMachines bounds those of a final training: docs/cost.md has how little more of them bring.
+const MaxFinalMachines = 32
+
 // checkFinal checks the final training, if the spec asks for one.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
-	if s.Final == nil || s.Final.Rows == FinalTrain {
+	if s.Final == nil {
+		return nil
+	}
+	if m := s.Final.Machines; m != 0 && (m < 1 || m > s.Machine.VMs || m > MaxFinalMachines) {
+		return doc.Errorf("final.machines", "machines is %d: the final training can have 1 to %d of the sweep's "+
+			"machines; raise machine.vms for more (at most %d)", m, min(s.Machine.VMs, MaxFinalMachines),
+			MaxFinalMachines)
+	}
+	if s.Final.Rows == "" {
+		s.Final.Rows = FinalAll
+	}
+	if s.Final.Rows == FinalTrain {
+		if s.Final.Machines > 0 {
+			return doc.Errorf("final.machines", "machines has no meaning without a final training; leave out rows: %s",
+				FinalTrain)
+		}
 		return nil
 	}
 	if s.Final.Rows != FinalAll {
@@ -51,6 +71,14 @@ func (s *Spec) WithoutFinal() (key, why string) {
 		return fmt.Sprintf("%d trials", s.Trials), fmt.Sprintf("a sweep can have at most %d", MaxTrials)
 	}
 	return "", ""
+}
+
+// FinalMachines is how many machines train the final training together, at most.
+func (s *Spec) FinalMachines() int {
+	if !s.FinalRows() {
+		return 1
+	}
+	return max(1, s.Final.Machines)
 }
 
 // FinalRows reports whether the spec has a final training. A plan's spec always says so, since Build decides it where

@@ -131,6 +131,11 @@ func (n Names) Release(trial, claim int) string {
 	return fmt.Sprintf("%sreleases/%d", n.Trial(trial), claim)
 }
 
+// Team is the folder where tasks meet that train a trial together with the holder of a claim, ending in a slash.
+func (n Names) Team(trial, claim int) string {
+	return fmt.Sprintf("%steams/%d/%d/", n.Prefix(), trial, claim)
+}
+
 // Result is the trial's result; the first one written counts.
 func (n Names) Result(trial int) string { return n.Trial(trial) + "result.json" }
 

@@ -175,7 +175,10 @@ type TaskEnv struct {
 	// a folder on the local SSD, shared by all tasks of a machine
 	Scratch string `env:"COPPICE_SCRATCH, required"`
 	// the Batch job's id: a sweep may have several, one after the other
-	Job          string `env:"COPPICE_JOB, required"`
+	Job string `env:"COPPICE_JOB, required"`
+	// host:port where tasks of other machines may call to train one model together; a host that is left out is the
+	// machine's own address. Empty if the sweep has no such training.
+	Listen       string `env:"COPPICE_LISTEN"`
 	Task         int    `env:"BATCH_TASK_INDEX"`
 	Attempt      int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 	Host         string `env:"HOSTNAME"`                    // as containers have it; empty for what the system says

@@ -157,6 +157,13 @@ type Usage struct {
 	MappedBytes int64 `json:"mapped_bytes,omitempty"`
 	// of this claim, after its first tree, including evaluation
 	TreesPerSecond float64 `json:"trees_per_second,omitempty"`
+
+	// Of a final training by several machines, in this claim: the most at once, how often they have divided the rows,
+	// what its holder has sent, and how long that was in exchanges, which includes waiting for the slowest.
+	Machines        int     `json:"machines,omitempty"`
+	Teams           int     `json:"teams,omitempty"`
+	SentBytes       int64   `json:"sent_bytes,omitempty"`
+	ExchangeSeconds float64 `json:"exchange_seconds,omitempty"`
 }
 
 const maxReason = 4096

@@ -153,6 +153,12 @@ func (t *Trials) Curves(ctx context.Context, listed Listed) ([]sweep.Curve, erro
 	return all, nil
 }
 
+// Meeting is the folder of the bucket where tasks meet that train a trial together with the holder of a claim. Package
+// team says what lies there.
+func (t *Trials) Meeting(trial, claim int) (s blob.Store, folder string) {
+	return t.bucket, t.names.Team(trial, claim)
+}
+
 // Checkpoints are the saved training states of one trial's claims. A store cannot delete (package blob), so a dropped
 // object becomes empty, and its name is reused.
 type Checkpoints struct {

@@ -29,7 +29,7 @@ import (
 // Objects of a board:
 //
 //	epochs/00000003/workers/ID   a worker that would take part in epoch 3 (announcement), created by itself
-//	epochs/00000003/members      who takes part, in the order of their ranks, created by whichever worker is first
+//	epochs/00000003/members      who takes part, in the order of their ranks, created by the worker that leads
 //
 // An epoch ends when one of its members is gone. The others, and newcomers, announce themselves for the next.
 
@@ -65,7 +65,7 @@ var plainID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,99}$`)
 func epochFolder(epoch int) string { return fmt.Sprintf("epochs/%08d/", epoch) }
 
 // nextEpoch returns the first epoch that nobody has decided, and whether there is already a worker that waits for it.
-func (w *Worker) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
+func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
 	names, err := w.board.List(ctx, "epochs/")
 	if err != nil {
 		return 0, false, fmt.Errorf("look for other workers: %w", err)
@@ -88,12 +88,12 @@ func (w *Worker) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 	return last + 1, awaited, nil
 }
 
-// decide returns the members of an epoch, once they are known. While nobody has decided, this worker does so as soon as
-// all that it expects have announced themselves, or it has waited long enough.
+// decide returns the members of an epoch, once they are known. A worker that leads decides that as soon as all that it
+// expects have announced themselves, or it has waited long enough.
 //
 // Where a team has come apart, more may come than are expected, all at about the same time. So it waits until nobody
 // has come for a while: one that was left out would only make the team begin anew.
-func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
+func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
 	var known []string
 	start := time.Now()
@@ -110,29 +110,26 @@ func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 
-		names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
-		if err != nil {
-			return nil, fmt.Errorf("look for other workers: %w", err)
-		}
-		slices.Sort(names)
-		if !slices.Equal(names, known) {
-			known, last = names, time.Now()
-		}
-		expected := int(w.expected.Load())
-		settled := len(names) == expected && w.Epochs() == 0 || time.Since(last) > 5*w.look
-		if len(names) >= expected && settled || time.Since(start) > w.patience() {
-			m := members{}
-			for _, n := range names[:min(len(names), mostWorkers)] {
-				m.IDs = append(m.IDs, path.Base(n))
-			}
-			data, err := json.Marshal(m)
+		if w.leads {
+			ids, err := w.announced(ctx, epoch)
 			if err != nil {
 				return nil, err
 			}
-			if err := w.board.Create(ctx, name, data); err != nil {
-				return nil, fmt.Errorf("write %s: %w", name, err)
+			if !slices.Equal(ids, known) {
+				known, last = ids, time.Now()
 			}
-			continue // and read what was decided
+			expected := int(w.expected.Load())
+			settled := len(ids) == expected && w.Epochs() == 0 || time.Since(last) > 5*w.look
+			if len(ids) >= expected && settled || time.Since(start) > w.patience() {
+				data, err := json.Marshal(members{ids[:min(len(ids), w.most)]})
+				if err != nil {
+					return nil, err
+				}
+				if err := w.board.Create(ctx, name, data); err != nil {
+					return nil, fmt.Errorf("write %s: %w", name, err)
+				}
+				continue // and read what was decided
+			}
 		}
 
 		select {
@@ -143,8 +140,24 @@ func (w *Worker) decide(ctx context.Context, epoch int) ([]string, error) {
 	}
 }
 
+// announced returns the workers that would take part in an epoch, this one first.
+func (w *Member) announced(ctx context.Context, epoch int) ([]string, error) {
+	names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
+	if err != nil {
+		return nil, fmt.Errorf("look for other workers: %w", err)
+	}
+	slices.Sort(names)
+	ids := []string{w.id}
+	for _, n := range names {
+		if id := path.Base(n); id != w.id && plainID.MatchString(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // meet returns the team of the next epoch that this worker is a member of.
-func (w *Worker) meet(ctx context.Context) (*Mesh, int, error) {
+func (w *Member) meet(ctx context.Context) (*Mesh, int, error) {
 	for {
 		epoch, _, err := w.nextEpoch(ctx, 0)
 		if err != nil {
@@ -179,7 +192,7 @@ func (w *Worker) meet(ctx context.Context) (*Mesh, int, error) {
 }
 
 // connect makes the connections among the members of an epoch: each calls those before it.
-func (w *Worker) connect(ctx context.Context, epoch int, ids []string, rank int) (*Mesh, error) {
+func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int) (*Mesh, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.silence)
 	defer cancel()
 	hello := header{kind: helloMessage, epoch: uint32(epoch), training: w.training}
@@ -232,7 +245,7 @@ func (w *Worker) connect(ctx context.Context, epoch int, ids []string, rank int)
 }
 
 // call connects to a worker that has the certificate.
-func (w *Worker) call(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
+func (w *Member) call(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
 	known, err := x509.ParseCertificate(certificate)
 	if err != nil {
 		return nil, err
@@ -332,7 +345,7 @@ func (c *callers) close() {
 }
 
 // accept takes calls until the listener is closed.
-func (w *Worker) accept() {
+func (w *Member) accept() {
 	for {
 		raw, err := w.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -353,7 +366,7 @@ func (w *Worker) accept() {
 }
 
 // answer is the other end of call.
-func (w *Worker) answer(raw net.Conn) (caller, error) {
+func (w *Member) answer(raw net.Conn) (caller, error) {
 	ctx, cancel := context.WithTimeout(w.life, w.silence)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // however slowly its hello comes

@@ -2,9 +2,12 @@ package team
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +18,9 @@ import (
 // Environment of a test program that is a worker of another one's training, and of the other one: how to start this
 // program on another processor (qemu-aarch64 FILE).
 const (
-	joinVariable  = "COPPICE_TEST_JOIN"
+	joinVariable  = "COPPICE_TEST_JOIN" // the folder
+	idVariable    = "COPPICE_TEST_ID"   // the worker's
+	rowsVariable  = "COPPICE_TEST_ROWS" // of wide's table; empty for the small one
 	otherVariable = "COPPICE_TEST_OTHER"
 )
 
@@ -31,12 +36,16 @@ func TestMain(m *testing.M) {
 }
 
 func joinTraining(dir string) error {
-	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "001", Listen: "127.0.0.1:0", Workers: 2})
+	w, err := New(Options{Board: Folder(dir), Training: "a", ID: os.Getenv(idVariable), Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	_, err = w.Train(context.Background(), table(5000, 9, 7), params(20), gbt.Options{Threads: 1})
+	d, p := table(5000, 9, 7), params(20)
+	if rows, err := strconv.Atoi(os.Getenv(rowsVariable)); err == nil {
+		d, p = wide(rows), wideParams()
+	}
+	_, err = w.Train(context.Background(), d, p, gbt.Options{Threads: 1})
 	return err
 }
 
@@ -55,12 +64,12 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), joinVariable+"="+dir)
+	cmd.Env = append(os.Environ(), joinVariable+"="+dir, idVariable+"=001")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Listen: "127.0.0.1:0", Workers: 2,
+	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0", Workers: 2,
 		Silence: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -77,4 +86,87 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the other process: %v", err)
 	}
+}
+
+var wideRows = flag.Int("rows", 20_000, "rows of the table of BenchmarkProcesses")
+
+// wide returns a table of 40 features of 255 bins, whose label depends on four of them.
+func wide(rows int) *gbt.Data {
+	const features, bins = 40, 255
+	rng := rand.New(rand.NewPCG(7, 1))
+	d := &gbt.Data{Rows: rows, RowMajor: make([]byte, rows*features), Label: make([]float32, rows)}
+	for f := range features {
+		feature := gbt.Feature{Name: fmt.Sprint("f", f), Bins: bins, Missing: -1}
+		for b := 1; b < bins; b++ {
+			feature.Bounds = append(feature.Bounds, float64(b))
+		}
+		d.Features = append(d.Features, feature)
+		d.Columns = append(d.Columns, make([]byte, rows))
+	}
+	for r := range rows {
+		row := d.RowMajor[r*features : (r+1)*features]
+		for f := range row {
+			row[f] = byte(rng.Uint32N(bins))
+			d.Columns[f][r] = row[f]
+		}
+		if int(row[0])+int(row[1])+int(row[2]&row[3])+rng.IntN(200) > 500 {
+			d.Label[r] = 1
+		}
+	}
+	return d
+}
+
+func wideParams() gbt.Params {
+	p := gbt.Defaults()
+	p.NumIterations, p.NumLeaves = 10, 31
+	return p
+}
+
+// BenchmarkProcesses trains wide's table with one process of one and of more threads, and with several processes of one
+// thread each. What counts is s/training: making the table and meeting take no part in it.
+func BenchmarkProcesses(b *testing.B) {
+	d := wide(*wideRows)
+	want := ""
+	for _, of := range []struct{ workers, threads int }{{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}} {
+		b.Run(fmt.Sprintf("workers=%d/threads=%d", of.workers, of.threads), func(b *testing.B) {
+			seconds, sent := 0.0, int64(0)
+			for range b.N {
+				res, bytes := manyProcesses(b, d, of.workers, of.threads)
+				seconds, sent = seconds+res.Took.Seconds(), sent+bytes
+				if got := text(b, res); want == "" {
+					want = got
+				} else if got != want {
+					b.Errorf("%d workers of %d threads: another model; want the same", of.workers, of.threads)
+				}
+			}
+			b.ReportMetric(seconds/float64(b.N), "s/training")
+			b.ReportMetric(float64(sent)/float64(b.N)/10/1e6, "MB-sent/tree")
+		})
+	}
+}
+
+// manyProcesses trains with this process and others, and returns how many bytes it has sent.
+func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result, int64) {
+	dir := b.TempDir()
+	for id := 1; id < workers; id++ {
+		cmd := exec.CommandContext(b.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), joinVariable+"="+dir, fmt.Sprintf("%s=%03d", idVariable, id),
+			fmt.Sprintf("%s=%d", rowsVariable, d.Rows))
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		defer cmd.Wait() //nolint:errcheck // the model says whether it did its part
+	}
+	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
+		Workers: workers})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer w.Close()
+	res, err := w.Train(b.Context(), d, wideParams(), gbt.Options{Threads: threads})
+	if err != nil || w.Epochs() != 1 {
+		b.Fatalf("%d workers: error %v, %d teams; want one", workers, err, w.Epochs())
+	}
+	return res, w.Traffic.Sent.Load()
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,9 +62,9 @@ func text(t testing.TB, r *gbt.Result) string {
 	return b.String()
 }
 
-func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Options)) *Worker {
+func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Options)) *Member {
 	t.Helper()
-	o := Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Listen: "127.0.0.1:0",
+	o := Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Leads: id == 0, Listen: "127.0.0.1:0",
 		Workers: workers, Patience: 100 * time.Millisecond, Silence: 3 * time.Second, Look: time.Millisecond}
 	for _, c := range change {
 		c(&o)
@@ -79,8 +80,11 @@ func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Optio
 // silence is how long a worker waits for another's next byte.
 func silence(d time.Duration) func(*Options) { return func(o *Options) { o.Silence = d } }
 
-func boards(t *testing.T) map[string]Board {
-	return map[string]Board{"bucket": Bucket(blob.Memory()), "folder": Folder(t.TempDir())}
+func boards(t *testing.T) map[string]func(part string) Board {
+	bucket, dir := blob.Memory(), t.TempDir()
+	return map[string]func(part string) Board{
+		"bucket": func(part string) Board { return Bucket(bucket, part+"/") },
+		"folder": func(part string) Board { return Folder(filepath.Join(dir, part)) }}
 }
 
 func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
@@ -92,7 +96,7 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 	want := text(t, alone)
 	for name, board := range boards(t) {
 		for i, n := range []int{1, 2, 4} {
-			sub := prefixed{board, fmt.Sprint(i)}
+			sub := board(fmt.Sprint(i))
 			var wg sync.WaitGroup
 			for id := range n {
 				w := newWorker(t, sub, id, n)
@@ -115,28 +119,6 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 	}
 }
 
-// prefixed is a part of a board.
-type prefixed struct {
-	Board
-	folder string
-}
-
-func (p prefixed) Create(ctx context.Context, name string, data []byte) error {
-	return p.Board.Create(ctx, p.folder+"/"+name, data)
-}
-
-func (p prefixed) Read(ctx context.Context, name string) ([]byte, error) {
-	return p.Board.Read(ctx, p.folder+"/"+name)
-}
-
-func (p prefixed) List(ctx context.Context, folder string) (names []string, err error) {
-	all, err := p.Board.List(ctx, p.folder+"/"+folder)
-	for _, n := range all {
-		names = append(names, strings.TrimPrefix(n, p.folder+"/"))
-	}
-	return names, err
-}
-
 // TestTrafficIsBounded: of every split, a worker sends and receives at most twice the histogram of the smaller child.
 func TestTrafficIsBounded(t *testing.T) {
 	const features, trees = 60, 10
@@ -144,7 +126,7 @@ func TestTrafficIsBounded(t *testing.T) {
 	p := params(trees)
 	p.FeatureFraction = 1
 	for _, n := range []int{2, 3, 5} {
-		board := Bucket(blob.Memory())
+		board := Bucket(blob.Memory(), "a/")
 		var wg sync.WaitGroup
 		for id := range n {
 			w := newWorker(t, board, id, n)
@@ -171,7 +153,7 @@ func TestTrafficIsBounded(t *testing.T) {
 var comings = flag.Int("comings", 30, "trainings in which workers come and go")
 
 // TestWorkersComeAndGo: at random moments workers are lost, in the middle of an exchange or between two trees, and
-// others come. Whoever ends, ends with the model of one worker alone.
+// others come; only the one that leads stays. Whoever ends, ends with the model of one worker alone.
 func TestWorkersComeAndGo(t *testing.T) {
 	for seed := range uint64(*comings) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { comeAndGo(t, seed) })
@@ -190,21 +172,27 @@ func comeAndGo(t *testing.T, seed uint64) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	board := Bucket(blob.Memory())
+	board := Bucket(blob.Memory(), "a/")
 	var wg sync.WaitGroup
 	var lost, finished atomic.Int32
 	var start func(id int, dies bool)
 	begin := 2 + rng.IntN(3)
+	leads := int(seed) % begin
+	over, end := context.WithCancel(ctx) // once the leading worker has the model
+	defer end()
 
 	start = func(id int, dies bool) {
 		mine := rand.New(rand.NewPCG(seed, uint64(id)))
-		w := newWorker(t, board, id, begin)
-		own, die := context.WithCancel(ctx)
+		w := newWorker(t, board, id, begin, func(o *Options) { o.Leads = id == leads })
+		own, die := context.WithCancel(over)
 		after := 1 + mine.IntN(25)
 		between := mine.IntN(2) == 0
 		wg.Go(func() {
 			defer die()
 			defer w.Close()
+			if id == leads {
+				defer end()
+			}
 			res, err := w.Train(own, d, p, gbt.Options{Threads: 1, Identity: "here",
 				Checkpoint: func(c *gbt.Checkpoint) error {
 					if !dies || c.Rounds() != after {
@@ -232,11 +220,53 @@ func comeAndGo(t *testing.T, seed uint64) {
 		})
 	}
 	for id := range begin {
-		start(id, id != int(seed)%begin && rng.IntN(3) > 0)
+		start(id, id != leads && rng.IntN(3) > 0)
 	}
 	wg.Wait()
 	if finished.Load() == 0 {
 		t.Errorf("%d of %d workers were lost, and none has finished", lost.Load(), begin)
+	}
+}
+
+// TestNoMoreThanThereIsRoomFor: a worker for which there is no room waits until one is gone, and disturbs nobody.
+func TestNoMoreThanThereIsRoomFor(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		board := Bucket(blob.Memory(), "a/")
+		d := table(300, 4, 3)
+		ctx, over := context.WithCancel(t.Context())
+		defer over()
+		var wg sync.WaitGroup
+		var workers [3]*Member
+		for id := range workers {
+			workers[id] = newWorker(t, board, id, 2, func(o *Options) { o.Most = 2 })
+		}
+		for id, w := range workers[:2] {
+			own, die := context.WithCancel(ctx)
+			defer die()
+			wg.Go(func() {
+				if id == 0 {
+					defer over()
+				}
+				_, err := w.Train(own, d, params(8), gbt.Options{Threads: 1,
+					Checkpoint: func(c *gbt.Checkpoint) error {
+						if id == 1 && c.Rounds() == 2 { // the others are in the middle
+							wg.Go(func() { _, _ = workers[2].Train(ctx, d, params(8), gbt.Options{Threads: 1}) })
+							if lost {
+								die()
+							}
+						}
+						return nil
+					}})
+				if err != nil && id == 0 {
+					t.Errorf("lost: %t: %v, want a model", lost, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got, spare := workers[0].Epochs(), workers[2].Epochs(); !lost && (got != 1 || spare != 0) || lost && got < 2 {
+			t.Errorf("lost: %t: %d teams, %d with the third worker, want one without it unless another is lost", lost,
+				got, spare)
+		}
 	}
 }
 
@@ -247,7 +277,7 @@ func TestASilentWorkerIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	board := Bucket(blob.Memory())
+	board := Bucket(blob.Memory(), "a/")
 	w := newWorker(t, board, 0, 2, silence(200*time.Millisecond))
 	silent := newWorker(t, board, 1, 2, silence(20*time.Second)) // and so a heartbeat every 2.5 s
 
@@ -270,7 +300,7 @@ func TestASilentWorkerIsGone(t *testing.T) {
 }
 
 func TestAnotherTrainingIsRefused(t *testing.T) {
-	board := Bucket(blob.Memory())
+	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
@@ -290,14 +320,14 @@ func TestAnotherTrainingIsRefused(t *testing.T) {
 
 // TestStrangersAreLeftOut: who has not announced its certificate, or calls for an epoch that is over, gets no place.
 func TestStrangersAreLeftOut(t *testing.T) {
-	board := Bucket(blob.Memory())
+	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)
 	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := newWorker(t, board, 0, 2)
-	stranger := newWorker(t, Bucket(blob.Memory()), 1, 2)
+	stranger := newWorker(t, Bucket(blob.Memory(), "a/"), 1, 2)
 	for _, epoch := range []uint32{0, 1, 1, 2} {
 		c, err := stranger.call(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
 			header{kind: helloMessage, epoch: epoch, training: w.training})
@@ -321,7 +351,7 @@ func TestStrangersAreLeftOut(t *testing.T) {
 
 	other := newWorker(t, board, 1, 2)
 	var wg sync.WaitGroup
-	for _, w := range []*Worker{w, other} {
+	for _, w := range []*Member{w, other} {
 		wg.Go(func() {
 			res, err := w.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
 			if err != nil || text(t, res) != text(t, alone) || w.Epochs() != 1 {
@@ -495,7 +525,7 @@ func FuzzObjects(f *testing.F) {
 	f.Add("epochs/00000001/workers/001", []byte(`{"address":"127.0.0.1:1","certificate":"AAAA"}`))
 	f.Add("epochs/9999999999999999999999/members", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
-		board := Bucket(blob.Memory())
+		board := Bucket(blob.Memory(), "a/")
 		if err := board.Create(t.Context(), name, data); err != nil {
 			return
 		}

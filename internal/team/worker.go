@@ -1,6 +1,7 @@
 // Package team trains one model with several workers, which are processes on one machine or on many. Each has a part of
 // the rows. They find each other by objects that are created once (Board), talk over TLS with keys that each makes for
-// itself (Mesh), and go on with those that are left when one is gone, from the newest checkpoint that any of them has:
+// itself (Mesh), and go on with those that are left when one is gone, from the newest checkpoint that any of them has.
+// Only one that leads cannot be spared: it decides who takes part, and its caller keeps the model.
 //
 //	            ┌──────────── an epoch ────────────┐
 //	announce ──▶ decide ──▶ connect ──▶ gbt.Train ──▶ model
@@ -32,13 +33,17 @@ type Options struct {
 	Board Board
 	// Training is the name of what is trained: workers of different ones refuse each other.
 	Training string
-	// ID is this worker's, different from all others' and a file name. Workers are in the order of their IDs, and the
-	// first evaluates the metric.
+	// ID is this worker's, different from all others' and a file name.
 	ID string
+	// Leads is set for one worker of a board. It decides who takes part in each epoch, is the first of them, evaluates
+	// the metric, and begins alone if no other comes. The others wait for it until their context ends.
+	Leads bool
 	// Listen is the address to be called at, such as 127.0.0.1:0.
 	Listen string
-	// Workers is how many are expected. Fewer begin after Patience.
+	// Workers is how many the leading one expects. Fewer begin after Patience.
 	Workers int
+	// Most is how many take part at once, in the eyes of the leading one; more wait for one to be gone. 256 if 0.
+	Most int
 	// Patience is how long to wait for expected workers; at the beginning ten times as long. A minute if 0.
 	Patience time.Duration
 	// Silence is after how long a worker counts as gone of which nothing has come; 10 s if 0.
@@ -50,11 +55,13 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// Worker is one process's part in training a model.
-type Worker struct {
+// Member is one process's part in training a model.
+type Member struct {
 	Traffic Traffic
 
 	id       string
+	leads    bool
+	most     int
 	board    Board
 	training uint64
 	expected atomic.Int32
@@ -71,11 +78,15 @@ type Worker struct {
 	answers  sync.WaitGroup // goroutines
 
 	epochs atomic.Int32 // that this worker was a member of
+	size   atomic.Int32 // of its team
 }
 
 // New returns a worker that can be called. The caller closes it.
-func New(o Options) (*Worker, error) {
-	w := &Worker{id: o.ID, board: o.Board, wait: o.Patience, silence: o.Silence, look: o.Look, log: o.Log}
+func New(o Options) (*Member, error) {
+	w := &Member{id: o.ID, leads: o.Leads, most: o.Most, board: o.Board, wait: o.Patience, silence: o.Silence, look: o.Look, log: o.Log}
+	if w.most == 0 {
+		w.most = mostWorkers
+	}
 	orElse := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -106,13 +117,16 @@ func New(o Options) (*Worker, error) {
 }
 
 // Expect says how many workers to wait for, from now on.
-func (w *Worker) Expect(workers int) { w.expected.Store(int32(workers)) }
+func (w *Member) Expect(workers int) { w.expected.Store(int32(workers)) }
 
 // Epochs is how many teams this worker has been a member of: one, if no worker was lost and none came.
-func (w *Worker) Epochs() int { return int(w.epochs.Load()) }
+func (w *Member) Epochs() int { return int(w.epochs.Load()) }
+
+// Size is how many workers this worker's team has, or had.
+func (w *Member) Size() int { return int(w.size.Load()) }
 
 // Close stops taking calls.
-func (w *Worker) Close() error {
+func (w *Member) Close() error {
 	w.end()
 	err := w.listener.Close()
 	w.callers.close()
@@ -120,7 +134,7 @@ func (w *Worker) Close() error {
 	return err
 }
 
-func (w *Worker) patience() time.Duration {
+func (w *Member) patience() time.Duration {
 	if w.Epochs() == 0 {
 		return 10 * w.wait
 	}
@@ -134,7 +148,7 @@ var errNewcomer = errors.New("another worker has come")
 const mostAttempts = 20
 
 // Train is gbt.Train together with the other workers. Each has the whole of d before its eyes, and trains on its part.
-func (w *Worker) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 	t := &training{w: w, d: d, p: p, opt: opt, newest: opt.Resume}
 	resumed := 0
 	if opt.Resume != nil {
@@ -162,7 +176,7 @@ func (w *Worker) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.O
 
 // training is what a worker knows of its training, over all teams.
 type training struct {
-	w      *Worker
+	w      *Member
 	d      *gbt.Data
 	p      gbt.Params
 	opt    gbt.Options
@@ -190,6 +204,7 @@ func (t *training) together(ctx context.Context) (*gbt.Result, error) {
 	defer stop()
 
 	first := t.w.epochs.Add(1) == 1
+	t.w.size.Store(int32(len(m.peers)))
 	if len(m.peers) < int(t.w.expected.Load()) || !first {
 		t.w.log("epoch %d has %d workers", epoch, len(m.peers))
 	}
@@ -253,7 +268,7 @@ func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch i
 			return err
 		}
 	}
-	if m.rank != 0 || time.Since(t.looked) < t.every {
+	if !t.w.leads || len(m.peers) >= t.w.most || time.Since(t.looked) < t.every {
 		return nil
 	}
 

@@ -123,6 +123,10 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		SweepsBucket: j.env.SweepsBucket,
 		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath,
 		OTLPEndpoint: j.env.OTLPEndpoint}
+	together := p.Spec.FinalMachines() > 1
+	if together {
+		task.Listen = j.listen()
+	}
 	return batch.Job{
 		ID: id,
 		Labels: labels(p.Spec.Labels, map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits],
@@ -136,9 +140,18 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(),
 		MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
 		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
-		NoExternalIP: j.env.Subnetwork != "",
-		Notify:       j.notify(),
+		NoExternalIP: j.env.Subnetwork != "", HostNetwork: together,
+		Notify: j.notify(),
 	}
+}
+
+// listen is where a machine's task may be called by the others: at the port that Terraform's firewall rule lets through,
+// or, on pretend machines, at any.
+func (j *jobs) listen() string {
+	if j.env.BatchEndpoint != "" {
+		return "127.0.0.1:0"
+	}
+	return ":7433"
 }
 
 // zones returns the spec's zones, else the deployment's.

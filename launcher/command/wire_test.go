@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,31 @@ func env() cli.Env {
 	e.TaskImage, e.ServiceAccount, e.Subnetwork, e.Zones = "us-docker.pkg.dev/p/coppice/task:v1",
 		"task@p.iam.gserviceaccount.com", "regions/us-central1/subnetworks/coppice", "us-central1-a,us-central1-b"
 	return e
+}
+
+// TestMachinesTrainTogether: only a sweep whose final training is that of several machines has containers that others can
+// reach, at the port that Terraform's firewall rule names; on pretend machines, each at a port of its own.
+func TestMachinesTrainTogether(t *testing.T) {
+	p := plan()
+	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+	if job := (&jobs{env: env()}).describe(p); job.HostNetwork || job.Env["COPPICE_LISTEN"] != "" {
+		t.Errorf("one machine: %+v, want the container's own network", job)
+	}
+	p.Spec.Final.Machines = 2
+	rules, err := os.ReadFile("../../terraform/network.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := (&jobs{env: env()}).describe(p)
+	port, ok := strings.CutPrefix(job.Env["COPPICE_LISTEN"], ":")
+	if !job.HostNetwork || !ok || !strings.Contains(string(rules), fmt.Sprintf("ports    = [%q]", port)) {
+		t.Errorf("two machines: listens at %q, want the port of terraform/network.tf", job.Env["COPPICE_LISTEN"])
+	}
+	local := env()
+	local.BatchEndpoint = "127.0.0.1:1"
+	if got := (&jobs{env: local}).describe(p).Env["COPPICE_LISTEN"]; got != "127.0.0.1:0" {
+		t.Errorf("on pretend machines: listens at %q, want 127.0.0.1:0", got)
+	}
 }
 
 // TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.

@@ -117,6 +117,14 @@ run "bootstrap" {
   }
 
   assert {
+    condition = length(google_compute_firewall.tasks) == 1 && google_compute_firewall.tasks[0].direction == "INGRESS" && try(length(google_compute_firewall.tasks[0].source_ranges), 0) == 0 && alltrue([
+      for accounts in [google_compute_firewall.tasks[0].source_service_accounts, google_compute_firewall.tasks[0].target_service_accounts] :
+      toset(accounts) == toset(["coppice-task@example-project.iam.gserviceaccount.com"])
+    ]) && [for a in google_compute_firewall.tasks[0].allow : "${a.protocol} ${join(",", a.ports)}"] == ["tcp 7433"]
+    error_message = "Only tasks reach tasks, at one port."
+  }
+
+  assert {
     condition     = google_artifact_registry_repository.images.format == "DOCKER" && google_artifact_registry_repository.images.docker_config[0].immutable_tags
     error_message = "A tag that has run once must mean the same for ever."
   }

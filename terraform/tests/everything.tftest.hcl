@@ -266,7 +266,7 @@ run "calls" {
 
 run "kept_and_watched" {
   assert {
-    condition     = length(google_compute_network.coppice) + length(google_compute_subnetwork.coppice) == 0
+    condition     = length(google_compute_network.coppice) + length(google_compute_subnetwork.coppice) + length(google_compute_firewall.tasks) == 0
     error_message = "With a network of another project none is made."
   }
 

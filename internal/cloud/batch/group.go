@@ -55,11 +55,18 @@ func (j Job) opening() *batchpb.Runnable {
 	}
 }
 
+// HostNetwork are the options of a container of a job with HostNetwork.
+const HostNetwork = "--network host"
+
 // container is the program. Since it names no volumes of its own, Batch mounts all of the task's volumes at the same
 // paths.
 func (j Job) container() *batchpb.Runnable {
+	options := "" // of `docker run`
+	if j.HostNetwork {
+		options = HostNetwork
+	}
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
-		ImageUri: j.Image, Commands: j.Args,
+		ImageUri: j.Image, Commands: j.Args, Options: options,
 	}}}
 }
 

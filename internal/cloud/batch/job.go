@@ -47,6 +47,7 @@ type Job struct {
 	Network        string        // global/networks/NAME or projects/...; "" for the project's default
 	Subnetwork     string        // regions/R/subnetworks/NAME or projects/...
 	NoExternalIP   bool
+	HostNetwork    bool // containers have their machine's network, so that other machines' tasks can reach them
 	// Notify lists topics, projects/P/topics/T, to which Batch publishes every change of the job's state; its service
 	// account needs permission to publish there. Messages may be lost: they are hints only.
 	Notify []string

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
+	"coppice/internal/gbt"
 	"coppice/internal/sweep"
 )
 
@@ -71,7 +72,13 @@ func (p *Planned) final(m *dataset.Manifest) error {
 		return errorf("final: dataset %s@%s has no statistics of ids over all rows; stage it with encodings: "+
 			"{final: true}", m.Name, m.Version)
 	}
-	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+	if p.Spec.Final == nil {
+		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+	}
+	if p.Spec.FinalMachines() > 1 && !gbt.Sums(p.Spec.Objective) {
+		return errorf("final.machines: objective %s is trained by one machine alone, since its leaves are quantiles; "+
+			"leave machines out", p.Spec.Objective)
+	}
 	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
 	p.Trials = append(slices.Clone(p.Trials), t)
 	t.Params = slices.MaxFunc(p.Expected, bySize).Params

@@ -102,6 +102,9 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 			late = append(late, "`launcher sweep` would refuse this: "+err.Error())
 		}
 		c.Notes = append(c.Notes, late...)
+		if note := q.machinesNote(w, &c.Offers[i]); note != "" {
+			c.Notes = append(c.Notes, note)
+		}
 	}
 	c.Notes = append(append(c.Notes, q.notes()...), c.age(q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
@@ -161,7 +164,7 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 		if err != nil {
 			return nil, err
 		}
-		return q.offer(w, t, z, disks), nil
+		return q.offer(w, t, z, disks, q.Plan.Spec.FinalMachines()), nil
 	}
 
 	switch {

@@ -99,3 +99,38 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 		t.Errorf("the notes are\n%s\nexpected ... %s ...", notes, want)
 	}
 }
+
+// TestMachinesOfTheFinalTraining: several machines shorten it by less than their number, keep only their own machines
+// for it, and the plan says so; of one machine, what others would bring.
+func TestMachinesOfTheFinalTraining(t *testing.T) {
+	of := func(machines string) (*Offer, string) {
+		q := request(t, large, "spot: true", "vms: 8, spot: true", "final: {rows: train}", "final: {rows: all"+machines+"}")
+		if err := q.Price(); err != nil {
+			t.Fatal(err)
+		}
+		notes := ""
+		for _, n := range q.Plan.Notes {
+			if strings.Contains(n, "machines: ") {
+				notes += n
+			}
+		}
+		return offer(t, q), notes
+	}
+	one, advice := of("")
+	four, note := of(", machines: 4")
+	if r, s := one.Refit.Expected, four.Refit.Expected; s <= r/4 || s > r/3.5 || four.RefitMachines != 4 {
+		t.Errorf("one machine takes %.0f s, %d %.0f; want 4 and a little more than a quarter", r, four.RefitMachines, s)
+	}
+	a, b := one.OnDemand, four.OnDemand
+	saved := one.Refit.Expected - four.Refit.Expected
+	more := a.Hourly * (4*four.Refit.Expected - one.Refit.Expected) / 3600
+	if got := 3600 * (a.Hours.Expected - b.Hours.Expected); math.Abs(got-saved) > 1 ||
+		math.Abs(b.Cost.Expected-a.Cost.Expected-more) > 1e-6 {
+		t.Errorf("%.0f s less and %.4f USD more; want %.0f and %.4f", got, b.Cost.Expected-a.Cost.Expected, saved, more)
+	}
+	for text, want := range map[string]string{advice: "final: {machines: 8} trains", note: "final: {machines: 4} trains"} {
+		if !strings.Contains(text, want) || !strings.Contains(text, "efficiency") {
+			t.Errorf("the note is %q, want ... %s ...", text, want)
+		}
+	}
+}

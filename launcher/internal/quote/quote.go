@@ -82,16 +82,18 @@ type Offer struct {
 	LocalSSD       int         `json:"local_ssd"`
 	Lead           sweep.Range `json:"lead_seconds"`
 	Trial          sweep.Range `json:"trial_seconds"` // of the mean trial
-	// of the refit or final training, on one machine with the threads of all its tasks
-	Refit      *sweep.Range `json:"refit_seconds,omitempty"`
-	NsPerValue float64      `json:"ns_per_value"` // of the mean trial
-	OnDemand   Side         `json:"on_demand"`
-	Spot       Side         `json:"spot"`
+	// of the refit or final training, with the threads of all tasks of its machines
+	Refit         *sweep.Range `json:"refit_seconds,omitempty"`
+	RefitMachines int          `json:"refit_machines,omitempty"`
+	NsPerValue    float64      `json:"ns_per_value"` // of the mean trial
+	OnDemand      Side         `json:"on_demand"`
+	Spot          Side         `json:"spot"`
 
 	// SpotPays is the rate of preemptions per hour up to which Spot is expected to cost less than on demand; 0 if it
 	// never does, or a price is unknown.
-	SpotPays float64 `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
-	least    float64 // seconds of training at the least: what is assumed around it is not in it
+	SpotPays float64                `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
+	with     func(final int) *Offer // the same with another number of machines for the final training
+	least    float64                // seconds of training at the least: what is assumed around it is not in it
 
 	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
@@ -123,7 +125,8 @@ type work struct {
 	// has every trial train and what is expected to be trained after it. most has every trial
 	// train to its end.
 	parts, most [][]float64
-	refit       func(threads int) float64 // the seconds of the refit or the final training; nil without one
+	refit       func(threads, machines int) float64 // the seconds of the refit or the final training; nil without one
+	final       *gbt.Params                         // what that is expected to train
 	mean        float64
 	ns          float64 // per value, mean
 	low         float64
@@ -174,10 +177,11 @@ func (q *Estimator) work() (*work, error) {
 		}
 		s := speed(t)
 		if trial.Refit {
-			w.refit = func(threads int) float64 {
+			w.final = &p
+			w.refit = func(threads, machines int) float64 {
 				with := t
 				with.threads = threads
-				return s * measured.seconds(with, p) / measured.seconds(t, p)
+				return together(q.Manifest, p, s*measured.seconds(with, p)/measured.seconds(t, p), machines)
 			}
 			continue
 		}
@@ -254,6 +258,9 @@ func (q *Estimator) Price() error {
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
+	if note := q.machinesNote(w, o); note != "" {
+		notes = append(notes, note)
+	}
 
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
@@ -261,7 +268,7 @@ func (q *Estimator) Price() error {
 		if err != nil {
 			return err
 		}
-		o := q.offer(w, t, z, int(m.LocalSSD))
+		o := q.offer(w, t, z, int(m.LocalSSD), q.Plan.Spec.FinalMachines())
 		s := o.Side(*m.Spot)
 		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
 		if s.Cost != nil {
@@ -281,11 +288,12 @@ func (q *Estimator) own(w *work) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD)), nil
+	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
 }
 
-// offer calculates the offer for a machine type and sizing.
-func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *Offer {
+// offer calculates the offer for a machine type and sizing. final is how many machines the final training has, if there
+// are so many.
+func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final int) *Offer {
 	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
 	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM,
 		ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
@@ -293,13 +301,17 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns,
 		BuiltIn: t.BuiltIn}
 
+	o.with = func(final int) *Offer { return q.offer(w, t, z, disks, final) }
+
 	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
 
 	refit := 0.0
 	if w.refit != nil {
-		refit = w.refit(z.RefitThreads())
+		final = min(final, vms)
+		refit = w.refit(z.RefitThreads(), final)
+		o.RefitMachines = final
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
 	}
 	training, most := 0.0, 0.0
@@ -327,7 +339,7 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks int) *
 		}
 
 		per := usd * float64(vms)
-		alone := usd * float64(vms-1) * refit / 3600 // the other machines have gone by the refit
+		alone := usd * float64(vms-max(final, 1)) * refit / 3600 // the other machines have gone by the refit
 		s.Hourly = usd
 		s.PriceDate = from.Date
 		s.PriceFrom = q.Prices.Sources[from.Source]

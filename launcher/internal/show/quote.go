@@ -110,8 +110,8 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 		{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
 			seconds(o.Trial.Low), seconds(o.Trial.High))}}
 	if r := o.Refit; r != nil {
-		text := fmt.Sprintf("%s (%s to %s), on one machine with %s", seconds(r.Expected), seconds(r.Low),
-			seconds(r.High), threads(o.TasksPerVM*o.ThreadsPerTask))
+		text := fmt.Sprintf("%s (%s to %s), on %s with %s", seconds(r.Expected), seconds(r.Low),
+			seconds(r.High), onMachines(o.RefitMachines), threads(o.TasksPerVM*o.ThreadsPerTask))
 		if kept := q.Plan.FinalReserve(1); kept > 0 {
 			text += fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
 		}
@@ -216,4 +216,12 @@ func (w Printer) sizing(z sweep.Sizing) {
 				bytes(z.MemoryBytes))},
 		[2]string{"tasks", fmt.Sprint(z.Tasks)},
 	)
+}
+
+// onMachines names the machines of a training.
+func onMachines(n int) string {
+	if n < 2 {
+		return "one machine"
+	}
+	return fmt.Sprintf("%d machines, each", n)
 }

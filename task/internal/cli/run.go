@@ -72,7 +72,8 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
-		Host: host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
+		Listen: env.Listen,
+		Host:   host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
 	}
 	return task.Run(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/gofrs/flock"
 
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
@@ -55,10 +56,12 @@ type teamwork struct {
 
 // crew is the first worker of a training and the processes that it has started.
 type crew struct {
-	worker *team.Worker
+	worker *team.Member
 	dir    string
+	lock   *flock.Flock // on dir, while this process lives
 	mu     sync.Mutex
-	alive  int // with this one
+	alive  int  // with this one
+	over   bool // the others are ended by this process
 	all    sync.WaitGroup
 	ends   []io.Closer // their standard inputs, whose end ends them
 	kill   context.CancelFunc
@@ -71,14 +74,18 @@ func (w *Setup) startWorkers(ctx context.Context, q *fit.Request, f trainFlags) 
 	if w.Self == nil {
 		return nil, nil, program.Usagef("--workers needs a program that can start itself")
 	}
-	dir, err := os.MkdirTemp("", "coppice-workers-")
+	sweepWorkers()
+	dir, err := os.MkdirTemp("", workersFolder)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &crew{dir: dir, alive: f.workers}
+	c := &crew{dir: dir, lock: flock.New(filepath.Join(dir, workersLock)), alive: f.workers}
+	if _, err := c.lock.TryLock(); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
 	w.Err = program.To(&oneByOne{to: w.Err}) // processes, their ends and the training write to it
 	if c.worker, err = newWorker(dir, 0, f.workers, w.Err); err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, nil, errors.Join(err, c.lock.Unlock(), os.RemoveAll(dir))
 	}
 	q.Grow = c.worker.Train
 
@@ -100,6 +107,24 @@ func (w *Setup) startWorkers(ctx context.Context, q *fit.Request, f trainFlags) 
 		c.all.Go(func() { c.lost(i, cmd.Wait(), w.Err) })
 	}
 	return c, ctx, nil
+}
+
+// Folders where processes meet, in that of temporary files, and the file that the first process locks.
+const (
+	workersFolder = "coppice-workers-"
+	workersLock   = "lock"
+)
+
+// sweepWorkers removes folders whose first process was killed: nobody has them locked.
+func sweepWorkers() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), workersFolder+"*", workersLock))
+	for _, path := range left {
+		lock := flock.New(path)
+		if locked, err := lock.TryLock(); locked && err == nil {
+			_ = os.RemoveAll(filepath.Dir(path)) // another process may do it at the same time
+			_ = lock.Unlock()
+		}
+	}
 }
 
 // oneByOne lets several goroutines write.
@@ -132,9 +157,9 @@ func (f *trainFlags) ofWorker(dir string, number int) []string {
 }
 
 // newWorker joins the processes that meet in a folder.
-func newWorker(dir string, number, workers int, messages io.Writer) (*team.Worker, error) {
+func newWorker(dir string, number, workers int, messages io.Writer) (*team.Member, error) {
 	return team.New(team.Options{Board: team.Folder(dir), Training: filepath.Base(dir), ID: fmt.Sprintf("%03d", number),
-		Listen: "127.0.0.1:0", Workers: workers, Patience: 5 * time.Second,
+		Leads: number == 0, Listen: "127.0.0.1:0", Workers: workers, Patience: 5 * time.Second,
 		Log: func(format string, args ...any) {
 			if number == 0 {
 				fmt.Fprintf(messages, format+"\n", args...)
@@ -145,9 +170,13 @@ func newWorker(dir string, number, workers int, messages io.Writer) (*team.Worke
 // lost is told of the end of a process.
 func (c *crew) lost(number int, err error, messages io.Writer) {
 	c.mu.Lock()
+	over := c.over
 	c.alive--
 	c.worker.Expect(c.alive)
 	c.mu.Unlock()
+	if over {
+		return
+	}
 
 	var ended *exec.ExitError
 	switch {
@@ -168,6 +197,9 @@ func (c *crew) work(workers int) *teamwork {
 
 // close ends the other processes and removes what they had in common.
 func (c *crew) close() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
 	c.kill()
 	for _, end := range c.ends {
 		_ = end.Close() // the process has been killed
@@ -175,6 +207,7 @@ func (c *crew) close() {
 	c.all.Wait()
 	_ = c.worker.Close() // nobody calls any more
 	_ = os.RemoveAll(c.dir)
+	_ = c.lock.Unlock() // the folder is gone
 }
 
 // errPartDone ends a worker whose part is done: the first one evaluates and writes the model.

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 type processes struct {
 	mu     sync.Mutex
 	cmds   []*exec.Cmd
+	dead   bool // an earlier first process was killed
 	change func(args []string)
 }
 
@@ -65,6 +66,14 @@ func (p *processes) runWorkers(t *testing.T, onLine func(line string), args ...s
 	var e bytes.Buffer
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
+	if p.dead {
+		if err := os.Mkdir(filepath.Join(temp, workersFolder+"1"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(temp, workersFolder+"1", workersLock), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	code = Run(t.Context(), Setup{World: program.World{Args: args, Env: envconfig.MapLookuper(nil), Out: program.To(o),
 		Err: program.To(&e), Version: "v1"}, Self: p.self})
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
@@ -111,10 +120,13 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 		t.Fatalf("3 workers: exit code %d, %v, %+v, want 0 and one team of 3\n%s", code, err, got.Team, errOut)
 	}
 	same("3 workers")
+	if strings.Contains(errOut, "gone") {
+		t.Errorf("3 workers of which none was killed: messages %q; want none that one is gone", errOut)
+	}
 
 	// Two of four are killed: one after the first tree, one after the third.
 	killed := 0
-	ps := &processes{}
+	ps := &processes{dead: true}
 	code, out, errOut = ps.runWorkers(t, func(line string) {
 		for i, tree := range []string{"tree     1 ", "tree     3 "} {
 			if strings.Contains(line, tree) && killed == i {

@@ -17,6 +17,7 @@ import (
 // nil when there is nothing left for this task. Package protocol decides the order of the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	look := &looking{w: w}
+	defer look.leave()
 	s, first := w.rules().Begin()
 	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return look.do(ctx, a) })
 
@@ -38,7 +39,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
 		MaxDeaths: sweep.MaxClaims,
-		Stages:    w.plan.Stages(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
+		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
 	switch tasks := w.plan.Sizing.Tasks; {
@@ -59,6 +60,8 @@ type looking struct {
 	claim *sweep.Claim       // the latest created
 	due   sweep.Promotion    // the latest found
 	short bool               // waiting for memory has been logged
+
+	assistant *assistant // nil while this task takes part in no other one's training
 }
 
 func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
@@ -97,6 +100,10 @@ func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.An
 	case protocol.Release:
 		w.release(ctx, l.claim)
 
+	case protocol.Help:
+		answer.Yes = l.help(ctx, a.Trial, a.Claim)
+		return answer, pause(ctx, w.heartbeat())
+
 	case protocol.Wait:
 		return answer, pause(ctx, w.heartbeat())
 	}
@@ -118,6 +125,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 		need = max(need, w.plan.Sizing.RefitBytes)
 	}
 	have, enough := w.room(need)
+	enough = enough || l.assistant != nil // which has the memory
 	if !enough && !l.short {
 		w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
 		l.short = true

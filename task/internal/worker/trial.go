@@ -147,7 +147,6 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-
 	r.Params = of.Params
 	chosen, err := w.begin(ctx, claim, r, s)
 	r.Rungs = w.passed
@@ -175,6 +174,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 			return w.climb(ctx, claim, g, s)
 		},
 		Input: input, Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode})
+	defer w.lead(ctx, claim, &q)(&r.Usage)
 	o := (*fit.Evaluated)(nil)
 	if !of.Refit {
 		err = w.compareBySample(ctx, claim, s, q, p)

@@ -1,0 +1,69 @@
+package quote
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/sweep"
+)
+
+// What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
+// the same numbers, and docs/cost.md their source.
+const (
+	exchanges = 3      // for each split
+	exchange  = 100e-6 // of few words, in seconds: as between two processes; two machines of a zone take no less
+	network   = 10e9   // bits a second that a machine sends
+	binBytes  = 16     // bytes of a bin, where a leaf is large
+)
+
+// sent is how many bytes each of several machines sends for a tree, at most.
+func sent(m *dataset.Manifest, leaves float64, machines int) float64 {
+	bins := 0
+	for i := range m.Features {
+		bins += m.Features[i].Bins
+	}
+	return leaves * float64(bins) * binBytes * float64(machines-1) / float64(machines)
+}
+
+// together is how long several machines take for a training that takes one that many seconds.
+func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) float64 {
+	if machines < 2 {
+		return seconds
+	}
+	perTree := (leaves(p)-1)*exchanges*exchange + sent(m, leaves(p), machines)*8/network
+	return seconds/float64(machines) + float64(p.NumIterations)*perTree
+}
+
+// shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
+const shortened = 0.1
+
+// machinesNote says what the final training's machines bring beside one, or what all of the sweep's would; empty if
+// that is little.
+func (q *Estimator) machinesNote(w *work, o *Offer) string {
+	n := q.Plan.Spec.FinalMachines()
+	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil || !gbt.Sums(q.Plan.Spec.Objective) {
+		return ""
+	}
+	asked := n > 1
+	if n = min(n, o.VMs); !asked {
+		n = min(o.VMs, sweep.MaxFinalMachines)
+	}
+	few, many := o.with(1), o.with(n)
+	spot := q.spot(o)
+	a, b := few.Side(spot), many.Side(spot)
+	if asked || b.Hours.Expected < (1-shortened)*a.Hours.Expected {
+		text := fmt.Sprintf("final: {machines: %d} trains the last model in %s instead of %s (%.0f %% efficiency); each "+
+			"machine sends up to %s for it; the sweep takes %s hours instead of %s", n, seconds(many.Refit.Expected),
+			seconds(few.Refit.Expected), 100*few.Refit.Expected/many.Refit.Expected/float64(n),
+			humanize.Bytes(uint64(float64(w.final.NumIterations)*sent(q.Manifest, leaves(*w.final), n))),
+			hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
+		if a.Cost != nil && b.Cost != nil {
+			text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
+		}
+		return text
+	}
+	return ""
+}

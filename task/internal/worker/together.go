@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+	"coppice/internal/team"
+)
+
+// The final training may be that of several machines (final.machines). Whoever has claimed the trial leads: it decides
+// who takes part, keeps checkpoints and writes the result, like the holder of any trial. The others take part while they
+// wait for a trial to claim (protocol.Help), so they see what becomes of the holder, and one of them claims the trial if
+// it is gone. The model's bytes do not depend on any of this.
+
+// leaderID names the holder of the trial among those that train it.
+const leaderID = "holder"
+
+// join makes this task one of those that train the trial of a claim together. Of a machine's tasks only one takes part,
+// since that one uses all its processors; the others get nil. release ends it.
+func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duration) (t *team.Member, release func(),
+	err error) {
+	one := flock.New(filepath.Join(w.Scratch, "together.lock"))
+	locking, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if locked, err := one.TryLockContext(locking, wait/10+time.Millisecond); !locked {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+
+	address, err := w.address(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, one.Unlock())
+	}
+	id := w.Nonce
+	if claim.Nonce == w.Nonce {
+		id = leaderID
+	}
+	machines := w.plan.Spec.FinalMachines()
+	look := max(min(time.Second, w.heartbeat()/10), time.Millisecond)
+	t, err = team.New(team.Options{Board: team.Bucket(w.trials.Meeting(claim.Trial, claim.Claim)),
+		Training: fmt.Sprintf("%s/%d/%d", w.Sweep, claim.Trial, claim.Claim), ID: id, Leads: id == leaderID,
+		Listen: address, Workers: machines, Most: machines, Look: look,
+		// The others have seen the claim one heartbeat later, and then copy their rows.
+		Patience: w.heartbeat() / 4,
+		Log:      func(format string, args ...any) { w.Log.Info(fmt.Sprintf(format, args...), "trial", claim.Trial) }})
+	if err != nil {
+		return nil, nil, errors.Join(err, one.Unlock())
+	}
+	return t, func() {
+		_ = t.Close() // nobody calls any more
+		if err := one.Unlock(); err != nil {
+			w.Log.Warn("unlock the machine's part in a training", "error", err.Error())
+		}
+	}, nil
+}
+
+// address is where other machines' tasks are to call. Where only a port is configured, it is that of this machine's
+// interface through which the outside is reached.
+func (w *Worker) address(ctx context.Context) (string, error) {
+	host, port, err := net.SplitHostPort(w.Listen)
+	if err != nil || host != "" {
+		return w.Listen, err
+	}
+	// Nothing is sent: connecting a datagram socket only chooses a route.
+	c, err := new(net.Dialer).DialContext(ctx, "udp", "192.0.2.1:9")
+	if err != nil {
+		return "", fmt.Errorf("find this machine's own address: %w", err)
+	}
+	defer c.Close()
+	host, _, err = net.SplitHostPort(c.LocalAddr().String())
+	return net.JoinHostPort(host, port), err
+}
+
+// lead makes q train with the other machines, if the trial is the final training of several. stop tells the result
+// what it took. A training that cannot have others is that of this machine alone, and has the same bytes.
+func (w *Worker) lead(ctx context.Context, claim *sweep.Claim, q *fit.Request) (stop func(*sweep.Usage)) {
+	machines := w.plan.Spec.FinalMachines()
+	if !q.Final || machines < 2 {
+		return func(*sweep.Usage) {}
+	}
+	t, release, err := w.join(ctx, claim, 3*w.heartbeat())
+	if err != nil || t == nil {
+		if err == nil {
+			err = errors.New("another task of this machine takes part in a training")
+		}
+		w.Log.Warn("trains alone", "trial", claim.Trial, "error", err.Error())
+		return func(*sweep.Usage) {}
+	}
+	most := 0
+	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+		onTree := opt.OnTree
+		opt.OnTree = func(g gbt.Progress) error {
+			most = max(most, t.Size())
+			return onTree(g)
+		}
+		return t.Train(ctx, d, p, opt)
+	}
+	return func(u *sweep.Usage) {
+		u.Machines, u.Teams = most, t.Epochs()
+		u.SentBytes = t.Traffic.Sent.Load()
+		u.ExchangeSeconds = time.Duration(t.Traffic.Waited.Load()).Seconds()
+		release()
+	}
+}
+
+// assistant is a task's part in the training of another one's trial.
+type assistant struct {
+	claim int
+	began time.Time
+	team  *team.Member
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// help takes part in the training under a claim, in the background, and reports whether the holder has taken this task
+// in. It needs what the holder has: the parameters, and the rows.
+func (l *looking) help(ctx context.Context, trial, number int) bool {
+	w := l.w
+	if a := l.assistant; a != nil && a.claim == number {
+		return a.team.Epochs() > 0 || time.Since(a.began) < time.Duration(w.plan.Takeover)
+	}
+	l.leave()
+
+	claim := &sweep.Claim{Trial: trial, Claim: number}
+	t, release, err := w.join(ctx, claim, w.heartbeat()/10)
+	if t == nil {
+		if err != nil && ctx.Err() == nil {
+			w.Log.Warn("cannot take part in the training", "trial", trial, "error", err.Error())
+		}
+		return false
+	}
+	ctx, stop := context.WithCancel(ctx)
+	l.assistant = &assistant{number, time.Now(), t, stop, make(chan struct{})}
+	q, err := w.assisting(ctx, claim)
+	go func(done chan struct{}) {
+		defer close(done)
+		defer release()
+		if err == nil {
+			q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+				// The rows have been copied, so damage from here on concerns nobody.
+				if err := w.verify(ctx, "before taking part in a training"); err != nil {
+					return nil, err
+				}
+				if _, err := t.Train(ctx, d, p, opt); err != nil {
+					return nil, err
+				}
+				return nil, errPartDone
+			}
+			_, err = w.table.Train(ctx, q)
+		}
+		if !errors.Is(err, errPartDone) && ctx.Err() == nil {
+			w.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
+		}
+	}(l.assistant.done)
+	return false
+}
+
+// errPartDone ends a training that only its leader evaluates.
+var errPartDone = errors.New("this machine's part is done")
+
+// assisting is what the holder of the final training trains.
+func (w *Worker) assisting(ctx context.Context, claim *sweep.Claim) (fit.Request, error) {
+	chosen, _, err := w.settleFold(ctx, claim)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	params, err := gbt.ParseParams(chosen)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	m, err := metric.Lookup(w.plan.Spec.Metric)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	return w.request(claim.Trial, fit.Request{Params: params, Metric: m,
+		Threads: w.threads(w.plan.Trials[claim.Trial])}), nil
+}
+
+// leave ends this task's part in another one's training.
+func (l *looking) leave() {
+	if a := l.assistant; a != nil {
+		a.stop()
+		<-a.done
+		l.assistant = nil
+	}
+}

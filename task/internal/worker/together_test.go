@@ -1,0 +1,138 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/sweep"
+)
+
+// finally plans two trials and a final training by that many machines.
+func finally(t *testing.T, machines int) *world {
+	t.Helper()
+	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 2, func(p *sweep.Plan) {
+		p.Heartbeat, p.Takeover = sweep.Duration(300*time.Millisecond), sweep.Duration(4*time.Second)
+		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
+		for i := range p.Trials { // so that the final training takes a while
+			p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 150.0, 0.0
+		}
+		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+	})
+}
+
+// on is a task on a machine of its own.
+func (w *world) on(t *testing.T, machine int) *Worker {
+	t.Helper()
+	k := w.worker(machine)
+	k.Scratch, k.Host, k.Listen = t.TempDir(), fmt.Sprint("machine-", machine), "127.0.0.1:0"
+	return k
+}
+
+// watchedStore calls seen when an object has been written.
+type watchedStore struct {
+	blob.Store
+	seen func(name string)
+}
+
+func (s watchedStore) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	a, err := s.Store.Put(ctx, name, cond, r)
+	if err == nil {
+		s.seen(name)
+	}
+	return a, err
+}
+
+// TestTheFinalTrainingOfSeveralMachines: the model is that of one machine: with all machines, with one of those that
+// the spec wants, with more tasks than that, and when in the middle an assistant or the holder is told to go.
+func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
+	alone := finally(t, 0)
+	if err := alone.on(t, 0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := alone.refit(t)
+
+	for _, tc := range []struct {
+		name       string
+		tasks      int
+		goes       string // who, once the holder has saved
+		few, claim int    // machines at least, and the claim of the result
+	}{
+		{"three machines", 3, "", 2, 0},
+		{"one of three", 1, "", 1, 0},
+		{"five for three", 5, "", 2, 0},
+		{"an assistant goes", 3, "assistant", 2, 0},
+		{"the holder goes", 3, "holder", 2, 1},
+	} {
+		w := finally(t, 3)
+		var wg sync.WaitGroup
+		var once sync.Once
+		stops := make([]context.CancelFunc, tc.tasks)
+		ctxs := make([]context.Context, tc.tasks)
+		for i := range tc.tasks {
+			ctxs[i], stops[i] = context.WithCancel(t.Context())
+		}
+		for machine := range tc.tasks {
+			k := w.on(t, machine)
+			k.Sweeps = watchedStore{w.sweeps, func(name string) {
+				if tc.goes == "" || !strings.Contains(name, "/trials/0002/checkpoints/") {
+					return
+				}
+				once.Do(func() {
+					gone := machine
+					if tc.goes == "assistant" {
+						gone = (machine + 1) % tc.tasks
+					}
+					stops[gone]()
+				})
+			}}
+			wg.Go(func() {
+				defer stops[machine]()
+				if err := k.Run(ctxs[machine]); err != nil && ctxs[machine].Err() == nil {
+					t.Errorf("%s: task %d: %v", tc.name, machine, err)
+				}
+			})
+		}
+		wg.Wait()
+		r := w.result(t, 2)
+		if got := w.refit(t); got != want || r.Usage.Machines < tc.few || r.Usage.Machines > 3 || r.Claim != tc.claim {
+			t.Errorf("%s: the same model: %t, claim %d, %+v; want it under claim %d, from %d to 3 machines", tc.name,
+				got == want, r.Claim, r.Usage, tc.claim, tc.few)
+		}
+		if tc.goes == "assistant" && r.Usage.Teams < 2 {
+			t.Errorf("%s: %d teams, want another one after it", tc.name, r.Usage.Teams)
+		}
+	}
+}
+
+// TestOneTaskOfAMachineTakesPart: tasks that share a machine do not train its rows twice.
+func TestOneTaskOfAMachineTakesPart(t *testing.T) {
+	w := finally(t, 3)
+	a, b := w.on(t, 0), w.on(t, 1)
+	b.Scratch = a.Scratch
+	for _, k := range []*Worker{a, b} {
+		if err := k.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim := &sweep.Claim{Trial: 2, Nonce: a.Nonce}
+	first, release, err := a.join(t.Context(), claim, time.Second)
+	if err != nil || first == nil {
+		t.Fatalf("the first task of a machine: %v, %v; want that it takes part", first, err)
+	}
+	if second, _, err := b.join(t.Context(), claim, time.Millisecond); second != nil || err != nil {
+		t.Errorf("the second task of a machine: %v, %v; want nothing", second, err)
+	}
+	release()
+	if third, release, err := b.join(t.Context(), claim, time.Second); third == nil || err != nil {
+		t.Errorf("after the first has gone: %v, %v; want that the second takes part", third, err)
+	} else {
+		release()
+	}
+}
