@@ -1,0 +1,64 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// TestE2EMachinesTrainTheSameModel: the final training by three machines has the bytes of that by one, also where one of
+// them is lost without notice in the middle of it, which may be the one that leads.
+func TestE2EMachinesTrainTheSameModel(t *testing.T) {
+	t.Parallel()
+	l := newLocal(t)
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out", l.dir+"/clicks.parquet").ok(t)
+	l.must("launcher", "stage",
+		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
+			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
+
+	args, want := l.args, ""
+	for i, of := range []struct {
+		final string
+		lost  int // a machine; -1 is none
+	}{{"{rows: all}", -1}, {"{machines: 3}", -1}, {"{machines: 3}", 0}, {"{machines: 3}", 1}, {"{machines: 3}", 2}} {
+		name := fmt.Sprintf("%s, machine %d is lost", of.final, of.lost)
+		l.args = args
+		if of.lost >= 0 {
+			l.args = append(l.args[:len(l.args):len(l.args)], "--faults", l.file("faults.yaml",
+				fmt.Sprintf("at_write: [{match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, vm: %d}]\n",
+					of.lost)))
+		}
+		file := l.file("sweep.yaml", fmt.Sprintf("name: final%d\ndataset: clicks\nmodel: ctr%d\nmetric: auc\ntrials: 3\n"+
+			"params: {num_iterations: 400, learning_rate: 0.01}\nsearch: {fixed: [{num_leaves: 31}, {num_leaves: 24}, "+
+			"{num_leaves: 40}]}\nmachine: {type: n2-highmem-2, vms: 3, threads_per_task: 1, tasks_per_vm: 1}\n"+
+			"limits: {trial: 8m, sweep: 15m}\nfinal: %s\n", i, i, of.final))
+		c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
+		if c.Final == nil || !c.Final.Registered {
+			t.Fatalf("%s: the sweep ended with %+v, want its final model", name, c)
+		}
+		objects := l.objects()
+		r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(3)]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: claim %d, %+v", name, r.Claim, r.Usage)
+		if want == "" {
+			want = r.Model.SHA256
+		}
+		if r.Model.SHA256 != want {
+			t.Errorf("%s: another model than from one machine, want the same", name)
+		}
+		if i > 0 && r.Usage.Machines < 2 {
+			t.Errorf("%s: %d machines, want several", name, r.Usage.Machines)
+		}
+		for object := range objects {
+			if strings.Contains(object, "/teams/") && i == 0 {
+				t.Errorf("%s: %s is there, want nothing of a team", name, object)
+			}
+		}
+	}
+}
