@@ -294,6 +294,10 @@ func DatasetReproduction(name, job string) string {
 	return "datasets/" + name + "/reproductions/" + job + "/"
 }
 
+// Prediction is the folder of the datasets bucket in which a job that scores tables with a model reports, ending in a
+// slash.
+func Prediction(model, job string) string { return "predictions/" + model + "/" + job + "/" }
+
 // DatasetInput is the object with the version that an input, identified by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"

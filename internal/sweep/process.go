@@ -221,7 +221,9 @@ type LauncherTaskEnv struct {
 	Reproduce      string `env:"COPPICE_REPRODUCE"`
 	Dataset        string `env:"COPPICE_REPRODUCE_DATASET"` // name of its dataset
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET"`
+	Predict        string `env:"COPPICE_PREDICT"` // what is to be predicted, instead, as JSON
 	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	Index          int    `env:"BATCH_TASK_INDEX"` // of the job's tasks
 }
 
 // Variables returns the settings that the launcher writes into the job.
@@ -235,8 +237,8 @@ func (e LauncherTaskEnv) Check() error {
 	if _, err := texts(e); err != nil {
 		return err
 	}
-	if e.Reproduce == "" && (e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
-		return errors.New("the environment says neither which version to reproduce nor what to stage")
+	if e.Reproduce == "" && e.Predict == "" && (e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
+		return errors.New("the environment says neither which version to reproduce nor what to predict or to stage")
 	}
 	return CheckID(e.Job)
 }

@@ -156,7 +156,8 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w))
+	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w),
+		predictTaskCommand(w))
 	return root
 }
 

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// machine runs a job's task at once, in this process, with the environment that is written into the job and nothing
+// machine runs a job's tasks at once, in this process, with the environment that is written into the job and nothing
 // else.
 type machine struct {
 	w     *world
@@ -34,16 +37,25 @@ func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
 func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error) {
 	m.jobs = append(m.jobs, q)
 	q.Env.Scratch = m.w.t.TempDir()
-	var out bytes.Buffer
-	code := Run(ctx, Setup{
-		World: program.World{Args: []string{string(q.Kind) + "-task"}, Out: program.To(&out), Err: program.To(&out),
-			Version: m.build, Now: func() time.Time { return m.w.now },
-			Env: envconfig.MapLookuper(q.Env.Variables())},
-		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return m.w.buckets[name] },
-				Close: func() error { return nil }}, nil
-		},
-	})
+	codes := make([]int, max(1, q.Tasks))
+	var tasks sync.WaitGroup
+	for i := range codes {
+		tasks.Go(func() {
+			var out bytes.Buffer
+			env := q.Env.Variables()
+			env["BATCH_TASK_INDEX"] = strconv.Itoa(i)
+			codes[i] = Run(ctx, Setup{
+				World: program.World{Args: []string{string(q.Kind) + "-task"}, Out: program.To(&out), Err: program.To(&out),
+					Version: m.build, Now: func() time.Time { return m.w.now }, Env: envconfig.MapLookuper(env)},
+				Connect: func(context.Context, Env) (*Backends, error) {
+					return &Backends{Bucket: func(name string) blob.Store { return m.w.buckets[name] },
+						Close: func() error { return nil }}, nil
+				},
+			})
+		})
+	}
+	tasks.Wait()
+	code := slices.Max(codes)
 	state := provision.JobStatus{State: "SUCCEEDED", Finished: true, Created: time.Unix(1, 0)}
 	if code != 0 {
 		state.State = "FAILED"

@@ -21,6 +21,7 @@ const (
 	Stage     JobKind = "stage"
 	Backtest  JobKind = "backtest"
 	Reproduce JobKind = "reproduce"
+	Predict   JobKind = "predict"
 )
 
 // noun is the kind as it appears in errors.
@@ -34,7 +35,8 @@ func (k JobKind) noun() string {
 // Work describes a job to start.
 type Work struct {
 	Kind        JobKind
-	Dataset     string
+	Dataset     string // or, of a prediction, the model
+	Tasks       int    // that share the work; 0 is 1
 	Fingerprint string // of everything that its result depends on, in hexadecimal
 	Env         sweep.LauncherTaskEnv
 	Machine     string

@@ -37,8 +37,15 @@ type JobOutcome struct {
 	Error   string `json:"error,omitempty"`  // "" on success
 	// Reproduced is what became of a version that was trained again.
 	Reproduced *reproduce.Report `json:"reproduced,omitempty"`
+	Predicted  *Predicted        `json:"predicted,omitempty"`
 	Code       int               `json:"code,omitempty"` // exit code
 	At         time.Time         `json:"at"`
+}
+
+// Predicted is what a task has scored.
+type Predicted struct {
+	Tables int   `json:"tables"`
+	Rows   int64 `json:"rows"`
 }
 
 const (
@@ -102,7 +109,7 @@ func decodeOutcome(data []byte) (*JobOutcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "" && o.Report == "" && o.Reproduced == nil:
+	case o.Error == "" && o.Version == "" && o.Report == "" && o.Reproduced == nil && o.Predicted == nil:
 		err = fmt.Errorf("neither a result nor an error")
 	case o.Reproduced != nil && !o.Reproduced.Complete():
 		err = fmt.Errorf("the report of a version that was trained again compares no model")

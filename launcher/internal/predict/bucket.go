@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -27,6 +28,7 @@ type Bucket struct {
 	Prefix             string // of the objects in To
 	Same               bool   // From and To are one bucket
 	Dir                string // for temporary files
+	Task               int    // of those that share the tables: each begins with others
 	Scored, WereScored int    // tables: those of this run, and of earlier ones
 }
 
@@ -36,15 +38,20 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.Task > 0 { // two rarely have the same one at the same time
+		rand.New(rand.NewPCG(uint64(q.Task), 0)).Shuffle(len(inputs), func(i, j int) {
+			inputs[i], inputs[j] = inputs[j], inputs[i]
+		})
+	}
 	var in cell.Inputs
 	progress := q.Progress
 	for _, o := range inputs {
 		name := q.output(o.Name)
-		if _, err := q.To.Stat(ctx, name); err == nil {
+		if there, err := q.there(ctx, name); err != nil {
+			return nil, err
+		} else if there {
 			q.WereScored++
 			continue
-		} else if !errors.Is(err, blob.ErrNotExist) {
-			return nil, fmt.Errorf("look for %s: %w", name, err)
 		}
 		before := in.Rows
 		if progress != nil {
@@ -58,6 +65,35 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 		q.Scored++
 	}
 	return &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual, HighErrors), counts: in}, nil
+}
+
+func (q *Bucket) there(ctx context.Context, name string) (bool, error) {
+	_, err := q.To.Stat(ctx, name)
+	if err != nil && !errors.Is(err, blob.ErrNotExist) {
+		return false, fmt.Errorf("look for %s: %w", name, err)
+	}
+	return err == nil, nil
+}
+
+// Left returns the tables that are not scored yet, and counts the others in WereScored.
+func (q *Bucket) Left(ctx context.Context) (left []blob.Attrs, err error) {
+	inputs, err := q.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q.WereScored = 0
+	for _, o := range inputs {
+		there, err := q.there(ctx, q.output(o.Name))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			q.WereScored++
+		} else {
+			left = append(left, o)
+		}
+	}
+	return left, nil
 }
 
 // find lists the tables, of which no two may have one output.
