@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -30,8 +31,10 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		after = w.predictions(w.testRaw)
 	}
 	before := predictions(w.trees, nil, slices.Clone(w.testRaw))
-	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
-	t.Bins = metric.Bins(in, w.testRaw, after, testBins)
+	if !gbt.Ranks(w.trees.Objective) { // scores that order rows are no predictions of the label
+		in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
+		t.Bins = metric.Bins(in, w.testRaw, after, testBins)
+	}
 
 	if by := k.plan.Spec.Gated().Calibration.By; len(by) > 0 && w.calibrator != nil {
 		t.By = by

@@ -32,6 +32,7 @@ type nightModel struct {
 	sha256    string // of the model's text
 	label     dataset.LabelInfo
 	weight    string
+	group     string
 	scorer    *scorer.Scorer
 	judged    *scorer.Scorer // what the gate's rules compare; scorer, unless there is a final training
 
@@ -121,7 +122,7 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 	m := ds.Manifest
 	g = &nightModel{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
 		trees:  len(o.Model.Trees),
-		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight}
+		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight, group: m.Group}
 	if b.Spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m
 	}
@@ -233,6 +234,7 @@ func (b *Runner) scorerOf(table *fit.Table, ds *dataset.Dataset, o *fit.Evaluate
 type scored struct {
 	label  []float32
 	weight []float32
+	group  []uint64
 	pred   []float64
 }
 
@@ -253,12 +255,15 @@ func (b *Runner) score(ctx context.Context, g *nightModel, model *scorer.Scorer,
 	}
 
 	wanted := slices.Concat(model.Columns(), []string{g.label.Column})
-	if g.weight != "" {
-		wanted = append(wanted, g.weight)
+	for _, extra := range []string{g.weight, g.group} {
+		if extra != "" {
+			wanted = append(wanted, extra)
+		}
 	}
 	slices.Sort(wanted)
 	labels := ingest.NewLabels(g.label, b.Table.Missing)
 	out := &scored{}
+	keys := cell.Keys{Markers: cell.NewMarkers(b.Table.Missing)}
 	err = t.Read(ctx, slices.Compact(wanted), 1<<14, func(batch *table.Batch) error {
 		label, places, err := labels.Read(batch)
 		if err != nil {
@@ -273,6 +278,12 @@ func (b *Runner) score(ctx context.Context, g *nightModel, model *scorer.Scorer,
 		}
 		out.label = append(out.label, label...)
 		out.pred = append(out.pred, pred...)
+		if g.group != "" {
+			v := batch.Column(g.group)
+			for i := range batch.Rows {
+				out.group = append(out.group, keys.Hash(v, i, batch.Row(i)))
+			}
+		}
 		if g.weight == "" {
 			return nil
 		}
@@ -291,5 +302,5 @@ func (b *Runner) score(ctx context.Context, g *nightModel, model *scorer.Scorer,
 
 // input returns the input of a metric.
 func (s *scored) input() metric.Input {
-	return metric.Input{Label: s.label, Weight: s.weight, Pred: s.pred}
+	return metric.Input{Label: s.label, Weight: s.weight, Group: s.group, Pred: s.pred}
 }

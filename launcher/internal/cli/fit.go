@@ -100,7 +100,8 @@ it became the champion or not.`,
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(&f.Objective, "objective", "",
 		"how a number or an order is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
-	fs.StringVar(&f.Metric, "metric", "", "what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
+	fs.StringVar(&f.Metric, "metric", "",
+		"what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")

@@ -47,7 +47,7 @@ sure that neither version was trained on it.`,
 	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
 	cmd.Flags().StringVar(&f.by, "by", "", "column: one line for each of its values, with the first metric")
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, "+
-		"average_precision and calibration_ratio, or rmse and mae)")
+		"average_precision and calibration_ratio, rmse and mae, or ndcg@10 and map@10)")
 	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
@@ -78,7 +78,7 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 		sides[i] = compare.Side{Name: of.Name(), Scorer: s, Plan: of.Plan}
 	}
 
-	metrics, err := compare.Metrics(f.metrics, trained)
+	metrics, err := compare.Metrics(f.metrics, sides[1].Plan, trained)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func rowsToCompare(ctx context.Context, w *Setup, sides [2]compare.Side, m *data
 	f compareFlags) (*compare.Predictions, string, error) {
 	if f.on != "" && isFile(f.on) {
 		rows, err := compare.OnFile(ctx, sides, compare.TableInput{Path: f.on, Label: m.Label, Weight: m.Weight,
-			Missing: m.Missing, By: f.by})
+			Group: m.Group, Missing: m.Missing, By: f.by})
 		return rows, f.on, err
 	}
 

@@ -48,7 +48,7 @@ since they move a prediction together and each can replace the other.`,
 	}
 
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil,
-		"metric by which a feature's worth is measured (default: log_loss, for regression rmse)")
+		"metric by which a feature's worth is measured (default: log_loss, for regression rmse, for an order ndcg@10)")
 	cmd.Flags().IntVar(&f.rows, "rows", 2000,
 		"maximum number of rows; the SHAP values of a row take up to a few milliseconds")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
@@ -61,7 +61,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	if err != nil {
 		return err
 	}
-	metrics, err := compare.Metrics(f.metrics, o.Manifest)
+	metrics, err := compare.Metrics(f.metrics, o.Plan, o.Manifest)
 	if err != nil {
 		return err
 	}

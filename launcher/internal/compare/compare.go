@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
@@ -33,6 +34,7 @@ type Side struct {
 type Predictions struct {
 	Label  []float32
 	Weight []float32    // nil if all are 1
+	Group  []uint64     // nil without groups
 	Pred   [2][]float64 // of the first side and the second
 	By     []string     // value of the column to divide by; nil without one
 }
@@ -45,6 +47,7 @@ type TableInput struct {
 	CSV    dataset.CSVSpec
 	Label  dataset.LabelInfo
 	Weight string // column; empty without
+	Group  string // column; empty without
 	// Missing lists the texts that stand for a missing label.
 	Missing []string
 	By      string // column to divide by; empty for none
@@ -64,7 +67,7 @@ func OnFile(ctx context.Context, sides [2]Side, f TableInput) (*Predictions, err
 	}
 
 	wanted := slices.Concat(sides[0].Scorer.Columns(), sides[1].Scorer.Columns(), []string{f.Label.Column})
-	for _, extra := range []string{f.Weight, f.By} {
+	for _, extra := range []string{f.Weight, f.Group, f.By} {
 		if extra != "" {
 			wanted = append(wanted, extra)
 		}
@@ -103,6 +106,8 @@ func (f *TableInput) whoNeeds(sides [2]Side, column string) string {
 		return "the label"
 	case f.Weight:
 		return "the rows' weight"
+	case f.Group:
+		return "the rows' group"
 	}
 	return "--by"
 }
@@ -139,6 +144,13 @@ func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, 
 				return errorf("%s: row %d has no weight in column %q", f.Path, b.First+int64(i)+1, f.Weight)
 			}
 			r.Weight = append(r.Weight, float32(w))
+		}
+	}
+	if f.Group != "" {
+		keys := cell.Keys{Markers: cell.NewMarkers(f.Missing)}
+		v := b.Column(f.Group)
+		for _, i := range places {
+			r.Group = append(r.Group, keys.Hash(v, int(i), b.Row(int(i))))
 		}
 	}
 	if f.By != "" {
@@ -230,6 +242,9 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 		r.Label = append(r.Label, t.Label[row])
 		if t.Weight != nil {
 			r.Weight = append(r.Weight, t.Weight[row])
+		}
+		if t.Group != nil {
+			r.Group = append(r.Group, t.Group[row])
 		}
 		for side := range pred {
 			r.Pred[side] = append(r.Pred[side], pred[side][i])
@@ -341,13 +356,13 @@ func (r *Predictions) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, e
 
 // line compares some rows, or all if rows is nil.
 func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
-	label, weight, pred := r.Label, r.Weight, r.Pred
+	label, weight, group, pred := r.Label, r.Weight, r.Group, r.Pred
 	if rows != nil {
-		label, weight, pred = dataset.Pick(label, rows), dataset.Pick(weight, rows),
+		label, weight, group, pred = dataset.Pick(label, rows), dataset.Pick(weight, rows), dataset.Pick(group, rows),
 			[2][]float64{dataset.Pick(pred[0], rows), dataset.Pick(pred[1], rows)}
 	}
 
-	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Pred: pred[1]}, pred[0], c)
+	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Group: group, Pred: pred[1]}, pred[0], c)
 	if err != nil {
 		return Line{}, err
 	}
@@ -364,12 +379,16 @@ func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Li
 	return l, nil
 }
 
-// Metrics returns the metrics of the names, or those that versions trained on such a dataset are compared by.
-func Metrics(names []string, m *dataset.Manifest) ([]metric.Metric, error) {
+// Metrics returns the metrics of the names, or those that versions of such a plan, which may be nil, and dataset are
+// compared by.
+func Metrics(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
 	if len(names) == 0 {
 		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
 		if m.Label.Kind == dataset.Regression {
 			names = []string{"rmse", "mae"}
+		}
+		if p != nil && gbt.Ranks(p.Spec.Objective) {
+			names = []string{"ndcg@10", "map@10"}
 		}
 	}
 	var metrics []metric.Metric

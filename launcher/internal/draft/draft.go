@@ -295,7 +295,11 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 	}
 	if q.Group != "" && q.Key == "" {
 		d.splitBy = q.Group
-		d.found("split", "by %s: its rows stay together", q.Group)
+		n := s.column(q.Group).distinct.n()
+		d.found("split", "by %s: its rows stay together (%s values)", q.Group, humanize.Comma(n))
+		if parts = "train: 0.8, valid: 0.1, test: 0.1"; n < fewQueries {
+			parts = "train: 0.6, valid: 0.3, test: 0.1"
+		}
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), parts), nil
 	}
 	if c := s.byKey(q); c != nil {

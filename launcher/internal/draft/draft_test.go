@@ -78,7 +78,7 @@ func TestDecisions(t *testing.T) {
 		"an order": {header: "query_id,a,ts,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d,%s,%d", i/20, i, day(i), i%5) },
 			ask: Request{Label: "y", Group: "query_id"},
-			says: []string{`{by: hash, key: "query_id"`, "group: \"query_id\"\nencodings: none\n", "kind: regression",
+			says: []string{`{by: hash, key: "query_id", train: 0.6, valid: 0.3, test: 0.1}`, "group: \"query_id\"\nencodings: none\n", "kind: regression",
 				"objective: lambdarank\nmetric: ndcg@10\n"}, not: []string{"categorical"}},
 		"an order of yes and no, by time": {header: "q,a,ts,y",
 			row: func(i int) string { return fmt.Sprintf("q%d,%d,%s,%s", i/20, i, day(i), []string{"no", "yes"}[i%2]) },

@@ -118,7 +118,7 @@ func look(ctx context.Context, q Request) (*seen, error) {
 func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error) {
 	var names []string
 	for _, c := range t.Columns() {
-		named := slices.Contains([]string{q.Time, q.Key}, c.Name) || slices.Contains(q.Categorical, c.Name)
+		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
 		s.columns = append(s.columns, &column{Column: c, times: true, counted: named || c.Type == dataset.Text ||
 			c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
@@ -156,7 +156,7 @@ func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
 	markers := cell.NewMarkers(dataset.DefaultMissing())
 	wanted := []string{q.Label}
 	for _, c := range s.columns {
-		asked := c.Name == q.Time || c.Name == q.Key
+		asked := c.Name == q.Time || c.Name == q.Key || c.Name == q.Group
 		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (asked || c.isTime() || mayBeKey(c.Name)) {
 			wanted = append(wanted, c.Name)
 			c.present, c.missing, c.distinct = 0, 0, counter{}

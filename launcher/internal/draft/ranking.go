@@ -48,3 +48,7 @@ func (d *Draft) grades(q Request, l *labels) (spec string, err error) {
 		humanize.Comma(l.present), q.Objective, q.Metric)
 	return fmt.Sprintf("{column: %s, kind: regression}", quoted(q.Label)), nil
 }
+
+// fewQueries is the number of groups below which a tenth of them says little of a configuration. The final model is
+// trained on all of them.
+const fewQueries = 3000

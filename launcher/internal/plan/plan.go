@@ -93,7 +93,7 @@ func Build(q Inputs) (*Planned, error) {
 	}
 
 	p := &Planned{}
-	holdout, notes, err := holdout(q.Manifest)
+	holdout, notes, err := holdout(q.Manifest, gbt.Ranks(s.Objective) && s.Ensemble == nil)
 	if err != nil {
 		return nil, err
 	}
@@ -340,8 +340,9 @@ func reference(m *dataset.Manifest) sweep.DatasetRef {
 	return ref
 }
 
-// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number.
-func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
+// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
+// except that an order needs no calib: nothing is calibrated.
+func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
 		_, ok := m.FindSplit(name)
 		return ok
@@ -368,6 +369,9 @@ func holdout(m *dataset.Manifest) (sweep.Holdout, []string, error) {
 
 	switch {
 	case has(sweep.Calib) && has(sweep.Test):
+		return h, nil, nil
+	case has(sweep.Test) && ranks:
+		h.Calib = h.Valid
 		return h, nil, nil
 	case has(sweep.Test):
 		h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6)

@@ -246,6 +246,21 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 			t.Errorf("%s: notes %q", name, p.Notes)
 		}
 	}
+
+	// Nothing of an order is calibrated, so no row is kept for it.
+	s, m := parse(t), manifest("train", "valid", "test")
+	s.Objective, s.Metric, m.Group, m.Order = "lambdarank", "ndcg@10", "query", nil
+	p, err := build(s, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := p.Holdout; h.Valid.Folds != nil || h.Calib.Split != "valid" || h.Calib.Folds != nil {
+		t.Errorf("an order: valid is %v, calib %v; want all of valid for both", h.Valid, h.Calib)
+	}
+	m.Group = ""
+	if _, err := build(s, m); err == nil || !strings.Contains(err.Error(), "stage it with group: COLUMN") {
+		t.Errorf("an order without groups: got error %v, want one that says group: COLUMN", err)
+	}
 	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
 		_, err := build(parse(t), manifest(splits...))
 		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), "stage it again") {
