@@ -82,7 +82,7 @@ func TestBrowserFile(t *testing.T) {
 	}
 
 	// A filter acts on all plots.
-	p.Eval(`document.querySelector('[data-state="stopped early"]').click()`, nil)
+	p.Eval(`document.querySelector('[data-state="stopped"]').click()`, nil)
 	p.Until(settled)
 	if n := p.Number(off); n < 5 {
 		t.Errorf("without trials that stopped early, %v marks are off", n)
@@ -90,7 +90,7 @@ func TestBrowserFile(t *testing.T) {
 	hidden := p.Number("document.querySelectorAll('#board tr.off').length")
 	want(t, "lines off in the parallel coordinates", p.Number("document.querySelectorAll('#parallel path.off').length"),
 		hidden)
-	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped+early") {
+	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped") {
 		t.Errorf("the address is %q", hash)
 	}
 	scrollTo(p, "filter")
@@ -110,8 +110,8 @@ func TestBrowserFile(t *testing.T) {
 
 	// A link shows what its sender saw.
 	p.Go("about:blank")
-	p.Go(url + "#hide=complete&top=20&trial=3&sort=-score")
-	want(t, "from a link, the state", p.Text(`String(document.querySelector('[data-state="complete"]').checked)`),
+	p.Go(url + "#hide=done&top=20&trial=3&sort=-score")
+	want(t, "from a link, the state", p.Text(`String(document.querySelector('[data-state="done"]').checked)`),
 		"false")
 	want(t, "from a link, the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), "3")
 	want(t, "from a link, the order",
@@ -416,9 +416,9 @@ func TestBrowserSpeed(t *testing.T) {
 
 	// What is done until the next picture, by a processor: the machine of the test may have other things to do.
 	for _, tc := range []struct{ at, what, do string }{
-		{"filter", "a filter", `document.querySelector('[data-state="complete"]').click()`},
-		{"parallel", "a filter", `document.querySelector('[data-state="complete"]').click()`},
-		{"curves", "a filter", `document.querySelector('[data-state="complete"]').click()`},
+		{"filter", "a filter", `document.querySelector('[data-state="done"]').click()`},
+		{"parallel", "a filter", `document.querySelector('[data-state="done"]').click()`},
+		{"curves", "a filter", `document.querySelector('[data-state="done"]').click()`},
 		{"parallel", "a step of the brush",
 			`document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i ` +
 				`% 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},

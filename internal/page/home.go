@@ -123,10 +123,10 @@ func (s IndexSweep) Class() string {
 // Word is the sweep's state, the same as on its page and in the terminal.
 func (s IndexSweep) Word() string {
 	if s.Verdict != "" {
-		return words(string(s.Verdict))
+		return sweep.VerdictWords(s.Verdict)
 	}
 	if s.State == "open" {
-		return "running"
+		return sweep.VerdictWords("")
 	}
 	return words(s.State)
 }

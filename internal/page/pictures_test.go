@@ -78,7 +78,7 @@ func TestPictures(t *testing.T) {
 		{"sweep-thousand", sample(1000), 1200, 620, false, "board-h", ""},
 		{"sweep-phone", sample(50), 390, 800, false, "", ""},
 		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h",
-			`document.querySelector('[data-state="stopped early"]').click(); document.querySelectorAll('#board ` +
+			`document.querySelector('[data-state="stopped"]').click(); document.querySelectorAll('#board ` +
 				`tbody tr:not(.off)')[2].click()`},
 		{"sweep-brush", sample(50), 1000, 620, false, "parallel",
 			`location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},

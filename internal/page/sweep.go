@@ -47,19 +47,21 @@ type Sweep struct {
 // Link leads out of a page. It is followed only on request.
 type Link struct{ Name, URL string }
 
-// The states of a trial.
+// The states of a trial: those of results and of `launcher status`, with blanks.
 const (
-	StateComplete  = "complete"
-	StateEarly     = "stopped early"
+	StateComplete  = "done"
+	StateEarly     = "stopped"
 	StateFailed    = "failed"
 	StateTimedOut  = "timed out"
 	StateCancelled = "cancelled"
 	StateRunning   = "running"
+	StatePaused    = "paused"
 	StateWaiting   = "waiting"
 )
 
 // States are all of them, in the order in which a page lists them.
-var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting}
+var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting,
+	StatePaused}
 
 // GoalView is one of several objectives.
 type GoalView struct {
@@ -532,7 +534,7 @@ func isCross(class string) bool { return class[len(class)-1] == 'x' }
 // StateWord is the word for what came of the sweep, or where it stands; the same as in the terminal and in JSON.
 func (p *sweepPage) StateWord() string {
 	if p.Winner != nil {
-		return words(string(p.Winner.Verdict()))
+		return sweep.VerdictWords(p.Winner.Verdict())
 	}
 	return words(p.State)
 }

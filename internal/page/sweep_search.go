@@ -226,7 +226,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		"scored.",
 		english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
 	if early > 0 {
-		c.Summary += fmt.Sprintf(" %s stopped early.", english.Plural(early, "trial", ""))
+		c.Summary += fmt.Sprintf(" %s stopped.", english.Plural(early, "trial", ""))
 	}
 	for i, t := range p.scored()[:min(topCurves, len(p.scored()))] {
 		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/strictyaml"
@@ -331,7 +332,7 @@ func (r *Result) State() string {
 	if r.Untrained() {
 		return "not trained"
 	}
-	return string(r.Status)
+	return strings.ReplaceAll(string(r.Status), "_", " ")
 }
 
 // DecodeEnough decodes why a sweep starts no more trials.

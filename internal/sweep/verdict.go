@@ -113,15 +113,11 @@ func (m *VerdictMessage) Attributes() map[string]string {
 	return a
 }
 
-// verdictWords are the verdicts in words.
-var verdictWords = map[Verdict]string{
-	VerdictPromoted: "promoted", VerdictNotPromoted: "not promoted", VerdictNotComparable: "cannot be compared",
-	VerdictBlocked:  "blocked",
-	VerdictNoWinner: "no winner", VerdictCancelled: "cancelled",
+// VerdictWords is a verdict in words, on pages, in the terminal and in messages: those of JSON with blanks. It is
+// "running" for none.
+func VerdictWords(v Verdict) string {
+	return cmp.Or(strings.ReplaceAll(string(v), "_", " "), "running")
 }
-
-// VerdictWords is a verdict in words; "open" for none.
-func VerdictWords(v Verdict) string { return cmp.Or(verdictWords[v], "open") }
 
 // Title is the outcome in one line.
 func (m *VerdictMessage) Title() string {
@@ -141,7 +137,7 @@ func (m *VerdictMessage) Title() string {
 	if m.Occasion == OccasionServed {
 		return what + ": what it serves needs a look"
 	}
-	title := what + ": " + verdictWords[m.Verdict]
+	title := what + ": " + VerdictWords(m.Verdict)
 	if s := m.Standing; s != nil && s.Nights >= ManyNights {
 		title = "URGENT: " + title + fmt.Sprintf(", %d nights in a row", s.Nights)
 	}

@@ -44,10 +44,11 @@ func On(w program.World) Screen {
 // Standing is a cell that says how something stands, coloured on a terminal.
 type Standing string
 
-// colours are those of states: green, yellow and red.
-var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32",
-	"warning": "33", "paused": "33", "accepted": "33", "no winner": "33",
-	"problem": "31", "blocked": "31", "unreadable": "31", "failed": "31", "differs": "31"}
+// colours are those of states: green, blue, yellow and red, as on pages.
+var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32", "promoted": "32",
+	"running": "34",
+	"warning": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
+	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31", "failed": "31", "differs": "31"}
 
 // Table collects rows.
 type Table struct {
@@ -156,7 +157,8 @@ func (t *Table) Print() {
 
 	t.render(columns, folded, wrapped, max(rest(), narrowest))
 	if len(hidden) > 0 {
-		fmt.Fprintf(t.screen, "left out at %d columns: %s\n", screen, strings.Join(hidden, ", "))
+		fmt.Fprintln(t.screen, text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")),
+			screen))
 	}
 }
 

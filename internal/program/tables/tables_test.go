@@ -33,11 +33,11 @@ func TestTablesFitTheTerminal(t *testing.T) {
 		50: "planned, state, hours of machines"} {
 		text := printed(width, false)
 		for _, line := range strings.Split(text, "\n") {
-			if n := utf8.RuneCountInString(line); n > width && !strings.HasPrefix(line, "left out") {
+			if n := utf8.RuneCountInString(line); n > width {
 				t.Errorf("width %d: a line of %d characters: %s", width, n, line)
 			}
 		}
-		_, left, _ := strings.Cut(strings.TrimSpace(text), "left out at ")
+		_, left, _ := strings.Cut(strings.Join(strings.Fields(text), " "), "left out at ")
 		if _, names, _ := strings.Cut(left, ": "); names != out {
 			t.Errorf("width %d: left out are %q, expected %q\n%s", width, names, out, text)
 		}
@@ -76,7 +76,7 @@ func TestLastColumnIsLeftOut(t *testing.T) {
 		}
 		table.Row("a key of several columns", 16, "1.12 %", "it has many levels")
 		table.Print()
-		_, left, _ := strings.Cut(strings.TrimSpace(text.String()), "left out at ")
+		_, left, _ := strings.Cut(strings.Join(strings.Fields(text.String()), " "), "left out at ")
 		if _, names, _ := strings.Cut(left, ": "); names != out {
 			t.Errorf("width %d: left out are %q, expected %q\n%s", width, names, out, text.String())
 		}

@@ -50,6 +50,33 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	}
 }
 
+// TestPlanFitsItsTerminal: every line about every sweep that ships, sentences too, is as wide as the terminal, 80 columns;
+// the line to paste may be longer, but not over 100.
+func TestPlanFitsItsTerminal(t *testing.T) {
+	w := newWorld(t)
+	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true
+	planned := 0
+	for name, text := range shipped(t) {
+		if !strings.Contains(text, "\nmodel: ") {
+			continue
+		}
+		planned++
+		out := w.must("plan", w.file("sweep.yaml", text), "--rows", "130000000", "--features", "40")
+		for line := range strings.Lines(out) {
+			most := 80
+			if strings.HasPrefix(line, "machine: ") {
+				most = 100
+			}
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most {
+				t.Errorf("%s: a line of %d characters, want at most %d: %s", name, n, most, line)
+			}
+		}
+	}
+	if planned < 4 {
+		t.Errorf("%d sweeps were planned, want those of examples, terraform and docs", planned)
+	}
+}
+
 // TestNamesAreCompleted: shells are offered what there is, and @latest means the newest.
 func TestNamesAreCompleted(t *testing.T) {
 	w := newWorld(t)

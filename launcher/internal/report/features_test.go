@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/show"
 )
 
 // TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many
@@ -68,5 +72,30 @@ func TestFeaturesAsTheUserWritesThem(t *testing.T) {
 	}
 	if got := importances(m, nil)[0].Feature; got != "ad_position" {
 		t.Errorf("without a manifest: got %q", got)
+	}
+}
+
+// TestOneWordForOneState: a page, the terminal and JSON have the same word for how a trial ended and for a night's
+// verdict, and the same digits.
+func TestOneWordForOneState(t *testing.T) {
+	for _, status := range []sweep.Status{sweep.StatusDone, sweep.StatusFailed, sweep.StatusTimedOut,
+		sweep.StatusCancelled, sweep.StatusStopped} {
+		r := &sweep.Result{Status: status, Reason: "because", TreesGrown: 5}
+		got, _ := ending(r, sweep.Params{"num_iterations": 10.0})
+		if json := strings.ReplaceAll(string(status), "_", " "); got != r.State() || got != json ||
+			!slices.Contains(page.States, got) {
+			t.Errorf("%s is %q on a page, %q in the terminal and %q in JSON, want one word of a page's", status, got,
+				r.State(), json)
+		}
+	}
+	for verdict, want := range map[sweep.Verdict]string{sweep.VerdictNotComparable: "not comparable", "": "running"} {
+		if got := (page.IndexSweep{Verdict: verdict, State: "open"}).Word(); got != want ||
+			sweep.VerdictWords(verdict) != want {
+			t.Errorf("verdict %q is %q on a page and %q elsewhere, want %q", verdict, got, sweep.VerdictWords(verdict),
+				want)
+		}
+	}
+	if got, want := show.Number(0.1195389), plot.Plain.Format(0.1195389); got != want || want != "0.11954" {
+		t.Errorf("a score is %s in the terminal and %s on a page, want 0.11954", got, want)
 	}
 }

@@ -87,7 +87,8 @@ func money(b *bill.Bill, trials []page.TrialRow, p *sweep.Plan) *page.Money {
 	// Trees that were not grown are valued like the trial's other trees.
 	for _, t := range trials {
 		most := allowed(p.Trials[t.Number].Params)
-		if t.State == page.StateEarly && t.Grown > 0 && !math.IsNaN(t.Cost) {
+		if ended := t.State == page.StateEarly || t.State == page.StateComplete; ended && t.Grown > 0 &&
+			t.Grown < most && !math.IsNaN(t.Cost) {
 			m.Saved += t.Cost * float64(most-t.Grown) / float64(t.Grown)
 		}
 	}

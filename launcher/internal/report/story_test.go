@@ -76,8 +76,8 @@ func TestAPausedTrialWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _ := n.look()
-	if got := v.Trials[3]; got.State != page.StateWaiting || !strings.Contains(got.Reason, "paused at 44 trees") {
-		t.Errorf("a paused trial is %s: %s; expected it to wait, paused at 44 trees", got.State, got.Reason)
+	if got := v.Trials[3]; got.State != page.StatePaused || !strings.Contains(got.Reason, "paused at 44 trees") {
+		t.Errorf("a paused trial is %s: %s; want it to be paused at 44 trees", got.State, got.Reason)
 	}
 	if len(v.Attempts) != 1 || v.Attempts[0].End != "paused" || v.Money.Lost != 0 {
 		t.Errorf("the attempts are %+v, and %v USD are lost; expected one that paused its trial, and nothing lost",

@@ -275,7 +275,7 @@ func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (
 	case state.Conclusion != nil:
 		return page.StateCancelled, "had not started when the sweep was concluded"
 	case paused:
-		return page.StateWaiting,
+		return page.StatePaused,
 			fmt.Sprintf("paused %s, behind others; it may resume",
 				s.follow.Plan.Spec.Search.Stop.Reached(step))
 	case step > 0 && listed.Free():
@@ -290,30 +290,18 @@ func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (
 	return page.StateWaiting, "not started"
 }
 
-// ending is how and why a trial ended.
+// ending is how and why a trial ended, in the word that the terminal has for it.
 func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
-	switch r.Status {
-	case sweep.StatusFailed:
-		return page.StateFailed, r.Reason
-	case sweep.StatusStopped:
-		if r.Untrained() { // it was never begun, like those that a conclusion finds
-			return page.StateCancelled, r.Reason
-		}
-		return page.StateEarly, r.Reason
-	case sweep.StatusTimedOut:
-		return page.StateTimedOut, r.Reason
-	case sweep.StatusCancelled:
+	if r.Untrained() { // it was never begun, like those that a conclusion finds
 		return page.StateCancelled, r.Reason
 	}
-
-	if r.AtLimit {
-		return page.StateEarly, r.Reason
+	if state = r.State(); r.Status != sweep.StatusDone || r.AtLimit {
+		return state, r.Reason
 	}
 	if most := allowed(params); most > 0 && r.TreesGrown < most {
-		return page.StateEarly, fmt.Sprintf("no better after tree %d; stopped at %d of %d", r.BestIteration,
-			r.TreesGrown, most)
+		return state, fmt.Sprintf("no better after tree %d; ended at %d of %d", r.BestIteration, r.TreesGrown, most)
 	}
-	return page.StateComplete, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
+	return state, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
 }
 
 // allowed is how many trees a trial may have; 0 where it does not say.

@@ -170,7 +170,7 @@ func TestSweepInTheMiddle(t *testing.T) {
 		score         float64
 	}{
 		{page.StateComplete, "all 100 trees grown; best at 90", 0.7},
-		{page.StateEarly, "no better after tree 40; stopped at 50 of 100", 0.8},
+		{page.StateComplete, "no better after tree 40; ended at 50 of 100", 0.8},
 		{page.StateFailed, "out of <memory>", math.NaN()},
 		{page.StateRunning, "task 0 on vm-a, 44 trees", math.NaN()},
 		{page.StateWaiting, "not started", math.NaN()},

@@ -20,7 +20,7 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
-	w.printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
+	w.say("%s on %s: %s, %d features, %s staged; prices in %s",
 		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
 	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
@@ -34,20 +34,21 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	t.Print()
 
 	for _, u := range c.Unfit {
-		w.printf("%s: %s\n", u.Machine, u.Reason)
+		w.say("%s: %s", u.Machine, u.Reason)
 	}
 	w.assumptions(q, c)
 	for _, note := range append(p.Notes, c.Notes...) {
-		w.printf("note: %s\n", note)
+		w.say("note: %s", note)
 	}
 
 	r := c.Recommended
 	if r == nil {
-		w.printf("recommended: nothing; %s\n", c.Reason)
+		w.say("recommended: nothing; %s", c.Reason)
 		return
 	}
-	w.printf("recommended: %d x %s %s, %s hours and %s USD: %s\n%s\n", r.VMs, r.Machine, model(r.Spot), Hours(r.Hours),
-		money(&r.Cost), c.Reason, machineLine(asked, r))
+	w.say("recommended: %d x %s %s, %s hours and %s USD: %s", r.VMs, r.Machine, model(r.Spot), Hours(r.Hours),
+		money(&r.Cost), c.Reason)
+	w.printf("%s\n", machineLine(asked, r))
 }
 
 // machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
@@ -71,7 +72,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 		kept = append(kept, "wait", "fallback")
 	}
 	if len(kept) > 0 {
-		line += fmt.Sprintf(" # without %s: keep those of the sweep's machine:, which were not compared",
+		line += fmt.Sprintf("\n# without %s: keep those of machine:, not compared",
 			strings.Join(kept, ", "))
 	}
 	return line
@@ -141,7 +142,7 @@ func (w Printer) Announce(p *plan.Planned) {
 	if p.Extends != nil {
 		own = fmt.Sprintf("%d more %s", len(p.Own()), english.PluralWord(len(p.Own()), "trial", ""))
 	}
-	w.printf("sweep %s: %s on %s@%s, %s on %d x %s\n", p.Sweep, own, p.Dataset.Name, p.Dataset.Version,
+	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, own, p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		cost := "no price known " + model(q.Spot)
@@ -151,10 +152,10 @@ func (w Printer) Announce(p *plan.Planned) {
 		if w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
 		}
-		w.printf("expected: %s hours, %s, %s\n", Hours(q.Hours), cost, Budget(p.Spec.Budget))
+		w.say("expected: %s hours, %s, %s", Hours(q.Hours), cost, Budget(p.Spec.Budget))
 	}
 	for _, note := range p.Notes {
-		w.printf("note: %s\n", note)
+		w.say("note: %s", note)
 	}
 }
 

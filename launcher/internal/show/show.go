@@ -6,12 +6,13 @@ package show
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
@@ -24,6 +25,15 @@ type Printer struct {
 }
 
 func (w Printer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+
+// say writes a sentence as wide as its terminal.
+func (w Printer) say(format string, args ...any) {
+	sentence := fmt.Sprintf(format, args...)
+	if w.Width > 0 {
+		sentence = text.WrapSoft(sentence, w.Width)
+	}
+	w.printf("%s\n", sentence)
+}
 
 // Pairs writes labels and values, without those whose value is empty.
 func (w Printer) Pairs(rows ...[2]string) {
@@ -47,13 +57,8 @@ func Percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// Number formats x with up to six significant digits.
-func Number(x float64) string {
-	if math.IsNaN(x) {
-		return "-"
-	}
-	return strconv.FormatFloat(x, 'g', 6, 64)
-}
+// Number formats x as pages do, with up to five significant digits.
+func Number(x float64) string { return plot.Plain.Format(x) }
 
 // valueOf formats a number that may be missing.
 func valueOf(x *float64) string {

@@ -24,7 +24,7 @@ type ListedSweep struct {
 	Created time.Time     `json:"created"`
 	Dataset string        `json:"dataset"`
 	Trials  int           `json:"trials"`
-	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, "open" or "paused"
+	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, "running" or "paused"
 	Model   string        `json:"model"`
 	Version int           `json:"version,omitempty"`
 }
@@ -66,7 +66,7 @@ func describe(ctx context.Context, store blob.Store, id sweep.ID) (l ListedSweep
 	}
 	p := s.Plan
 	l = ListedSweep{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
-		Trials: len(p.Own()), Outcome: "open", Model: p.Spec.Model}
+		Trials: len(p.Own()), Outcome: "running", Model: p.Spec.Model}
 	end, err := Conclusion(ctx, store, id)
 	if err != nil {
 		return l, err
