@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,7 +198,8 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 			len(got.Comparison.Recommended) == 0 {
 			t.Fatalf("%q --json recommends %s, %v, expected some machine", args, got.Comparison.Recommended, err)
 		}
-		return out[len(out)-1], string(got.Comparison.Recommended)
+		at := slices.IndexFunc(out, func(line string) bool { return strings.HasPrefix(line, "machine: {") })
+		return strings.Join(out[max(at, 0):], "\n"), string(got.Comparison.Recommended) // with its comment
 	}
 	for name, tc := range map[string]struct{ machine, like, says string }{
 		"its own": {"machine: {type: n2-highmem-16, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 4}",
