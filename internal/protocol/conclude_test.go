@@ -24,8 +24,11 @@ type ended struct {
 	champion        uint8 // 1 is the old one, 2 a person's, 3 the sweep's
 	told            uint8 // aggregators that were told that they wrote the conclusion
 	concluded       bool
-	enders          [endersHere]sharedEnder
-	crashes         uint8 // still allowed
+
+	lost    bool  // the file of an ensemble's second trial is damaged
+	members uint8 // of the registered ensemble
+	enders  [endersHere]sharedEnder
+	crashes uint8 // still allowed
 }
 
 // sharedEnding is the set of results that a sweep is concluded from.
@@ -45,12 +48,16 @@ type sharedEnder struct {
 	ending       sharedEnding
 	read, judged uint8 // champion read, and champion compared with
 	lost         uint8
+	members      uint8 // of the ensemble that it has merged; 0 before
 }
 
 type ending struct {
 	flaw  flaw
 	halts bool // the sweep may be paused and go on, instead of being cancelled or of a person changing the champion
 	calm  bool // no aggregator crashes; then a sweep that may be paused may be cancelled, too
+	// the version merges two trials, and the file of one of them may be damaged, instead of the sweep being cancelled
+	// or of a person changing the champion
+	merges bool
 }
 
 func (m ending) start() (s ended) {
@@ -82,13 +89,17 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	then = s
 	then.idle = true
 	visit(step{-1, "the jobs have ended"}, then, "")
-	if !m.halts || m.calm {
+	if !m.merges && (!m.halts || m.calm) {
 		then = s
 		then.cancelled = true
 		visit(step{-1, "the sweep is cancelled"}, then, "")
 	}
 	if m.halts {
 		m.halt(s, visit)
+	} else if m.merges {
+		then = s
+		then.lost = true
+		visit(step{-1, "a trial's file is damaged"}, then, "")
 	} else if s.champion == 1 {
 		then = s
 		then.champion = 2
@@ -176,17 +187,27 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 		}
 
 	case Register, registerAnew:
+		if m.merges && e.members == 0 {
+			if e.members = 2; s.lost {
+				e.members = 1
+			}
+			visit(step{int8(i), "merges what it can read"}, s, "")
+			return
+		}
 		what = "registers"
 		a.Yes = e.ending.why != Cancelled
 		switch {
 		case !a.Yes:
 		case s.versions == 0:
-			s.versions, s.winner = 1, e.ending
+			s.versions, s.winner, s.members = 1, e.ending, e.members
 		case e.doing == registerAnew:
 			s.versions, wrong = 2, "a sweep has two versions"
 		}
 		if e.ending != s.ending || a.Yes && e.ending != s.winner {
 			wrong = "two aggregators conclude a sweep from different results"
+		}
+		if a.Yes && m.flaw != membersUnread {
+			e.members = s.members // the version's record, where it is not the one that this aggregator would have made
 		}
 
 	case Decide:
@@ -202,6 +223,9 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 		s.concluded = true
 		if e.ending.why != Cancelled && s.versions == 0 {
 			wrong = "a conclusion names a version that is not there"
+		}
+		if a.Yes && e.members != s.members {
+			wrong = "a conclusion names other trials than the ensemble that is registered"
 		}
 
 	case ReadConclusion:

@@ -43,6 +43,7 @@ const (
 	haltFirst                        // a task that leaves a sweep that is paused does not see that it is cancelled
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	helpIsIdle                       // a task leaves a living holder that it trains with, as one that it only watches
+	membersUnread                    // an ensemble's trials are those that one can read, not those of the version
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own
 )
 

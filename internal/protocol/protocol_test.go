@@ -45,10 +45,11 @@ func TestTasksShareTrials(t *testing.T) {
 
 // TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials
 // end, the sweep is cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go
-// on. In every order: there is one conclusion and one version, made of the results that the first ending names, and no
-// champion is replaced that the version was not compared with.
+// on, or the file of an ensemble's trial is damaged. In every order: there is one conclusion and one version, made of
+// the results that the first ending names, the conclusion names the trials that the version merges, and no champion is
+// replaced that the version was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
-	for _, m := range []ending{{}, {halts: true}, {halts: true, calm: true}} {
+	for _, m := range []ending{{}, {halts: true}, {halts: true, calm: true}, {merges: true}} {
 		whole(t, explore(m, mostStates, every, m.comesToEnd))
 	}
 }
@@ -139,6 +140,8 @@ func TestPlantedBugs(t *testing.T) {
 		{endingUnread, "own ending instead of the written one", nil,
 			"two aggregators conclude a sweep from different results"},
 		{conclusionFirst, "conclusion before its version", nil, "a conclusion names a version that is not there"},
+		{membersUnread, "own ensemble instead of the registered one", nil,
+			"a conclusion names other trials than the ensemble that is registered"},
 		{registerTwice, "a version made anew", nil, "a sweep has two versions"},
 		{staleChampion, "stale champion", nil, "a champion was replaced that the version was not compared with"},
 		{staleComparison, "stale comparison", nil, "a champion was replaced that the version was not compared with"},
@@ -149,7 +152,7 @@ func TestPlantedBugs(t *testing.T) {
 		}
 		var f found
 		if tc.within == nil {
-			f = explore(ending{flaw: tc.flaw, halts: tc.flaw == haltIsOver}, mostStates, every, nil)
+			f = explore(ending{flaw: tc.flaw, halts: tc.flaw == haltIsOver, merges: tc.flaw == membersUnread}, mostStates, every, nil)
 		}
 		for _, m := range tc.within {
 			m.flaw = tc.flaw
