@@ -27,7 +27,8 @@ func main() {
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
 	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), loadCommand(out), regretCommand(out),
-		regretStoppingCommand(out), regretTableCommand(out), parquetCommand(out), versionsCommand(os.Stdin, out))
+		regretStoppingCommand(out), regretTableCommand(out), parquetCommand(out), versionsCommand(os.Stdin, out),
+		choicesCommand(out))
 	return cmd
 }
 
