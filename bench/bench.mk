@@ -92,10 +92,12 @@ bench-tomorrow: build $(PEERS_READY) ## default, winner and ensemble of whole sw
 	$(PEERS) bench/tomorrow.py --data $(DATA) --bin bin --out $(BENCH)/tomorrow --seeds $(SEEDS) --trials $(TRIALS) \
 	  --rows $(ROWS) $(if $(ONLY),--only $(ONLY))
 
-.PHONY: bench-selections
-# DRAWS=500; a minute
-bench-selections: $(PEERS_READY) ## how often rules of selection choose worse than the default, on the sweeps of bench-tomorrow
-	$(PEERS) bench/selections.py $(BENCH)/tomorrow/losses --draws $(or $(DRAWS),500)
+.PHONY: bench-choices
+bench-choices: SEEDS = 4
+# DATA=, ONLY=, SEEDS=, AT_ONCE=; an hour and a half on one core; goes on where it was
+bench-choices: bench-programs $(PEERS_READY) ## rules that choose a winner, and ways to stage small tables, on real tables
+	$(PEERS) bench/choices.py --data $(DATA) --bin bin --out $(BENCH)/choices --seeds $(SEEDS) \
+	  --at-once $(or $(AT_ONCE),1) $(if $(ONLY),--only $(ONLY))
 
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)

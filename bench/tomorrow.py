@@ -12,8 +12,7 @@ moves it in time, and draws rows where it cannot be moved. Then the local cloud 
 An ensemble has no final training. What each has registered predicts tomorrow through the Python
 package, calibrated as it would be live; a judged model is the version's judged.txt. Test losses are
 those that the sweeps report. One JSON line a table and seed in OUT/tomorrow.jsonl, which is not
-measured again by the same programs; then a table of means. The losses of every trial on each row of
-valid, calib and test are left in OUT/losses for selections.py. """
+measured again by the same programs; then a table of means. """
 
 import argparse
 import json
@@ -251,16 +250,11 @@ def trials_of(sweep):
     return out
 
 
-def measure(programs, table, source, rows, trials, keep):
+def measure(programs, table, source, rows, trials):
     with tempfile.TemporaryDirectory() as folder:
         night = Night(programs, folder, table, source, rows)
         all_, sweep = night.sweep("together", trials, extra="ensemble: {cost: 3}")
         results = trials_of(sweep)
-        found = {}
-        for split in ("valid", "calib", "test"):
-            scored = [raw_scores(night.place, model, split) for _, model in results]
-            found[split] = np.array([losses(y, raw) for y, raw in scored])
-        np.savez_compressed(keep, trees=np.array([r["trees"] for r, _ in results]), **found)
 
         best = all_["ensemble"]["trials"][0]
         searched = {k: v for k, v in results_of(results, best)["params"].items() if k in SPACE}
@@ -379,7 +373,7 @@ def main():
     programs, unknown = os.path.abspath(a.bin), set(filter(None, a.only.split(","))) - {t.name for t in TABLES}
     if unknown:
         parser.error(f"no {', '.join(unknown)}; there are {', '.join(t.name for t in TABLES)}")
-    os.makedirs(a.out + "/losses", exist_ok=True)
+    os.makedirs(a.out, exist_ok=True)
     path, build, known = a.out + "/tomorrow.jsonl", ids.built(programs), {}
     if os.path.exists(path):
         with open(path) as f:
@@ -393,9 +387,7 @@ def main():
             name = f"{table.name}-{seed}-{a.rows}-{a.trials}"
             key = f"{name}-{build}"
             if key not in known:
-                line = measure(
-                    programs, table, Source(a.data, 1, seed), a.rows, a.trials, f"{a.out}/losses/{name}.npz"
-                )
+                line = measure(programs, table, Source(a.data, 1, seed), a.rows, a.trials)
                 known[key] = {"key": key, "table": table.name, "seed": seed, **line}
                 with open(path, "a") as f:
                     f.write(json.dumps(known[key]) + "\n")

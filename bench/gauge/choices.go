@@ -71,7 +71,7 @@ func choicesCommand(out io.Writer) *cobra.Command {
 	return cmd
 }
 
-// searched is the space of a sweep without a search section.
+// defaultSpace is the space of a sweep without a search section.
 func defaultSpace() sweep.Search {
 	return sweep.Search{Random: map[string]sweep.Distribution{
 		"learning_rate":    {LogUniform: []float64{0.03, 0.3}},
@@ -99,10 +99,11 @@ func (f *choicesFlags) run(ctx context.Context, dir string) (*choices, error) {
 		}
 	}
 	c := &choices{Rows: map[string]int{}, Features: r.table.Features()}
-	for name, s := range ds.Splits {
-		c.Rows[string(name)] = s.Rows
-	}
 	r.orders = max(1, ds.Manifest.Copies())
+	for _, s := range ds.Manifest.Splits {
+		c.Rows[s.Name] = int(s.Rows)
+	}
+	c.Rows[dataset.TrainSplit] /= r.orders
 
 	var known []sweep.Seen
 	for n := range f.trials {
