@@ -11,7 +11,7 @@ import (
 )
 
 // TestE2EMachinesTrainTheSameModel: the final training by three machines has the bytes of that by one, also where one of
-// them is lost without notice in the middle of it, which may be the one that leads.
+// them is lost without notice in the middle of it, or all, one of which leads.
 func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -23,14 +23,17 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 	args, want := l.args, ""
 	for i, of := range []struct {
 		final string
-		lost  int // a machine; -1 is none
-	}{{"{rows: all}", -1}, {"{machines: 3}", -1}, {"{machines: 3}", 0}, {"{machines: 3}", 1}, {"{machines: 3}", 2}} {
-		name := fmt.Sprintf("%s, machine %d is lost", of.final, of.lost)
+		lost  []int // machines
+	}{{"{rows: all}", nil}, {"{machines: 3}", nil}, {"{machines: 3}", []int{0}}, {"{machines: 3}", []int{0, 1, 2}}} {
+		name := fmt.Sprintf("%s, machines %v are lost", of.final, of.lost)
+		faults := "at_write:\n"
+		for _, vm := range of.lost {
+			faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, vm: %d}\n",
+				vm)
+		}
 		l.args = args
-		if of.lost >= 0 {
-			l.args = append(l.args[:len(l.args):len(l.args)], "--faults", l.file("faults.yaml",
-				fmt.Sprintf("at_write: [{match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, vm: %d}]\n",
-					of.lost)))
+		if of.lost != nil {
+			l.args = append(l.args[:len(l.args):len(l.args)], "--faults", l.file("faults.yaml", faults))
 		}
 		file := l.file("sweep.yaml", fmt.Sprintf("name: final%d\ndataset: clicks\nmodel: ctr%d\nmetric: auc\ntrials: 3\n"+
 			"params: {num_iterations: 400, learning_rate: 0.01}\nsearch: {fixed: [{num_leaves: 31}, {num_leaves: 24}, "+
@@ -52,8 +55,12 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 		if r.Model.SHA256 != want {
 			t.Errorf("%s: another model than from one machine, want the same", name)
 		}
-		if i > 0 && r.Usage.Machines < 2 {
+		switch holderLost := len(of.lost) == 3; {
+		case i > 0 && !holderLost && r.Usage.Machines < 2:
 			t.Errorf("%s: %d machines, want several", name, r.Usage.Machines)
+		case holderLost && (r.Claim == 0 || r.Usage.ResumedTrees == 0):
+			t.Errorf("%s: claim %d, %d resumed trees, want another claim, which resumes", name, r.Claim,
+				r.Usage.ResumedTrees)
 		}
 		for object := range objects {
 			if strings.Contains(object, "/teams/") && i == 0 {

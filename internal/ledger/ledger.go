@@ -6,7 +6,8 @@
 // What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. The number of machines at any moment is that of the live hosts, or the
 // number needed for the live tasks, whichever is larger, but at most the plan's: hosts may share a name, and tasks of
-// one machine may report different ones. So a forged or damaged object cannot raise the sum above that of all machines
+// one machine may report different ones. Of a final training by several machines, those that lived longest are taken to
+// have waited for it and taken part to its end. So a forged or damaged object cannot raise the sum above that of all machines
 // from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is ignored until
 // that job is recorded.
 package ledger
@@ -205,6 +206,7 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		extend(hosts, a.Host, s)
 		extend(tasks, task{a.Task, a.Attempt}, s)
 	}
+	assist(p, hosts, attempts)
 
 	events := changes(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
@@ -223,6 +225,35 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	}
 
 	return u
+}
+
+// assist keeps other machines alive until the end of a final training that they may take part in: those that have lived
+// longest, as many as the spec wants. They wait for it and leave no objects of their own.
+func assist(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
+	final, ok := p.Final()
+	wanted := p.Spec.FinalMachines() - 1
+	if !ok || wanted < 1 {
+		return
+	}
+	leads, end := map[string]bool{}, time.Time{}
+	for _, a := range attempts {
+		if a.Trial == final {
+			leads[a.Host] = true
+			if a.To.After(end) {
+				end = a.To
+			}
+		}
+	}
+	if len(leads) == 0 {
+		return
+	}
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(hosts)), func(h string) bool { return leads[h] })
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Or(hosts[b].to.Compare(hosts[a].to), cmp.Compare(a, b))
+	})
+	for _, h := range others[:min(wanted, len(others))] {
+		extend(hosts, h, span{hosts[h].from, end, hosts[h].start})
+	}
 }
 
 // leadTime is how long a machine is assumed to run before its first claim.

@@ -168,6 +168,29 @@ func TestMachinesAreCounted(t *testing.T) {
 	}
 }
 
+// TestAFinalTrainingKeepsItsMachines: those that may take part are paid for until its end, as many as the spec wants,
+// although they have left nothing since their last trials.
+func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
+	for machines, want := range map[int]float64{
+		0: 110 + 130 + 150 + 90, // a, b and c to the ends of their trials, and d
+		1: 110 + 130 + 150 + 90, 2: 110 + 130 + 240 + 90, 3: 110 + 240 + 240 + 90, 4: 240 + 240 + 240 + 90,
+	} {
+		w := newWorld(t, 4, 4, 1)
+		w.plan.Trials[3].Refit = true
+		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
+		for trial, host := range []string{"a", "b", "c"} {
+			end := 110 + 20*float64(trial)
+			w.claim(trial, 0, trial, 0, host, 10)
+			w.result(trial, 0, trial, 0, end)
+		}
+		w.claim(3, 0, 3, 0, "d", 160)
+		w.result(3, 0, 3, 0, 240)
+		if got := w.read(300).MachineSeconds; got != want {
+			t.Errorf("a final training of %d machines: %v machine-seconds, want %v", machines, got, want)
+		}
+	}
+}
+
 func TestHowAttemptsEnd(t *testing.T) {
 	w := newWorld(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)
