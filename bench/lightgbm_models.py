@@ -24,12 +24,19 @@ LABELS = {
     "lambdarank": np.minimum(np.floor(y), 4),
     "rank_xendcg": np.minimum(np.floor(y), 4),
     "tweedie": np.maximum(y - 1, 0),
+    "multiclass": np.digitize(y, [0.8, 1.5, 4]),
+    "multiclassova": np.digitize(y, [0.8, 1.5, 4]),
 }
 MODELS = {name: {"objective": name} for name in
           ("binary cross_entropy regression regression_l1 huber fair quantile mape poisson gamma tweedie lambdarank rank_xendcg").split()}  # fmt: skip
 MODELS["sqrt"] = {"objective": "regression", "reg_sqrt": True}
 MODELS["rf"] = {"objective": "binary", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
 MODELS["rf_poisson"] = {"objective": "poisson", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6}
+CLASSES = {"num_class": 5}  # one of them without rows
+MODELS["multiclass"] = {"objective": "multiclass"} | CLASSES
+MODELS["multiclassova"] = {"objective": "multiclassova"} | CLASSES
+MODELS["rf_multiclass"] = MODELS["rf"] | MODELS["multiclass"]
+MODELS["dart_multiclass"] = {"boosting": "dart", "drop_rate": 0.3} | MODELS["multiclass"]
 MODELS["dart"] = {"objective": "tweedie", "boosting": "dart", "drop_rate": 0.5}
 MODELS["goss"] = {"objective": "binary", "data_sample_strategy": "goss"}
 

@@ -165,7 +165,7 @@ func TestInteropModels(t *testing.T) {
 			continue
 		}
 		raw, out := float64s(t, filepath.Join(dir, name+".raw")), float64s(t, filepath.Join(dir, name+".out"))
-		got := make([]float64, len(raw))
+		got := make([]float64, len(raw)) // of several classes, row by row
 		if err := m.PredictAll(values, got, 2); err != nil {
 			t.Fatal(err)
 		}

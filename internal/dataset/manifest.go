@@ -137,7 +137,11 @@ type LabelKind string
 const (
 	Binary     LabelKind = "binary"
 	Regression LabelKind = "regression"
+	Classes    LabelKind = "classes" // several: a label is its place in LabelInfo.Classes
 )
+
+// MaxClasses is the most classes of a label.
+const MaxClasses = 100
 
 // LabelInfo says how the label is derived from its column. For a binary label at most one of Positive and Above is set;
 // with neither, the column holds 0 and 1.
@@ -147,6 +151,8 @@ type LabelInfo struct {
 	Positive *string   `json:"positive,omitempty"` // text that means 1
 	Negative *string   `json:"negative,omitempty"` // text that means 0; if unset, any other
 	Above    *float64  `json:"above,omitempty"`    // numbers greater than it mean 1
+	// names of several classes, in the order of their numbers: texts sorted, or numbers ascending
+	Classes []string `json:"classes,omitempty" max:"100"`
 }
 
 // SplitRule says how rows were assigned to splits.
@@ -164,7 +170,7 @@ type SplitRule struct {
 type Rows struct {
 	Name string `json:"name"`
 	Rows int    `json:"rows"` // for train, over all copies
-	// LabelMean is the share of positive rows or, for a regression, the mean label.
+	// LabelMean is the share of positive rows or, for a regression, the mean label; the mean number of several classes.
 	LabelMean float64 `json:"label_mean"`
 }
 
@@ -181,11 +187,13 @@ type Encoding struct {
 	Features []Feature    `json:"features" max:"32768"`
 	Missing  []string     `json:"missing" max:"1000"`
 	Tables   []LevelTable `json:"tables,omitempty" max:"4096"`
+	Classes  []string     `json:"classes,omitempty" max:"100"` // what is predicted, if there are several
 }
 
 // Encoding returns the part of the manifest that a model needs.
 func (m *Manifest) Encoding() *Encoding {
-	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables}
+	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables,
+		Classes: m.Label.Classes}
 }
 
 // FinalEncoding is Encoding for a model that is trained on the rows of all splits, and the name of its levels file.
@@ -338,6 +346,9 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	}
 	if err := checkDerived(e.Features, e.Tables); err != nil {
 		return nil, err
+	}
+	if err := checkClassNames(e.Classes); err != nil {
+		return nil, badManifest("classes", err)
 	}
 	return &e, checkTokens(e.Missing)
 }

@@ -134,13 +134,17 @@ func (m *Manifest) checkRoles() error {
 
 	classes := l.Positive != nil || l.Above != nil
 	switch {
-	case l.Kind != Binary && l.Kind != Regression:
+	case l.Kind != Binary && l.Kind != Regression && l.Kind != Classes:
 		return badManifest("label.kind", fmt.Errorf("%.40q", l.Kind))
-	case l.Positive != nil && l.Above != nil || l.Kind == Regression && classes || l.Negative != nil &&
-		l.Positive == nil:
+	case l.Positive != nil && l.Above != nil || l.Kind != Binary && classes || (l.Kind == Classes) != (l.Classes != nil) ||
+		l.Negative != nil &&
+			l.Positive == nil:
 		return badManifest("label", errors.New("contradicts itself"))
 	}
 
+	if err := checkClassNames(l.Classes); err != nil {
+		return badManifest("label.classes", err)
+	}
 	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group} {
 		if name == "" {
 			continue
@@ -152,6 +156,24 @@ func (m *Manifest) checkRoles() error {
 
 	return nil
 }
+
+// checkClassNames checks the names of several classes; none is fine.
+func checkClassNames(names []string) error {
+	seen := map[string]bool{}
+	for i, name := range names {
+		if len(name) > MaxClassName || !utf8.ValidString(name) || seen[name] {
+			return fmt.Errorf("%.40q at position %d: use different texts of at most %d bytes", name, i, MaxClassName)
+		}
+		seen[name] = true
+	}
+	if len(names) == 1 {
+		return errors.New("there is only one")
+	}
+	return nil
+}
+
+// MaxClassName is the longest name of a class in bytes.
+const MaxClassName = 200
 
 // checkOrder checks the fields about the rows of train beside their split.
 func (m *Manifest) checkOrder() error {

@@ -68,7 +68,7 @@ type LabelSpec struct {
 	Positive *string   `yaml:"positive" json:"positive,omitempty"` // text that means 1
 	Negative *string   `yaml:"negative" json:"negative,omitempty"` // text that means 0; if unset, any other
 	Above    *float64  `yaml:"above" json:"above,omitempty"`       // numbers greater than it mean 1
-	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, or empty
+	Kind     LabelKind `yaml:"kind" json:"kind,omitempty"`         // regression, classes, or empty
 
 	// Rows are left out until their labels are final.
 	Matures Duration `yaml:"matures" json:"matures,omitzero"` // required age of a row; 0 treats every label as final

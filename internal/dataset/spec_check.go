@@ -81,10 +81,10 @@ func (s *Spec) checkLabel() error {
 	switch {
 	case l.Column == "":
 		return s.Errorf("label", "label is missing: say which column is to be predicted")
-	case l.Kind != "" && l.Kind != Regression && l.Kind != Binary:
-		return s.Errorf("label.kind", "kind %q: use regression or binary", l.Kind)
-	case l.Kind == Regression && (l.Positive != nil || l.Above != nil):
-		return s.Errorf("label.kind", "a label with positive or above is binary, not a regression")
+	case l.Kind != "" && l.Kind != Regression && l.Kind != Binary && l.Kind != Classes:
+		return s.Errorf("label.kind", "kind %q: use regression, binary or classes", l.Kind)
+	case (l.Kind == Regression || l.Kind == Classes) && (l.Positive != nil || l.Above != nil):
+		return s.Errorf("label.kind", "a label with positive or above is binary, not of kind %s", l.Kind)
 	case l.Positive != nil && l.Above != nil:
 		return s.Errorf("label.above", "give positive or above, not both")
 	case l.Negative != nil && l.Positive == nil:
@@ -265,8 +265,8 @@ func (s *Spec) checkNumbers() error {
 	if share := s.Sample.Negatives; !(share >= 0 && share <= 1) || s.doc.Has("sample.negatives") && share == 0 {
 		return s.Errorf("sample.negatives", "negatives is %v: use a share above 0, up to 1", share)
 	}
-	if s.Sample.Negatives > 0 && s.Label.Kind == Regression {
-		return s.Errorf("sample.negatives", "a regression has no negative rows")
+	if k := s.Label.Kind; s.Sample.Negatives > 0 && (k == Regression || k == Classes) {
+		return s.Errorf("sample.negatives", "a label of kind %s has no negative rows", k)
 	}
 	if s.Sample.Negatives == 1 {
 		s.Sample.Negatives = 0 // keep all of them

@@ -201,7 +201,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
 	// A continued model may get no tree.
-	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1))
+	o.NsPerValue = o.Seconds * 1e9 / float64(train.Used()) / float64(t.Features()) / float64(max(res.Grown, 1)*res.Model.Outputs())
 	if valid != nil {
 		err = o.rate(q, valid)
 	}
@@ -240,9 +240,9 @@ func (t *Table) Identity(q Request) string {
 // rater returns a function that evaluates raw scores of valid with one metric after every tree, reusing its memory.
 func rater(q Request, valid *HeldOut) func([]float64) (float64, error) {
 	var e metric.Evaluator
-	pred := make([]float64, valid.Len())
+	var pred []float64
 	return func(raw []float64) (float64, error) {
-		copy(pred, raw)
+		pred = append(pred[:0], raw...)
 		if !q.Metric.RankOnly {
 			q.Params.Transform(pred)
 		}
@@ -279,6 +279,19 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	o.Metrics[q.Metric.Name], o.Score = value, q.Metric.Score(value)
 	if q.StandardError {
 		o.ScoreSE = standardError(q.Metric, in, q.Params.Seed, errorRows)
+	}
+	return nil
+}
+
+// CheckClasses refuses an objective that does not go with the dataset's label, as far as classes are concerned.
+func CheckClasses(objective string, label *dataset.LabelInfo) error {
+	switch several := gbt.Classes(objective); {
+	case several && label.Kind != dataset.Classes:
+		return problem.New(problem.Input, "objective %s needs a label of several classes; stage the dataset with "+
+			"label: {column: %s, kind: classes}", objective, label.Column)
+	case !several && label.Kind == dataset.Classes:
+		return problem.New(problem.Input, "the label has %d classes: use objective multiclass or multiclassova, not %s",
+			len(label.Classes), objective)
 	}
 	return nil
 }
@@ -341,12 +354,24 @@ func standardError(m metric.Metric, in metric.Input, seed uint64, most int) floa
 	}
 
 	some := metric.Input{Label: everyNth(in.Label, step), Weight: everyNth(in.Weight, step),
-		Pred: everyNth(in.Pred, step), Group: in.Group}
+		Pred: everyNthRow(in.Pred, len(in.Pred)/n, step), Group: in.Group}
 	i, err := m.Interval(some, metric.Confidence{Seed: seed, Samples: resamples})
 	if err != nil {
 		return math.NaN()
 	}
 	return i.Error * math.Sqrt(float64(len(some.Label))/float64(n))
+}
+
+// everyNthRow is everyNth of rows of so many values.
+func everyNthRow(all []float64, width, n int) []float64 {
+	if width == 1 || n == 1 {
+		return everyNth(all, n)
+	}
+	var some []float64
+	for i := 0; i < len(all); i += n * width {
+		some = append(some, all[i:i+width]...)
+	}
+	return some
 }
 
 // everyNth returns the values 0, n, 2n and so on; nil of nil.

@@ -28,7 +28,7 @@ type Checkpoint struct {
 
 // progress is what a training has come to, beside its trees.
 type progress struct {
-	Bias               float64 // the initial constant; the first tree carries it
+	Bias               float64 // the initial constant of the first output
 	Round              int     // trees tried, by which random choices are keyed; a round without a split adds no tree
 	RoundsWithoutSplit int     // consecutive ones
 	Best               int     // number of trees at the best metric
@@ -36,8 +36,8 @@ type progress struct {
 	BestMetric         float64 // NaN without Eval
 }
 
-// Trees is how many trees have been grown.
-func (c *Checkpoint) Trees() int { return len(c.model.Trees) }
+// Trees is how many trees have been grown, of each class if there are several.
+func (c *Checkpoint) Trees() int { return c.model.Iterations() }
 
 // Rounds is how many trees have been tried. Of two checkpoints of one run, the one with more rounds is newer.
 func (c *Checkpoint) Rounds() int { return c.Round }
@@ -195,7 +195,7 @@ func (b *booster) checkpoint() *Checkpoint {
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.progress = c.progress
 	b.before = c.elapsed
-	b.resumed = len(c.model.Trees)
+	b.resumed = c.Trees()
 
 	// Trees that were read do not know bins. Their splits are cuts between bins already, so nothing moves.
 	for i, t := range c.model.Trees {
@@ -209,30 +209,36 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		b.trees = append(b.trees, t)
 	}
 
-	if b.p.Boosting == averagedTrees {
-		b.addToValid(ctx, b.trees...)
-		b.decide()
-		return ctx.Err()
-	}
-
-	// A checkpoint holds no scores: recompute them from an input model and then from the trees.
-	if b.opt.Input != nil {
-		addPredictions(ctx, b.trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
-		b.addToValid(ctx, b.trees...)
-		b.decide()
-		return ctx.Err()
-	}
-	if err := replay(ctx, b.trees, b.data, b.raw, b.Bias, b.walks); err != nil {
-		return err
-	}
-	if b.valid != nil {
-		if err := replay(ctx, b.shifted(b.trees), b.valid, b.validRaw, b.Bias, b.walks); err != nil {
+	for k := range b.outputs {
+		b.output = &b.outputs[k]
+		if err := b.rescore(ctx, k); err != nil {
 			return err
 		}
 	}
-
 	b.decide()
 	return nil
+}
+
+// rescore recomputes the current output's raw scores, which a checkpoint does not hold, from an input model, whose
+// scores they are already, and then from the trees.
+func (b *booster) rescore(ctx context.Context, k int) error {
+	trees := b.of(k, b.trees)
+	switch {
+	case b.p.Boosting == averagedTrees:
+		b.addToValid(ctx, trees...)
+		return ctx.Err()
+	case b.opt.Input != nil:
+		addPredictions(ctx, trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
+		b.addToValid(ctx, trees...)
+		return ctx.Err()
+	}
+	if err := replay(ctx, trees, b.data, b.raw, b.bias, b.walks); err != nil {
+		return err
+	}
+	if b.valid == nil {
+		return nil
+	}
+	return replay(ctx, b.shifted(trees), b.valid, b.validRaw, b.bias, b.walks)
 }
 
 // save passes the state to Options.Checkpoint.

@@ -138,7 +138,7 @@ func (c *Checkpoint) checkTrees(trees int) error {
 			c.model.Features(), trees, c.run.Features)
 	}
 	for i, t := range c.model.Trees {
-		if t.Leaves() < 2 || t.Leaves() > mostLeaves {
+		if t.Leaves() < 2 && c.model.Outputs() == 1 || t.Leaves() > mostLeaves {
 			return fmt.Errorf("checkpoint: tree %d has %d leaves", i, t.Leaves())
 		}
 	}

@@ -4,18 +4,29 @@ import "fmt"
 
 // Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm
 // for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x has Features() values per
-// row, out Features()+1: the last is the expected score, the same in every row, and a row's numbers add up to its raw
-// score.
+// row, out Features()+1 for each output: the last is the expected score, the same in every row, and a row's numbers add
+// up to its raw score.
 //
 // The probability of going either way at a node is taken from the counts of training rows; a model whose file does not
 // have these is refused.
 func (m *Model) Contributions(x, out []float64, threads int) error {
-	f := m.Features()
-	rows := len(out) / (f + 1)
-	if len(x) != f*rows || len(out) != rows*(f+1) {
+	f, n := m.Features(), m.Outputs()
+	rows := len(out) / (n * (f + 1))
+	if len(x) != f*rows || len(out) != n*rows*(f+1) {
 		return fmt.Errorf("%w: %d values and room for %d contributions of %d features", ErrData, len(x), len(out), f)
 	}
+	for k := range n {
+		if err := m.output(k).contributions(x, out[k*(f+1):], n*(f+1), threads); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
+// contributions is Contributions of one output, to every stride-th place of out.
+func (m *Model) contributions(x, out []float64, stride, threads int) error {
+	f := m.Features()
+	rows := len(x) / f
 	expected, deepest := 0.0, 0
 	for i, t := range m.Trees {
 		mean, err := t.expected()
@@ -34,7 +45,7 @@ func (m *Model) Contributions(x, out []float64, threads int) error {
 		w := &walks[worker]
 		w.room(deepest)
 		for r := lo; r < hi; r++ {
-			w.x, w.phi = x[r*f:(r+1)*f], out[r*(f+1):(r+1)*(f+1)]
+			w.x, w.phi = x[r*f:(r+1)*f], out[r*stride:][:f+1]
 			clear(w.phi)
 			w.phi[f] = expected
 			for _, t := range m.Trees {

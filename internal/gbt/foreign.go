@@ -82,7 +82,6 @@ var foreignParams = []foreignParam{
 	{"drop_seed", "", anyValue, oneSeed}, {"data_random_seed", "data_seed", anyValue, oneSeed},
 	{"objective_seed", "", anyValue, oneSeed},
 	{"first_metric_only", "", anyValue, "the sweep's metric stops"},
-	{"num_class", "num_classes", "1", "Coppice trains no models of more than two classes"},
 	{"lambdarank_position_bias_regularization", "", "0", "positions are not taken into account"},
 	{"linear_lambda", "", "0", "Coppice has no linear trees"},
 	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
@@ -98,14 +97,8 @@ var foreignParams = []foreignParam{
 var foreignObjectives = map[string]string{
 	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
-	"multiclass":           noClasses, "softmax": noClasses, "multiclassova": noClasses, "multiclass_ova": noClasses,
-	"ova": noClasses, "ovr": noClasses,
-	"custom": "a function cannot travel to another machine", "none": "a function cannot travel to another machine",
+	"custom":               "a function cannot travel to another machine", "none": "a function cannot travel to another machine",
 }
-
-const (
-	noClasses = "it trains no models of more than two classes"
-)
 
 // elsewhere are parameters of LightGBM's programs and of whole trainings, with where that is said here. They are no
 // training parameters, and refused as such.
@@ -117,7 +110,8 @@ var elsewhere = []foreignParam{
 		why:     "machine.threads_per_task: of sweep.yaml",
 	},
 	{name: "eval_at", aliases: "ndcg_eval_at ndcg_at map_eval_at map_at", why: "the metric's name: ndcg@10"},
-	{name: "multi_error_top_k", why: noClasses}, {name: "auc_mu_weights", why: noClasses},
+	{name: "multi_error_top_k", why: "multi_error looks at the likeliest class"},
+	{name: "auc_mu_weights", why: "there is no metric auc_mu"},
 	{name: "parser_config_file", why: tableKeys},
 	{name: "config", aliases: "config_file", why: "sweep.yaml and dataset.yaml"},
 	{name: "machines", aliases: "workers nodes", why: "machine: of sweep.yaml"},

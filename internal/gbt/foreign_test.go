@@ -35,7 +35,7 @@ func TestLightGBMsParameters(t *testing.T) {
 		"top_rate":             {0.3, "has no effect without data_sample_strategy: goss"},
 		"forcedsplits_filename": {"splits.json",
 			"LightGBM has it"},
-		"num_class":   {3, "more than two classes"},
+		"num_class":   {3, "it belongs to multiclass and multiclassova"},
 		"num_leavess": {3, `there is no such training parameter (did you mean "num_leaves"?)`},
 	} {
 		_, err := ParseParams(map[string]any{name: tc.value})

@@ -41,9 +41,12 @@ func newGOSS(p *Params, d *Data) (*goss, error) {
 	}
 	weighted := *d
 	weighted.Weight = s.weight
-	var err error
-	s.objective, err = newObjective(p, &weighted)
-	return s, err
+	of, err := newObjective(p, &weighted)
+	if err != nil {
+		return nil, err
+	}
+	s.objective = of[0]
+	return s, nil
 }
 
 // of is a row's own weight.

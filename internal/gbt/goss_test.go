@@ -27,10 +27,11 @@ func TestGOSSDraws(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for seed := range uint64(20) {
 		trial := randomTrial(seed, tableOfFew).withObjective("regression", rng).withGOSS(rng)
-		obj, err := newObjective(&trial.p, &trial.Data)
+		each, err := newObjective(&trial.p, &trial.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
+		obj := each[0]
 		s, err := newGOSS(&trial.p, &trial.Data)
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +99,13 @@ func TestGOSSSameBytes(t *testing.T) {
 			if _, err := Train(t.Context(), &trial.Data, trial.p, opt); err == nil ||
 				!strings.Contains(err.Error(), "goss has nothing to choose by") {
 				t.Errorf("got error %v, want one that says that goss has nothing to choose by", err)
+			}
+			return
+		}
+		if Classes(trial.p.Objective) {
+			if _, err := Train(t.Context(), &trial.Data, trial.p, opt); err == nil ||
+				!strings.Contains(err.Error(), "goss draws the rows of one tree") {
+				t.Errorf("got error %v, want one that says that goss draws the rows of one tree", err)
 			}
 			return
 		}

@@ -208,8 +208,17 @@ func (b *booster) continueInput(ctx context.Context) error {
 		return nil
 	}
 
-	if err := replay(ctx, m.Trees, b.data, b.raw, 0, b.walks); err != nil {
-		return err
+	for k, o := range b.outputs {
+		trees := b.of(k, m.Trees)
+		if err := replay(ctx, trees, b.data, o.raw, 0, b.walks); err != nil {
+			return err
+		}
+		if b.valid == nil {
+			continue
+		}
+		if err := replay(ctx, trees, b.valid, o.validRaw, 0, b.walks); err != nil {
+			return err
+		}
 	}
 	if b.opt.Shift != 0 {
 		b.pool.parallel(len(b.raw), grain, func(_, lo, hi int) {
@@ -218,10 +227,7 @@ func (b *booster) continueInput(ctx context.Context) error {
 			}
 		})
 	}
-	if b.valid == nil {
-		return nil
-	}
-	return replay(ctx, m.Trees, b.valid, b.validRaw, 0, b.walks)
+	return nil
 }
 
 // carried is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.
@@ -232,15 +238,15 @@ func (b *booster) carried() float64 {
 	return b.opt.Shift
 }
 
-// treesBefore is the number of trees in the input model. Random choices continue from there: a model continued on the
+// iterationsBefore is the number of trees of each output in the input model. Random choices continue from there: a model continued on the
 // data it was grown on gets the same trees as an uninterrupted training, on two conditions. Random choices are keyed by
 // rounds, so every round so far must have given a tree. And there must be no Options.Shift: adding and subtracting it
 // rounds the scores.
-func (b *booster) treesBefore() int {
+func (b *booster) iterationsBefore() int {
 	if b.opt.Input == nil {
 		return 0
 	}
-	return len(b.opt.Input.Trees)
+	return b.opt.Input.Iterations()
 }
 
 // line is the model file's parameter line for the continued model, with LightGBM's name.

@@ -7,6 +7,7 @@ package gbt
 //	16 per row                residuals by leaf, if leaves are quantiles
 //	20 per row                gradients and rows by query, if queries are ranked
 //	28 per row                sizes of gradients and weights, if rows are drawn by them
+//	8 per row and class       raw scores, if there are several, and a sum of them
 //	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
 //	16 per bin and large leaf the others, at most 2 x rows/65,536 + 1 of them, and one per thread
@@ -29,7 +30,10 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	}
 
 	// Per row, per bin and per thread.
-	bytes := 20*int64(rows) + 16*int64(validRows)
+	bytes := 20*int64(rows) + int64(8+8*p.NumClass)*int64(validRows)
+	if p.NumClass > 1 {
+		bytes += 8*int64(p.NumClass)*int64(rows) + 8*int64(p.NumClass-1)*int64(validRows)
+	}
 	if p.DataSampleStrategy == byGradient {
 		bytes += 28 * int64(rows)
 	}

@@ -29,7 +29,7 @@ func modelErrorf(line int, format string, args ...any) error {
 	return problem.New(problem.Input, "model file, line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-// ReadModel reads LightGBM text (v2, v3 or v4) with one output per row and no linear trees. It refuses what it would
+// ReadModel reads LightGBM text (v2, v3 or v4) without linear trees. It refuses what it would
 // predict incorrectly, and whatever another reader could understand in another way: every line up to "end of trees" has
 // a key that is known, numbers are decimal, and sizes are those that are stated. python/coppice/_trees.py refuses the
 // same.
@@ -171,9 +171,9 @@ func (p *modelReader) model() (*Model, error) {
 	if !slices.Contains([]string{"v2", "v3", "v4"}, head["version"]) {
 		return nil, p.errorf("version=%.20s; v2, v3 and v4 can be read", head["version"])
 	}
-	if head["num_class"] != "1" || head["num_tree_per_iteration"] != "1" {
-		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; only models with one output can be read",
-			head["num_class"], head["num_tree_per_iteration"])
+	if n := strconv.Itoa(m.Outputs()); head["num_class"] != n || head["num_tree_per_iteration"] != n {
+		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; a model with objective %q has %s of each",
+			head["num_class"], head["num_tree_per_iteration"], m.Objective, n)
 	}
 
 	lists := &listReader{keys: head}
@@ -199,6 +199,9 @@ func (p *modelReader) model() (*Model, error) {
 	if len(sizes) == 0 {
 		return nil, p.errorf("no tree")
 	}
+	if len(sizes)%m.Outputs() != 0 {
+		return nil, p.errorf("%d trees cannot be divided among %d classes", len(sizes), m.Outputs())
+	}
 
 	for i, size := range sizes {
 		before := len(p.rest)
@@ -216,7 +219,7 @@ func (p *modelReader) model() (*Model, error) {
 			return nil, p.errorf("%s=%.20s; it has no value", averageOutput, value)
 		}
 		for i, t := range m.Trees { // the mean as a sum
-			m.Trees[i] = t.dividedBy(float64(len(m.Trees)))
+			m.Trees[i] = t.dividedBy(float64(m.Iterations()))
 		}
 	}
 	if err := p.begins("end of trees"); err != nil {

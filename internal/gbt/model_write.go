@@ -19,7 +19,8 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 		trees[i] = t.text(i)
 	}
 
-	b.WriteString("tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n")
+	b.WriteString("tree\nversion=v3\n")
+	fmt.Fprintf(&b, "num_class=%d\nnum_tree_per_iteration=%[1]d\nlabel_index=0\n", m.Outputs())
 	fmt.Fprintf(&b, "max_feature_idx=%d\nobjective=%s\n", m.Features()-1, m.Objective)
 	fmt.Fprintf(&b, "feature_names=%s\nfeature_infos=%s\n", strings.Join(m.FeatureNames, " "),
 		strings.Join(m.FeatureInfos, " "))

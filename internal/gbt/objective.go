@@ -35,10 +35,12 @@ type objective interface { //nolint:interfacebloat // what a training asks of it
 type outputKind int
 
 const (
-	asIs    outputKind = iota // the prediction
-	logOdds                   // of a probability
-	logMean                   // the logarithm of a prediction
-	root                      // the signed square root of a prediction
+	asIs      outputKind = iota // the prediction
+	logOdds                     // of a probability
+	logMean                     // the logarithm of a prediction
+	root                        // the signed square root of a prediction
+	softmax                     // one for each class, of which e^raw are in proportion to probabilities
+	oneVsRest                   // one for each class, the log odds of it against all others
 )
 
 // objectiveSpec is all there is to know of an objective: adding one is adding a row to objectives.
@@ -49,6 +51,7 @@ type objectiveSpec struct {
 	uses          string // the parameters that only some objectives use, separated by blanks
 	renews        bool   // leaves get quantiles of their rows' residuals
 	ranks         bool   // gradients are those of whole queries
+	classes       bool   // one output for each of num_class classes; newClasses makes it
 	about         string
 	make          func(p *Params, d *Data, text string) (objective, error)
 }
@@ -117,6 +120,11 @@ func objectives() []objectiveSpec {
 			about: "the order of the rows of a query, by what exchanging two would change of NDCG"},
 		{name: xendcg, aliases: "xendcg xe_ndcg xe_ndcg_mart xendcg_mart", text: xendcg, ranks: true, uses: byQuery,
 			make: newRanking, about: "the order of the rows of a query, by a cross entropy; faster"},
+		{name: softmaxName, aliases: "softmax", classes: true, output: softmax, uses: numClass,
+			about: "several classes: log loss of their softmax"},
+		{name: oneVsRestName, aliases: "multiclass_ova ova ovr", classes: true, output: oneVsRest,
+			uses:  numClass + " " + scalePosWeight + " " + isUnbalance,
+			about: "several classes: log loss of each against all others"},
 	}
 }
 
@@ -133,9 +141,11 @@ func Objectives() []string {
 func objectiveTexts() []string {
 	var texts []string
 	for _, o := range objectives() {
-		texts = append(texts, strconv.Quote(o.text))
+		if !o.classes {
+			texts = append(texts, strconv.Quote(o.text))
+		}
 	}
-	return texts
+	return append(texts, classExamples)
 }
 
 // ObjectiveArgument is the parameter that is written behind the @ of an objective, as in quantile@0.5; empty if it has
@@ -180,6 +190,9 @@ func (p *Params) checkObjective() error {
 					strings.Join(usersOf(name), " and "))}
 			}
 		}
+	}
+	if err := p.checkClasses(); err != nil {
+		return err
 	}
 	if own.renews && p.MonotoneConstraints != "" {
 		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
@@ -241,23 +254,28 @@ const rootText = "regression sqrt"
 
 // outputOf returns what the raw scores of a model with this objective are; ok is false if the objective is unknown.
 func outputOf(text string) (out outputKind, ok bool) {
+	if out, _, ok := classesOf(text); ok {
+		return out, true
+	}
 	name, sqrt := strings.CutSuffix(text, " sqrt")
 	for _, o := range objectives() {
 		if sqrt && o.name == name && (name == "regression_l1" || name == "regression" || name == "fair" ||
 			name == "quantile") { // LightGBM's, which also learns these from roots
 			return root, true
 		}
-		if o.text == text {
+		if o.text == text && !o.classes {
 			return o.output, true
 		}
 	}
 	return 0, false
 }
 
-// transform turns raw scores into predictions, in place.
-func (o outputKind) transform(scores []float64) {
+// transform turns raw scores, rows of so many outputs, into predictions, in place.
+func (o outputKind) transform(scores []float64, outputs int) {
 	switch o {
-	case logOdds:
+	case softmax:
+		softmaxAll(scores, outputs)
+	case logOdds, oneVsRest:
 		Probabilities(scores)
 	case logMean:
 		for i, s := range scores {
@@ -273,7 +291,7 @@ func (o outputKind) transform(scores []float64) {
 // Transform turns raw scores of a model that is trained with p into predictions, in place.
 func (p *Params) Transform(scores []float64) {
 	if out, ok := outputOf(p.objectiveText()); ok {
-		out.transform(scores)
+		out.transform(scores, p.NumClass)
 	}
 }
 
@@ -281,7 +299,9 @@ func (p *Params) objectiveText() string {
 	if p.RegSqrt {
 		return rootText
 	}
-	if o := findObjective(p.Objective); o != nil {
+	if o := findObjective(p.Objective); o != nil && o.classes {
+		return classesText(o.name, p.NumClass)
+	} else if o != nil {
 		return o.text
 	}
 	return p.Objective
@@ -331,7 +351,8 @@ func (p packing) sums(word int64) (g, h int64) {
 // errOneClass reports training data of a single class.
 var errOneClass = errors.New("all rows have the same label; nothing can be learnt")
 
-func newObjective(p *Params, d *Data) (objective, error) {
+// newObjective returns the objective of each output.
+func newObjective(p *Params, d *Data) ([]objective, error) {
 	o := findObjective(p.Objective)
 	if o == nil {
 		return nil, fmt.Errorf("objective %q", p.Objective)
@@ -344,7 +365,11 @@ func newObjective(p *Params, d *Data) (objective, error) {
 		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on the "+
 			"scores of a whole query, and no worker of several has them all", o.name)}
 	}
-	return o.make(p, d, p.objectiveText())
+	if o.classes {
+		return newClasses(p, d)
+	}
+	one, err := o.make(p, d, p.objectiveText())
+	return []objective{one}, err
 }
 
 // binary is logistic loss on labels 0 and 1.

@@ -17,6 +17,7 @@ import (
 // (https://lightgbm.readthedocs.io/en/latest/Parameters.html).
 type Params struct {
 	Objective             string // one of Objectives
+	NumClass              int    // of objectives of several classes; 1 for all others
 	Boosting              string // gbdt, or rf
 	NumIterations         int
 	LearningRate          float64
@@ -77,7 +78,7 @@ type Params struct {
 // Defaults are LightGBM's, except that max_bin's means "as fine as the data".
 func Defaults() Params {
 	return Params{
-		Objective: "binary", Boosting: gbdt, DataSampleStrategy: "bagging", TopRate: 0.2, OtherRate: 0.1,
+		Objective: "binary", NumClass: 1, Boosting: gbdt, DataSampleStrategy: "bagging", TopRate: 0.2, OtherRate: 0.1,
 		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
@@ -151,6 +152,7 @@ const (
 // paramTable lists every parameter, in the order of the model file. A new one is addedLater.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, 0},
+	{numClass, "num_classes", func(p *Params) any { return &p.NumClass }, 1, mostClasses, addedLater},
 	{boosting, "boosting_type boost", func(p *Params) any { return &p.Boosting }, 0, 0, addedLater},
 	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round " +
 		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, 0},

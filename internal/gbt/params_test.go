@@ -94,11 +94,12 @@ func TestParseParamsRefuses(t *testing.T) {
 		"open bound": {map[string]any{"learning_rate": 0}, "learning_rate: 0 is outside (0, 100]"},
 		"NaN":        {map[string]any{"lambda_l2": math.NaN()}, "lambda_l2: NaN is outside [0, 1e+300]"},
 		"bool":       {map[string]any{"is_unbalance": 1}, "is_unbalance: expected true or false, found 1"},
-		"objective": {map[string]any{"objective": "multiclassova"},
-			`objective: LightGBM has objective "multiclassova", Coppice does not: ` + noClasses},
+		"objective": {map[string]any{"objective": "xentlambda"},
+			`objective: LightGBM has objective "xentlambda", Coppice does not: it is cross_entropy with another ` +
+				"meaning of weights; use cross_entropy"},
 		"no objective": {map[string]any{"objective": "huba"}, `objective: there is no objective "huba"; use one of ` +
 			"binary, cross_entropy, regression, regression_l1, huber, fair, quantile, mape, poisson, gamma, tweedie, " +
-			"lambdarank, rank_xendcg"},
+			"lambdarank, rank_xendcg, multiclass, multiclassova"},
 		"of another objective": {map[string]any{"objective": "fair", "alpha": 0.5},
 			"alpha: has no effect with objective fair; it belongs to huber and quantile"},
 		"a quantile": {map[string]any{"objective": "quantile", "alpha": 2},

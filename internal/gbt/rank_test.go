@@ -56,10 +56,11 @@ func TestRankGradients(t *testing.T) {
 	for _, norm := range []bool{true, false} {
 		p := rankParams("lambdarank")
 		p.LambdarankNorm, p.TruncationLevel, p.Sigmoid, p.LabelGain = norm, 3, 1.7, "0,1,2,5,11"
-		obj, err := newObjective(&p, &d.Data)
+		each, err := newObjective(&p, &d.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
+		obj := each[0]
 		obj.prepare(0, raw, nil, poolOf(3))
 		want := plainLambdas(d, raw, p, []float64{0, 1, 2, 5, 11})
 		for _, r := range d.Subset {
@@ -124,10 +125,11 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 func TestCrossEntropyOfQuery(t *testing.T) {
 	d := ranked(5, 60, false)
 	p := rankParams(xendcg)
-	o, err := newObjective(&p, &d.Data)
+	each, err := newObjective(&p, &d.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := each[0]
 	raw := make([]float64, d.Rows)
 	o.prepare(4, raw, nil, poolOf(1))
 	again, other := rankGradients(o, d.Rows), 0

@@ -120,16 +120,25 @@ func (r *reference) candidates() []int {
 // train is Train without held-out rows.
 func (r *reference) train() *Model {
 	eligible := r.candidates()
-	obj, err := newObjective(r.p, r.d)
+	each, err := newObjective(r.p, r.d)
 	if err != nil {
 		panic(err)
 	}
-	bias := obj.init(r.p.BoostFromAverage)
 	if r.p.Boosting == "rf" {
 		r.p.LearningRate = 1 // said keeps the parameter
 	}
-	score := filled(r.d.Rows, bias)
-	m := &Model{Objective: obj.String(), Params: r.said.lines(r.d.Features)}
+	var biases []float64
+	var scores [][]float64
+	for _, obj := range each {
+		biases = append(biases, obj.init(r.p.BoostFromAverage))
+		scores = append(scores, filled(r.d.Rows, biases[len(biases)-1]))
+	}
+	for _, obj := range each {
+		if c, ok := obj.(*class); ok {
+			c.raw = scores
+		}
+	}
+	m := &Model{Objective: each[0].String(), Params: r.said.lines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
@@ -137,37 +146,49 @@ func (r *reference) train() *Model {
 		len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
 		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)), nil)
-		r.gradients(obj, score, rows, round)
-		r.features = treeFeatures(r.p, round, eligible)
-		t := r.grow(rows[:bag])
-		if t == nil && !sampled {
+		var grown []*Tree
+		splits := false
+		for k, obj := range each {
+			number := round*len(each) + k
+			r.gradients(obj, scores[k], rows, number)
+			r.features = treeFeatures(r.p, number, eligible)
+			t := r.grow(rows[:bag])
+			first := len(m.Trees) == 0 || r.p.Boosting == "rf"
+			if t == nil {
+				grown = append(grown, constantTree(map[bool]float64{true: biases[k]}[first]))
+				continue
+			}
+			splits = true
+			r.renew(obj, t, rows[:bag], scores[k])
+			for _, row := range rows {
+				if r.p.Boosting != "rf" {
+					scores[k][row] += t.LeafValue[r.leafOf(t, row)]
+				}
+			}
+			if first {
+				t.addBias(biases[k])
+			}
+			grown = append(grown, t.Tree)
+		}
+		if !splits && !sampled {
 			break
 		}
-		if t == nil {
+		if !splits {
 			roundsWithoutSplit++
 			continue
 		}
 		roundsWithoutSplit = 0
-		r.renew(obj, t, rows[:bag], score)
-		if r.p.Boosting == "rf" {
-			t.addBias(bias)
-			m.Trees = append(m.Trees, t.Tree)
-			continue
-		}
-		for _, row := range rows {
-			score[row] += t.LeafValue[r.leafOf(t, row)]
-		}
-		if len(m.Trees) == 0 {
-			t.addBias(bias)
-		}
-		m.Trees = append(m.Trees, t.Tree)
+		m.Trees = append(m.Trees, grown...)
 	}
 	if len(m.Trees) == 0 {
-		m.Trees = []*Tree{constantTree(bias)}
+		for _, bias := range biases {
+			m.Trees = append(m.Trees, constantTree(bias))
+		}
 	}
 	if r.p.Boosting == "rf" {
+		n := float64(m.Iterations())
 		for i, t := range m.Trees {
-			m.Trees[i] = t.dividedBy(float64(len(m.Trees)))
+			m.Trees[i] = t.dividedBy(n)
 		}
 	}
 	return m
@@ -231,12 +252,12 @@ func sortedQuantile(values, weights []float64, level float64, weighted bool) flo
 	return above - float64((above-below)*(at-float64(i)))
 }
 
-func (r *reference) gradients(obj objective, score []float64, rows []uint32, round int) {
-	r.round = round
-	r.pack = obj.prepare(round, score, rows, poolOf(1))
+func (r *reference) gradients(obj objective, score []float64, rows []uint32, tree int) {
+	r.round = tree
+	r.pack = obj.prepare(tree, score, rows, poolOf(1))
 	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
-	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, round))
+	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, tree))
 	r.gh = make([]wide, len(packed))
 	for row, w := range packed {
 		r.gh[row].g, r.gh[row].h = r.pack.sums(r.pack.word(w))

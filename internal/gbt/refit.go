@@ -62,7 +62,6 @@ func Refit(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 // refit is the state of Refit between two trees. Scores of data and trees are without Options.Shift.
 type refit struct {
 	scored
-	bias    float64
 	last    float64 // Eval's last result
 	scratch [][2][]uint32
 }
@@ -88,10 +87,16 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(s.outputs) > 1 {
+		return nil, &ParamError{"objective", fmt.Sprintf("a refit renews models of one output, and %s has one for "+
+			"each class; train again or continue the model", s.p.Objective)}
+	}
 
-	r := &refit{scored: s, last: math.NaN(), bias: s.obj.init(s.p.BoostFromAverage), scratch: make([][2][]uint32,
-		pool.size)}
-	r.begin(r.bias, opt.Shift)
+	r := &refit{scored: s, last: math.NaN(), scratch: make([][2][]uint32, pool.size)}
+	r.begin(s.p.BoostFromAverage)
+	for i := range r.validRaw {
+		r.validRaw[i] = opt.Shift
+	}
 	return r, nil
 }
 

@@ -16,7 +16,7 @@ type Options struct {
 
 	// Valid are held-out rows with the training data's features, predicted after every tree.
 	Valid *Data
-	// Eval computes the metric from the raw scores of the used rows of Valid, in their order. It is called after every
+	// Eval computes the metric from the raw scores of the used rows of Valid, in their order, one for each class. It is called after every
 	// tree, from one goroutine, and must not retain its argument. NaN ends the training with an error: nothing could be
 	// compared with it.
 	Eval func(raw []float64) (float64, error)
@@ -54,8 +54,8 @@ type Options struct {
 
 // Progress is the state of a training run after a tree.
 type Progress struct {
-	Tree   int // 1, 2, 3 ...
-	Leaves int
+	Tree   int     // 1, 2, 3 ...
+	Leaves int     // of all classes
 	Metric float64 // Eval's result on Valid; NaN without Eval
 	Best   int     // the tree with the best metric so far, 0 without Eval
 	Took   time.Duration
@@ -64,6 +64,8 @@ type Progress struct {
 // Result is a finished training run.
 type Result struct {
 	Model *Model // up to the best tree, with early stopping
+	// Trees are counted by round: of several classes, each has as many.
+
 	// trees grown in total, without an input model's; 1 if no split was found at all, for the tree of a constant
 	Grown  int
 	Best   int     // trees in Model
@@ -143,16 +145,23 @@ type scored struct {
 	p     Params // as in the model file; the grower's are scaled by Data.Copies
 	opt   Options
 	data  *Data
-	obj   objective
 	pool  *pool
 	walks walks
 
-	raw      []float64 // raw scores by row of data; of rows that are not in use they mean nothing
-	valid    *Data     // opt.Valid, on the worker that evaluates; nil on the others of a team
-	validRaw []float64 // raw scores by row of valid; nil without
-	evalRaw  []float64 // those of its used rows, in their order, for Eval
-	trees    []*Tree
-	started  time.Time
+	*output           // the one whose tree is being grown
+	outputs []output  // one, or one for each class
+	valid   *Data     // opt.Valid, on the worker that evaluates; nil on the others of a team
+	evalRaw []float64 // raw scores of its used rows, in their order, for Eval
+	trees   []*Tree
+	started time.Time
+}
+
+// output is a raw score of a model and what it is learnt from.
+type output struct {
+	obj      objective
+	bias     float64   // the initial constant; the first tree carries it
+	raw      []float64 // by row of data; of rows that are not in use they mean nothing
+	validRaw []float64 // by row of valid; nil without
 }
 
 // newScored checks everything that a caller can get wrong, before memory for all rows is allocated.
@@ -188,8 +197,17 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	if s.p, err = p.ForTable(d.Features); err != nil {
 		return s, err
 	}
-	if s.obj, err = newObjective(&s.p, d); err != nil {
+	each, err := newObjective(&s.p, d)
+	if err != nil {
 		return s, err
+	}
+	s.outputs = make([]output, len(each))
+	for k, obj := range each {
+		s.outputs[k].obj = obj
+	}
+	s.output = &s.outputs[0]
+	if len(each) > 1 && opt.Shift != 0 {
+		return s, &ParamError{"shift", "scores of several classes have none"}
 	}
 	if opt.Input != nil {
 		err = opt.Input.check(d, s.obj)
@@ -201,12 +219,36 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 }
 
 // begin sets all raw scores.
-func (s *scored) begin(raw, valid float64) {
-	s.raw = filled(s.data.Rows, raw)
-	if v := s.valid; v != nil {
-		s.validRaw = filled(v.Rows, valid)
-		s.evalRaw = make([]float64, v.Used())
+func (s *scored) begin(fromAverage bool) {
+	for k := range s.outputs {
+		o := &s.outputs[k]
+		o.bias = o.obj.init(fromAverage)
+		o.raw = filled(s.data.Rows, o.bias)
+		if v := s.valid; v != nil {
+			o.validRaw = filled(v.Rows, o.bias)
+		}
+		if c, ok := o.obj.(*class); ok {
+			c.raw = append(c.raw, o.raw) // each class sees all
+		}
 	}
+	if v := s.valid; v != nil {
+		s.evalRaw = make([]float64, len(s.outputs)*v.Used())
+	}
+}
+
+// iterations is the number of trees of each output.
+func (s *scored) iterations() int { return len(s.trees) / len(s.outputs) }
+
+// of returns the trees of the k-th output among those of all.
+func (s *scored) of(k int, trees []*Tree) []*Tree {
+	if len(s.outputs) == 1 {
+		return trees
+	}
+	var own []*Tree
+	for i := k; i < len(trees); i += len(s.outputs) {
+		own = append(own, trees[i])
+	}
+	return own
 }
 
 // addToValid adds trees to the scores of the held-out rows.
@@ -225,22 +267,21 @@ func (s *scored) metric() (float64, error) {
 }
 
 func (s *scored) ownMetric() (float64, error) {
-	copy(s.evalRaw, s.validRaw)
-	for i, r := range s.opt.Valid.Subset {
-		s.evalRaw[i] = s.validRaw[r]
+	for k := range s.outputs {
+		s.opt.Valid.gather(s.evalRaw[k:], s.outputs[k].validRaw, len(s.outputs))
 	}
 	if s.p.Boosting == averagedTrees {
 		for i, sum := range s.evalRaw {
-			s.evalRaw[i] = sum/float64(len(s.trees)) + s.opt.Shift
+			s.evalRaw[i] = sum/float64(s.iterations()) + s.opt.Shift
 		}
 	}
 
 	v, err := s.opt.Eval(s.evalRaw)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("evaluate tree %d: %w", len(s.trees), err)
+		return 0, fmt.Errorf("evaluate tree %d: %w", s.iterations(), err)
 	case v-v != 0: // NaN or infinite: nothing can be compared with it, and a checkpoint could not hold it
-		return 0, fmt.Errorf("evaluate tree %d: the metric is not a number", len(s.trees))
+		return 0, fmt.Errorf("evaluate tree %d: the metric is not a number", s.iterations())
 	}
 	return v, nil
 }
@@ -253,8 +294,11 @@ func (s *scored) report(metric float64, best int, start time.Time) error {
 	if s.opt.OnTree == nil {
 		return nil
 	}
-	n := len(s.trees)
-	return s.opt.OnTree(Progress{Tree: n, Leaves: s.trees[n-1].Leaves(), Metric: metric, Best: best,
+	leaves := 0
+	for _, t := range s.trees[len(s.trees)-len(s.outputs):] {
+		leaves += t.Leaves()
+	}
+	return s.opt.OnTree(Progress{Tree: s.iterations(), Leaves: leaves, Metric: metric, Best: best,
 		Took: time.Since(start)})
 }
 
@@ -316,9 +360,12 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	if b.goss, err = newGOSS(&b.p, b.data); err != nil {
 		return nil, err
 	}
-	b.Bias = b.obj.init(b.p.BoostFromAverage && opt.Input == nil)
-	if b.begin(b.Bias, b.Bias); b.p.Boosting == averagedTrees {
-		clear(b.validRaw)
+	b.begin(b.p.BoostFromAverage && opt.Input == nil)
+	b.Bias = b.bias
+	for k := range b.outputs {
+		if b.p.Boosting == averagedTrees {
+			clear(b.outputs[k].validRaw)
+		}
 	}
 
 	if err := b.continueInput(ctx); err != nil {
@@ -340,25 +387,26 @@ func filled(n int, x float64) []float64 {
 	return s
 }
 
-// step grows one tree, adds it to the raw scores, evaluates it and decides whether to continue. If no split is found
-// among its features and rows, the next round may still find one in others.
+// step grows a tree, or one for each class, adds it to the raw scores, evaluates it and decides whether to continue. If
+// no split is found among its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
-	tree := b.treesBefore() + b.Round
+	round := b.iterationsBefore() + b.Round
 	b.Round++
 
-	// Gradients at the current raw scores, for the rows that this tree learns from.
-	obj := b.drawRows(tree)
-	pack := obj.prepare(tree, b.raw, b.grow.order, b.pool)
-	b.fillGradients(obj, newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
-
-	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
-	if err != nil {
-		return err
+	grown, splits := make([]*Tree, len(b.outputs)), false
+	for k := range b.outputs {
+		b.output = &b.outputs[k]
+		t, err := b.growTree(ctx, round, k)
+		if err != nil {
+			return err
+		}
+		grown[k] = t
+		splits = splits || t != nil
 	}
 
 	// No split was found. With another bag or other features the next round may find one.
-	if t == nil {
+	if !splits {
 		b.decide()
 		b.RoundsWithoutSplit++
 		alwaysSame := !b.sampled()
@@ -371,9 +419,31 @@ func (b *booster) step(ctx context.Context) error {
 	}
 
 	b.RoundsWithoutSplit = 0
+	for k, t := range grown {
+		if t == nil { // other classes have splits
+			grown[k] = b.withoutSplit(&b.outputs[k])
+		}
+	}
+	b.trees = append(b.trees, grown...)
+	return b.evaluate(start)
+}
+
+// growTree grows the current output's tree and adds it to its raw scores. It returns nil if no split is found.
+func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
+	tree := round*len(b.outputs) + k
+
+	// Gradients at the current raw scores, for the rows that this tree learns from.
+	obj := b.drawRows(round)
+	pack := obj.prepare(tree, b.raw, b.grow.order, b.pool)
+	b.fillGradients(obj, newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
+
+	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
+	if err != nil || t == nil {
+		return nil, err
+	}
 	if !t.finite() {
-		return fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more lambda_l2",
-			errDiverged, len(b.trees)+1)
+		return nil, fmt.Errorf("%w at tree %d: a leaf's value is not finite; use a smaller learning_rate or more "+
+			"lambda_l2", errDiverged, len(b.trees)+k+1)
 	}
 
 	obj.renew(b.grow, t, b.raw)
@@ -381,26 +451,37 @@ func (b *booster) step(ctx context.Context) error {
 	// Never leave raw scores partly updated.
 	whole := context.WithoutCancel(ctx)
 	if b.p.Boosting == averagedTrees { // its trees do not see each other, and each carries the bias
-		t.addBias(b.Bias)
+		t.addBias(b.bias)
 		b.addToValid(whole, t)
-		b.trees = append(b.trees, t)
-		return b.evaluate(start)
+		return t, nil
 	}
 	b.addValues(whole, t)
 	b.addToValid(whole, t)
 
 	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
-		t.addBias(b.Bias)
+		t.addBias(b.bias)
 		if shift := b.carried(); shift != 0 {
 			for r := range b.validRaw {
 				b.validRaw[r] += shift
 			}
 		}
 	}
+	return t, nil
+}
 
-	b.trees = append(b.trees, t)
-	return b.evaluate(start)
+// withoutSplit returns the tree of a class that no split improves, while others have one.
+func (b *booster) withoutSplit(o *output) *Tree {
+	switch {
+	case b.p.Boosting == averagedTrees:
+		for r := range o.validRaw {
+			o.validRaw[r] += o.bias
+		}
+		return constantTree(o.bias)
+	case len(b.trees) == 0:
+		return constantTree(o.bias)
+	}
+	return constantTree(0)
 }
 
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
@@ -481,7 +562,7 @@ func (b *booster) evaluate(start time.Time) error {
 		return err
 	}
 	if b.opt.Eval != nil && b.improved(metric) {
-		b.Best, b.BestIn, b.BestMetric = len(b.trees), b.Round, metric
+		b.Best, b.BestIn, b.BestMetric = b.iterations(), b.Round, metric
 	}
 	if _, err := b.data.link.led(func() (float64, error) { return 0, b.report(metric, b.Best, start) }); err != nil {
 		return err
@@ -538,21 +619,24 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 func (b *booster) average() *Result {
 	kept := b.trees
 	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
-		kept = kept[:b.Best]
+		kept = kept[:b.Best*len(b.outputs)]
 	}
+	rounds := len(kept) / len(b.outputs)
 	parts := make([]*Tree, len(kept))
 	for i, t := range kept {
-		parts[i] = t.dividedBy(float64(len(kept)))
+		parts[i] = t.dividedBy(float64(rounds))
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(parts), FeatureNames: b.names, FeatureInfos: b.infos,
 		Params: b.p.lines(b.data.Features)}
-	return &Result{Model: m, Grown: len(b.trees), Best: len(kept), Metric: b.BestMetric, Stopped: b.stopped,
+	return &Result{Model: m, Grown: b.iterations(), Best: rounds, Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
 }
 
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 && b.opt.Input == nil {
-		b.trees = append(b.trees, constantTree(b.Bias))
+		for k := range b.outputs {
+			b.trees = append(b.trees, constantTree(b.outputs[k].bias))
+		}
 	}
 	if b.p.Boosting == averagedTrees {
 		return b.average()
@@ -564,10 +648,10 @@ func (b *booster) result() *Result {
 		m.Params = append(m.Params, in.line())
 	}
 
-	r := &Result{Model: m, Grown: len(b.trees), Best: len(m.Trees), Metric: b.BestMetric, Stopped: b.stopped,
+	r := &Result{Model: m, Grown: b.iterations(), Best: m.Iterations(), Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
-		r.Best = b.treesBefore() + b.Best
+		r.Best = b.iterationsBefore() + b.Best
 		r.Model = m.truncated(r.Best)
 	}
 	return r

@@ -48,6 +48,8 @@ type Tested struct {
 	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the
 	// sample's rows have segments.
 	Bins []Bin `json:"bins"`
+	// Classes are those of a label of several, in whose place there are no bins.
+	Classes []Class `json:"classes,omitempty"`
 	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
 	// up without a name.
 	By       []string  `json:"by,omitempty"`
@@ -58,6 +60,40 @@ type Tested struct {
 	// Default is the trial of the parameters as they are, on the same rows; nil if there is none, it won, or its scores
 	// cannot be read.
 	Default *Rival `json:"default,omitempty"`
+}
+
+// Class is what is predicted for the rows of a class, and of the class.
+type Class struct {
+	Name   string  `json:"name"`
+	Rows   int     `json:"rows"`
+	Weight float64 `json:"weight"`
+	Sum    float64 `json:"sum"` // weighted sum of its predictions over the rows of all classes
+	// Taken is the weight of its rows by the class that is likeliest for them.
+	Taken []float64 `json:"taken"`
+}
+
+// PerClass sums up rows of several classes, whose labels and predictions are valid.
+func PerClass(in Input, names []string) []Class {
+	k := len(names)
+	all := make([]Class, k)
+	for c, name := range names {
+		all[c] = Class{Name: name, Taken: make([]float64, k)}
+	}
+	for i, l := range in.Label {
+		p, w := in.Pred[i*k:(i+1)*k], in.weight(i)
+		best := 0
+		for c, v := range p {
+			all[c].Sum += w * v
+			if v > p[best] {
+				best = c
+			}
+		}
+		own := &all[int(l)]
+		own.Rows++
+		own.Weight += w
+		own.Taken[best] += w
+	}
+	return all
 }
 
 // Segment is a bin with a name.

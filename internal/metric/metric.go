@@ -21,6 +21,7 @@ type Kind int
 const (
 	Binary     Kind = iota // labels 0 and 1, predictions are probabilities of 1
 	Regression             // labels and predictions are any finite numbers
+	Classes                // labels are classes 0, 1 ..., predictions probabilities of each, row by row
 	Ranking                // labels are grades 0 to 30, predictions any finite numbers that order the rows of a group
 )
 
@@ -31,13 +32,15 @@ func (k Kind) String() string {
 		return "binary"
 	case Regression:
 		return "regression"
+	case Classes:
+		return "several classes"
 	case Ranking:
 		return "ranking"
 	}
 	return "unknown"
 }
 
-// Input is what is evaluated: one entry per row in every slice. An Evaluator never writes to the slices.
+// Input is what is evaluated: one entry per row in every slice, of Pred one per class if there are several. An Evaluator never writes to the slices.
 type Input struct {
 	Label  []float32 // see Kind
 	Weight []float32 // finite, not negative, not all 0; nil means 1 for every row

@@ -56,7 +56,7 @@ type definition struct {
 var inf = math.Inf(1)
 
 // definitions are all metrics, in the order in which they are listed.
-func definitions() []definition { return append(ofProbabilities(), ofNumbers()...) }
+func definitions() []definition { return slices.Concat(ofProbabilities(), ofClasses(), ofNumbers()) }
 
 // ofProbabilities are the metrics of labels 0 and 1, and of rankings.
 func ofProbabilities() []definition {
@@ -357,6 +357,8 @@ func byObjective() []judged {
 		{"tweedie", Regression, "tweedie", numbers},
 		{"lambdarank", Ranking, "ndcg@10", orders},
 		{"rank_xendcg", Ranking, "ndcg@10", orders},
+		{"multiclass", Classes, "multi_logloss", []string{"multi_logloss", "multi_error"}},
+		{"multiclassova", Classes, "multi_logloss", []string{"multi_logloss", "multi_error"}},
 	}
 }
 
@@ -407,7 +409,7 @@ func (m Metric) CheckObjective(objective string) error {
 		return err
 	}
 
-	if m.Kind == k || m.Kind == Ranking {
+	if m.Kind == k || m.Kind == Ranking && k != Classes {
 		return nil
 	}
 

@@ -9,7 +9,7 @@ import (
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
 		"cross_entropy": metric.Regression, "poisson": metric.Regression, "lambdarank": metric.Ranking,
-		"rank_xendcg": metric.Ranking} {
+		"rank_xendcg": metric.Ranking, "multiclass": metric.Classes} {
 		k, err := metric.Of(objective)
 		if err != nil || k != want {
 			t.Errorf("objective %s has labels of the kind %v, %v, expected %v", objective, k, err, want)

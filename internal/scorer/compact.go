@@ -20,7 +20,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	needed, exact := neededTables(e, thresholds)
 
 	small := &dataset.Encoding{Format: e.Format, Features: e.Features, Missing: e.Missing,
-		Tables: slices.Clone(e.Tables)}
+		Tables: slices.Clone(e.Tables), Classes: e.Classes}
 	kept := &dataset.Levels{}
 	for i := range small.Tables {
 		t := &small.Tables[i]

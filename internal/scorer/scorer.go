@@ -220,23 +220,23 @@ func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
 	return s.encoder.EncodeSample(sample)
 }
 
-// Predict computes predictions from the results of Values and Segments.
+// Predict computes predictions from the results of Values and Segments: one a row, or one for each class.
 func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]float64, error) {
-	raw := make([]float64, len(values)/s.Model.Features())
+	raw := make([]float64, len(values)/s.Model.Features()*s.Model.Outputs())
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, err
 	}
 	return s.calibrate(raw, segments), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions. values is scratch memory, returned for the next call.
+// Batch predicts the rows of a batch: raw scores and predictions, one a row, or one for each class. values is scratch memory, returned for the next call.
 // The columns' values are counted in in.
 func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.Inputs) (raw, predicted,
 	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in, threads); err != nil {
 		return nil, nil, nil, err
 	}
-	raw = make([]float64, b.Rows)
+	raw = make([]float64, b.Rows*s.Model.Outputs())
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, nil, nil, err
 	}

@@ -361,8 +361,11 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	if s.Objective == "" {
 		s.Objective = "binary"
 		_, err := v.Objective(s.Objective, s.Metric)
-		if _, other := v.Objective("regression", s.Metric); err != nil && other == nil {
-			s.Objective = "regression" // a metric such as rmse says so
+		for _, name := range []string{"regression", "multiclass"} {
+			if _, other := v.Objective(name, s.Metric); err != nil && other == nil {
+				s.Objective = name // a metric such as rmse says so
+				break
+			}
 		}
 	}
 	if name, err := v.Objective(s.Objective, s.Metric); err == nil {

@@ -15,6 +15,7 @@ MAX_TABLES = 1 << 12
 MAX_PARTS = 4
 MAX_LEVELS = 1 << 26
 MAX_TOKENS = 1000
+MAX_CLASSES = 100
 MAX_PART_BOUNDS = 1 << 16
 MAX_INT = (1 << 63) - 1
 
@@ -79,6 +80,7 @@ class Encoding:
     features: tuple[Feature, ...]
     missing: tuple[str, ...]
     tables: tuple[LevelTable, ...] = ()
+    classes: tuple[str, ...] = ()  # what is predicted, if there are several
     inputs: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -95,6 +97,9 @@ def decode(data: bytes) -> Encoding:
     if any(len(t.encode()) > MAX_NAME for t in tokens):
         r.fail(f"missing has a text of more than {MAX_NAME} bytes")
     raw_tables, raw_features = r.items("tables", MAX_TABLES), r.items("features", MAX_FEATURES)
+    classes = r.texts("classes", MAX_CLASSES, required=False, null=False) or ()
+    if len(classes) == 1 or len(set(classes)) != len(classes):
+        r.fail("classes: two or more different names")
     r.close()
 
     tables: list[LevelTable] = []
@@ -107,7 +112,7 @@ def decode(data: bytes) -> Encoding:
         r.fail("two features have one name")
     if (version == 2) != any(f.derived for f in features):
         r.fail(f"format {version}, but the features are of the other one")
-    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), _inputs(features, tables))
+    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), tuple(classes), _inputs(features, tables))
 
 
 def is_column(name: str) -> bool:

@@ -67,6 +67,9 @@ LABEL, WEIGHT, GROUP, SPLIT = "__label__", "__weight__", "__group__", "__split__
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 _LEAST = 10  # rows
 _FEW_OF_CLASS = 200  # rows of the rarer class, below which chance might leave a part without any
+_MOST_CLASSES = 100
+# no number, no blanks around it, and none of the texts that stand for a missing value
+_PLAIN_CLASS = re.compile(r"(?!(na|nan|n/a|null|none|inf|infinity|true|false)$)[A-Za-z]([\w .:/-]{0,80}\w)?", re.IGNORECASE | re.ASCII)
 _FEW = 1000  # rows, of which each part gets its share of each class
 
 
@@ -120,6 +123,7 @@ class _Fitted(BaseEstimator):
         args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(seed)]
         args += ["--where", self.where, *more]
         table = table.append_column(LABEL, y)
+        values = y.to_numpy(zero_copy_only=False)
         if weight is not None:
             table = table.append_column(WEIGHT, pa.array(_weights(weight, table.num_rows)))
             args += ["--weight", WEIGHT]
@@ -131,8 +135,8 @@ class _Fitted(BaseEstimator):
             args += [together, GROUP]
         elif self.key is not None:
             args += ["--key", self.key]
-        elif self.time is None and (table.num_rows < _FEW or _rarer(y.to_numpy()) < _FEW_OF_CLASS):
-            table = table.append_column(SPLIT, pa.array(_parts(y.to_numpy(), seed)))
+        elif self.time is None and (table.num_rows < _FEW or _rarer(values) < _FEW_OF_CLASS):
+            table = table.append_column(SPLIT, pa.array(_parts(values, seed)))
             args += ["--split", SPLIT]
         for flag, value in (("--time", self.time), ("--metric", self.metric)):
             if value is not None:
@@ -337,7 +341,7 @@ class _Fitted(BaseEstimator):
 
 
 class Classifier(ClassifierMixin, _Fitted):
-    """A classifier of two classes, calibrated.
+    """A classifier. Probabilities of two classes are calibrated, of several they are the softmax of their scores.
 
     >>> import coppice, pandas
     >>> frame = pandas.DataFrame({"site": list("abab") * 50, "n": range(200), "click": [0, 1, 0, 0] * 50})
@@ -351,7 +355,7 @@ class Classifier(ClassifierMixin, _Fitted):
         drop: columns that are not features. categorical: columns of numbers that are names.
         trials: configurations to try; by default ten a minute.
         minutes: how long to search. What has been trained by then counts.
-        metric: what is optimised; log_loss by default, for a regressor rmse.
+        metric: what is optimised; log_loss by default, multi_logloss of several classes, for a regressor rmse.
         where: "local", or "batch": the table is staged here, and trained on Google Cloud Batch, with the
           environment of the launcher.
         name: of the model in the registry.
@@ -362,7 +366,7 @@ class Classifier(ClassifierMixin, _Fitted):
         verbose: True shows progress, False shows none; by default on terminals and in notebooks.
 
     Attributes:
-        classes_: the two labels, shape (2,). n_features_in_, feature_names_in_: as scikit-learn has them.
+        classes_: the labels, ascending. n_features_in_, feature_names_in_: as scikit-learn has them.
         metrics_: metrics on the rows of test, which chose nothing. specs_: the specs as YAML, by file name.
         sweep_id_, version_: what the program calls them. model_: the coppice.Model.
     """
@@ -392,37 +396,39 @@ class Classifier(ClassifierMixin, _Fitted):
             heavy = np.unique(labels[_weights(sample_weight, len(labels)) > 0])
             if len(heavy) < 2:
                 raise ValueError(f"Classifier can't train when only one class has rows with a sample_weight above 0: {heavy[:1]}")
-        if len(self.classes_) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass: "
-                f"y has {len(self.classes_)} classes. One of them against the others: fit(X, y == {self.classes_.tolist()[0]!r})"
-            )
+        if len(self.classes_) > _MOST_CLASSES:
+            raise ValueError(f"y has {len(self.classes_)} classes, and {_MOST_CLASSES} are the most: group the rare ones")
         few = [c for c in self.classes_ if (labels == c).sum() == 1]
         if len(self.classes_) == 2 and few:
             raise ValueError(f"The least populated class in y has only 1 member, which is too few: {few[0]!r} needs 2 rows")
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]!r}")
-        self._train(table, pa.array((labels == self.classes_[1]).astype(np.int8)), sample_weight, groups, [])
+        if len(self.classes_) == 2:
+            self._train(table, pa.array((labels == self.classes_[1]).astype(np.int8)), sample_weight, groups, [])
+            return self
+        names = _class_names(self.classes_)
+        y = pa.array(names[np.searchsorted(self.classes_, labels)].tolist())
+        self._train(table, y, sample_weight, groups, ["--objective", "multiclass"])
+        known = list(self._model.classes)
+        self._places = [known.index(str(n)) for n in names]
         return self
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probabilities of the two classes: float64, shape (rows, 2)."""
+        """Probabilities of the classes, of two calibrated: float64, shape (rows, len(classes_))."""
         model = self._fitted()
         p = model.predict(self._table(X, fitting=False))
-        return np.column_stack([1 - p, p])
+        return np.column_stack([1 - p, p]) if p.ndim == 1 else p[:, self._places]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likelier class of each row, shape (rows,)."""
-        p = self.predict_proba(X)[:, 1]
-        return self.classes_[(p > 0.5).astype(int)]
+        """The likeliest class of each row, shape (rows,)."""
+        p = self.predict_proba(X)
+        return self.classes_[(p[:, 1] > 0.5).astype(int) if p.shape[1] == 2 else p.argmax(axis=1)]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds of the second class: float64, shape (rows,)."""
+        """Log odds of the second class: float64, shape (rows,). Of several classes the logarithms of their
+        probabilities, shape (rows, len(classes_))."""
+        if len(self.classes_) > 2:
+            return np.log(np.maximum(self.predict_proba(X), 1e-15))
         p = np.clip(self.predict_proba(X)[:, 1], 1e-15, 1 - 1e-15)
         return np.log(p) - np.log1p(-p)
 
@@ -549,26 +555,41 @@ def _labels(y: Any, rows: int) -> np.ndarray:
     return values
 
 
+def _class_names(classes: np.ndarray) -> np.ndarray:
+    """What several classes are called in the registry: as they are, if the programs take them for what they are, else
+    by their numbers."""
+    if classes.dtype.kind in "iu":
+        return classes
+    if classes.dtype.kind == "f" and (np.abs(classes) < 1 << 53).all():  # whole, as fit() has checked
+        return classes.astype(np.int64)
+    texts = [c for c in classes.tolist() if isinstance(c, str) and _PLAIN_CLASS.fullmatch(c)]
+    return classes if len(texts) == len(classes) else np.arange(len(classes))
+
+
 def _enough(rows: int) -> None:
     if rows < _LEAST:
         raise ValueError(f"n_samples={rows}: at least {_LEAST} rows are needed to train, to choose and to judge")
 
 
 def _rarer(y: np.ndarray) -> int:
-    """The number of rows of the rarer of two classes; all rows of numbers."""
+    """The number of rows of the rarest class; all rows of numbers."""
     _, counts = np.unique(y, return_counts=True)
-    return int(counts.min()) if len(counts) == 2 else len(y)
+    return int(counts.min()) if _are_classes(y, counts) else len(y)
+
+
+def _are_classes(y: np.ndarray, counts: np.ndarray) -> bool:
+    return len(counts) == 2 or y.dtype.kind != "f" and len(counts) <= _MOST_CLASSES
 
 
 def _parts(y: np.ndarray, seed: int) -> np.ndarray:
     """The part of each row of a small table: six tenths train, two valid, one each calib and test, of each class."""
     cycle = np.array(["train", "valid", "calib", "test", "train", "train", "train", "valid", "train", "train"])
     order = np.random.default_rng(seed).permutation(len(y))
-    classes, counts = np.unique(y, return_counts=True)
-    if len(classes) == 2:
+    _, counts = np.unique(y, return_counts=True)
+    if _are_classes(y, counts):
         order = order[np.argsort(y[order], kind="stable")]
-        rank = np.concatenate([np.arange(counts[0]), np.arange(counts[1])])
-        if counts.min() < 4:  # calib and test are then taken out of valid
+        rank = np.concatenate([np.arange(n) for n in counts])
+        if len(counts) == 2 and counts.min() < 4:  # calib and test are then taken out of valid
             cycle = cycle[[0, 1, 4, 7]]
     else:
         rank = np.arange(len(y))

@@ -7,7 +7,7 @@ counterpart and refuses the same."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -18,6 +18,7 @@ BINARY = "binary sigmoid:1"
 # What a raw score is, by objective: the log odds of a probability, the logarithm of a prediction, its signed square root,
 # or the prediction.
 LOG_ODDS, LOG_MEAN, ROOT, AS_IS = "log odds", "log mean", "root", "as is"
+SOFTMAX = "softmax"  # one raw score for each class
 OUTPUTS = {
     BINARY: LOG_ODDS,
     "cross_entropy": LOG_ODDS,
@@ -25,6 +26,8 @@ OUTPUTS = {
     **dict.fromkeys(("regression sqrt", "regression_l1 sqrt", "fair sqrt", "quantile sqrt"), ROOT),
     **dict.fromkeys(("poisson", "gamma", "tweedie"), LOG_MEAN),
 }
+MAX_CLASSES = 1000
+_CLASSES = re.compile(r"multiclass num_class:([1-9][0-9]{0,3})|multiclassova num_class:([1-9][0-9]{0,3}) sigmoid:1").fullmatch
 MAX_LINE = 16 << 20  # of the head
 MAX_LEAVES = 1 << 17
 MAX_TREES = 1_000_001  # of the most iterations, and one for a first score
@@ -56,7 +59,7 @@ class Trees:
     """A model file that has been checked.
 
     Attributes:
-        objective: one of OUTPUTS. names: of the features.
+        objective: as outputs() takes it. names: of the features.
         split: by feature, 1 if some node compares it as a number, 2 if as a category, 3 if both.
         leaves: by tree, their number; a tree has one node less. values: of the leaves of all trees, one after the
             other.
@@ -78,6 +81,28 @@ class Trees:
     right: np.ndarray
     bounds: np.ndarray
     words: np.ndarray
+
+    def of(self, k: int, n: int) -> Trees:
+        """The trees of the k-th of n outputs: the trees of a round follow each other."""
+        if n == 1:
+            return self
+        mine = np.arange(len(self.leaves)) % n == k
+        nodes, leaves = np.repeat(mine, self.leaves - 1), np.repeat(mine, self.leaves)
+        return replace(
+            self, leaves=self.leaves[mine], values=self.values[leaves], feature=self.feature[nodes],
+            threshold=self.threshold[nodes], decision=self.decision[nodes], left=self.left[nodes], right=self.right[nodes],
+        )  # fmt: skip
+
+
+def outputs(objective: str) -> tuple[str, int] | None:
+    """What the raw scores of an objective are, and how many a row has; None if it cannot be read."""
+    if objective in OUTPUTS:
+        return OUTPUTS[objective], 1
+    found = _CLASSES(objective)
+    if not found:
+        return None
+    n = int(found[1] or found[2])
+    return (SOFTMAX if found[1] else LOG_ODDS, n) if 2 <= n <= MAX_CLASSES else None
 
 
 class _Arrays:
@@ -126,9 +151,13 @@ def read(data: bytes) -> Trees:
         return have
 
     one_of(b"version", "v2", "v3", "v4")
-    one_of(b"num_class", "1")
-    one_of(b"num_tree_per_iteration", "1")
-    objective = one_of(b"objective", *OUTPUTS)
+    objective = head[b"objective"].decode()
+    known = outputs(objective)
+    if known is None:
+        r.fail(f"objective={objective[:40]}; this package reads multiclass, multiclassova, {', '.join(OUTPUTS)}")
+    classes = known[1]
+    one_of(b"num_class", str(classes))
+    one_of(b"num_tree_per_iteration", str(classes))
     names = r.words(head, b"feature_names").decode().split(" ")
     if "" in names:
         r.fail("no feature_names")
@@ -143,6 +172,8 @@ def read(data: bytes) -> Trees:
 
     if not len(sizes):
         r.fail("no tree")
+    if len(sizes) % classes:
+        r.fail(f"{len(sizes)} trees cannot be divided among {classes} classes")
 
     split, arrays = np.zeros(len(names), dtype=np.uint8), _Arrays()
     for number, size in enumerate(sizes.tolist()):
@@ -154,7 +185,7 @@ def read(data: bytes) -> Trees:
     if _AVERAGE in head:
         if head[_AVERAGE]:
             r.fail("average_output has no value")
-        out["values"] = out["values"] / len(sizes)  # the mean as a sum
+        out["values"] = out["values"] / (len(sizes) // classes)  # the mean as a sum
     r.begins(b"end of trees", 'the line "end of trees" belongs here')
     return Trees(objective, names, split, **out)
 

@@ -27,12 +27,13 @@ class Model:
           model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
           encode() need. calibrated_by: names of the columns whose values make the segments that are
           calibrated by themselves; () where all rows are calibrated alike. calibration: "isotonic",
-          "platt", "none", or "" where predictions are not calibrated (regression).
+          "platt", "none", or "" where predictions are not calibrated (regression, several classes). classes: the
+          names of several classes, in the order of predict()'s columns; () otherwise.
     """
 
     def __init__(
         self,
-        forest: Forest,
+        forest: list[Forest],
         objective: str,
         encoder: Encoder,
         calibrator: _calibrator.Calibrator | None,
@@ -41,7 +42,8 @@ class Model:
     ) -> None:
         """Use Model.load."""
         self.name, self.version = name, version
-        self.objective, self._output = objective.partition(" ")[0], _trees.OUTPUTS[objective]
+        self.objective, self._output = objective.partition(" ")[0], (_trees.outputs(objective) or ("",))[0]
+        self.classes: tuple[str, ...] = encoder.encoding.classes
         self.features: list[str] = [f.name for f in encoder.encoding.features]
         self.inputs: list[str] = list(encoder.encoding.inputs)
         if calibrator is not None:
@@ -91,7 +93,8 @@ class Model:
         calibrator = _calibrator.decode(v.read("calibrator.json").to_pybytes()) if v.has("calibrator.json") else None
         trees = _trees.read(v.read("model.txt").to_pybytes())
         _check_together(trees, encoding, levels, calibrator)
-        return cls(Forest(trees), trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
+        n = max(1, len(encoding.classes))
+        return cls([Forest(trees.of(k, n)) for k in range(n)], trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
 
     def predict(self, data: Any, raw: bool = False, *, threads: int = 0) -> np.ndarray:
         """Scores a table: the calibrated probability of the label, or of a regression the value.
@@ -104,14 +107,14 @@ class Model:
             threads: that score; 0 takes all processors.
 
         Returns:
-            float64, shape (rows,).
+            float64, shape (rows,); of several classes (rows, len(classes)).
 
         Raises:
             MissingColumnsError: columns are not there.
             TypeMismatchError, ValueParseError: a column or a value is not what the model was trained on.
         """
         table = Table(data, self.inputs)
-        scores = np.empty(table.rows)
+        scores = np.empty((table.rows, len(self.classes)) if self.classes else table.rows)
         segments = (
             np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
         )
@@ -149,18 +152,24 @@ class Model:
         return out
 
     def score(self, values: np.ndarray, *, threads: int = 0) -> np.ndarray:
-        """The raw scores of rows of model values, float64 of shape (rows, len(features)): float64, shape (rows,)."""
+        """The raw scores of rows of model values, float64 of shape (rows, len(features)): float64, shape (rows,), of
+        several classes (rows, len(classes))."""
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise Error(f"an array of shape {values.shape} where (rows, {len(self.features)}) belongs")
-        return self._forest(values, threads)
+        if not self.classes:
+            return self._forest[0](values, threads)
+        return np.column_stack([forest(values, threads) for forest in self._forest])
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
         """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of
-        the same shape, (rows,)."""
+        the same shape, (rows,) or (rows, len(classes))."""
         raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
         if self._calibrator is not None:
             return self._calibrator(raw)
+        if self._output == _trees.SOFTMAX:
+            e = np.exp(raw - raw.max(axis=-1, keepdims=True))
+            return e / e.sum(axis=-1, keepdims=True)
         with np.errstate(over="ignore"):
             if self._output == _trees.LOG_ODDS:
                 return 1 / (1 + np.exp(-raw))
@@ -186,6 +195,9 @@ def _check_together(
     for i, f in enumerate(encoding.features):
         if trees.split[i] & (1 if f.kind == _encoding.CATEGORICAL else 2):
             raise FormatError(f"model.txt: a node splits the {f.kind} feature {f.name[:60]!r} as one of another kind")
+    outputs = (_trees.outputs(trees.objective) or ("", 1))[1]
+    if outputs != max(1, len(encoding.classes)):
+        raise FormatError(f"model.txt has {outputs} outputs, and features.json names {len(encoding.classes)} classes")
     binary = trees.objective == _trees.BINARY
     if binary != (calibrator is not None):
         raise FormatError(

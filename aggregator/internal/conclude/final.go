@@ -113,12 +113,18 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 // agree compares the final model with the winner on the test rows: as bins, whose statistics are of train alone, and as
 // raw values with the statistics that it is going to have.
 func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
-	fresh, old := f.testRaw, w.testRaw
+	fresh, old, weight := f.testRaw, w.testRaw, h.test.Weight
 	ranks := gbt.Ranks(w.trees.Objective)
 	if ranks { // only differences within a group mean something
 		fresh, old = withinGroups(fresh, h.test.Group), withinGroups(old, h.test.Group)
 	}
-	report.Correlation = correlation(fresh, old, h.test.Weight)
+	if n := w.trees.Outputs(); n > 1 && weight != nil { // a row has a score for each class
+		weight = nil
+		for _, v := range h.test.Weight {
+			weight = append(weight, slices.Repeat([]float32{v}, n)...)
+		}
+	}
+	report.Correlation = correlation(fresh, old, weight)
 	if !(report.Correlation >= finalCorrelation) {
 		return fmt.Errorf("the correlation of their scores on test is %.3g (at least %v is expected)",
 			report.Correlation, finalCorrelation)
@@ -130,6 +136,8 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 		name = "ndcg"
 	case w.calibrator != nil:
 		name = "log_loss"
+	case w.trees.Outputs() > 1:
+		name = "multi_logloss"
 	}
 	own, judged := f.predictions(f.testRaw), w.predictions(w.testRaw)
 	if err := noWorse(h, name, own, judged, "test, which it was trained on,"); err != nil {

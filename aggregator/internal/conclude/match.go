@@ -12,6 +12,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -246,6 +247,10 @@ func (m *match) earlier(ctx context.Context, e *judge.Evidence, champion, last *
 		return err
 	}
 	for _, n := range all {
+		if o := n.origin; o.manifest != nil && !slices.Equal(o.manifest.Label.Classes, m.fresh.Encoding.Classes) {
+			note = fmt.Sprintf("the rows of version %d have the classes %q", n.version, o.manifest.Label.Classes)
+			continue
+		}
 		one, err := n.judged(m.fresh)
 		if err != nil {
 			note = fmt.Sprintf("the new model cannot score those of version %d: %v", n.version, err)
@@ -287,6 +292,11 @@ func (m *match) open(ctx context.Context, number int) (*rival, error) {
 	s, err := scorer.OpenJudged(ctx, m.a.Registry, v)
 	if err != nil {
 		return nil, err
+	}
+	if here := m.fresh.Encoding.Classes; !slices.Equal(s.Encoding.Classes, here) {
+		s.Close()
+		return nil, problem.New(problem.NotFound, "version %d predicts the classes %q, the new one %q", number,
+			s.Encoding.Classes, here)
 	}
 	return &rival{number, s, o}, nil
 }

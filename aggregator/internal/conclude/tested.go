@@ -31,8 +31,11 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		after = w.predictions(w.testRaw)
 	}
 	before := predictions(w.trees, nil, slices.Clone(w.testRaw))
-	if !gbt.Ranks(w.trees.Objective) { // scores that order rows are no predictions of the label
-		in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
+	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
+	switch {
+	case w.trees.Outputs() > 1:
+		t.Classes = metric.PerClass(in, h.manifest.Label.Classes)
+	case !gbt.Ranks(w.trees.Objective): // scores that order rows are no predictions of the label
 		t.Bins = metric.Bins(in, w.testRaw, after, testBins)
 	}
 
@@ -141,6 +144,18 @@ func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
 	return w.calibrator.PredictSegments(nil, raw, keys), nil
 }
 
+// pickRows is dataset.Pick for rows of n numbers.
+func pickRows(all []float64, rows []uint32, n int) []float64 {
+	if n == 1 {
+		return dataset.Pick(all, rows)
+	}
+	out := make([]float64, 0, n*len(rows))
+	for _, r := range rows {
+		out = append(out, all[int(r)*n:][:n]...)
+	}
+	return out
+}
+
 // rival compares the winner with another trial on the sampled test rows: the difference is often within chance. It
 // is nil if that trial has no scores, or its files cannot be read.
 func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
@@ -157,7 +172,8 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 		return nil, err
 	}
 	raw, err := sweep.DecodeScores(data)
-	if err != nil || len(raw) != len(h.test.Label) {
+	n := w.trees.Outputs()
+	if err != nil || len(raw) != n*len(h.test.Label) {
 		return nil, nil //nolint:nilerr // informational only
 	}
 
@@ -167,9 +183,9 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 	}
 	t := h.test.Pick(parts)
 	// both trials have the sweep's objective, so the same transformation applies
-	old := dataset.Pick(predictions(w.trees, nil, raw), parts)
+	old := pickRows(predictions(w.trees, nil, raw), parts, n)
 	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group,
-		Pred: dataset.Pick(before, parts)}, old,
+		Pred: pickRows(before, parts, n)}, old,
 		metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {

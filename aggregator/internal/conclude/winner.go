@@ -64,10 +64,14 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 		return nil, unfit, nil
 	}
 
-	// From here on, rows and features are matched by position only.
-	if len(w.calib) != len(h.calib.Label) || len(w.testRaw) != len(h.test.Label) {
-		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib),
-			len(w.testRaw), len(h.calib.Label), len(h.test.Label)), nil
+	// From here on, rows and features are matched by position only. Of several classes, a row has a score for each.
+	n := w.trees.Outputs()
+	if n != max(1, len(h.manifest.Label.Classes)) {
+		return nil, fmt.Errorf("the model has %d outputs, the dataset %d classes", n, len(h.manifest.Label.Classes)), nil
+	}
+	if len(w.calib) != n*len(h.calib.Label) || len(w.testRaw) != n*len(h.test.Label) {
+		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib)/n,
+			len(w.testRaw)/n, len(h.calib.Label), len(h.test.Label)), nil
 	}
 	if w.trees.Features() != len(h.manifest.Features) {
 		return nil, fmt.Errorf("the model has %d features, the dataset %d", w.trees.Features(),
@@ -96,20 +100,28 @@ func (w *winner) verify(h *holdout) (err error) {
 	}
 
 	w.verified = &sweep.Verified{Scorer: "leaves"}
+	n := w.trees.Outputs()
+	theirs, ours := make([]float64, n), make([]float64, n)
 	compare := func(places []place, trained []float64) error {
 		for _, p := range places {
-			x, want := h.row(p.sample), trained[p.part]
-			for _, other := range []struct {
-				name  string
-				score float64
-			}{{"leaves", scorer.PredictSingle(x, 0)}, {"the predictor", w.trees.Predict(x)}} {
-				diff := math.Abs(other.score - want)
-				// Written this way round so that NaN fails, too.
-				if !(diff <= tolerance*max(1, math.Abs(want))) {
-					return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v",
-						h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
+			x := h.row(p.sample)
+			if err := scorer.Predict(x, 0, theirs); err != nil {
+				return fmt.Errorf("leaves cannot score the model: %w", err)
+			}
+			w.trees.PredictRow(x, ours)
+			for k, want := range trained[p.part*n : (p.part+1)*n] {
+				for _, other := range []struct {
+					name  string
+					score float64
+				}{{"leaves", theirs[k]}, {"the predictor", ours[k]}} {
+					diff := math.Abs(other.score - want)
+					// Written this way round so that NaN fails, too.
+					if !(diff <= tolerance*max(1, math.Abs(want))) {
+						return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v",
+							h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
+					}
+					w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
 				}
-				w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
 			}
 			w.verified.Rows++
 		}

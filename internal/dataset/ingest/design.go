@@ -97,8 +97,10 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	if err := p.checkNames(); err != nil {
 		return nil, err
 	}
-	if err := p.findParents(ctx, o.Threads); err != nil {
-		return nil, err
+	if p.train.classes == 0 {
+		if err := p.findParents(ctx, o.Threads); err != nil {
+			return nil, err
+		}
 	}
 	asked, err := p.askedKeys()
 	if err != nil {
@@ -112,8 +114,10 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		return nil, err
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
-	if err := p.findKeys(ctx, o); err != nil {
-		return nil, err
+	if p.train.classes == 0 {
+		if err := p.findKeys(ctx, o); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.findDelay(ctx, o); err != nil {
 		return nil, err
@@ -315,6 +319,9 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return -1, nil
+	case key.Rate && p.train.classes > 0:
+		return -1, p.s.spec.Errorf(path, "a rate needs a label of two classes or a number, and this one has %d classes; "+
+			"use category and count", p.train.classes)
 	case atom < 0:
 		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
@@ -335,6 +342,9 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the " +
 				"column is not used as a feature"})
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
+	}
+	if p.train.classes > 0 { // there is no one rate
+		return dataset.ColumnEncodings{dataset.EncodeCategories, string(dataset.DeriveCount)}, "many levels"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
 }

@@ -202,6 +202,9 @@ func (p *designer) worth(ctx context.Context, keys [][]int, o Options) ([]*float
 	all = append(all, keys...)
 
 	out := make([]*float64, len(all))
+	if p.train.classes > 0 { // a rate's gain says nothing
+		return out, nil
+	}
 	for i, gain := range p.search(o).Worth(ctx, all) {
 		out[i] = &gain
 	}
@@ -230,7 +233,7 @@ func (p *designer) askedKeys() ([][]int, error) {
 func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 	for i, atoms := range keys {
 		info := dataset.EncodingInfo{Gain: worth[i], Why: "asked for"}
-		p.describe(p.addKey(atoms, encode.Key{Rate: true, Count: true}, &info), atoms, &info)
+		p.describe(p.addKey(atoms, encode.Key{Rate: p.train.classes == 0, Count: true}, &info), atoms, &info)
 	}
 }
 
@@ -300,8 +303,8 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 // findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see
 // statistics that are as much older as the time that they come after train.
 func (p *designer) findDelay(ctx context.Context, o Options) error {
-	if o.Learner == nil || p.s.counts[0] < searchRows || p.s.spec.OrderBy() != dataset.OrderTime ||
-		p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
+	if o.Learner == nil || p.train.classes > 0 || p.s.counts[0] < searchRows ||
+		p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
 		return nil
 	}
 	delay, gain, err := p.searchBeside(o).Staleness(ctx, p.s.lastTime()-slices.Max(p.train.times))

@@ -27,6 +27,7 @@ type labeler struct {
 	positives int64
 	negatives int64
 	missing   int64
+	classes   map[string]int   // numbers by name, once they are known
 	thinned   int64            // negative rows left out by sampling
 	absent    map[string]int64 // texts that stand for a missing label, up to the number listed
 }
@@ -109,6 +110,10 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 		return nil
 	}
 
+	if l.info.Kind == dataset.Classes {
+		countUpTo(l.texts, className(v, i), dataset.MaxClasses+1)
+		return nil
+	}
 	if x, ok := number(v, i); ok {
 		switch x {
 		case 0:
@@ -121,8 +126,16 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 		return nil
 	}
 
-	countUpTo(l.texts, v.Text[i], maxListed+1)
+	countUpTo(l.texts, className(v, i), dataset.MaxClasses+1)
 	return nil
+}
+
+// className is what a class is called: a number in its shortest form, or the text without blanks around it.
+func className(v *dataset.Values, i int) string {
+	if x, ok := number(v, i); ok && v.Type != dataset.Bool {
+		return string(dataset.AppendNumber(nil, x))
+	}
+	return cell.Trim(v.TextOf(i))
 }
 
 func countUpTo[K comparable](m map[K]int64, key K, limit int) {
@@ -156,6 +169,13 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 		}
 		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither positive (%q) nor negative (%q)",
 			v.TextOf(i), *in.Positive, *in.Negative)
+	}
+
+	if in.Kind == dataset.Classes {
+		if k, ok := l.classes[className(v, i)]; ok {
+			return float32(k), nil
+		}
+		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, none of the classes %s", v.TextOf(i), list(in.Classes))
 	}
 
 	x, ok := number(v, i)
@@ -221,6 +241,9 @@ func (l *labeler) resolve() error {
 			return fail("makes every row %d: there is nothing to predict", min(1, l.positives))
 		}
 		return nil
+	case l.info.Kind == dataset.Classes && values > 1 || len(l.texts) > 2 && len(l.numbers) == 0 &&
+		l.info.Kind == "" && l.spec.Sample.Negatives == 0:
+		return l.setClasses(fail)
 	case values == 0:
 		return fail("has no value in any row")
 	case values == 1:
@@ -230,8 +253,8 @@ func (l *labeler) resolve() error {
 		if len(l.texts) == 2 && len(l.numbers) == 0 {
 			example = rarest(l.texts)
 		}
-		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`",
-			listTexts(l.texts), column, example)
+		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`, or all are "+
+			"classes: `{column: %s, kind: classes}`", listTexts(l.texts), column, example, column)
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
@@ -242,12 +265,52 @@ func (l *labeler) resolve() error {
 			column, listNumbers(l.numbers))
 	case l.info.Kind == dataset.Binary || len(l.numbers) <= maxListed:
 		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: "+
-			"\"%v\"}`, `{column: %s, above: %v}` or `{column: %s, kind: regression}`",
-			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column)
+			"\"%v\"}`, `{column: %s, above: %v}`, `{column: %s, kind: regression}` or "+
+			"`{column: %s, kind: classes}`",
+			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column, column)
 	}
 
 	l.info.Kind = dataset.Regression
 	return nil
+}
+
+// setClasses names the classes that the column holds, in their order.
+func (l *labeler) setClasses(fail func(string, ...any) error) error {
+	names := slices.Collect(maps.Keys(l.texts))
+	if len(names) > dataset.MaxClasses {
+		return fail("holds more than %d classes (%s); group the rare ones, or predict one of them with positive:",
+			dataset.MaxClasses, listTexts(l.texts))
+	}
+	for _, name := range names {
+		if len(name) > dataset.MaxClassName {
+			return fail("holds a class whose name has %d bytes, more than %d", len(name), dataset.MaxClassName)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		x, fa := cell.ParseNumber(a)
+		y, fb := cell.ParseNumber(b)
+		if fa != cell.FormText && fb != cell.FormText {
+			return cmp.Compare(x, y)
+		}
+		return cmp.Or(-cmp.Compare(boolOf(fa != cell.FormText), boolOf(fb != cell.FormText)), cmp.Compare(a, b))
+	})
+	l.info.Kind, l.info.Classes = dataset.Classes, names
+	l.numberClasses()
+	return nil
+}
+
+func boolOf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (l *labeler) numberClasses() {
+	l.classes = map[string]int{}
+	for i, name := range l.info.Classes {
+		l.classes[name] = i
+	}
 }
 
 func rarest(texts map[string]int64) string {

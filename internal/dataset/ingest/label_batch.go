@@ -9,7 +9,8 @@ import (
 
 // observePlain is observe for a batch whose labels are all 0 or 1, as most are; it returns false for other batches.
 func (l *labeler) observePlain(v *dataset.Values) bool {
-	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression || !l.allPresent(v) {
+	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression ||
+		l.info.Kind == dataset.Classes || !l.allPresent(v) {
 		return false
 	}
 
@@ -68,7 +69,7 @@ func (l *labeler) presentIn(b *table.Batch, v *dataset.Values) []int32 {
 
 // decodeAll writes the labels of a batch's rows, none of which may be missing.
 func (l *labeler) decodeAll(b *table.Batch, v *dataset.Values, out []float32) error {
-	plain := l.info.Positive == nil && l.info.Above == nil && v.Type == dataset.Float
+	plain := l.info.Positive == nil && l.info.Above == nil && l.info.Kind != dataset.Classes && v.Type == dataset.Float
 	for i := range out {
 		if plain {
 			if x := v.Float[i]; x == 0 || x == 1 { // the same for both kinds of labels

@@ -11,7 +11,9 @@ type Labels struct{ labeler labeler }
 
 // NewLabels reads labels as described by a manifest's info. missing lists the texts that stand for a missing value.
 func NewLabels(info dataset.LabelInfo, missing []string) *Labels {
-	return &Labels{labeler{info: info, markers: cell.NewMarkers(missing)}}
+	l := &Labels{labeler{info: info, markers: cell.NewMarkers(missing)}}
+	l.labeler.numberClasses()
+	return l
 }
 
 // Column returns the name of the label's column.

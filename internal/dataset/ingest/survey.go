@@ -207,6 +207,8 @@ type trainSample struct {
 	times  []float64 // that order statistics, if they are ordered by time
 	groups []uint64  // by row, the hash that keeps rows together; nil if there is none
 	binary bool      // labels are 0 and 1
+	// number of classes; 0 if labels are something else
+	classes int
 }
 
 // days is how many days the sampled rows span.
@@ -222,7 +224,8 @@ func (s *survey) train() (*trainSample, error) {
 	n := s.sampler.used()
 	label := s.label.finish(n)
 	times := s.times.finish(n)
-	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary}
+	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary,
+		classes: len(s.labels.info.Classes)}
 	b := &table.Batch{Numbers: s.numbers}
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place

@@ -73,12 +73,22 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		return out
 	}
 
-	if label == dataset.Binary {
+	switch label {
+	case dataset.Binary:
 		if auc := fold(bins, train).auc(); auc >= leakScore {
 			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; "+
 				"is it known before the label is?", auc)
 		}
-	} else if r2 := fold(bins, train).r2(); r2 >= leakScore {
+	case dataset.Classes:
+		if share := classesExplained(bins, train); share >= leakScore {
+			warn(WarnLeak, "the column alone explains %.2f %% of the variance of the label's classes on rows that it was "+
+				"not fitted to; is it known before the label is?", 100*share)
+		}
+	default:
+		r2 := fold(bins, train).r2()
+		if r2 < leakScore {
+			break
+		}
 		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted "+
 			"to; is it known before the label is?", 100*r2)
 	}
@@ -207,17 +217,42 @@ func (f *folded) auc() float64 {
 	return area / (negatives * positives)
 }
 
-// r2 is the share of the label's variance that the predictions explain.
-func (f *folded) r2() float64 {
+// classesExplained is r2 over the indicators of all classes.
+func classesExplained(bins []uint8, train *trainSample) float64 {
 	rest, all := 0.0, 0.0
-	for _, g := range f.groups {
-		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
-		all += g.squares - 2*f.mean*g.sum + g.rows*f.mean*f.mean
+	one := trainSample{labels: make([]float32, len(bins)), folds: train.folds}
+	for c := range train.classes {
+		for i := range bins {
+			one.labels[i] = 0
+			if int(train.labels[i]) == c {
+				one.labels[i] = 1
+			}
+		}
+		r, a := predict(groupBinary(bins, &one)).squares()
+		rest, all = rest+r, all+a
 	}
 	if all <= 0 {
 		return 0
 	}
 	return 1 - rest/all
+}
+
+// r2 is the share of the label's variance that the predictions explain.
+func (f *folded) r2() float64 {
+	rest, all := f.squares()
+	if all <= 0 {
+		return 0
+	}
+	return 1 - rest/all
+}
+
+// squares are the sums of the squared errors of the predictions and of the mean.
+func (f *folded) squares() (rest, all float64) {
+	for _, g := range f.groups {
+		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
+		all += g.squares - 2*f.mean*g.sum + g.rows*f.mean*f.mean
+	}
+	return rest, all
 }
 
 // splitWarnings reports what is worth knowing about the splits.

@@ -20,6 +20,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
@@ -153,6 +154,14 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
 	case q.Regression:
+	case len(l.texts) > 0 && values > 2 || gbt.Classes(q.Objective) || q.Metric != "" && ofSeveralClasses(q.Metric):
+		if values > dataset.MaxClasses {
+			return "", "", fail("the column holds more than %d different values (%s): group them, or name the one that "+
+				"means yes with --positive", dataset.MaxClasses, l.list())
+		}
+		d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
+			humanize.Comma(l.present))
+		return fmt.Sprintf("{column: %s, kind: classes}", column), cmp.Or(q.Objective, "multiclass"), nil
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		binary("1", "", l.numbers[1])
 		return column, binaryObjective, nil
@@ -160,9 +169,6 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		yes, why := l.positive()
 		binary(yes, why, l.of(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, nil
-	case len(l.texts) > 0:
-		return "", "", fail("the column holds %s; models of more than two classes are not trained yet: name the one "+
-			"that means yes with --positive", l.list())
 	case q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds numbers (%s), and %s judges two classes: name the one that means yes "+
 			"with --positive", l.list(), q.Metric)
@@ -185,6 +191,12 @@ const binaryObjective = "binary"
 func ofTwoClasses(name string) bool {
 	m, err := metric.Lookup(name)
 	return err == nil && m.CheckObjective("regression") != nil
+}
+
+// ofSeveralClasses reports whether a metric judges several classes.
+func ofSeveralClasses(name string) bool {
+	m, err := metric.Lookup(name)
+	return err == nil && m.Kind == metric.Classes
 }
 
 // of is the number of rows with a value.
@@ -474,7 +486,8 @@ const (
 const trialsPerMinute = 10
 
 func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []byte {
-	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse"}[objective])
+	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
+		"multiclass": "multi_logloss"}[objective])
 	first, second := ofNumbers, ofIDs
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&

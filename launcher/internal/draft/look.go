@@ -283,7 +283,7 @@ func means(v *dataset.Values, i int, name string) bool {
 	return text == cell.Trim(name)
 }
 
-// maxClasses is how many values are counted one by one: more numbers than that are quantities.
+// maxClasses is how many values are listed.
 const maxClasses = 20
 
 func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
@@ -324,7 +324,7 @@ func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 }
 
 func count[K comparable](m map[K]int64, key K) {
-	if _, ok := m[key]; ok || len(m) <= maxClasses {
+	if _, ok := m[key]; ok || len(m) <= dataset.MaxClasses {
 		m[key]++
 	}
 }

@@ -54,6 +54,7 @@ func (q *Request) setObjective() error {
 	if err != nil {
 		return fail(err)
 	}
-	q.Objective, q.Regression, q.Metric = name, !gbt.Ranks(name), cmp.Or(q.Metric, by)
+	q.Objective, q.Metric = name, cmp.Or(q.Metric, by)
+	q.Regression = !gbt.Ranks(name) && !gbt.Classes(name)
 	return nil
 }

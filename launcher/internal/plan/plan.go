@@ -87,6 +87,9 @@ func Build(q Inputs) (*Planned, error) {
 	if err := fit.CheckRanking(s.Objective, q.Manifest); err != nil {
 		return nil, err
 	}
+	if s, err = withClasses(s, q.Manifest); err != nil {
+		return nil, err
+	}
 	if q.Manifest.Negatives > 0 && !gbt.LogOdds(s.Objective) {
 		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
 			"objective %s has none; stage it without sample.negatives", q.Manifest.Name, s.Objective)

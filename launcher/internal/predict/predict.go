@@ -40,7 +40,8 @@ type Request struct {
 	Progress func(rows int64)
 }
 
-// Columns in the output.
+// Columns in the output. Of several classes, ColumnPrediction names the likeliest; all others are there for each, with its
+// name behind a colon, such as "prediction:red" and "contribution:red:price".
 const (
 	ColumnPrediction = "prediction"
 	ColumnRaw        = "raw_score"
@@ -118,7 +119,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		}
 		var added []float64
 		if q.Contributions || q.Explain > 0 {
-			added = make([]float64, b.Rows*(q.Scorer.Model.Features()+1))
+			added = make([]float64, b.Rows*q.Scorer.Model.Outputs()*(q.Scorer.Model.Features()+1))
 			if err := q.Scorer.Model.Contributions(values, added, runtime.GOMAXPROCS(0)); err != nil {
 				return err
 			}
@@ -174,6 +175,10 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 	if most := q.Scorer.Model.Features(); q.Explain > most {
 		return nil, problem.New(problem.Usage, "--explain top:%d: the model has %d features", q.Explain, most)
 	}
+	if q.Explain > 0 && len(q.Scorer.Encoding.Classes) > 0 {
+		return nil, problem.New(problem.Usage, "--explain top:%d: each of %d classes has reasons of its own; use "+
+			"--contributions, which adds columns for each class", q.Explain, len(q.Scorer.Encoding.Classes))
+	}
 	for _, c := range q.added() {
 		if slices.Contains(q.Keep, c.Name) {
 			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", c.Name)
@@ -187,15 +192,32 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 func (q *Request) added() []table.Column {
 	var out []table.Column
 	add := func(name string, t dataset.Type) { out = append(out, table.Column{Name: name, Type: t}) }
-	add(ColumnPrediction, dataset.Float)
+	each := []string{""}
+	if classes := q.Scorer.Encoding.Classes; len(classes) == 0 {
+		add(ColumnPrediction, dataset.Float)
+	} else {
+		each = nil
+		add(ColumnPrediction, dataset.Text)
+		for _, class := range classes {
+			each = append(each, class+":")
+			add(ColumnPrediction+":"+class, dataset.Float)
+		}
+	}
+	ofEach := func(name string) {
+		for _, class := range each {
+			add(strings.TrimSuffix(name+":"+class, ":"), dataset.Float)
+		}
+	}
 	if q.Raw {
-		add(ColumnRaw, dataset.Float)
+		ofEach(ColumnRaw)
 	}
 	if q.Contributions {
-		for _, f := range q.Scorer.Encoding.Features {
-			add(ColumnContribution+f.Name, dataset.Float)
+		for _, class := range each {
+			for _, f := range q.Scorer.Encoding.Features {
+				add(ColumnContribution+class+f.Name, dataset.Float)
+			}
+			add(strings.TrimSuffix(ColumnExpected+":"+class, ":"), dataset.Float)
 		}
-		add(ColumnExpected, dataset.Float)
 	}
 	for i := range q.Explain {
 		add(fmt.Sprintf(ColumnReason, i+1), dataset.Text)
@@ -233,18 +255,25 @@ func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table
 	for _, name := range q.Keep {
 		out.Columns = append(out.Columns, *b.Column(name))
 	}
-	out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: predicted})
-	if q.Raw {
-		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: raw})
-	}
-	if width := len(added) / max(b.Rows, 1); q.Contributions && width > 0 {
-		columns := make([]float64, len(added)) // column by column
-		for i, x := range added {
+	byColumn := func(rows []float64) {
+		width := len(rows) / max(b.Rows, 1)
+		columns := make([]float64, len(rows))
+		for i, x := range rows {
 			columns[i%width*b.Rows+i/width] = x
 		}
 		for ; len(columns) > 0; columns = columns[b.Rows:] {
 			out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: columns[:b.Rows]})
 		}
+	}
+	if classes := q.Scorer.Encoding.Classes; len(classes) > 0 {
+		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Text, Text: likeliest(predicted, classes)})
+	}
+	byColumn(predicted)
+	if q.Raw {
+		byColumn(raw)
+	}
+	if q.Contributions {
+		byColumn(added)
 	}
 	if q.Explain > 0 {
 		out.Columns = append(out.Columns, q.reasons(b.Rows, added)...)
@@ -272,4 +301,19 @@ func (q *Request) reasons(rows int, added []float64) []dataset.Values {
 		}
 	}
 	return out
+}
+
+// likeliest names each row's class with the highest prediction, the first of equals.
+func likeliest(predicted []float64, classes []string) []string {
+	var names []string
+	for row := range slices.Chunk(predicted, len(classes)) {
+		best := 0
+		for c, p := range row {
+			if p > row[best] {
+				best = c
+			}
+		}
+		names = append(names, classes[best])
+	}
+	return names
 }

@@ -79,7 +79,7 @@ func (w *Setup) crossValidate(cmd *cobra.Command, f trainFlags) error {
 	}
 	defer ds.Close()
 
-	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind, w.note)
+	params, metrics, err := readParams(f.params, &ds.Manifest.Label, w.note)
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 	defer ds.Close()
-	params, metrics, err := readParams(f.params, ds.Manifest.Label.Kind, w.note)
+	params, metrics, err := readParams(f.params, &ds.Manifest.Label, w.note)
 	if err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func checkOut(out string) error {
 
 // readParams reads params.yaml, or a LightGBM file that ends in .conf; an empty name gives the defaults for the kind of
 // label. note is told of parameters without effect.
-func readParams(file string, label dataset.LabelKind, note func(string)) (gbt.Params, []metric.Metric, error) {
+func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
 	if file != "" {
@@ -315,8 +315,9 @@ func readParams(file string, label dataset.LabelKind, note func(string)) (gbt.Pa
 		return gbt.Params{}, nil, at(doc, "metric", err)
 	}
 	delete(values, "metric")
-	if _, ok := values["objective"]; !ok && label == dataset.Regression {
-		values["objective"] = "regression"
+	if _, ok := values["objective"]; !ok && label.Kind != dataset.Binary {
+		values["objective"] = map[dataset.LabelKind]string{dataset.Regression: "regression",
+			dataset.Classes: "multiclass"}[label.Kind]
 	}
 
 	params, err := gbt.ParseParams(values)
@@ -336,7 +337,16 @@ func readParams(file string, label dataset.LabelKind, note func(string)) (gbt.Pa
 	if err != nil {
 		return params, nil, err
 	}
-	if kind == metric.Binary && label != dataset.Binary {
+	if err := fit.CheckClasses(params.Objective, label); err != nil {
+		return params, nil, at(doc, "objective", err)
+	}
+	if n := len(label.Classes); n > 0 && params.NumClass != 1 && params.NumClass != n {
+		return params, nil, at(doc, "num_class", fmt.Errorf("num_class is %d, and the label has %d classes",
+			params.NumClass, n))
+	} else if n > 0 {
+		params.NumClass = n
+	}
+	if kind == metric.Binary && label.Kind != dataset.Binary {
 		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, but this "+
 			"dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}

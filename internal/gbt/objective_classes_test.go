@@ -1,0 +1,261 @@
+package gbt
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dmitryikh/leaves"
+)
+
+// ofClasses is a random table with k classes that its features tell something of.
+func ofClasses(s tableSpec, k int) *table {
+	s.regression = true
+	d := randomTable(s)
+	for r, y := range d.Label {
+		d.Label[r] = float32(min(max(int(math.Floor(float64(y)))+k/2, 0), k-1))
+	}
+	return d
+}
+
+// TestPredictionsOfClasses compares what the trainer rates with, rows of bins, raw values in batches and row by row,
+// leaves reading the text, and the model read back.
+func TestPredictionsOfClasses(t *testing.T) {
+	const k = 4
+	for _, objective := range []string{softmaxName, oneVsRestName} {
+		d := ofClasses(tableSpec{rows: 3000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 2}, k)
+		valid := d.Data
+		for r := uint32(1); r < uint32(d.Rows); r += 2 {
+			valid.Subset = append(valid.Subset, r)
+		}
+		for name, change := range map[string]func(*Params){
+			"plain":       func(*Params) {},
+			"from zero":   func(p *Params) { p.BoostFromAverage = false },
+			"rf":          func(p *Params) { p.Boosting, p.FeatureFraction = averagedTrees, 0.5 },
+			"few splits":  func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
+			"bags":        func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
+			"early":       func(p *Params) { p.EarlyStoppingRound = 50 },
+			"by features": func(p *Params) { p.FeatureFraction = 0.4 },
+		} {
+			p := small()
+			p.Objective, p.NumClass, p.NumIterations = objective, k, 12
+			change(&p)
+			var last []float64
+			res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid,
+				Eval: func(raw []float64) (float64, error) {
+					last = slices.Clone(raw)
+					return -float64(len(last)), nil
+				}})
+			m := res.Model
+			if len(m.Trees) != k*m.Iterations() || res.Best != m.Iterations() || res.Grown < res.Best {
+				t.Fatalf("%s, %s: %d trees, best %d of %d rounds; want %d each round", objective, name, len(m.Trees),
+					res.Best, res.Grown, k)
+			}
+			back, err := ReadModel(bytes.NewReader(text(t, m)))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", objective, name, err)
+			}
+			if !bytes.Equal(text(t, back), text(t, m)) {
+				t.Errorf("%s, %s: a model that is read and written again differs", objective, name)
+			}
+			binned, err := m.PredictBinned(&valid, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := make([]float64, k*d.Rows)
+			if err := back.PredictAll(d.raw, all, 2); err != nil {
+				t.Fatal(err)
+			}
+			other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, m))), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one, theirs := make([]float64, k), make([]float64, k)
+			for i, r := range valid.Subset {
+				m.PredictRow(d.row(int(r)), one)
+				if err := other.Predict(d.row(int(r)), 0, theirs); err != nil {
+					t.Fatal(err)
+				}
+				for c := range k {
+					want := binned[i*k+c]
+					if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
+						math.Abs(last[i*k+c]-want) > 1e-12 {
+						t.Fatalf("%s, %s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated with %v",
+							objective, name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestClassesLearn: probabilities add up and have the labels' shares, the loss falls, and a class without rows stays
+// unlikely.
+func TestClassesLearn(t *testing.T) {
+	const k = 5
+	d := ofClasses(tableSpec{rows: 4000, numerical: 5, bins: 40, seed: 6}, k-1)
+	p := small()
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 60
+	m := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
+	pred := make([]float64, k*d.Rows)
+	if err := m.PredictAll(d.raw, pred, 1); err != nil {
+		t.Fatal(err)
+	}
+	m.Transform(pred)
+	var shares, means [k]float64
+	loss, prior := 0.0, 0.0
+	for r, y := range d.Label {
+		shares[int(y)] += 1 / float64(d.Rows)
+		sum := 0.0
+		for c, v := range pred[r*k : (r+1)*k] {
+			sum += v
+			means[c] += v / float64(d.Rows)
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Fatalf("the probabilities of row %d add up to %v, want 1", r, sum)
+		}
+		loss -= math.Log(pred[r*k+int(y)]) / float64(d.Rows)
+	}
+	for c, s := range shares {
+		if s > 0 {
+			prior -= s * math.Log(s)
+		}
+		if math.Abs(means[c]-s) > 0.01 {
+			t.Errorf("class %d is predicted %v on average, %v of the rows are of it", c, means[c], s)
+		}
+	}
+	if !(loss < 0.8*prior) || means[k-1] > 1e-10 {
+		t.Errorf("log loss %v, %v without a model; the class without rows is predicted %v", loss, prior, means[k-1])
+	}
+}
+
+// TestContributionsOfClasses: of every class, they add up to its raw score.
+func TestContributionsOfClasses(t *testing.T) {
+	const k = 3
+	d := ofClasses(tableSpec{rows: 1500, numerical: 3, categorical: 1, bins: 20, missing: 0.1, seed: 3}, k)
+	p := small()
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 6
+	m := mustTrain(t, &d.Data, p, Options{}).Model
+	rows, f := 50, m.Features()
+	out, raw := make([]float64, rows*k*(f+1)), make([]float64, k)
+	if err := m.Contributions(d.raw[:rows*f], out, 2); err != nil {
+		t.Fatal(err)
+	}
+	for r := range rows {
+		m.PredictRow(d.row(r), raw)
+		for c, want := range raw {
+			sum := 0.0
+			for _, v := range out[(r*k+c)*(f+1):][:f+1] {
+				sum += v
+			}
+			if math.Abs(sum-want) > 1e-9 {
+				t.Fatalf("row %d, class %d: contributions add up to %v, the raw score is %v", r, c, sum, want)
+			}
+		}
+	}
+}
+
+// TestClassesContinue: a model continued on its own table is that of an uninterrupted training, and merging a model
+// with itself changes no score.
+func TestClassesContinue(t *testing.T) {
+	const k = 3
+	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
+	p := small()
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
+	first := mustTrain(t, &d.Data, p, Options{}).Model
+	in, err := first.OnBins(d.Features, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := mustTrain(t, &d.Data, p, Options{Input: in})
+	p.NumIterations = 10
+	whole := mustTrain(t, &d.Data, p, Options{}).Model
+	if got, want := treesOf(text(t, both.Model)), treesOf(text(t, whole)); got != want || both.Grown != 5 || both.Best != 10 {
+		t.Errorf("continued, %d rounds and %d in all: the trees are not those of 10 rounds", both.Grown, both.Best)
+	}
+
+	twice, err := Merge([]*Model{whole, whole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := make([]float64, k), make([]float64, k)
+	whole.PredictRow(d.row(7), a)
+	twice.PredictRow(d.row(7), b)
+	for c := range a {
+		if math.Abs(a[c]-b[c]) > 1e-12 {
+			t.Errorf("class %d: merged with itself, %v instead of %v", c, b[c], a[c])
+		}
+	}
+	if _, err := Refit(context.Background(), &d.Data, p, Options{Threads: 1, Input: in}); err == nil ||
+		!strings.Contains(err.Error(), "a refit renews models of one output") {
+		t.Errorf("a refit: got error %v, want a refusal", err)
+	}
+}
+
+// TestClassSlopes compares gradients with differences of the loss, and hessians with LightGBM's definition.
+func TestClassSlopes(t *testing.T) {
+	const k = 3
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := &Data{Rows: 6, Label: []float32{0, 1, 2, 2, 0, 1}, Weight: []float32{1, 2, 0.5, 1, 3, 1}}
+	p := Defaults()
+	p.Objective, p.NumClass = softmaxName, k
+	each, err := newObjective(&p, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := make([][]float64, k)
+	for c := range raw {
+		for range d.Rows {
+			raw[c] = append(raw[c], 3*rng.NormFloat64())
+		}
+		each[c].(*class).raw = raw
+	}
+	each[0].prepare(0, raw[0], nil, poolOf(2))
+	loss := func(r, c int, by float64) float64 {
+		sum := 0.0
+		for j := range raw {
+			s := raw[j][r]
+			if j == c {
+				s += by
+			}
+			sum += math.Exp(s)
+		}
+		own := raw[int(d.Label[r])][r]
+		if int(d.Label[r]) == c {
+			own += by
+		}
+		return float64(d.Weight[r]) * (math.Log(sum) - own)
+	}
+	const e = 1e-4
+	for r := range d.Rows {
+		for c := range raw {
+			g, h := each[c].at(uint32(r), raw[c][r])
+			wantG := (loss(r, c, e) - loss(r, c, -e)) / (2 * e)
+			wantH := 1.5 * (loss(r, c, e) - 2*loss(r, c, 0) + loss(r, c, -e)) / (e * e) // K/(K-1) of the second derivative
+			if math.Abs(g-wantG) > 1e-6 || math.Abs(h-wantH) > 1e-5 {
+				t.Errorf("row %d, class %d: got %v and %v, want %v and %v", r, c, g, h, wantG, wantH)
+			}
+		}
+	}
+}
+
+func TestModelsOfClassesRefused(t *testing.T) {
+	d := ofClasses(tableSpec{rows: 500, numerical: 2, bins: 10, seed: 4}, 3)
+	p := small()
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, 3, 2
+	good := string(text(t, mustTrain(t, &d.Data, p, Options{}).Model))
+	for _, change := range [][2]string{
+		{"num_class=3", "num_class=2"}, {"num_tree_per_iteration=3", "num_tree_per_iteration=1"},
+		{"num_class:3", "num_class:03"}, {"num_class:3", "num_class:4"}, {"num_class:3", "num_class:3 sigmoid:1"},
+		{"=multiclass num", "=softmax num"}, {"num_class:3", "num_class:1001"},
+	} {
+		if _, err := ReadModel(strings.NewReader(strings.Replace(good, change[0], change[1], 1))); err == nil {
+			t.Errorf("a model with %q instead of %q is read", change[1], change[0])
+		}
+	}
+}

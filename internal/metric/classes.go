@@ -1,0 +1,95 @@
+package metric
+
+import "math"
+
+// classes is the number of predictions of a row: one for each class.
+func (in *Input) classes() int {
+	if len(in.Label) == 0 {
+		return 0
+	}
+	return len(in.Pred) / len(in.Label)
+}
+
+// eachOfClasses calls f with every row's probabilities, class and weight, and returns the sum of the weights.
+func (e *Evaluator) eachOfClasses(m Metric, f func(i int, p []float64, class int, w float64)) (float64, error) {
+	in, k := e.in, e.in.classes()
+	switch {
+	case len(in.Label) == 0:
+		return 0, fault(m, -1, "there are no rows")
+	case k < 2 || len(in.Pred) != k*len(in.Label):
+		return 0, fault(m, -1, "the columns have different lengths: %d labels for %d predictions, which should be one "+
+			"for each of several classes", len(in.Label), len(in.Pred))
+	case in.Weight != nil && len(in.Weight) != len(in.Label):
+		return 0, fault(m, -1, "the columns have different lengths: %d weights for %d labels", len(in.Weight),
+			len(in.Label))
+	}
+
+	var total sum
+	for i, l := range in.Label {
+		p, class, w := in.Pred[i*k:(i+1)*k], int(l), in.weight(i)
+		if !(l >= 0 && class < k) || l != float32(class) {
+			return 0, fault(m, i, "the label cannot be used: %v is none of %d classes", l, k)
+		}
+		if w < 0 || w-w != 0 {
+			return 0, fault(m, i, "the weight cannot be used: %v; use finite weights of 0 or more", w)
+		}
+		for _, v := range p {
+			if !(v >= 0 && v <= 1) {
+				return 0, fault(m, i, "the prediction cannot be used: %v is not a probability", v)
+			}
+		}
+		total.add(w)
+		f(i, p, class, w)
+	}
+	if total.value() == 0 {
+		return 0, fault(m, -1, "all weights are 0")
+	}
+	return total.value(), nil
+}
+
+// meanOfClasses is the weighted mean of a row's loss.
+func meanOfClasses(loss func(p []float64, class int) float64) func(*Evaluator, Metric) (float64, error) {
+	return func(e *Evaluator, m Metric) (float64, error) {
+		var all sum
+		total, err := e.eachOfClasses(m, func(_ int, p []float64, class int, w float64) { all.add(w * loss(p, class)) })
+		return all.value() / total, err
+	}
+}
+
+// influenceOfClasses is that of such a mean.
+func influenceOfClasses(loss func(p []float64, class int) float64) influence {
+	return func(e *Evaluator, m Metric, value float64) (*units, error) {
+		u := &units{influence: make([]float64, len(e.in.Label)), weight: make([]float64, len(e.in.Label))}
+		_, err := e.eachOfClasses(m, func(i int, p []float64, class int, w float64) {
+			u.influence[i], u.weight[i] = loss(p, class)-value, w
+		})
+		return u, err
+	}
+}
+
+// logLossOfClass is -log(probability of the observed class), clipped as in LightGBM.
+func logLossOfClass(p []float64, class int) float64 { return -math.Log(max(p[class], clip)) }
+
+// errorOfClass is 1 where another class is at least as likely as the observed one, as LightGBM's multi_error counts.
+func errorOfClass(p []float64, class int) float64 {
+	for c, v := range p {
+		if v >= p[class] && c != class {
+			return 1
+		}
+	}
+	return 0
+}
+
+// ofClasses are the metrics of labels that are classes.
+func ofClasses() []definition {
+	return []definition{
+		{name: "multi_logloss", kind: Classes, high: inf, eval: meanOfClasses(logLossOfClass),
+			influence: influenceOfClasses(logLossOfClass),
+			about:     "mean negative log likelihood of the class, probabilities clipped to 1e-15",
+			aliases:   "multi_log_loss multiclass softmax multiclassova multiclass_ova ova ovr mlogloss neg_log_loss"},
+		{name: "multi_error", kind: Classes, high: 1, eval: meanOfClasses(errorOfClass),
+			influence: influenceOfClasses(errorOfClass),
+			about:     "share of rows of which another class is at least as likely",
+			aliases:   "merror multi_error_rate"},
+	}
+}
