@@ -127,7 +127,7 @@ func TestEncodingsNameThePlace(t *testing.T) {
 	}
 	_, err := ParseSpec("d.yaml",
 		[]byte("name: a\nsource: x.csv\nlabel: {column: y, kind: regression}\nsample: {negatives: 0.5}\n"))
-	if want := "d.yaml:4:21: a regression has no negative rows"; err == nil || err.Error() != want {
+	if want := "d.yaml:4:21: a label of kind regression has no negative rows"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

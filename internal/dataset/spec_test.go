@@ -108,7 +108,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"no source": {"name: a\nlabel: y\n", "d.yaml:1:1: source is missing"},
 		"no label":  {"name: a\nsource: x\n", "d.yaml:1:1: label is missing"},
 		"label kind": {"name: a\nsource: x\nlabel: {column: y, kind: ranking}\n",
-			`d.yaml:3:26: kind "ranking": use regression or binary`},
+			`d.yaml:3:26: kind "ranking": use regression, binary or classes`},
 		"positive and above": {"name: a\nsource: x\nlabel: {column: y, positive: 1, above: 2}\n",
 			"d.yaml:3:40: give positive or above, not both"},
 		"negative alone": {"name: a\nsource: x\nlabel: {column: y, negative: no}\n",
@@ -116,7 +116,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"same labels": {"name: a\nsource: x\nlabel: {column: y, positive: 1, negative: 1}\n",
 			`positive and negative are both "1"`},
 		"regression and above": {"name: a\nsource: x\nlabel: {column: y, above: 1, kind: regression}\n",
-			"is binary, not a regression"},
+			"is binary, not of kind regression"},
 		"positive is missing": {"name: a\nsource: x\nlabel: {column: y, positive: None}\n",
 			"d.yaml:3:30: positive is \"None\", which stands for a missing value, so its rows would be left out; " +
 				"list under `missing` what does"},

@@ -16,7 +16,7 @@
 //
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
-// Training. train.go is boosting, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines
+// Training. train.go is boosting, result.go what comes of it, grow.go one tree and children.go the two leaves of a split, pool.go the goroutines
 // that share the work. params.go is the parameters, foreign.go those that only LightGBM has and parameters.go both as
 // a list for people, with lists of columns in columns.go, monotone.go and interaction.go. objective.go,
 // objective_values.go, objective_classes.go and rank.go make gradients, logarithm.go where boosting starts, sample.go draws rows and features, goss.go

@@ -38,6 +38,13 @@ func TestRange(t *testing.T) {
 					in.Label[i]++
 				}
 			}
+			if m.Kind == metric.Classes { // a prediction for each of two classes
+				both := make([]float64, 0, 2*len(in.Pred))
+				for _, p := range in.Pred {
+					both = append(both, 1-p, p)
+				}
+				in.Pred = both
+			}
 			if err := m.CheckValue(eval(t, m, in)); err != nil {
 				t.Errorf("%v; if the value is right, mend low and high in the metric's row of definitions", err)
 			}

@@ -110,7 +110,7 @@ func (w *worker) each(columns int, fn func(i int)) {
 }
 
 func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
-	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind},
+	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: labelKind(m.Label.Kind)},
 		Split: m.Split.By + " " + m.Split.Column, Segments: segmentsOf(n.Segments)}
 	p.Ratio = ratioOf(n.Segments)
 	if m.LeftOut > 0 {
@@ -157,6 +157,14 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 		p.measureMiddles(n, values)
 	}
 	return p
+}
+
+// labelKind is the kind of label by which a night is measured: of several classes by their numbers, as a quantity.
+func labelKind(k dataset.LabelKind) dataset.LabelKind {
+	if k == dataset.Classes {
+		return dataset.Regression
+	}
+	return k
 }
 
 func (p *Profile) measureLabel(n *ingest.Night) {

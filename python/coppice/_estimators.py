@@ -299,7 +299,8 @@ class _Fitted(BaseEstimator):
             a pandas.DataFrame, shape (rows, features + 1), a column for each feature of model_.features. A column of
             ids or texts may have made several features, such as its rate. The last column, expected_score, is
             the same in every row; with it a row adds up to model_.predict(X, raw=True): log odds, or of a regressor
-            the value. Thousands of rows take seconds.
+            the value. Of several classes each has such columns, with its name in the registry (model_.classes) and a
+            colon before theirs. Thousands of rows take seconds.
         """
         import pandas
 
@@ -311,8 +312,12 @@ class _Fitted(BaseEstimator):
             args = ["predict", "--model", version, "--in", file, "--out", out, "--contributions"]
             _program.run(args, names={file: "the table"})
             table = pq.read_table(out)
-        added = {f: table.column(f"contribution:{f}").to_numpy() for f in model.features}
-        return pandas.DataFrame(added | {"expected_score": table.column("expected_score").to_numpy()})
+        added = {}
+        for c in [f"{c}:" for c in model.classes] or [""]:
+            added |= {c + f: table.column(f"contribution:{c}{f}").to_numpy() for f in model.features}
+            expected = f"expected_score:{c}".removesuffix(":")
+            added[c + "expected_score"] = table.column(expected).to_numpy()
+        return pandas.DataFrame(added)
 
     def summary(self) -> dict[str, Any]:
         """What `launcher fit --json` says: what was decided, metrics on test, the most important features."""

@@ -75,6 +75,9 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 			return err
 		}
 		defer s.Close()
+		if err := s.OneOutput("registry compare"); err != nil {
+			return err
+		}
 		sides[i] = compare.Side{Name: of.Name(), Scorer: s, Plan: of.Plan}
 	}
 

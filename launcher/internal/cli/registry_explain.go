@@ -82,6 +82,9 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 		return err
 	}
 	defer s.Close()
+	if err := s.OneOutput("registry explain"); err != nil {
+		return err
+	}
 
 	r, err := explain.Run(explain.Request{Scorer: s, Rows: rows, Most: f.rows, Metrics: metrics, Threads: f.threads})
 	if err != nil {

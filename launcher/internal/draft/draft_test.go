@@ -56,6 +56,16 @@ func TestDecisions(t *testing.T) {
 		"named positive": {header: "a,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"x", "y", "z"}[i%3]) },
 			ask: Request{Label: "y", Positive: "y"}, says: []string{`{column: "y", positive: "y"}`}},
+		"three words": {header: "a,y",
+			row:  func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"red", "green", "blue"}[i%3]) },
+			ask:  Request{Label: "y"},
+			says: []string{`{column: "y", kind: classes}`, "objective: multiclass\nmetric: multi_logloss\n"}},
+		"numbers as classes": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%4) },
+			ask:  Request{Label: "y", Objective: "ova", Metric: "merror"},
+			says: []string{`{column: "y", kind: classes}`, "objective: multiclassova\nmetric: merror\n"}},
+		"numbers judged as classes": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%4) },
+			ask:  Request{Label: "y", Metric: "multi_error"},
+			says: []string{`{column: "y", kind: classes}`, "objective: multiclass\nmetric: multi_error\n"}},
 		"1 and 2": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, 1+i%2) },
 			ask: Request{Label: "y"}, says: []string{`positive: "2"`}},
 		"numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) },
@@ -193,9 +203,6 @@ func TestRefused(t *testing.T) {
 		"no value": {"a,y", func(int) string { return "1," }, Request{Label: "y"}, "has no value in any row"},
 		"one value": {"a,y", func(int) string { return "1,yes" }, Request{Label: "y"},
 			"every row has the same value, yes: there is nothing to predict"},
-		"classes": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) }, Request{Label: "y"},
-			"c0, c1, c2; models of more than two classes are not trained yet: name the one that means yes with " +
-				"--positive"},
 		"no such positive": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) },
 			Request{Label: "y", Positive: "c9"}, "no row has --positive c9; the column holds c0, c1, c2"},
 		"a metric of classes": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },
@@ -242,5 +249,13 @@ func TestRefused(t *testing.T) {
 				t.Errorf("the error is of kind %v, want input or usage", k)
 			}
 		})
+	}
+}
+
+func TestTooManyClasses(t *testing.T) {
+	table := written(t, "a,y", 150, func(i int) string { return fmt.Sprintf("1,c%d", i) })
+	_, err := Make(t.Context(), Request{Sources: []string{table}, Label: "y", Limit: time.Minute, Cores: 2})
+	if err == nil || !strings.Contains(err.Error(), "more than 100 different values") || !problem.Is(err, problem.Input) {
+		t.Errorf("a label of 150 texts: got error %v, want one of the input", err)
 	}
 }

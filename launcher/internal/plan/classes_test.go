@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -36,5 +37,40 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
 		}
+	}
+}
+
+// TestSeveralClasses: a plan has the number of classes of the dataset's label, and what several classes do not have is
+// refused before anything is trained.
+func TestSeveralClasses(t *testing.T) {
+	m := manifest(all...)
+	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
+	const classes = "objective: multiclass\nmetric: multi_logloss"
+	for want, lines := range map[string]string{
+		"":                                  classes,
+		" ":                                 "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
+		"num_class is 4, and the label of":  classes + "\nweights: {num_class: 4}",
+		"trials of several classes are not": classes + "\nensemble: {cost: 2}",
+		"has 3 classes: use objective":      "objective: regression\nmetric: rmse",
+	} {
+		lines, params, _ := strings.Cut(lines, "\nweights: ")
+		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
+			`require: ["precision@1% > 0.1", "trees < 900"]`, "")
+		p, err := build(s, m)
+		if want = strings.TrimSpace(want); want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || !problem.Is(err, problem.Input) {
+				t.Errorf("%s: got error %v, want %q", lines, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", lines, err)
+		} else if n := p.Trials[0].Params["num_class"]; n != 3.0 {
+			t.Errorf("%s: the plan trains %v classes, want 3", lines, n)
+		}
+	}
+	if _, err := build(parse(t, "metric: ap", classes), manifest(all...)); err == nil ||
+		!strings.Contains(err.Error(), "needs a label of several classes") {
+		t.Errorf("classes of a label of two: got error %v, want a refusal", err)
 	}
 }

@@ -63,7 +63,7 @@ type table struct {
 
 // seconds is how long a trial takes with all its trees: early stopping may end it sooner.
 func (c Speeds) seconds(t table, p gbt.Params) float64 {
-	trees := float64(p.NumIterations)
+	trees := float64(p.NumIterations * p.NumClass)
 	grow := float64(t.rows) * float64(t.features) * trees * c.nanoseconds(t, p) * 1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
 	if p.EarlyStoppingRound > 0 {

@@ -168,10 +168,10 @@ func (q *Estimator) work() (*work, error) {
 			return nil, err
 		}
 		t := t.of(q.Plan.Plan, trial)
-		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations)
+		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass)
 		speed := func(t table) float64 {
 			if q.NsPerValue > 0 {
-				return float64(t.rows) * float64(t.features) * float64(p.NumIterations) * q.NsPerValue * 1e-9
+				return float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass) * q.NsPerValue * 1e-9
 			}
 			return measured.seconds(t, p)
 		}

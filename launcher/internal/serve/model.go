@@ -38,6 +38,10 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	if err != nil {
 		return nil, err
 	}
+	if err := s.OneOutput("launcher serve"); err != nil {
+		s.Close()
+		return nil, err
+	}
 	m := &Model{Version: v, Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s, columns: s.Columns(),
 		place: map[string]int{}, features: s.Model.Features()}
 	m.users.Store(1)

@@ -138,6 +138,9 @@ func (w Printer) splits(m *dataset.Manifest) {
 		if m.Label.Kind == dataset.Binary {
 			label = Percent(sp.LabelMean) + " positive"
 		}
+		if n := len(m.Label.Classes); n > 0 {
+			label = fmt.Sprintf("%d classes", n)
+		}
 		if m.Negatives > 0 {
 			label += fmt.Sprintf(", %s before negative rows were left out",
 				Percent(sp.LabelMean/(sp.LabelMean+(1-sp.LabelMean)/m.Negatives)))

@@ -209,6 +209,24 @@ class SameBytes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "letter"):
             quick(name="../elsewhere").fit(X, Y)
 
+    def test_classes(self):
+        names = np.array(["red wine", "NA", "b"])
+        y = names[np.where(X.a < X.a.quantile(0.4), 0, np.where(X.b < X.b.median(), 1, 2))]
+        for labels in (y, np.where(y == "b", -3, np.where(y == "NA", 7, 0))):
+            model = quick().fit(X, labels)
+            self.assertEqual(model.classes_.tolist(), sorted(set(labels.tolist())))
+            p = model.predict_proba(X)
+            self.assertEqual(p.shape, (N, 3))
+            np.testing.assert_allclose(p.sum(axis=1), 1)
+            self.assertGreater((model.predict(X) == labels).mean(), 0.6)
+            self.assertEqual((p.argmax(axis=1) == np.searchsorted(model.classes_, model.predict(X))).mean(), 1)
+            again = pickle.loads(pickle.dumps(model))
+            np.testing.assert_array_equal(again.predict_proba(X), p)
+            raw, explained = model.model_.predict(X[:5], raw=True), model.explain(X[:5])
+            for k, c in enumerate(model.model_.classes):
+                own = explained[[n for n in explained if n.startswith(f"{c}:")]]
+                np.testing.assert_allclose(own.sum(axis=1), raw[:, k])
+
     def test_failed_fit(self):
         model = quick().fit(X, Y)
         with self.assertRaises(ValueError):
@@ -247,7 +265,9 @@ TABLES = {
     "one row of a class": ((X[:30], (np.arange(30) == 4) * 1), (ValueError, "only 1 member")),
     "two rows of a class": ((X[:30], (np.arange(30) < 2) * 1), None),
     "one class": ((X, np.ones(N)), (ValueError, "one class")),
-    "three classes": ((X, np.arange(N) % 3), (ValueError, "Only binary classification is supported")),
+    "three classes": ((X, np.arange(N) % 3), None),
+    "classes of text": ((X, np.array(["NA", "b c", "1"])[np.arange(N) % 3]), None),
+    "too many classes": ((X, np.arange(N) % 101), (ValueError, "101 classes")),
     "continuous label": ((X, np.linspace(0, 1, N)), (ValueError, "continuous")),
     "label with NaN": ((X, np.where(np.arange(N) == 7, np.nan, Y)), (ValueError, "row 7")),
     "label with None": ((X, [None if i == 7 else "ab"[i % 2] for i in range(N)]), (ValueError, "row 7")),
@@ -269,7 +289,6 @@ TABLES = {
     "a name with a line break": ((frame(**{"a\nb": X.a}), Y), (coppice.InputError, "control character")),
     "a blank name": ((frame(**{" ": X.a}), Y), None),
     "rare positives": ((pd.concat([X] * 4), (np.arange(4 * N) % 300 == 7) * 1), None),
-    "labels of mixed types": ((X, [i % 2 if i % 3 else "a" for i in range(N)]), (ValueError, "multiclass")),
     "reserved name": ((frame(__label__=1), Y), (coppice.InputError, "reserved")),
     "mixed types": ((frame(m=[1 if i % 2 else "a" for i in range(N)]), Y), None),
     "objects": ((frame(m=[object() for _ in range(N)]), Y), None),
