@@ -166,6 +166,19 @@ type Usage struct {
 	ExchangeSeconds float64 `json:"exchange_seconds,omitempty"`
 }
 
+// Together says what several machines took to train a model; empty of one machine.
+func (u *Usage) Together() string {
+	if u.Machines < 2 {
+		return ""
+	}
+	text := fmt.Sprintf("by %d machines: the first sent %.1f MB and was in exchanges for %.1f s", u.Machines,
+		float64(u.SentBytes)/1e6, u.ExchangeSeconds)
+	if u.Teams > 1 {
+		text += fmt.Sprintf("; rows were divided %d times", u.Teams)
+	}
+	return text
+}
+
 const maxReason = 4096
 
 // CutReason returns text as the reason of a result: valid UTF-8, and cut if it is longer than DecodeResult accepts.

@@ -250,8 +250,8 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	}
 	switch {
 	case r.Refits != nil: // its score is that of the trial that it trains again, which charts show already
-		out.Reason = strings.TrimSuffix(fmt.Sprintf("final training of trial %d's configuration on all rows; %s",
-			*r.Refits, out.Reason), "; ")
+		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),
+			r.Usage.Together(), out.Reason)
 	case r.Status == sweep.StatusDone:
 		out.Score = r.Score
 	}
@@ -264,6 +264,11 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 		}
 	}
 	return out
+}
+
+// joined joins the texts that are not empty.
+func joined(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }
 
 // waiting is the state of a trial that has no result.

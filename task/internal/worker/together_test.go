@@ -105,6 +105,9 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 			t.Errorf("%s: the same model: %t, claim %d, %+v; want it under claim %d, from %d to 3 machines", tc.name,
 				got == want, r.Claim, r.Usage, tc.claim, tc.few)
 		}
+		if text := r.Usage.Together(); (text != "") != (r.Usage.Machines > 1) {
+			t.Errorf("%s: %d machines are told as %q", tc.name, r.Usage.Machines, text)
+		}
 		if tc.goes == "assistant" && r.Usage.Teams < 2 {
 			t.Errorf("%s: %d teams, want another one after it", tc.name, r.Usage.Teams)
 		}
