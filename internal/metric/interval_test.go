@@ -278,3 +278,24 @@ func TestConfidenceIsChecked(t *testing.T) {
 		t.Errorf("aliases are %s", got)
 	}
 }
+
+// TestWorseBy: with a margin of .01.
+func TestWorseBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		gain, reach float64
+		want        bool
+	}{
+		"not shown":                  {-0.02, 0.03, false},
+		"shown, by much":             {-0.02, 0.01, true},
+		"shown, by a little":         {-0.002, 0.001, false},
+		"shown, maybe by the margin": {-0.006, 0.005, false},
+		"most likely by most of it":  {-0.008, 0.004, true},
+		"surely by less":             {-0.008, 0.001, false},
+		"better":                     {0.02, 0.001, false},
+	} {
+		got := metric.Comparison{Gain: c.gain, Low: c.gain - c.reach, High: c.gain + c.reach}.WorseBy(0.01)
+		if got != c.want {
+			t.Errorf("%s: a gain of %v ± %v is worse by the margin: got %t, want %t", name, c.gain, c.reach, got, c.want)
+		}
+	}
+}

@@ -16,17 +16,6 @@ type pool struct {
 	nights []int // versions that keep the rows, ascending; 0 is tonight
 }
 
-// worse reports whether the new model may not pass: it is shown to be worse, may be so by more than the margin, and
-// most likely is so by most of it, since with many rows a loss can be shown that is not worth a night. A model as good
-// as the old one fails with at most half the probability that is left outside of the interval; one that is worse by
-// more than both the margin and the interval's width passes with at most the same probability.
-func (p *pool) worse(margin float64) bool {
-	return p.High < 0 && p.Low < -margin && p.Gain < -mostOfMargin*margin
-}
-
-// mostOfMargin was chosen from 1/2, 3/4 and 1 on 24 simulated months of each stream (seeds 0 to 23 of TestMonths).
-const mostOfMargin = 0.75
-
 // pooled compares with a model on several nights' rows, of which old returns its predictions; nights without any are
 // left out. why says why there is no comparison.
 //

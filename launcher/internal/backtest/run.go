@@ -138,7 +138,8 @@ func (b *Runner) decide(ctx context.Context, rule Rule, night, champion int) (*p
 	case rule.Always:
 		return gain, true, nil
 	case rule.Margin > 0:
-		return gain, gain.High >= 0 || gain.Low >= -rule.Margin, nil
+		c := metric.Comparison{Gain: gain.Gain, Low: gain.Low, High: gain.High}
+		return gain, !c.WorseBy(rule.Margin), nil
 	case rule.Confidence > 0:
 		return gain, gain.Low > rule.MinGain, nil
 	}
