@@ -15,8 +15,8 @@ import (
 type objective interface { //nolint:interfacebloat // what a training asks of its loss
 	// init returns the constant raw score to begin with.
 	init(fromAverage bool) float64
-	// prepare is called before each tree, by its number, and sets its units. rows are the rows in use, in any order; nil
-	// if only at is called afterwards.
+	// prepare is called before each tree, by its number, and sets its units. rows are the rows in use, in any order;
+	// nil if only at is called afterwards.
 	prepare(tree int, raw []float64, rows []uint32, pool *pool) packing
 	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random
 	// numbers of k for rounding. It is called after prepare, for parts of the rows at once.
@@ -203,7 +203,8 @@ func (p *Params) checkObjective() error {
 			"improve; use gbdt", own.name)}
 	}
 	if p.BaggingByQuery && !p.bags() {
-		return &ParamError{byQuery, "whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 or more"}
+		return &ParamError{byQuery, "whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 " +
+			"or more"}
 	}
 	if own.name == "quantile" && p.Alpha >= 1 {
 		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}
@@ -362,8 +363,8 @@ func newObjective(p *Params, d *Data) ([]objective, error) {
 			"of their rows, and no worker of several has them all", o.name)}
 	}
 	if o.ranks && d.link != nil {
-		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on the "+
-			"scores of a whole query, and no worker of several has them all", o.name)}
+		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on "+
+			"the scores of a whole query, and no worker of several has them all", o.name)}
 	}
 	if o.classes {
 		return newClasses(p, d)

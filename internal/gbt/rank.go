@@ -96,7 +96,7 @@ type query struct {
 func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if d.Group == nil {
 		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
-			"which rows belong together; name the column with group:", ErrData, p.Objective)
+			"which rows belong together; name the column with group: COLUMN", ErrData, p.Objective)
 	}
 	gain, err := gainsOf(p.LabelGain)
 	if err != nil {
@@ -287,8 +287,8 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 	}
 }
 
-// crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank", 2020):
-// the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a uniform
+// crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank",
+// 2020): the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a uniform
 // random number. Derivatives are approximated to the third order.
 func crossEntropyOfQuery(q *query, random key) {
 	n := len(q.rows)

@@ -47,7 +47,7 @@ func TestRankGradients(t *testing.T) {
 		raw[r] = math.Round(3*rng.NormFloat64()) / 2 // often equal
 	}
 	d.Subset = nil
-	for r := uint32(0); r < 700; r++ {
+	for r := range uint32(700) {
 		if r%9 != 4 {
 			d.Subset = append(d.Subset, r)
 		}

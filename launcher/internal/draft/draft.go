@@ -421,7 +421,8 @@ func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 	ids := slices.Clone(q.Categorical)
 	var found []string
 	for _, c := range s.columns {
-		if c.isID() && !slices.Contains(slices.Concat(ids, drop, []string{q.Label, q.Weight, q.Group, d.splitBy}), c.Name) {
+		roles := []string{q.Label, q.Weight, q.Group, d.splitBy}
+		if c.isID() && !slices.Contains(slices.Concat(ids, drop, roles), c.Name) {
 			found = append(found, c.Name)
 		}
 	}

@@ -34,9 +34,9 @@ func (q *Request) setGroup() error {
 // grades decides what the label of an order means.
 func (d *Draft) grades(q Request, l *labels) (spec string, err error) {
 	if len(l.texts) > 0 {
-		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 to "+
-			"%d, and the column holds %s; name the one that comes first with --positive", q.Label, q.Group, gbt.MaxGrade,
-			l.list())
+		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 "+
+			"to %d, and the column holds %s; name the one that comes first with --positive", q.Label, q.Group,
+			gbt.MaxGrade, l.list())
 	}
 	for y := range l.numbers {
 		if y != float64(int(y)) || y < 0 || y > gbt.MaxGrade {
@@ -44,8 +44,8 @@ func (d *Draft) grades(q Request, l *labels) (spec string, err error) {
 				"0 to %d, and the column holds %v", q.Label, q.Group, gbt.MaxGrade, y)
 		}
 	}
-	d.found("label", "%s: rows of a %s are ordered by it (%s rows), by objective %s, and judged by %s", q.Label, q.Group,
-		humanize.Comma(l.present), q.Objective, q.Metric)
+	d.found("label", "%s: rows of a %s are ordered by it (%s rows), by objective %s, and judged by %s", q.Label,
+		q.Group, humanize.Comma(l.present), q.Objective, q.Metric)
 	return fmt.Sprintf("{column: %s, kind: regression}", quoted(q.Label)), nil
 }
 
