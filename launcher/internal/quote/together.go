@@ -13,10 +13,10 @@ import (
 // What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
 // the same numbers, and docs/cost.md their source.
 const (
-	exchanges = 3      // for each split
-	exchange  = 100e-6 // of few words, in seconds: as between two processes; two machines of a zone take no less
-	network   = 10e9   // bits a second that a machine sends
-	binBytes  = 16     // bytes of a bin, where a leaf is large
+	exchanges = 3    // for each split
+	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/machines.md)
+	network   = 10e9 // bits a second that a machine sends
+	binBytes  = 16   // bytes of a bin, where a leaf is large
 )
 
 // sent is how many bytes each of several machines sends for a tree, at most.
