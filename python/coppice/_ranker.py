@@ -86,14 +86,15 @@ class Ranker(_Fitted):
         scores = self.predict(rows)
         gains = 2.0 ** _labels(y, len(scores)) - 1
         _, number = np.unique(_by_row(group, len(scores)), return_inverse=True)
-        values, weights = [], []
+        values: list[float] = []
+        weights: list[float] = []
         for n in range(number.max() + 1):
             of = np.flatnonzero(number == n)
             discounts = 1 / np.log2(np.arange(2, min(len(of), 10) + 2))
             best = np.sort(gains[of])[::-1][:10] @ discounts
             got = gains[of][np.argsort(-scores[of], kind="stable")][:10] @ discounts
-            values.append(got / best if best else 1.0)
-            weights.append(1.0 if sample_weight is None else np.mean(np.asarray(sample_weight)[of]))
+            values.append(float(got / best) if best else 1.0)
+            weights.append(1.0 if sample_weight is None else float(np.mean(np.asarray(sample_weight)[of])))
         return float(np.average(values, weights=weights))
 
 
