@@ -234,10 +234,11 @@ func LogOdds(objective string) bool {
 	return o != nil && o.output == logOdds
 }
 
-// Sums reports whether an objective's leaves are sums over their rows, so that several workers can train it together.
+// Sums reports whether an objective's leaves are sums over their rows, each with a gradient of its own, so that several
+// workers can train it together.
 func Sums(objective string) bool {
 	o := findObjective(objective)
-	return o != nil && !o.renews
+	return o != nil && !o.renews && !o.ranks
 }
 
 // findObjective finds an objective by its name or an alias; nil if there is none.
