@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,15 @@ func running() *page.Sweep {
 				t.State, t.Reason = page.StateRunning, "task 1 on vm-0, 40 trees"
 			}
 		}
+	}
+	return s
+}
+
+// paused is a running sweep of which some trials wait behind others.
+func paused() *page.Sweep {
+	s := running()
+	for i := 15; i < 22; i++ {
+		s.Trials[i].State, s.Trials[i].Reason = page.StatePaused, "paused at 40 trees, behind others; it may resume"
 	}
 	return s
 }
@@ -88,6 +98,13 @@ func TestPictures(t *testing.T) {
 		{"night-phone", manyNights(30), 390, 800, false, "", ""},
 		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},
 		{"model", versions(10), 1200, 760, false, "", ""},
+		{"home-empty", &page.Index{}, 1200, 420, false, "", ""},
+		{"sweep-paused", paused(), 1200, 560, false, "board-h", ""},
+		{"sweep-long-names", longNames(), 1200, 760, false, "", ""},
+		{"sweep-long-names-phone", longNames(), 390, 800, false, "", ""},
+		{"sweep-print", sample(50), 900, 1200, false, "", ""},
+		{"model-phone", versions(10), 390, 800, false, "", ""},
+		{"model-nights-dark", versions(10), 1200, 620, true, "nights-h", ""},
 		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
 		{"backtest", played(30), 1200, 760, false, "", ""},
 	} {
@@ -104,6 +121,9 @@ func TestPictures(t *testing.T) {
 			scrollTo(p, tc.at)
 		}
 		p.Until(settled)
+		if strings.HasSuffix(tc.name, "-print") {
+			p.Print(true)
+		}
 
 		out := filepath.Join(folder, "page-"+tc.name+".png")
 		p.Shot(out)

@@ -53,7 +53,7 @@ func (b *Bars) Draw() *Chart {
 	s := c.rowsFrame(b.X, max(1, len(b.Bars)), barHeight, b.Room, c.W-14)
 	for i, row := range b.Bars {
 		y := float64(i*barHeight) + 4
-		c.label(clip(row.Label, int(b.Room/6.9)), b.Room-8, y+12, "e")
+		c.label(within(row.Label, b.Room, 6.9), b.Room-8, y+12, "e")
 		sum := 0.0
 		for _, p := range row.Parts {
 			x := s.at(sum)
@@ -187,7 +187,7 @@ func (r *Ranges) Draw() *Chart {
 
 	for i, row := range r.Rows {
 		y := float64(i*barHeight) + 11
-		c.label(clip(row.Label, int(r.Room/6.8)), r.Room-10, y+4, "e")
+		c.label(within(row.Label, r.Room, 6.8), r.Room-10, y+4, "e")
 		if row.Low != row.High && finite(row.Low, row.High) {
 			c.mark("iv "+row.Class, line(s.at(row.Low), y, s.at(row.High), y))
 		}
@@ -198,7 +198,7 @@ func (r *Ranges) Draw() *Chart {
 			c.mark("dot "+row.Class, dot(s.at(row.Value), y))
 		}
 		if row.Note != "" {
-			c.label(clip(row.Note, int(r.NoteRoom/6.2)), c.W-8, y+4, "e")
+			c.label(within(row.Note, r.NoteRoom, 6.2), c.W-8, y+4, "e")
 		}
 	}
 	return &c

@@ -271,6 +271,19 @@ func clip(text string, n int) string {
 	return string(r[:n/2]) + "…" + string(r[len(r)-(n-1-n/2):])
 }
 
+// within shortens a text to about so many pixels, of so many for a letter; other scripts have wider ones.
+func within(text string, pixels, letter float64) string {
+	for _, r := range text {
+		switch {
+		case r >= 0x2e80: // Chinese, Japanese, Korean
+			letter = 12.5
+		case r >= 0x250 && r < 0x2000: // signs, as of a cut, are as wide as letters
+			letter = max(letter, 8.5)
+		}
+	}
+	return clip(text, max(2, int(pixels/letter)))
+}
+
 // shrink leaves at most n of the values, the first and the last among them, as evenly as it can.
 func shrink[T any](values []T, n int) []T {
 	if len(values) <= n || n < 2 {

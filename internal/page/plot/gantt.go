@@ -34,7 +34,7 @@ type GanttRow struct{ Group, Label string }
 const (
 	rowHeight   = 20
 	groupHeight = 22
-	ganttLeft   = 96
+	ganttLeft   = 108
 )
 
 // Draw draws it, as high as its rows are many.

@@ -264,7 +264,9 @@ func (l *Parallel) Draw() *Chart {
 
 // axis draws one, with its name above (every second one higher, so that names do not meet) and its two handles.
 func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
-	c.label(clip(s.Label, 20), x, 16+18*float64(number%2), "a m")
+	name := clip(s.Label, 20)
+	half := 3.9 * float64(len([]rune(name)))
+	c.label(name, min(max(x, half+1), c.W-half-2), 16+18*float64(number%2), "a m")
 	c.Ticks = append(c.Ticks, Tick{line(x, top, x, bottom), Text{Trial: None}})
 	for _, v := range s.ticks(4) {
 		y := s.at(v)

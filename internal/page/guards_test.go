@@ -1,0 +1,116 @@
+//go:build browser
+
+package page_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/internal/page"
+	"coppice/internal/page/pagetest"
+)
+
+// guards say what a reader stumbles over, each as a text that is empty where all is well, with a fault that it has to
+// find.
+var guards = []struct{ name, says, fault string }{
+	{"text under 11 px", small, `document.querySelector('h1').style.fontSize = '9px'`},
+	{"rows over 40 px", `[...document.querySelectorAll('.dense tr')].filter(r => r.offsetHeight > 40).map(r => r.textContent.slice(0, 60)).join()`,
+		`document.querySelector('.dense td').style.height = '60px'`},
+	{"wider than the window", `document.documentElement.scrollWidth > innerWidth ? String(document.documentElement.scrollWidth) : ''`,
+		`document.querySelector('h1').style.width = '3000px'`},
+	// Labels of one drawing that lie on each other, by more than the room around their letters.
+	{"overlapping labels", `[...document.querySelectorAll('svg.plot')].flatMap(s => { const t = [...s.querySelectorAll('text')].filter(e => !e.matches('.in')).map(e => [e, e.getBoundingClientRect()]).filter(e => e[1].width);
+		return t.flatMap(([e, a], i) => t.slice(i + 1).filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 5).map(([f]) => s.closest('figure')?.id + ': ' + e.textContent + ' / ' + f.textContent)); }).join(', ')`,
+		`(() => { const t = document.querySelectorAll('svg.plot text')[1]; t.parentNode.append(t.cloneNode(true)); })()`},
+	// Labels beyond the edge of their drawing, and texts that end in dots without standing whole elsewhere.
+	{"clipped text", `[...document.querySelectorAll('svg.plot text')].filter(e => { const s = e.ownerSVGElement.getBoundingClientRect(), b = e.getBoundingClientRect(); return b.width && (b.left < s.left - 2 || b.right > s.right + 2); }).map(e => (e.closest('figure')?.id || '') + ': ' + e.textContent + ' at ' + e.getAttribute('x') + ', ' + Math.round(e.getBoundingClientRect().width) + ' wide')
+		.concat([...document.querySelectorAll('h1, h2, h3, p, dd, dt, li, .badge, button, summary')].filter(e => e.offsetWidth && !e.closest('.hush, .skip') && e.scrollWidth > e.clientWidth + 2 && e.clientWidth && getComputedStyle(e).overflowX === 'hidden').map(e => e.textContent.slice(0, 60))).join(', ')`,
+		`document.querySelector('svg.plot text').setAttribute('x', '-60')`},
+	// What is clicked is reached by Tab, in the order of the page.
+	{"out of the keyboard's reach", `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [role=slider]')].filter(e => e.tabIndex !== 0 && !e.disabled).map(e => e.outerHTML.slice(0, 80)).join(', ')`,
+		`document.querySelector('button').tabIndex = -1`},
+	// Text against what it stands on: 4.5 to 1, of labels of drawings too, which axe-core does not judge.
+	{"contrast of labels", `(() => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true}), light = v => { c.fillStyle = v; c.fillRect(0, 0, 1, 1); return [...c.getImageData(0, 0, 1, 1).data].slice(0, 3).map(x => { x /= 255; return x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }).reduce((s, x, i) => s + x * [.2126, .7152, .0722][i], 0); };
+		return [...new Set([...document.querySelectorAll('svg.plot text:not(.in)')].map(e => { const a = light(getComputedStyle(e).fill), b = light(getComputedStyle(e.closest('figure, dialog, body')).backgroundColor), r = (Math.max(a, b) + .05) / (Math.min(a, b) + .05); return r < 4.5 ? r.toFixed(1) + ' of ' + e.getAttribute('class') : ''; }).filter(Boolean))].join(); })()`,
+		`document.querySelector('svg.plot text').style.fill = '#999'`},
+}
+
+// longNames is a sweep whose names are long, and written from the right.
+func longNames() *page.Sweep {
+	s := sample(50)
+	s.ID, s.Model = "night-of-the-recommendations-in-the-north-east-1a2b3c4d5e6f7a8b", strings.Repeat("m", 60)
+	for i := range s.Params {
+		s.Params[i].Name += []string{"_of_the_last_seven_days_by_campaign_and_by_advertiser_01", "_שם_ארוך_מאוד_של_עמודה"}[i%2]
+	}
+	for i := range s.Winner.Features {
+		s.Winner.Features[i].Feature += "_of_the_last_seven_days_by_campaign_and_advertiser_" + fmt.Sprint(i)
+	}
+	for i := range s.Trials {
+		s.Trials[i].Reason = strings.Repeat("because it is so ", 12)
+	}
+	return s
+}
+
+// TestBrowserGuards: no state of a page makes its reader stumble, on a desk, in the dark and on a phone; and each guard
+// finds the fault that it is there for.
+func TestBrowserGuards(t *testing.T) {
+	b := pagetest.Start(t)
+	open := func(name string, view writer, width int) *pagetest.Page {
+		path := filepath.Join(t.TempDir(), name+".html")
+		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return b.Open("file://"+path, width, 900)
+	}
+	for _, tc := range []struct {
+		name string
+		view writer
+	}{{"sweep", sample(50)}, {"running", running()}, {"held", held()}, {"none", allAre(page.StateFailed)},
+		{"waiting", allAre(page.StateWaiting)}, {"paused", allAre(page.StatePaused)}, {"long names", longNames()},
+		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
+		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)}, {"backtest", played(30)},
+	} {
+		for _, width := range []int{1440, 390} {
+			p := open(tc.name, tc.view, width)
+			p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; })", nil)
+			p.Eval("document.querySelectorAll('figure, .tall').forEach(e => { e.style.contentVisibility = 'visible'; })", nil)
+			for _, dark := range []bool{false, true} {
+				p.Dark(dark)
+				for _, g := range guards {
+					if got := p.Text(g.says); got != "" {
+						t.Errorf("%s at %d pixels, dark %t, %s: %.300s", tc.name, width, dark, g.name, got)
+					}
+				}
+			}
+		}
+	}
+	for _, g := range guards {
+		p := open("fault", sample(20), 1440)
+		p.Dark(false)
+		p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; }); document.documentElement.classList.add('still')", nil)
+		p.Eval(g.fault, nil)
+		if p.Text(g.says) == "" {
+			t.Errorf("%s: the planted fault was not found", g.name)
+		}
+	}
+}
+
+// TestBrowserFiveThousand: a filter of 5,000 trials, on a processor of its own.
+func TestBrowserFiveThousand(t *testing.T) {
+	p := pagetest.Start(t).Open(file(t, sample(5000)), 1280, 900)
+	scrollTo(p, "filter")
+	least := math.Inf(1)
+	for range 4 {
+		before := p.Busy()
+		p.Eval(`(async () => { document.querySelector('[data-state="done"]').click(); await new Promise(r => requestAnimationFrame(() => setTimeout(r))); })()`, nil)
+		least = min(least, p.Busy()-before)
+	}
+	t.Logf("5,000 trials: a filter takes %.0f ms of a processor until it is painted", least)
+	if least > 100 {
+		t.Errorf("a filter of 5,000 trials takes %.0f ms of a processor, want at most 100 in the best of four", least)
+	}
+}
