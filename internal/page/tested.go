@@ -248,7 +248,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		second, usual := t.RunnerUp, t.Default
 		switch {
 		case second != nil && usual != nil && second.Trial == usual.Trial:
-			all = append(all, rival{fmt.Sprintf("the runner-up, the default, trial %d", usual.Trial), *usual})
+			all = append(all, rival{fmt.Sprintf("the runner-up and default, trial %d", usual.Trial), *usual})
 		default:
 			if second != nil {
 				all = append(all, rival{fmt.Sprintf("the runner-up, trial %d", second.Trial), *second})

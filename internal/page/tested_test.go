@@ -87,7 +87,7 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 func TestTheDefaultIsARival(t *testing.T) {
 	s := sample(8)
 	for _, want := range []string{"within noise of the runner-up, trial 7, better than the default, trial 2",
-		"the runner-up, the default, trial 7"} {
+		"the runner-up and default, trial 7"} {
 		if text := said(write(t, s)); !strings.Contains(text, want) {
 			t.Errorf("got %.900q, want %q in it", text, want)
 		}
