@@ -61,12 +61,17 @@ def queries(group):
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
 
 
+def of_class(y, p):
+    return -np.log(np.maximum(p[np.arange(len(y)), y.astype(int)], 1e-15))
+
+
 def grade(d):
     return np.digitize(d, [0, 15, 45, 120]) * 1.0
 
 
 RANK = ("lambdarank", "rank_xendcg")  # flights of an airport's day, by how late they are
 LATE = "{column: y, kind: regression}"
+CLASSES = ("multiclass", "multiclassova")  # of how late a flight is
 # name: how the label is made of the delay, parameters, metric, its formula, and whether rows have weights
 CASES = {
     "regression": (lambda d: d, {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
@@ -89,6 +94,9 @@ CASES = {
     "binary rf": (lambda d: (d > 15) * 1.0, {"boosting": "rf"}, "log_loss", mean(log_loss), False),
     "regression goss": (lambda d: d, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
     "poisson rf": (lambda d: np.maximum(d, 0) // 15, {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "multiclass": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), False),
+    "multiclass weighted": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), True),
+    "multiclassova": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), False),
     "lambdarank": (grade, {}, "ndcg@10", None, False),
     "lambdarank weighted": (grade, {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
     "rank_xendcg": (grade, {}, "ndcg@10", None, False),
@@ -142,7 +150,8 @@ def main():
             trains = np.random.default_rng(3).random(frame.q.nunique()) < 0.7
             frame["part"] = np.where(trains[pd.factorize(frame.q)[0]], "train", "valid")
         name = case.replace(" ", "-").replace("_", "-")
-        table = tables.Table(name, frame, "y", "y" if objective == "binary" else LATE, frame.y.values)
+        kind = {"binary": "y", "multiclass": "{column: y, kind: classes}", "multiclassova": "{column: y, kind: classes}"}
+        table = tables.Table(name, frame, "y", kind.get(objective, LATE), frame.y.values)
         folder = f"{args.out}/{name}"
         tables.keep(table, folder, ".csv")
         if weighted:
@@ -168,7 +177,10 @@ def main():
             data = lgb.Dataset(x, y, weight=w, group=sizes, categorical_feature=categorical or "auto")
             model = lgb.train(dict(full, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
             scores["lightgbm"].append(rate(vy, model.predict(vx), vw))
-        scores["constant"] = [rate(vy, np.full(len(vy), np.average(vy, weights=vw)), vw)]  # what the mean costs
+        usual = np.full(len(vy), np.average(vy, weights=vw))
+        if objective in CLASSES:
+            usual = np.tile(np.bincount(vy.astype(int), vw, minlength=5) / (len(vy) if vw is None else vw.sum()), (len(vy), 1))
+        scores["constant"] = [rate(vy, usual, vw)]  # what the mean costs
         row = {"objective": case, "metric": metric, **{k: float(np.mean(v)) for k, v in scores.items()}}
         print(json.dumps(row), flush=True)
 

@@ -108,6 +108,9 @@ func TestInteropScores(t *testing.T) {
 		"tweedie": {"{column: user_clicks_30d, kind: regression}",
 			"objective: tweedie\ntweedie_variance_power: 1.2\n"},
 		"cross_entropy": {"{column: viewability, kind: regression}", "objective: cross_entropy\n"},
+		"multiclass":    {"device", "num_iterations: 20\n"},
+		"ova":           {"{column: device, kind: classes}", "objective: ova\nnum_iterations: 20\n"},
+		"rf_multiclass": {"device", "boosting: rf\nbagging_fraction: 0.5\nbagging_freq: 1\nnum_iterations: 20\n"},
 		"lambdarank":    {"is_click\ngroup: user_id", "objective: lambdarank\n"},
 		"rank_xendcg":   {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
 	} {
@@ -134,7 +137,7 @@ func TestInteropScores(t *testing.T) {
 				t.Fatal(err)
 			}
 			values, s := sampleValues(t, dir)
-			scores := make([]float64, len(s.Row))
+			scores := make([]float64, len(s.Row)*m.Outputs())
 			if err := m.PredictAll(values, scores, 2); err != nil {
 				t.Fatal(err)
 			}
