@@ -101,7 +101,7 @@ func (f *choicesFlags) run(ctx context.Context, dir string) (*choices, error) {
 	c := &choices{Rows: map[string]int{}, Features: r.table.Features()}
 	r.orders = max(1, ds.Manifest.Copies())
 	for _, s := range ds.Manifest.Splits {
-		c.Rows[s.Name] = int(s.Rows)
+		c.Rows[s.Name] = s.Rows
 	}
 	c.Rows[dataset.TrainSplit] /= r.orders
 
