@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -31,7 +32,7 @@ const (
 func (p *sweepPage) answer() answer {
 	v := answer{Class: answerOpen}
 	for _, c := range p.Counts {
-		if c.State != StateRunning && c.State != StateWaiting {
+		if c.State != StateRunning && c.State != StateWaiting && c.State != StatePaused {
 			v.Done += c.Count
 		}
 	}
@@ -44,7 +45,12 @@ func (p *sweepPage) answer() answer {
 		v.Title = fmt.Sprintf("%s: %d of %s ended", capital(p.State), v.Done, trials)
 		v.Text = p.best()
 		if p.Left > 0 {
-			v.Text += " About " + plot.Seconds.Format(p.Left.Round(time.Second).Seconds()) + " left."
+			v.Text += " About " + plot.Seconds.Format(p.Left.Round(time.Second).Seconds()) + " left"
+			if low, high := p.between(len(p.Trials) - v.Done); high > 0 {
+				v.Text += fmt.Sprintf(", %s to %s as trials have differed so far", plot.Seconds.Format(low),
+					plot.Seconds.Format(high))
+			}
+			v.Text += "."
 			v.add("time left, about", plot.Seconds.Format(p.Left.Seconds()))
 		}
 	case w.Outcome != sweep.OutcomeWinner:
@@ -86,6 +92,24 @@ func (p *sweepPage) answer() answer {
 		v.add("verified by", w.Verified.Scorer)
 	}
 	return v
+}
+
+// between is the range, about 95 %, of the time left of so many trials, in seconds, as trials so far have differed in
+// theirs: the mean of those that are left is compared with that of those that have ended. It is 0 of fewer than five.
+func (p *sweepPage) between(left int) (low, high float64) {
+	var n, sum, squares float64
+	for _, t := range p.Trials {
+		if !math.IsNaN(t.Seconds) {
+			n, sum, squares = n+1, sum+t.Seconds, squares+t.Seconds*t.Seconds
+		}
+	}
+	if n < 5 || sum <= 0 || left < 1 {
+		return 0, 0
+	}
+	mean := sum / n
+	spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
+	by := 2 * spread * math.Sqrt(1/n+1/float64(left))
+	return p.Left.Seconds() * max(0, 1-by), p.Left.Seconds() * (1 + by)
 }
 
 func (v *answer) add(name, text string) { v.Facts = append(v.Facts, Pair{name, text}) }

@@ -225,3 +225,27 @@ func TestFront(t *testing.T) {
 		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
 	}
 }
+
+// TestTimeLeftHasARange: as wide as the trials differ, and none where too few have ended.
+func TestTimeLeftHasARange(t *testing.T) {
+	for spread, want := range map[float64]string{0: "About 10 min left, 10 min to 10 min as trials",
+		0.5: "About 10 min left, 2.93 min to 17.1 min as trials"} {
+		s := sample(10)
+		s.State, s.Winner, s.Left = "running", nil, 10*time.Minute
+		for i := range s.Trials {
+			s.Trials[i].Seconds = math.NaN()
+			if i < 6 {
+				s.Trials[i].Seconds = 60 * (1 + spread*float64(2*(i%2)-1))
+			} else {
+				s.Trials[i].State, s.Trials[i].Score = []string{page.StateWaiting, page.StatePaused}[i%2], math.NaN()
+			}
+		}
+		if text := said(write(t, s)); !strings.Contains(text, want) || !strings.Contains(text, "6 of 10 trials ended") {
+			t.Errorf("got %.800q, want %q in it, and that six have ended", text, want)
+		}
+		s.Trials[0].Seconds, s.Trials[1].Seconds = math.NaN(), math.NaN()
+		if text := said(write(t, s)); !strings.Contains(text, "About 10 min left.") {
+			t.Errorf("of four trials got %.800q, want no range", text)
+		}
+	}
+}
