@@ -83,7 +83,8 @@ type Member struct {
 
 // New returns a worker that can be called. The caller closes it.
 func New(o Options) (*Member, error) {
-	w := &Member{id: o.ID, leads: o.Leads, most: o.Most, board: o.Board, wait: o.Patience, silence: o.Silence, look: o.Look, log: o.Log}
+	w := &Member{id: o.ID, leads: o.Leads, most: o.Most, board: o.Board, wait: o.Patience, silence: o.Silence,
+		look: o.Look, log: o.Log}
 	if w.most == 0 {
 		w.most = mostWorkers
 	}

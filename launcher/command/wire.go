@@ -145,8 +145,8 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 	}
 }
 
-// listen is where a machine's task may be called by the others: at the port that Terraform's firewall rule lets through,
-// or, on pretend machines, at any.
+// listen is where a machine's task may be called by the others: at the port that Terraform's firewall rule lets
+// through, or, on pretend machines, at any.
 func (j *jobs) listen() string {
 	if j.env.BatchEndpoint != "" {
 		return "127.0.0.1:0"

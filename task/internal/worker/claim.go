@@ -39,7 +39,8 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
 		MaxDeaths: sweep.MaxClaims,
-		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(), Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
+		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(),
+		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
 	switch tasks := w.plan.Sizing.Tasks; {

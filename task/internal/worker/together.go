@@ -18,9 +18,9 @@ import (
 )
 
 // The final training may be that of several machines (final.machines). Whoever has claimed the trial leads: it decides
-// who takes part, keeps checkpoints and writes the result, like the holder of any trial. The others take part while they
-// wait for a trial to claim (protocol.Help), so they see what becomes of the holder, and one of them claims the trial if
-// it is gone. The model's bytes do not depend on any of this.
+// who takes part, keeps checkpoints and writes the result, like the holder of any trial. The others take part while
+// they wait for a trial to claim (protocol.Help), so they see what becomes of the holder, and one of them claims the
+// trial if it is gone. The model's bytes do not depend on any of this.
 
 // leaderID names the holder of the trial among those that train it.
 const leaderID = "holder"
