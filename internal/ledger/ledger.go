@@ -8,8 +8,8 @@
 // number needed for the live tasks, whichever is larger, but at most the plan's: hosts may share a name, and tasks of
 // one machine may report different ones. Of a final training by several machines, those that lived longest are taken to
 // have waited for it and taken part to its end. So a forged or damaged object cannot raise the sum above that of all
-// machines from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is ignored until
-// that job is recorded.
+// machines from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is
+// ignored until that job is recorded.
 package ledger
 
 import (
