@@ -170,9 +170,8 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 	if err := o.rate(q.Request, rated); err != nil {
 		return nil, err
 	}
-	return &FoldOutcome{Fold: f, TrainRows: train.Used(), RatedRows: rated.Len(), Trees: len(res.Model.Trees),
-		Grown:   res.Grown,
-		Stopped: res.Stopped, Metrics: o.Metrics, Seconds: o.Seconds}, nil
+	return &FoldOutcome{Fold: f, TrainRows: train.Used(), RatedRows: rated.Len(), Trees: res.Model.Iterations(),
+		Grown: res.Grown, Stopped: res.Stopped, Metrics: o.Metrics, Seconds: o.Seconds}, nil
 }
 
 // mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the

@@ -121,7 +121,7 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 	sum := sha256.Sum256(text.Bytes())
 	m := ds.Manifest
 	g = &nightModel{night: night, trainRows: ds.Split(dataset.TrainSplit).Rows / m.Copies(), candidate: candidate,
-		trees:  len(o.Model.Trees),
+		trees:  o.Model.Iterations(),
 		sha256: hex.EncodeToString(sum[:]), label: m.Label, weight: m.Weight, group: m.Group}
 	if b.Spec.warm(night + 1) {
 		g.text, g.manifest = text.Bytes(), m

@@ -18,7 +18,7 @@ import (
 // begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
 // draws are kept as the expectation for the open trials.
 func (p *Planned) adapt(q Inputs) (err error) {
-	s := q.Spec
+	s := &p.Spec // which has what follows from the dataset, such as num_class
 	p.Expected = p.Trials
 	if s.Search.Features != nil {
 		p.Spec.Trials = len(p.Trials)

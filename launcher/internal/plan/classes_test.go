@@ -55,6 +55,7 @@ func TestSeveralClasses(t *testing.T) {
 	} {
 		lines, params, _ := strings.Cut(lines, "\nweights: ")
 		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
+			"search:", "search:\n  method: auto",
 			`require: ["precision@1% > 0.1", "trees < 900"]`, "")
 		p, err := build(s, m)
 		if want = strings.TrimSpace(want); want != "" {
@@ -67,6 +68,8 @@ func TestSeveralClasses(t *testing.T) {
 			t.Errorf("%s: %v", lines, err)
 		} else if n := p.Trials[0].Params["num_class"]; n != 3.0 {
 			t.Errorf("%s: the plan trains %v classes, want 3", lines, n)
+		} else if n := p.Base["num_class"]; n != 3.0 {
+			t.Errorf("%s: what a search that learns begins with has %v classes, want 3", lines, n)
 		}
 	}
 	if _, err := build(parse(t, "metric: ap", classes), manifest(all...)); err == nil ||

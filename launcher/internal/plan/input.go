@@ -79,7 +79,7 @@ func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *data
 			v.Number,
 			v.Model, was, s.Objective)
 	}
-	return &Continued{Model: v.Model, Version: v.Number, Trees: len(moved.Trees), Cuts: moved.Cuts,
+	return &Continued{Model: v.Model, Version: v.Number, Trees: moved.Iterations(), Cuts: moved.Cuts,
 		Moved: moved.Moved,
 		Text:  text, Dataset: manifest, Trained: old}, nil
 }

@@ -130,7 +130,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	}
 	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Seconds: seconds}
 	for _, m := range models {
-		r.Trees += len(m.Trees)
+		r.Trees += m.Iterations()
 	}
 	for _, name := range compared {
 		was, had := q.Files[name]

@@ -71,5 +71,5 @@ func (w *Setup) describeInput(q fit.Request) {
 		does = "their values are renewed"
 	}
 	fmt.Fprintf(w.Out, "continues a model of %d trees: %s; %d of its %d thresholds move to the edge of a bin\n",
-		len(q.Input.Trees), does, q.Input.Moved, q.Input.Cuts)
+		q.Input.Iterations(), does, q.Input.Moved, q.Input.Cuts)
 }

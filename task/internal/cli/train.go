@@ -217,7 +217,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 
 // resultOf is what is told of a training whose model lies at a path.
 func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
-	return trained{Dataset: m.Name + "@" + m.Version, Trees: len(o.Model.Trees), TreesGrown: o.Grown,
+	return trained{Dataset: m.Name + "@" + m.Version, Trees: o.Model.Iterations(), TreesGrown: o.Grown,
 		Resumed: o.Resumed, Stopped: o.Stopped, Seconds: o.Seconds,
 		MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
 		Model: path}

@@ -59,6 +59,32 @@ func TestTheFinalTraining(t *testing.T) {
 	}
 }
 
+// TestTheFinalTrainingOfClasses: trees are counted by round, of which each has one for every class, so that the final
+// training has as many rounds as the winner and not as many as the winner has trees.
+func TestTheFinalTrainingOfClasses(t *testing.T) {
+	o := datasettest.Options{Rows: 1500, Label: "{column: site, kind: classes}", Encodings: "{final: true}"}
+	w := newWorldOn(t, o, 2, func(p *sweep.Plan) {
+		p.Spec.Objective, p.Spec.Metric, p.Metrics, p.Maximize = "multiclass", "multi_logloss",
+			[]string{"multi_logloss"}, false
+		for _, of := range p.Trials {
+			of.Params["objective"], of.Params["num_class"] = "multiclass", 40.0
+		}
+		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+	})
+	if n := len(w.manifest.Label.Classes); n != 40 {
+		t.Fatalf("the label has %d classes, want 40", n)
+	}
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	final, best := w.result(t, 2), w.board(t).Best()
+	if final.Status != sweep.StatusDone || best.Trees != best.BestIteration || best.Trees > 8 || final.Trees != best.Trees {
+		t.Errorf("the winner has %d trees (the best %d), the final model %d: %s; want the same number, at most 8",
+			best.Trees, best.BestIteration, final.Trees, final.Reason)
+	}
+}
+
 // TestTheFinalTrainingHasNothingToTrain: without a trial that may win it ends untrained, and the task ends.
 func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) {

@@ -36,8 +36,7 @@ func (w *Worker) openInput(ctx context.Context) error {
 		return err
 	}
 	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees",
-		len(w.input.Trees),
-		"thresholds", w.input.Cuts, "moved", w.input.Moved)
+		w.input.Iterations(), "thresholds", w.input.Cuts, "moved", w.input.Moved)
 	return nil
 }
 

@@ -202,7 +202,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int, kept bool) {
 	of := w.plan.Trials[r.Trial]
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
-	r.BestIteration, r.Trees, r.TreesGrown = o.Best, len(o.Model.Trees), o.Grown
+	r.BestIteration, r.Trees, r.TreesGrown = o.Best, o.Model.Iterations(), o.Grown
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
 		r.Reason = w.cut(o.Grown, most, kept)
