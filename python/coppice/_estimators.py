@@ -432,6 +432,7 @@ class Classifier(ClassifierMixin, _Fitted):
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of the second class: float64, shape (rows,). Of several classes the logarithms of their
         probabilities, shape (rows, len(classes_))."""
+        self._fitted()
         if len(self.classes_) > 2:
             return np.log(np.maximum(self.predict_proba(X), 1e-15))
         p = np.clip(self.predict_proba(X)[:, 1], 1e-15, 1 - 1e-15)
