@@ -136,7 +136,8 @@ func (m *Manifest) checkRoles() error {
 	switch {
 	case l.Kind != Binary && l.Kind != Regression && l.Kind != Classes:
 		return badManifest("label.kind", fmt.Errorf("%.40q", l.Kind))
-	case l.Positive != nil && l.Above != nil || l.Kind != Binary && classes || (l.Kind == Classes) != (l.Classes != nil) ||
+	case l.Positive != nil && l.Above != nil || l.Kind != Binary && classes ||
+		(l.Kind == Classes) != (l.Classes != nil) ||
 		l.Negative != nil &&
 			l.Positive == nil:
 		return badManifest("label", errors.New("contradicts itself"))

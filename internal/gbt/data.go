@@ -45,7 +45,7 @@ type Data struct {
 	Features []Feature
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
-	Group    []uint64  // n, the query of each row, for objectives that rank; nil otherwise. Rows of a query can be apart
+	Group    []uint64  // n, the query of each row, for objectives that rank; nil otherwise
 
 	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean
 	// once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply

@@ -32,8 +32,13 @@ const (
 )
 
 var foreignParams = []foreignParam{
-	{"tree_learner", "tree tree_type tree_learner_type", "serial", "`task train --workers N` and a sweep's `final: {machines: N}` divide the rows; the bytes " +
-		"stay the same"},
+	{
+		"tree_learner",
+		"tree tree_type tree_learner_type",
+		"serial",
+		"`task train --workers N` and a sweep's `final: {machines: N}` divide the rows; the bytes " +
+			"stay the same",
+	},
 	{"device_type", "device", "cpu", noGPU},
 	{"deterministic", "", anyValue, "training always is"},
 	{"force_col_wise", "", anyValue, "the layout of the data is fixed"},
@@ -97,7 +102,8 @@ var foreignParams = []foreignParam{
 var foreignObjectives = map[string]string{
 	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
-	"custom":               "a function cannot travel to another machine", "none": "a function cannot travel to another machine",
+	"custom":               "a function cannot travel to another machine",
+	"none":                 "a function cannot travel to another machine",
 }
 
 // elsewhere are parameters of LightGBM's programs and of whole trainings, with where that is said here. They are no

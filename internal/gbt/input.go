@@ -238,10 +238,10 @@ func (b *booster) carried() float64 {
 	return b.opt.Shift
 }
 
-// iterationsBefore is the number of trees of each output in the input model. Random choices continue from there: a model continued on the
-// data it was grown on gets the same trees as an uninterrupted training, on two conditions. Random choices are keyed by
-// rounds, so every round so far must have given a tree. And there must be no Options.Shift: adding and subtracting it
-// rounds the scores.
+// iterationsBefore is the number of trees of each output in the input model. Random choices continue from there: a
+// model continued on the data it was grown on gets the same trees as an uninterrupted training, on two conditions.
+// Random choices are keyed by rounds, so every round so far must have given a tree. And there must be no Options.Shift:
+// adding and subtracting it rounds the scores.
 func (b *booster) iterationsBefore() int {
 	if b.opt.Input == nil {
 		return 0

@@ -36,8 +36,8 @@ func (m *Model) Outputs() int {
 // Iterations is the number of trees of each output.
 func (m *Model) Iterations() int { return len(m.Trees) / m.Outputs() }
 
-// output returns the model of the k-th output alone, whose raw scores are to be used as they are. Trees of a round follow
-// each other.
+// output returns the model of the k-th output alone, whose raw scores are to be used as they are. Trees of a round
+// follow each other.
 func (m *Model) output(k int) *Model {
 	n := m.Outputs()
 	if n == 1 {
@@ -78,8 +78,9 @@ func (m *Model) Predict(x []float64) float64 {
 }
 
 // PredictAll predicts rows of Features() values each, on up to threads goroutines, into rows of Outputs() scores each:
-// the same bits as PredictRow, in a tenth of the time. A model that is asked for more than some hundred rows compiles its trees into another form
-// (predict.go), which takes as long as predicting some hundred rows one by one, and keeps that form.
+// the same bits as PredictRow, in a tenth of the time. A model that is asked for more than some hundred rows compiles
+// its trees into another form (predict.go), which takes as long as predicting some hundred rows one by one, and keeps
+// that form.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	n := m.Outputs()
@@ -119,10 +120,10 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	return nil
 }
 
-// PredictBinned returns the Outputs() raw scores of every used row of d, in the order of d.Subset or of the table. It requires a
-// model that knows the bins of d: one from Train or Refit, with resumed trees or not, or from OnBins, but not one just
-// read from a file. It gives the same bits as Predict on raw values of those bins, because it adds the same leaf values
-// in the same order.
+// PredictBinned returns the Outputs() raw scores of every used row of d, in the order of d.Subset or of the table. It
+// requires a model that knows the bins of d: one from Train or Refit, with resumed trees or not, or from OnBins, but
+// not one just read from a file. It gives the same bits as Predict on raw values of those bins, because it adds the
+// same leaf values in the same order.
 func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	if err := d.check(false); err != nil {
 		return nil, err
@@ -169,8 +170,8 @@ func (d *Data) gather(out, all []float64, stride int) {
 	}
 }
 
-// Transform turns raw scores, in rows of Outputs(), into predictions in place: into probabilities for binary and of each
-// class, into means for poisson; those of regression are unchanged.
+// Transform turns raw scores, in rows of Outputs(), into predictions in place: into probabilities for binary and of
+// each class, into means for poisson; those of regression are unchanged.
 func (m *Model) Transform(scores []float64) {
 	if out, ok := outputOf(m.Objective); ok {
 		out.transform(scores, m.Outputs())

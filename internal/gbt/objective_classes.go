@@ -17,7 +17,8 @@ type classes struct {
 	norm []float64
 }
 
-// class is the loss of one class: softmax, or logistic loss of that class against all others. Labels are classes from 0.
+// class is the loss of one class: softmax, or logistic loss of that class against all others. Labels are classes from
+// 0.
 type class struct {
 	*classes
 	text   string

@@ -288,8 +288,8 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 }
 
 // crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank",
-// 2020): the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a uniform
-// random number. Derivatives are approximated to the third order.
+// 2020): the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a
+// uniform random number. Derivatives are approximated to the third order.
 func crossEntropyOfQuery(q *query, random key) {
 	n := len(q.rows)
 	if n < 2 {

@@ -15,9 +15,9 @@ type Options struct {
 
 	// Valid are held-out rows with the training data's features, predicted after every tree.
 	Valid *Data
-	// Eval computes the metric from the raw scores of the used rows of Valid, in their order, one for each class. It is called after every
-	// tree, from one goroutine, and must not retain its argument. NaN ends the training with an error: nothing could be
-	// compared with it.
+	// Eval computes the metric from the raw scores of the used rows of Valid, in their order, one for each class. It is
+	// called after every tree, from one goroutine, and must not retain its argument. NaN ends the training with an
+	// error: nothing could be compared with it.
 	Eval func(raw []float64) (float64, error)
 	// Maximize says that a higher metric is better.
 	Maximize bool

@@ -40,7 +40,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Input is what is evaluated: one entry per row in every slice, of Pred one per class if there are several. An Evaluator never writes to the slices.
+// Input is what is evaluated: one entry per row in every slice, of Pred one per class if there are several. An
+// Evaluator never writes to the slices.
 type Input struct {
 	Label  []float32 // see Kind
 	Weight []float32 // finite, not negative, not all 0; nil means 1 for every row

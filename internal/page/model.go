@@ -24,7 +24,7 @@ type Model struct {
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features, trees and descent these are
 	Features []Importance
-	Effects  []Effect     // of the features that move predictions most, the first one most; nil where they are not known
+	Effects  []Effect     // of the features that move predictions most, the first one most; nil if not known
 	Trees    []TreeView   // the first ones
 	Grown    int          // how many trees it has
 	Descent  []Step       // from the file to what is live

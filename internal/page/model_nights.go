@@ -24,8 +24,8 @@ type ModelNight struct {
 	Version        int      // that was registered; 0 without
 	Found          []string // what staging found in the table, without notes
 
-	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of the
-	// new one. NaN where they were not compared.
+	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of
+	// the new one. NaN where they were not compared.
 	Metric    string
 	Was       int // the version that was live before
 	Next, New float64
@@ -179,6 +179,9 @@ func (p *modelPage) next() *plot.Chart {
 		"In %d of %s the new one was promoted. Last: %s live, %s new.", capital(metric), better,
 		english.Plural(len(live.X), "night", ""), plot.Plain.Format(live.Y[len(live.Y)-1]),
 		plot.Plain.Format(tonight.Y[len(tonight.Y)-1]))
-	c.Keys = []plot.Key{{Class: "rel r1", Label: "live, its next day"}, {Class: "rel r0", Label: "the night's new version"}}
+	c.Keys = []plot.Key{
+		{Class: "rel r1", Label: "live, its next day"},
+		{Class: "rel r0", Label: "the night's new version"},
+	}
 	return c.Draw()
 }

@@ -240,8 +240,8 @@ func segments(d *data, t *metric.Tested) *plot.Chart {
 	return c.Draw()
 }
 
-// rivals draws by how much the winner is better than the runner-up, the default and the champion, each as a share of what the other
-// has.
+// rivals draws by how much the winner is better than the runner-up, the default and the champion, each as a share of
+// what the other has.
 func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	var all []rival
 	if t := w.Tested; t != nil {

@@ -178,8 +178,13 @@ func damage(err error, unfit func(error) error) error {
 // OneOutput refuses a model of several classes where there is room for one prediction a row; what is the command.
 func (s *Scorer) OneOutput(what string) error {
 	if n := len(s.Encoding.Classes); n > 0 {
-		return problem.New(problem.Input, "%s does not take models of several classes, and this one has %d; launcher predict "+
-			"and Python do", what, n)
+		return problem.New(
+			problem.Input,
+			"%s does not take models of several classes, and this one has %d; launcher predict "+
+				"and Python do",
+			what,
+			n,
+		)
 	}
 	return nil
 }
@@ -238,8 +243,8 @@ func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]fl
 	return s.calibrate(raw, segments), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions, one a row, or one for each class. values is scratch memory, returned for the next call.
-// The columns' values are counted in in.
+// Batch predicts the rows of a batch: raw scores and predictions, one a row, or one for each class. values is scratch
+// memory, returned for the next call. The columns' values are counted in in.
 func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.Inputs) (raw, predicted,
 	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in, threads); err != nil {

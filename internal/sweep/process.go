@@ -237,7 +237,8 @@ func (e LauncherTaskEnv) Check() error {
 	if _, err := texts(e); err != nil {
 		return err
 	}
-	if e.Reproduce == "" && e.Predict == "" && (e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
+	if e.Reproduce == "" && e.Predict == "" &&
+		(e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
 		return errors.New("the environment says neither which version to reproduce nor what to predict or to stage")
 	}
 	return CheckID(e.Job)

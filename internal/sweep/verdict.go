@@ -176,7 +176,11 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 		if err := checkVerdicts([]string{string(m.Verdict)}); err != nil {
 			return err
 		}
-		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged, OccasionServed}, m.Occasion) || m.ID == "" {
+		if !slices.Contains(
+			[]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged, OccasionServed},
+			m.Occasion,
+		) ||
+			m.ID == "" {
 			return fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)
 		}
 		return nil

@@ -377,7 +377,8 @@ func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runna
 	switch {
 	case c == nil:
 		return unimitated("runnables other than scripts before one plain container")
-	case c.GetEntrypoint() != "" || c.GetOptions() != "" && c.GetOptions() != "--network host" || len(c.GetVolumes()) > 0 || c.GetUsername() != "" ||
+	case c.GetEntrypoint() != "" || c.GetOptions() != "" && c.GetOptions() != "--network host" ||
+		len(c.GetVolumes()) > 0 || c.GetUsername() != "" ||
 		c.GetBlockExternalNetwork():
 		return unimitated("a container's entrypoint, options, volumes, user name or network block")
 	case c.GetImageUri() == "":

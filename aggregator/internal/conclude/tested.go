@@ -21,8 +21,8 @@ const (
 	mostSegments = 30 // the largest ones; the others are summed up
 )
 
-// describe bins the winner's test rows, and compares it with the runner-up and the default. It is for reports only: no decision uses
-// it.
+// describe bins the winner's test rows, and compares it with the runner-up and the default. It is for reports only: no
+// decision uses it.
 func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout,
 	s search.Selection) (t *metric.Tested, err error) {
 	t = &metric.Tested{Format: 1, Calibrated: w.calibrator != nil}

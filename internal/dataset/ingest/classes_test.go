@@ -94,10 +94,10 @@ func TestClassesRefused(t *testing.T) {
 	}
 	three := "x,y\n1,a\n2,b\n3,c\n"
 	for want, tc := range map[string][2]string{
-		"holds more than 100 classes":           {"label: y\n", many.String()},
-		"a class whose name has 300 bytes":      {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
-		"a rate needs a label of two classes":   {"label: y\nencodings: {columns: {x: [rate]}}\ncategorical: [x]\n", three},
-		"has the same value in every row: ther": {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
+		"holds more than 100 classes":         {"label: y\n", many.String()},
+		"a class whose name has 300 bytes":    {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
+		"a rate needs a label of two classes": {"label: y\nencodings: {columns: {x: [rate]}}\ncategorical: [x]\n", three},
+		"has the same value in every row":     {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
 	} {
 		_, err := tryStage(t, tc[0], []table.File{writeFile(t, "t.csv", tc[1])}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

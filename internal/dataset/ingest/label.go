@@ -217,12 +217,7 @@ func sameValue(v *dataset.Values, i int, text string) bool {
 // resolve determines the kind of label after the first pass. Its errors point into the spec.
 func (l *labeler) resolve() error {
 	column := l.info.Column
-	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {
-		if n > 0 {
-			l.numbers[x] += n
-		}
-	}
-
+	l.countZerosAndOnes()
 	fail := func(format string, args ...any) error {
 		return l.spec.Errorf("label", "label column %q "+format, append([]any{column}, args...)...)
 	}
@@ -241,8 +236,7 @@ func (l *labeler) resolve() error {
 			return fail("makes every row %d: there is nothing to predict", min(1, l.positives))
 		}
 		return nil
-	case l.info.Kind == dataset.Classes && values > 1 || len(l.texts) > 2 && len(l.numbers) == 0 &&
-		l.info.Kind == "" && l.spec.Sample.Negatives == 0:
+	case values > 1 && l.hasClasses():
 		return l.setClasses(fail)
 	case values == 0:
 		return fail("has no value in any row")
@@ -253,8 +247,14 @@ func (l *labeler) resolve() error {
 		if len(l.texts) == 2 && len(l.numbers) == 0 {
 			example = rarest(l.texts)
 		}
-		return fail("holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`, or all are "+
-			"classes: `{column: %s, kind: classes}`", listTexts(l.texts), column, example, column)
+		return fail(
+			"holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`, or all are "+
+				"classes: `{column: %s, kind: classes}`",
+			listTexts(l.texts),
+			column,
+			example,
+			column,
+		)
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
@@ -272,6 +272,20 @@ func (l *labeler) resolve() error {
 
 	l.info.Kind = dataset.Regression
 	return nil
+}
+
+func (l *labeler) countZerosAndOnes() {
+	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {
+		if n > 0 {
+			l.numbers[x] += n
+		}
+	}
+}
+
+// hasClasses reports whether the values are classes: where the spec says so, or by themselves if they are texts.
+func (l *labeler) hasClasses() bool {
+	return l.info.Kind == dataset.Classes ||
+		len(l.texts) > 2 && len(l.numbers) == 0 && l.info.Kind == "" && l.spec.Sample.Negatives == 0
 }
 
 // setClasses names the classes that the column holds, in their order.

@@ -329,7 +329,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 				"{column: y, positive: \"yes\"}`"},
 		"three values": {"label: y\n", many(0, 1, 2, 1),
 			"d.yaml:3:8: label column \"y\" holds 0, 1, 2, which is neither 0 and 1 nor a regression: use `label: " +
-				"{column: y, positive: \"2\"}`, `{column: y, above: 0}`, `{column: y, kind: regression}` or `{column: y, kind: classes}`"},
+				"{column: y, positive: \"2\"}`, `{column: y, above: 0}`, `{column: y, kind: regression}` or " +
+				"`{column: y, kind: classes}`"},
 		"two other values": {"label: y\n", many(1, 2), "holds 1, 2, which is neither 0 and 1"},
 		"one value": {"label: y\n", many(1, 1, 1),
 			"has the same value in every row: there is nothing to predict"},

@@ -261,8 +261,8 @@ func (c *Chart) label(text string, x, y float64, class string) {
 	c.Labels = append(c.Labels, Text{at(x), at(y), class, None, text})
 }
 
-// clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps its
-// number. What was cut out is in the table.
+// clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps
+// its number. What was cut out is in the table.
 func clip(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {

@@ -48,7 +48,8 @@ type Standing string
 var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32", "promoted": "32",
 	"running": "34",
 	"warning": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
-	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31", "failed": "31", "differs": "31"}
+	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31",
+	"failed": "31", "differs": "31"}
 
 // Table collects rows.
 type Table struct {
@@ -157,8 +158,11 @@ func (t *Table) Print() {
 
 	t.render(columns, folded, wrapped, max(rest(), narrowest))
 	if len(hidden) > 0 {
-		fmt.Fprintln(t.screen, text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")),
-			screen))
+		fmt.Fprintln(
+			t.screen,
+			text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")),
+				screen),
+		)
 	}
 }
 

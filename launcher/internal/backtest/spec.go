@@ -55,8 +55,8 @@ type Rule struct {
 	MinGain float64 `yaml:"min_gain"   json:"min_gain"`
 	// Confidence, if set, requires that the whole interval of the gain is above MinGain.
 	Confidence float64 `yaml:"confidence" json:"confidence,omitempty"`
-	// Margin, if set, promotes unless the gain is worse by more than that (metric.Comparison.WorseBy), as a sweep's gate
-	// does.
+	// Margin, if set, promotes unless the gain is worse by more than that (metric.Comparison.WorseBy), as a sweep's
+	// gate does.
 	Margin float64 `yaml:"margin"     json:"margin,omitempty"`
 	// Always promotes every night's model.
 	Always bool `yaml:"always"     json:"always,omitempty"`

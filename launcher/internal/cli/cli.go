@@ -146,8 +146,8 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
 			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w),
 			askCommand(w)}},
-		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w), watchLabelsCommand(w),
-			registryCommand(w), datasetsCommand(w), pricesCommand(w), paramsCommand(w), doctorCommand(w),
+		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
+			watchLabelsCommand(w), registryCommand(w), datasetsCommand(w), pricesCommand(w), paramsCommand(w), doctorCommand(w),
 			cleanCommand(w)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -98,8 +98,15 @@ it became the champion or not.`,
 		"columns of numbers that are names; repeatable, or with commas")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
-	fs.StringVar(&f.Objective, "objective", "",
-		"how a number or an order is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
+	fs.StringVar(
+		&f.Objective,
+		"objective",
+		"",
+		"how a number or an order is learnt: "+strings.Join(
+			gbt.Objectives()[1:],
+			", ",
+		)+"; with a number, as in quantile@0.5",
+	)
 	fs.StringVar(&f.Metric, "metric", "",
 		"what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")

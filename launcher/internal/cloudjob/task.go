@@ -1,6 +1,7 @@
 // Package cloudjob runs a launcher command as a Batch job, close to the data: staging a dataset, a backtest, training a
-// version again or scoring tables; only these are shared by several tasks. The task is the launcher itself, with the same code as on a laptop; it writes
-// its progress and outcome to two objects of the datasets bucket, which the submitter reads.
+// version again or scoring tables; only these are shared by several tasks. The task is the launcher itself, with the
+// same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
+// submitter reads.
 //
 //	submitter    Submit: a job named after what it does, so that asking again attaches; Follower.Wait
 //	task         Stage, Backtest, Reproduce, Predict: progress.json now and then, outcome.json at the end
@@ -162,8 +163,8 @@ func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*repr
 	})
 }
 
-// Predict is a task of a job that scores tables with a model. Its outcome is that of the task that ended last: whether all
-// tables are scored is for the submitter to see.
+// Predict is a task of a job that scores tables with a model. Its outcome is that of the task that ended last: whether
+// all tables are scored is for the submitter to see.
 func (t *Task) Predict(ctx context.Context, score func() (*Predicted, error)) error {
 	return t.run(ctx, sweep.Prediction(t.Env.Dataset, t.Env.Job), func(*reporter) (JobOutcome, error) {
 		p, err := score()

@@ -154,10 +154,14 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
 	case q.Regression:
-	case len(l.texts) > 0 && values > 2 || gbt.Classes(q.Objective) || q.Metric != "" && ofSeveralClasses(q.Metric):
+	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		if values > dataset.MaxClasses {
-			return "", "", fail("the column holds more than %d different values (%s): group them, or name the one that "+
-				"means yes with --positive", dataset.MaxClasses, l.list())
+			return "", "", fail(
+				"the column holds more than %d different values (%s): group them, or name the one that "+
+					"means yes with --positive",
+				dataset.MaxClasses,
+				l.list(),
+			)
 		}
 		d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 			humanize.Comma(l.present))
@@ -191,6 +195,11 @@ const binaryObjective = "binary"
 func ofTwoClasses(name string) bool {
 	m, err := metric.Lookup(name)
 	return err == nil && m.CheckObjective("regression") != nil
+}
+
+// wantsClasses reports whether objective or metric say that the values are classes.
+func (q *Request) wantsClasses() bool {
+	return gbt.Classes(q.Objective) || q.Metric != "" && ofSeveralClasses(q.Metric)
 }
 
 // ofSeveralClasses reports whether a metric judges several classes.

@@ -51,8 +51,8 @@ type Explained struct {
 	High  float64 `json:"high"`
 }
 
-// ColumnShare is a column of the table with all features made of it alone, or several columns with the features made of them
-// together.
+// ColumnShare is a column of the table with all features made of it alone, or several columns with the features made of
+// them together.
 type ColumnShare struct {
 	Name         string  `json:"name"`
 	Features     int     `json:"features"`
@@ -215,7 +215,10 @@ func (r *run) contributions(report *Report) error {
 			report.Columns[c].Contribution += math.Abs(sum) / float64(n)
 		}
 	}
-	slices.SortStableFunc(report.Columns, func(a, b ColumnShare) int { return cmp.Compare(b.Contribution, a.Contribution) })
+	slices.SortStableFunc(
+		report.Columns,
+		func(a, b ColumnShare) int { return cmp.Compare(b.Contribution, a.Contribution) },
+	)
 	return nil
 }
 

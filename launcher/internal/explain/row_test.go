@@ -58,7 +58,8 @@ func TestPastedRow(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"": "row", "ad price,site\n": "no row", "site\na": "ad price",
-		"ad price,site\n1,a\n2,b": "more than one row", "{\"ad price\": 1": "JSON", strings.Repeat("x", 50<<10): "bytes"} {
+		"ad price,site\n1,a\n2,b": "more than one row", "{\"ad price\": 1": "JSON",
+		strings.Repeat("x", 50<<10): "bytes"} {
 		if got, err := explain.Text(t.Context(), s, text); err == nil || !problem.Is(err, problem.Input) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, %v; want an error of the input with %q", text, got, err, want)
@@ -68,7 +69,8 @@ func TestPastedRow(t *testing.T) {
 
 func FuzzPastedRow(f *testing.F) {
 	s := clicks(f)
-	for _, text := range []string{"ad price,site\n9,a", `{"ad price":9,"site":"a"}`, "ad price\tsite\n\"\t", "{}", "\x00"} {
+	for _, text := range []string{"ad price,site\n9,a", `{"ad price":9,"site":"a"}`, "ad price\tsite\n\"\t", "{}",
+		"\x00"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -23,8 +23,12 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	n := len(m.Label.Classes)
 	switch said, ok := s.Params[numClass]; {
 	case ok && said != float64(n) && said != n:
-		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said, m.Name,
-			n)
+		return nil, errorf(
+			"params.num_class is %v, and the label of dataset %s has %d classes; leave it out",
+			said,
+			m.Name,
+			n,
+		)
 	case s.Ensemble != nil:
 		return nil, errorf("ensemble: trials of several classes are not merged; leave it out")
 	}

@@ -35,8 +35,10 @@ const (
 	highTimes = 2 // times the usual share
 
 	// HighErrors is how many standard errors a share of a table is above the usual one to be high, and HighInHours that
-	// of an hour of a server, which asks as often in ten days as a table in years: with 4, a quiet week had one finding.
-	HighErrors  = 4
+	// of an hour of a server, which asks as often in ten days as a table in years: with 4, a quiet week had one
+	// finding.
+	HighErrors = 4
+	// HighInHours is HighErrors for an hour.
 	HighInHours = 6
 
 	fewestValues = 10

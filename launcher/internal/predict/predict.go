@@ -40,8 +40,8 @@ type Request struct {
 	Progress func(rows int64)
 }
 
-// Columns in the output. Of several classes, ColumnPrediction names the likeliest; all others are there for each, with its
-// name behind a colon, such as "prediction:red" and "contribution:red:price".
+// Columns in the output. Of several classes, ColumnPrediction names the likeliest; all others are there for each, with
+// its name behind a colon, such as "prediction:red" and "contribution:red:price".
 const (
 	ColumnPrediction = "prediction"
 	ColumnRaw        = "raw_score"

@@ -33,9 +33,7 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 		if err != nil {
 			return err
 		}
-		for _, note := range unread.Notes {
-			m.Notes = append(m.Notes, note)
-		}
+		m.Notes = append(m.Notes, unread.Notes...)
 		for _, r := range records {
 			ref := name + "@" + r.Version
 			for _, i := range trained[ref] {

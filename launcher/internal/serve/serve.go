@@ -96,8 +96,8 @@ func acquired(from *atomic.Pointer[Model]) *Model {
 	}
 }
 
-// rows is how many rows a request may have. A cell that is sent takes a byte at least; nulls that are not, such as those
-// of a key that rows lack, are to take no more memory.
+// rows is how many rows a request may have. A cell that is sent takes a byte at least; nulls that are not, such as
+// those of a key that rows lack, are to take no more memory.
 func (s *Server) rows(m *Model) int {
 	return int(max(1, min(int64(s.c.MaxRows), s.c.MaxBytes/int64(max(1, len(m.columns), m.features)))))
 }

@@ -105,8 +105,8 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 	s.scoreBeside(again, sum)
 }
 
-// seenSplit records a request that the version of --split has answered. It has columns of its own, so its inputs are not
-// compared.
+// seenSplit records a request that the version of --split has answered. It has columns of its own, so its inputs are
+// not compared.
 func (s *Server) seenSplit(ctx context.Context, predictions []float64, took time.Duration) {
 	sum := total(predictions)
 	s.c.Meters.answered(ctx, len(predictions), sum, took)

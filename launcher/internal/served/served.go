@@ -211,7 +211,7 @@ func (q *Request) batch(b *table.Batch, keys *cell.Keys, labels map[uint64]bool,
 	var text []byte
 	for i, p := range ps {
 		r.Rows++
-		positive, known := q.PositivesOnly, q.PositivesOnly
+		var positive, known bool
 		if labels != nil {
 			h, ok := keyOf(keys, b, q.Key, i)
 			y, found := labels[h]
