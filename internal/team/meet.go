@@ -188,6 +188,9 @@ func (w *Member) meet(ctx context.Context) (*Mesh, int, error) {
 			return nil, 0, ctx.Err()
 		}
 		w.log("epoch %d does not come about: %v", epoch, err)
+		if w.leads { // the others wait until it has gone on alone
+			w.fruitless()
+		}
 	}
 }
 

@@ -270,6 +270,48 @@ func TestNoMoreThanThereIsRoomFor(t *testing.T) {
 	}
 }
 
+// TestAClosedNetwork: the one that leads begins alone if those that have announced themselves cannot be reached, or not
+// by each other, and its model is the same.
+func TestAClosedNetwork(t *testing.T) {
+	d := table(1000, 5, 1)
+	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name          string
+		helpers, wall int // wall is who announces an address that nobody reaches
+	}{{"to the one that leads", 1, 0}, {"between two others", 2, 1}} {
+		ctx, stop := context.WithCancel(t.Context())
+		board := Bucket(blob.Memory(), tc.name+"/")
+		var others sync.WaitGroup
+		leading := (*Member)(nil)
+		for id := range tc.helpers + 1 {
+			w := newWorker(t, board, id, tc.helpers+1, silence(200*time.Millisecond))
+			if id == tc.wall {
+				w.listener = elsewhere{w.listener}
+			}
+			if id == 0 {
+				leading = w
+				continue
+			}
+			others.Go(func() { _, _ = w.Train(ctx, d, params(5), gbt.Options{Threads: 1}) })
+		}
+		res, err := leading.Train(ctx, d, params(5), gbt.Options{Threads: 1})
+		if err != nil || text(t, res) != text(t, alone) {
+			t.Errorf("closed %s: %v, the same model: %t; want that of one worker", tc.name, err,
+				err == nil && text(t, res) == text(t, alone))
+		}
+		stop()
+		others.Wait()
+	}
+}
+
+// elsewhere is a listener that tells an address where nobody listens.
+type elsewhere struct{ net.Listener }
+
+func (elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
 // TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
 func TestASilentWorkerIsGone(t *testing.T) {
 	d := table(800, 5, 2)

@@ -79,6 +79,7 @@ type Member struct {
 
 	epochs atomic.Int32 // that this worker was a member of
 	size   atomic.Int32 // of its team
+	inVain int          // epochs in a row that have grown no tree
 }
 
 // New returns a worker that can be called. The caller closes it.
@@ -145,8 +146,22 @@ func (w *Member) patience() time.Duration {
 // errNewcomer ends a team between two trees, because there is a worker that would take part.
 var errNewcomer = errors.New("another worker has come")
 
-// mostAttempts bounds the teams in a row that grow no tree.
-const mostAttempts = 20
+// Epochs in a row that grow no tree: after so many the one that leads goes on alone, since it cannot reach the others, or
+// they not each other; another worker gives up.
+const (
+	mostForLeader = 5
+	mostForOthers = 20
+)
+
+// fruitless counts an epoch that has grown no tree.
+func (w *Member) fruitless() {
+	if w.inVain++; w.leads && w.inVain == mostForLeader {
+		w.log("%d teams in a row have grown no tree; the first worker goes on alone. Can all workers reach each other at "+
+			"their ports?", w.inVain)
+		w.most = 1
+		w.Expect(1)
+	}
+}
 
 // Train is gbt.Train together with the other workers. Each has the whole of d before its eyes, and trains on its part.
 func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
@@ -155,7 +170,7 @@ func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.O
 	if opt.Resume != nil {
 		resumed = opt.Resume.Trees()
 	}
-	for attempts := 0; ; attempts++ {
+	for {
 		before := t.rounds()
 		res, err := t.together(ctx)
 		switch {
@@ -166,10 +181,9 @@ func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.O
 			return nil, err
 		}
 		if t.rounds() > before {
-			attempts = 0
-		}
-		if attempts == mostAttempts {
-			return nil, fmt.Errorf("%d teams in a row have grown no tree, the last: %w", attempts, err)
+			w.inVain = 0
+		} else if w.fruitless(); w.inVain >= mostForOthers {
+			return nil, fmt.Errorf("%d teams in a row have grown no tree, the last: %w", w.inVain, err)
 		}
 		w.log("after %d trees: %v; the rows are divided anew", t.rounds(), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -129,7 +130,12 @@ type assistant struct {
 func (l *looking) help(ctx context.Context, trial, number int) bool {
 	w := l.w
 	if a := l.assistant; a != nil && a.claim == number {
-		return a.team.Epochs() > 0 || time.Since(a.began) < time.Duration(w.plan.Takeover)
+		select {
+		case <-a.done: // it has failed, or there is nothing more to grow
+			return false
+		default:
+			return a.team.Epochs() > 0 || time.Since(a.began) < time.Duration(w.plan.Takeover)
+		}
 	}
 	l.leave()
 
@@ -148,23 +154,35 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 		defer close(done)
 		defer release()
 		if err == nil {
-			q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
-				// The rows have been copied, so damage from here on concerns nobody.
-				if err := w.verify(ctx, "before taking part in a training"); err != nil {
-					return nil, err
-				}
-				if _, err := t.Train(ctx, d, p, opt); err != nil {
-					return nil, err
-				}
-				return nil, errPartDone
-			}
-			_, err = w.table.Train(ctx, q)
+			err = w.takePart(ctx, t, q)
 		}
 		if !errors.Is(err, errPartDone) && ctx.Err() == nil {
 			w.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
 		}
 	}(l.assistant.done)
 	return false
+}
+
+// takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here as in
+// train: the holder goes on without this task.
+func (w *Worker) takePart(ctx context.Context, t *team.Member, q fit.Request) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+		// The rows have been copied, so damage from here on concerns nobody.
+		if err := w.verify(ctx, "before taking part in a training"); err != nil {
+			return nil, err
+		}
+		if _, err := t.Train(ctx, d, p, opt); err != nil {
+			return nil, err
+		}
+		return nil, errPartDone
+	}
+	_, err = w.table.Train(ctx, q)
+	return err
 }
 
 // errPartDone ends a training that only its leader evaluates.

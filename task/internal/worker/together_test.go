@@ -139,3 +139,30 @@ func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 		release()
 	}
 }
+
+// TestAnAssistantThatFailsIsIdle: a panic ends no more than this task's part, and it does not stay for that.
+func TestAnAssistantThatFailsIsIdle(t *testing.T) {
+	w := finally(t, 3)
+	if err := w.on(t, 0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k := w.on(t, 1)
+	if err := k.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if k.listing, err = k.trials.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l := &looking{w: k}
+	k.table = nil // of which training makes a panic
+	l.help(t.Context(), 2, 0)
+	defer l.leave()
+	if l.assistant == nil {
+		t.Fatal("the task takes no part, want that it tries")
+	}
+	<-l.assistant.done
+	if l.help(t.Context(), 2, 0) {
+		t.Error("a task whose part has failed counts as busy")
+	}
+}
