@@ -54,7 +54,8 @@ func versions(n int) *page.Model {
 		case 1:
 			night.Next, night.New = math.NaN(), math.NaN()
 		case 4:
-			m.Nights = append(m.Nights, page.ModelNight{At: night.At.Add(12 * time.Hour), Dataset: "clicks@fedcba9876543210",
+			m.Nights = append(m.Nights, page.ModelNight{At: night.At.Add(12 * time.Hour),
+				Dataset: "clicks@fedcba9876543210",
 				Verdict: sweep.VerdictBlocked, Why: "all labels are 0", Next: math.NaN(), New: math.NaN()})
 		}
 		m.Nights = append(m.Nights, night)
@@ -97,11 +98,12 @@ func TestModelPage(t *testing.T) {
 	}
 }
 
-// TestNightsOfAModel: the page begins with what is live and how the last night went, and says of each night what changed,
-// how the live version did on its rows, and of those held back why.
+// TestNightsOfAModel: the page begins with what is live and how the last night went, and says of each night what
+// changed, how the live version did on its rows, and of those held back why.
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
-	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00:00 UTC The last night: not promoted. Worse than version 9 by 0.0031.",
+	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00:00 UTC The last night: " +
+		"not promoted. Worse than version 9 by 0.0031.",
 		"champions 9 of 11 nights held back 2 nights", "num_leaves 29 → 30; warning: price is distributed otherwise",
 		"blocked 2026-10-05 14:00:00 UTC : all labels are 0",
 		"In 8 of 9 nights the new one was promoted. Last: 0.11396 live, 0.11706 new.",

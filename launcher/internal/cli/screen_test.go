@@ -50,8 +50,8 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	}
 }
 
-// TestPlanFitsItsTerminal: every line about every sweep that ships, sentences too, is as wide as the terminal, 80 columns;
-// the line to paste may be longer, but not over 100.
+// TestPlanFitsItsTerminal: every line about every sweep that ships, sentences too, is as wide as the terminal, 80
+// columns; the line to paste may be longer, but not over 100.
 func TestPlanFitsItsTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true

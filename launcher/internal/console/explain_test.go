@@ -37,7 +37,8 @@ func TestExplainsAPastedRow(t *testing.T) {
 		{"/models/ctr/champion/explain", "ad price,site\n9,a", "same-origin", http.StatusNotFound, "number"},
 		{"/models/ctr/2/explain", "ad price,site\n9,a", "same-origin", http.StatusNotFound, "2"},
 		{"/models/../1/explain", "x", "same-origin", http.StatusTemporaryRedirect, ""},
-		{"/models/ctr/1/explain", strings.Repeat("x", 2*mostRow), "same-origin", http.StatusRequestEntityTooLarge, "large"},
+		{"/models/ctr/1/explain", strings.Repeat("x", 2*mostRow), "same-origin",
+			http.StatusRequestEntityTooLarge, "large"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://localhost:1"+tc.path, strings.NewReader(tc.row))
 		r.Header.Set("Sec-Fetch-Site", tc.from)

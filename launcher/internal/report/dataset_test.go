@@ -69,7 +69,8 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,
 			Reason: "the gate's reason",
 			Metric: "log_loss", Champion: 1,
-			Checks: []sweep.GateCheck{{Name: "tonight", Old: 0.12, New: 0.11}, {Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
+			Checks: []sweep.GateCheck{{Name: "tonight", Old: 0.12, New: 0.11},
+				{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
 				{Name: "calibration", Value: 3}}}}
 	if verdict != sweep.VerdictPromoted { // of a later build
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
