@@ -123,13 +123,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	}
 
 	var a scored
-	err := errNotSplit
+	var err error
 	m := s.splitFor(r, body)
-	if m != nil { // what it cannot score, the version that answers the others does
+	split := m != nil
+	if split {
 		defer m.Release()
-		a, err = score(m)
+		if a, err = score(m); err != nil { // the version that answers the others may score it
+			split = false
+			s.notSplit(m, err)
+		}
 	}
-	split := err == nil
 	if !split {
 		if m = s.model(); m == nil {
 			w.Header().Set("Retry-After", "1")

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,27 +9,54 @@ import (
 	"sync/atomic"
 
 	"coppice/internal/dataset/cell"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 )
 
-// follow fetches a version that is scored beside, or answers a share, when its alias moves.
-func (s *Server) follow(ctx context.Context, ref string, at *atomic.Pointer[Model]) {
-	if ref == "" {
+// following is what the watcher knows of a version that runs beside the one that answers.
+type following struct {
+	flag, ref string
+	at        *atomic.Pointer[Model]
+	failed    failure
+	said      string
+}
+
+// follow fetches a version that is scored beside, or answers a share, when its alias moves, and lets it go when there is
+// none any more.
+func (s *Server) follow(ctx context.Context, f *following) {
+	if f.ref == "" {
 		return
 	}
-	v, err := s.c.Registry.Get(ctx, s.c.Model, ref)
-	was := at.Load()
-	if err != nil || was != nil && same(was.Version, v) {
+	v, err := s.c.Registry.Get(ctx, s.c.Model, f.ref)
+	was := f.at.Load()
+	next := was
+	switch {
+	case problem.Is(err, problem.NotFound):
+		next = nil
+	case err != nil:
+	case was != nil && same(was.Version, v):
+		f.said = ""
+	case f.failed.waits(v.Number):
 		return
+	default:
+		if next, err = Load(ctx, s.c.Registry, v, s.c.Cache); err != nil {
+			next = was
+			f.failed.again(v.Number, s.c.Poll, mostPause)
+		}
 	}
-	m, err := Load(ctx, s.c.Registry, v, s.c.Cache)
-	if err != nil {
-		s.c.Log.Warn("the version of --shadow or --split cannot be loaded", "version", ref, "error", err.Error())
-		return
+	if next != was {
+		f.at.Store(next)
+		if was != nil {
+			was.Retire()
+		}
+		if next != nil {
+			f.failed, f.said = failure{}, ""
+			s.c.Log.Info("a version runs beside", "flag", f.flag, "alias", f.ref, "version", next.Name)
+		}
 	}
-	s.c.Log.Info("a version runs beside", "alias", ref, "version", m.Name)
-	if old := at.Swap(m); old != nil {
-		old.Retire()
+	if err != nil && ctx.Err() == nil && f.said != err.Error() {
+		f.said = err.Error()
+		s.c.Log.Warn("a version that is to run beside is not there", "flag", f.flag, "alias", f.ref, "error", f.said)
 	}
 }
 
@@ -60,8 +86,6 @@ func ParseSplit(text string) (Canary, error) {
 
 // headerKey has what decides which version answers, such as a user: one key has one version, on every server.
 const headerKey = "Coppice-Key"
-
-var errNotSplit = errors.New("the request is not of the share of --split")
 
 // splitFor returns the version of --split, acquired, if it is to answer; nil otherwise. A request without a key is
 // decided by its own bytes.

@@ -336,6 +336,7 @@ func TestSplit(t *testing.T) {
 		Split string
 		Hour  struct {
 			SplitRows int64 `json:"split_rows"`
+			NotSplit  int64 `json:"not_split"`
 		}
 	}
 	r, err := http.Get(s.url + "/status")
@@ -355,9 +356,50 @@ func TestSplit(t *testing.T) {
 			t.Errorf("key %d: got %s, want ctr@1, since ctr@3 needs another column", k, version)
 		}
 	}
+	r, err = http.Get(s.url + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(&status); err != nil || status.Hour.NotSplit != 20 {
+		t.Errorf("got %+v (%v), want that 20 requests could not be scored", status, err)
+	}
 	for _, wrong := range []string{"canary", "canary=5", "=5%", "canary=0%", "canary=100%", "canary=x%", "canary=NaN%"} {
 		if _, err := serve.ParseSplit(wrong); err == nil {
 			t.Errorf("--split %s is accepted", wrong)
 		}
+	}
+}
+
+// TestSplitByAnAlias: a version answers its share as long as its alias is there, and the log says once why none does.
+func TestSplitByAnAlias(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	register(t, reg, "two", filesOf(t, 2))
+	third := register(t, reg, "three", filesOf(t, 3))
+	damage(t, store, third)
+	promote(t, reg, 1)
+	alias := func(version int) {
+		t.Helper()
+		if _, err := reg.SetAlias(t.Context(), "ctr", "canary", version, registry.Expect{Any: true}, act); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, store, func(c *serve.Config) { c.Split = serve.Canary{Ref: "canary", Share: .5} })
+	says := func(text string) func() bool { return func() bool { return strings.Contains(s.log.String(), text) } }
+	until(t, "the log says that there is no alias", says("flag=--split alias=canary"))
+	alias(2)
+	until(t, "the version of the split is there", s.SplitReady)
+	alias(3)
+	until(t, "the log says that a version is damaged", says("damaged"))
+	if !s.SplitReady() {
+		t.Error("a version that cannot be loaded took the place of one that answers")
+	}
+	if _, err := reg.RemoveAlias(t.Context(), "ctr", "canary", registry.Expect{Any: true}, act); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "no version of the split answers", func() bool { return !s.SplitReady() })
+	if n := strings.Count(s.log.String(), "is not there"); n != 3 {
+		t.Errorf("the log says %d times that a version is not there, want once for each reason, 3:\n%s", n, s.log)
 	}
 }

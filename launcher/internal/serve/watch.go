@@ -68,10 +68,12 @@ func (s *Server) Watch(ctx context.Context) {
 		}
 	}()
 	var failed failure
+	shadow := following{flag: "--shadow", ref: s.c.Shadow, at: &s.beside}
+	split := following{flag: "--split", ref: s.c.Split.Ref, at: &s.split}
 	for {
 		held = s.look(ctx, held, &failed)
-		s.follow(ctx, s.c.Shadow, &s.beside)
-		s.follow(ctx, s.c.Split.Ref, &s.split)
+		s.follow(ctx, &shadow)
+		s.follow(ctx, &split)
 		s.endHour(ctx)
 		select {
 		case <-ctx.Done():
@@ -87,6 +89,18 @@ type failure struct {
 	number int
 	pause  time.Duration
 	until  time.Time
+}
+
+// waits reports whether a version is not to be tried yet.
+func (f *failure) waits(number int) bool { return f.number == number && time.Now().Before(f.until) }
+
+// again has a version that could not be loaded tried again after twice the pause before it, at first after two polls.
+func (f *failure) again(number int, poll, most time.Duration) {
+	if f.number != number {
+		*f = failure{number: number, pause: poll}
+	}
+	f.pause = min(2*f.pause, most)
+	f.until = time.Now().Add(f.pause)
 }
 
 // look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and
@@ -111,19 +125,15 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 	}
 	if held == nil || !same(held.Version, v) {
 		held = drop()
-		if failed.number == v.Number && time.Now().Before(failed.until) {
+		if failed.waits(v.Number) {
 			return nil
 		}
 		if held, err = Load(ctx, s.c.Registry, v, s.c.Cache); err != nil {
-			if failed.number != v.Number {
-				*failed = failure{number: v.Number, pause: s.c.Poll}
-			}
 			most := mostPause
 			if now == nil { // nobody answers
 				most = 30 * time.Second
 			}
-			failed.pause = min(2*failed.pause, most)
-			failed.until = time.Now().Add(failed.pause)
+			failed.again(v.Number, s.c.Poll, most)
 			s.tell(ctx, name, "a new version cannot be loaded", err)
 			return nil
 		}

@@ -31,6 +31,7 @@ type Hour struct {
 	ShadowShift float64         `json:"shadow_shift,omitempty"` // of the mean, of the version that is scored beside
 	SplitRows   int64           `json:"split_rows,omitempty"`   // that the version of --split has answered,
 	SplitMean   float64         `json:"split_mean,omitempty"`   // beside the others, and their mean prediction
+	NotSplit    int64           `json:"not_split,omitempty"`    // requests of its share that it could not score
 	Inputs      []predict.Input `json:"inputs,omitempty"`
 	Findings    []string        `json:"findings,omitempty"`
 
@@ -117,6 +118,14 @@ func (s *Server) seenSplit(ctx context.Context, predictions []float64, took time
 	s.day.now.SplitRows += int64(len(predictions))
 	s.day.now.split += sum
 	s.day.now.Seconds += took.Seconds()
+}
+
+// notSplit records a request that the version of --split could not score.
+func (s *Server) notSplit(m *Model, err error) {
+	s.c.Log.Debug("the version of --split cannot score a request", "version", m.Name, "error", err.Error())
+	s.day.mu.Lock()
+	defer s.day.mu.Unlock()
+	s.day.now.NotSplit++
 }
 
 // endHour reports the hour that has ended, if one has.
