@@ -114,6 +114,25 @@ func TestBetterModelsArePromoted(t *testing.T) {
 }
 
 // Each part refuses with a sentence of its own.
+// TestRowsOfClasses: a row with a prediction for each class is one row.
+func TestRowsOfClasses(t *testing.T) {
+	m, err := metric.Lookup("multi_logloss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := world{rand.New(rand.NewPCG(1, 9)), -2}.rows(1000, 0.2, 0.6)
+	var r judge.Judged
+	r.Label = rows.Label
+	for i := range rows.Label {
+		r.New = append(r.New, 0.9-0.9*rows.New[i], 0.9*rows.New[i], 0.1)
+		r.Old = append(r.Old, 0.9-0.9*rows.Old[i], 0.9*rows.Old[i], 0.1)
+	}
+	got := judge.Judge(gate(nil), m, judge.Evidence{Champion: 1, Tonight: r, Earlier: earlier(r, 1), Shares: even})
+	if got.Rows != 1000 || !strings.Contains(got.Reason, "1000 sampled test rows") {
+		t.Errorf("judged on %d rows: %s; want 1000 of tonight", got.Rows, got.Reason)
+	}
+}
+
 func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {

@@ -34,8 +34,8 @@ func pooled(m metric.Metric, c metric.Confidence, nights []Judged, old func(*Jud
 			why = err.Error()
 			continue
 		}
-		each, rows = append(each, one), append(rows, float64(len(n.New)))
-		p.rows += len(n.New)
+		each, rows = append(each, one), append(rows, float64(len(n.Label)))
+		p.rows += len(n.Label) // of several classes, a row has a prediction for each
 		p.nights = append(p.nights, n.Night)
 	}
 	slices.Sort(p.nights)

@@ -37,6 +37,9 @@ const MaxRow = 48 << 10
 // Text explains a row that a person pasted: a line of column names and one of values, separated by commas or tabs, or a
 // JSON object. It is read as `launcher predict` reads a table; what cannot be read is of kind Input.
 func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
+	if err := s.OneOutput("the explanation of a row"); err != nil {
+		return nil, err
+	}
 	text = strings.TrimSpace(text)
 	if len(text) > MaxRow {
 		return nil, problem.New(problem.Input, "a row of %d bytes; paste at most %d", len(text), MaxRow)

@@ -31,6 +31,12 @@ func clicks(tb testing.TB) *scorer.Scorer {
 // wrote, and they add up to the raw score.
 func TestPastedRow(t *testing.T) {
 	s := clicks(t)
+	several := clicks(t)
+	several.Encoding.Classes = []string{"a", "b"}
+	if _, err := explain.Text(t.Context(), several, "site,ad price\na,9"); err == nil ||
+		!strings.Contains(err.Error(), "does not take models of several classes") {
+		t.Errorf("of a model of several classes: got error %v, want a refusal that says so", err)
+	}
 	var first []byte
 	for _, text := range []string{"ad price,site,other\n9,a,x\n", "site\tad price\na\t9",
 		"{\"ad price\": 9,\n \"site\": \"a\"}"} {

@@ -300,7 +300,7 @@ const (
 // read. If they would cost too much, a note says how to see them.
 func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
 	rows, ok := v.File(scorer.FileReference)
-	if !ok {
+	if !ok || model.Outputs() > 1 { // contributions are drawn of one score a row
 		return nil
 	}
 	levels, _ := v.File(scorer.FileLevels)

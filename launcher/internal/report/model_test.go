@@ -81,7 +81,9 @@ func TestDamagedModel(t *testing.T) {
 func TestModel(t *testing.T) {
 	reg := registry.New(blob.Memory())
 	for i, key := range []string{"night-1", "night-2"} {
-		files := map[string][]byte{scorer.FileModel: trained(t),
+		classes := strings.NewReplacer("num_class=1", "num_class=2", "num_tree_per_iteration=1", "num_tree_per_iteration=2",
+			"objective=binary sigmoid:1", "objective=multiclass num_class:2").Replace(string(trained(t)))
+		files := map[string][]byte{scorer.FileModel: []byte(classes), scorer.FileReference: []byte("no rows"),
 			scorer.FileResult: []byte(`{"params":{"num_leaves":7,"learning_rate":0.1}}`)}
 		if i == 1 {
 			files[scorer.FileResult] = []byte("{")
@@ -105,6 +107,9 @@ func TestModel(t *testing.T) {
 	}
 	if m.Of != 1 || m.Grown != 10 || len(m.Trees) != 8 || m.Trees[0].Leaves != 7 || len(m.Trees[0].Nodes) != 13 {
 		t.Fatalf("of version %d, %d trees, shown %+v", m.Of, m.Grown, m.Trees)
+	}
+	if notes := strings.Join(m.Notes, "; "); strings.Contains(notes, scorer.FileReference) {
+		t.Errorf("notes %s; want nothing of contributions, which are drawn of one score a row", notes)
 	}
 	questions := ""
 	for _, n := range m.Trees[0].Nodes {

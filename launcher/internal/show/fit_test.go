@@ -59,6 +59,15 @@ func TestNewFit(t *testing.T) {
 	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant a command that can be pasted: %s", out.String(), want)
 	}
+	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
+		t.Errorf("got %s\nwant a line that serves the model", out.String())
+	}
+	out.Reset()
+	p.Spec.Objective = "multiclass"
+	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(show.NewFit(&draft.Draft{}, p, st, view))
+	if strings.Contains(out.String(), "launcher serve") {
+		t.Errorf("got %s\nwant nothing of launcher serve, which takes no model of several classes", out.String())
+	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
 		t.Error("it names features of a winner that cannot be read; want none")
 	}
