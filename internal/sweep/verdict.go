@@ -81,9 +81,15 @@ func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 		Dataset: dataset, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
 }
 
+// What of a version's hour is odd: each is an event of its own, so people are told of both.
+const (
+	ServedRequests = "served"
+	ServedAnswers  = "labels"
+)
+
 // ServedMessage is the notification that something is odd in what a version was asked or has answered in an hour.
-func ServedMessage(model string, version int, hour time.Time, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("version/%s@%d/%s/%s", model, version, OccasionServed,
+func ServedMessage(model string, version int, what string, hour time.Time, reason string, at time.Time) VerdictMessage {
+	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("version/%s@%d/%s/%s", model, version, what,
 		hour.UTC().Format("2006-01-02T15")), Occasion: OccasionServed, Verdict: VerdictBlocked, At: at.UTC(),
 		Model: model, Version: version, Reason: cut(reason, maxVerdictReason),
 		Next: fmt.Sprintf("launcher registry history %s", model)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -32,23 +33,16 @@ func predictInBatch(ctx context.Context, w *Setup, v registry.Version, f predict
 	if err != nil {
 		return err
 	}
-	left, err := b.Left(ctx)
+	all, left, err := b.Left(ctx)
 	if err != nil {
 		return err
 	}
 	before := b.WereScored
 	if len(left) > 0 {
-		if err := f.submit(ctx, w, v, func(key func(string, int64)) (largest int64) {
-			for _, o := range left {
-				key(o.Name, int64(o.Generation))
-				largest = max(largest, o.Size)
-			}
-			f.tasks = min(f.tasks, len(left))
-			return largest
-		}); err != nil {
+		if err := f.submit(ctx, w, v, all, left); err != nil {
 			return err
 		}
-		if left, err = b.Left(ctx); err != nil {
+		if _, left, err = b.Left(ctx); err != nil {
 			return err
 		}
 		if len(left) > 0 {
@@ -68,16 +62,21 @@ func predictInBatch(ctx context.Context, w *Setup, v registry.Version, f predict
 	})
 }
 
-// submit runs the job. of names the tables, and returns the size of the largest.
-func (f *predictFlags) submit(ctx context.Context, w *Setup, v registry.Version,
-	of func(key func(string, int64)) int64) error {
+// submit runs the job for the tables that are left. It is named after all of them, so that the same command finds a job
+// that has scored some and goes on.
+func (f *predictFlags) submit(ctx context.Context, w *Setup, v registry.Version, all, left []blob.Attrs) error {
 	told, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	all := sha256.New()
-	fmt.Fprintf(all, "%s\n%s\n", w.Version, told)
-	largest := of(func(name string, generation int64) { fmt.Fprintf(all, "%q %d\n", name, generation) })
+	what, largest := sha256.New(), int64(0)
+	fmt.Fprintf(what, "%s\n%s\n", w.Version, told)
+	for _, o := range all {
+		fmt.Fprintf(what, "%q %d\n", o.Name, o.Generation)
+	}
+	for _, o := range left {
+		largest = max(largest, o.Size)
+	}
 	machine, err := f.batch.machineType()
 	if err != nil {
 		return err
@@ -87,8 +86,8 @@ func (f *predictFlags) submit(ctx context.Context, w *Setup, v registry.Version,
 		return err
 	}
 	q := f.batch.request(machine, disks)
-	q.Kind, q.Dataset, q.Tasks = cloudjob.Predict, v.Model, f.tasks
-	q.Fingerprint = hex.EncodeToString(all.Sum(nil)[:16])
+	q.Kind, q.Dataset, q.Tasks = cloudjob.Predict, v.Model, min(f.tasks, len(left))
+	q.Fingerprint = hex.EncodeToString(what.Sum(nil)[:16])
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket,
 		RegistryBucket: w.env.RegistryBucket, Dataset: v.Model, Predict: string(told)}
 	_, err = inBatch(ctx, w, q, sweep.Prediction)

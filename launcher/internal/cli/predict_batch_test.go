@@ -82,6 +82,9 @@ func TestPredictInBatch(t *testing.T) {
 		!strings.HasPrefix(m.jobs[0].Env.Job, "predict-ctr-") {
 		t.Errorf("submitted %+v; want two jobs of four tasks on Spot machines", m.jobs)
 	}
+	if m.jobs[0].Fingerprint != m.jobs[1].Fingerprint {
+		t.Error("the command that goes on names another job, want that it finds one that runs")
+	}
 	if w.must(batch...); len(m.jobs) != 2 {
 		t.Errorf("a job was submitted although all tables are scored")
 	}

@@ -42,8 +42,8 @@ It listens on this machine only. On another address every request needs an ident
 			}
 			if tell {
 				q.Tell = func(ctx context.Context, v registry.Version, hour time.Time, findings []string) {
-					w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, hour, strings.Join(findings, "; "), w.Now()),
-						untold{})
+					w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedRequests, hour,
+						strings.Join(findings, "; "), w.Now()), untold{})
 				}
 			}
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)

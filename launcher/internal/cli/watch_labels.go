@@ -58,25 +58,28 @@ func runWatchLabels(ctx context.Context, w *Setup, q served.Request, model strin
 	if !(q.Tolerance >= 0) {
 		return program.Usagef("--tolerance %v: give 0 or more", q.Tolerance)
 	}
-	r, err := served.Run(ctx, q)
-	if err != nil {
-		return err
-	}
-	if err := w.print(r, func() { w.screen().Served(r) }); err != nil {
-		return err
-	}
-	off := r.Off(q.In)
-	if off == nil {
-		return nil
-	}
-	if model != "" {
-		err := w.withVersion(ctx, model, func(v registry.Version) error {
-			w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, off.Hours[0].Begin, off.Reason(), w.Now()), untold{})
-			return nil
-		})
+	judge := func(tell func(*served.OffError)) error {
+		r, err := served.Run(ctx, q)
 		if err != nil {
 			return err
 		}
+		if err := w.print(r, func() { w.screen().Served(r) }); err != nil {
+			return err
+		}
+		off := r.Off(q.In)
+		if off == nil {
+			return nil
+		}
+		tell(off)
+		return off
 	}
-	return off
+	if model == "" {
+		return judge(func(*served.OffError) {})
+	}
+	return w.withVersion(ctx, model, func(v registry.Version) error { // also in a quiet hour: a name may be wrong
+		return judge(func(off *served.OffError) {
+			w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedAnswers, off.Hours[0].Begin, off.Reason(),
+				w.Now()), untold{})
+		})
+	})
 }

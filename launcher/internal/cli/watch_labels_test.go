@@ -40,10 +40,11 @@ func TestWatchLabels(t *testing.T) {
 		}}}, func() {}, nil
 	}
 	w.refused(sweep.ExitBlocked, "50 % fewer", "watch-labels", "--in", bad, "--label", "click", "--tell", "ctr@1")
-	if len(told) != 1 || told[0].ID != "version/ctr@1/served/2026-11-20T07" ||
+	if len(told) != 1 || told[0].ID != "version/ctr@1/labels/2026-11-20T07" ||
 		told[0].Title() != "ctr@1: what it serves needs a look" || !strings.Contains(told[0].Reason, "50 % fewer") {
 		t.Errorf("people were told %+v, want the one hour of ctr@1", told)
 	}
+	w.refused(sweep.ExitNotFound, "no version \"9\"", "watch-labels", "--in", good, "--label", "click", "--tell", "ctr@9")
 	data, err := told[0].Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -75,17 +75,16 @@ func (q *Bucket) there(ctx context.Context, name string) (bool, error) {
 	return err == nil, nil
 }
 
-// Left returns the tables that are not scored yet, and counts the others in WereScored.
-func (q *Bucket) Left(ctx context.Context) (left []blob.Attrs, err error) {
-	inputs, err := q.find(ctx)
-	if err != nil {
-		return nil, err
+// Left returns all tables and those that are not scored yet, and counts the others in WereScored.
+func (q *Bucket) Left(ctx context.Context) (all, left []blob.Attrs, err error) {
+	if all, err = q.find(ctx); err != nil {
+		return nil, nil, err
 	}
 	q.WereScored = 0
-	for _, o := range inputs {
+	for _, o := range all {
 		there, err := q.there(ctx, q.output(o.Name))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if there {
 			q.WereScored++
@@ -93,7 +92,7 @@ func (q *Bucket) Left(ctx context.Context) (left []blob.Attrs, err error) {
 			left = append(left, o)
 		}
 	}
-	return left, nil
+	return all, left, nil
 }
 
 // find lists the tables, of which no two may have one output.
