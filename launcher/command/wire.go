@@ -207,12 +207,9 @@ func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
 		Labels:   labels(q.Labels, map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset}),
 		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage,
 		Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
-		Tasks: max(
-			1,
-			q.Tasks,
-		), Parallelism: max(1, q.Tasks), TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD,
-		MountPath: mountPath,
-		CPUMilli:  int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
+		Tasks: max(1, q.Tasks), Parallelism: max(1, q.Tasks), TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot,
+		LocalSSDs: q.LocalSSD, MountPath: mountPath,
+		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
 		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
 		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
 		NoExternalIP: j.env.Subnetwork != "",

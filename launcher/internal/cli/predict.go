@@ -49,14 +49,14 @@ expected_score, which all rows begin with, they add up to raw_score. --explain t
 each row that add or take most, in reason_1 and reason_1_adds, reason_2 ...
 
 Tables in a bucket (a name, a glob or a folder) are scored into one each below --out gs://BUCKET/PREFIX/, one after the
-other, or with --batch by the tasks of a job in the cloud. What is there is not made again: after an interruption, the
-same command goes on. --max-unseen ends the run at the first table that has more.`,
+other, or with --batch by the tasks of a job in the cloud. What is there is not made again, whatever made it: after an
+interruption, the same command goes on; another version or other flags need another PREFIX. --max-unseen ends the run at the first table that has more.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed
   launcher predict --model ctr --in today.csv --out why.csv --keep ad_id --explain top:3
   launcher predict --model ctr@3 --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/
-  launcher predict --model ctr@3 --in gs://clicks/year/ --out gs://DATASETS/year/ --batch --tasks 20 --spot`,
+  launcher predict --model ctr@3 --in gs://clicks/year/ --out gs://DATASETS/ctr-3/ --batch --tasks 20 --spot`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.batch.check(cmd); err != nil {
 				return err

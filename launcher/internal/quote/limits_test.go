@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/gbt"
 )
 
 // TestLimitsAreComparedWithTheQuote: what is sure to be exceeded is an error at the limit's line, what is expected to
@@ -132,5 +134,15 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 		if !strings.Contains(text, want) || !strings.Contains(text, "efficiency") {
 			t.Errorf("the note is %q, want ... %s ...", text, want)
 		}
+	}
+}
+
+// TestMachinesOfSeveralClasses: each class has a tree of its own in every round, which is exchanged as any other.
+func TestMachinesOfSeveralClasses(t *testing.T) {
+	m := request(t, large).Manifest
+	p := gbt.Defaults()
+	one := together(m, p, 0, 4)
+	if p.NumClass = 3; math.Abs(together(m, p, 0, 4)-3*one) > 1e-9 {
+		t.Errorf("exchanges of 3 classes take %v s and of one %v, want three times as long", together(m, p, 0, 4), one)
 	}
 }

@@ -34,7 +34,7 @@ func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) 
 		return seconds
 	}
 	perTree := (leaves(p)-1)*exchanges*exchange + sent(m, leaves(p), machines)*8/network
-	return seconds/float64(machines) + float64(p.NumIterations)*perTree
+	return seconds/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
 }
 
 // shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
@@ -58,7 +58,7 @@ func (q *Estimator) machinesNote(w *work, o *Offer) string {
 		text := fmt.Sprintf("final: {machines: %d} trains the last model in %s instead of %s (%.0f %% efficiency); "+
 			"each machine sends up to %s for it; the sweep takes %s hours instead of %s", n,
 			seconds(many.Refit.Expected), seconds(few.Refit.Expected), 100*few.Refit.Expected/many.Refit.Expected/float64(n),
-			humanize.Bytes(uint64(float64(w.final.NumIterations)*sent(q.Manifest, leaves(*w.final), n))),
+			humanize.Bytes(uint64(float64(w.final.NumIterations*w.final.NumClass)*sent(q.Manifest, leaves(*w.final), n))),
 			hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
 		if a.Cost != nil && b.Cost != nil {
 			text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
