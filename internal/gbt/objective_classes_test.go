@@ -259,3 +259,86 @@ func TestModelsOfClassesRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestClassesResume: from a checkpoint of any round, with a class that has no rows, come the same bytes.
+func TestClassesResume(t *testing.T) {
+	const k = 4
+	d := ofClasses(tableSpec{rows: 1500, numerical: 4, categorical: 1, bins: 20, missing: 0.1, seed: 5}, k-1)
+	for name, change := range map[string]func(*Params){
+		"plain":      func(*Params) {},
+		"ova":        func(p *Params) { p.Objective = oneVsRestName },
+		"bags":       func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
+		"rf":         func(p *Params) { p.Boosting, p.FeatureFraction = averagedTrees, 0.5 },
+		"few splits": func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
+	} {
+		p := small()
+		p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 6
+		change(&p)
+		var saved []*Checkpoint
+		var scores [2][]float64
+		opt := func(i int) Options {
+			return Options{Threads: 2, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
+				scores[i] = slices.Clone(raw)
+				return 1 - float64(len(saved))/100, nil
+			}}
+		}
+		first := opt(0)
+		first.Checkpoint = func(c *Checkpoint) error {
+			data, err := c.AppendBinary(nil)
+			if err != nil {
+				return err
+			}
+			back, err := ReadCheckpoint(data)
+			saved = append(saved, back)
+			return err
+		}
+		whole := mustTrain(t, &d.Data, p, first)
+		if len(saved) == 0 {
+			t.Fatalf("%s: no checkpoint", name)
+		}
+		for _, c := range saved {
+			next := opt(1)
+			next.Resume, next.Checkpoint = c, func(*Checkpoint) error { return nil }
+			scores[1] = nil
+			res := mustTrain(t, &d.Data, p, next)
+			if !bytes.Equal(text(t, res.Model), text(t, whole.Model)) ||
+				scores[1] != nil && !slices.Equal(scores[0], scores[1]) {
+				t.Errorf("%s: resumed after round %d, the model or its scores are others", name, c.Trees())
+			}
+		}
+	}
+}
+
+// TestClassesContinueWithoutAClass: of a class that the new rows lack, the new trees say no more than they were rated by.
+func TestClassesContinueWithoutAClass(t *testing.T) {
+	const k = 3
+	for _, objective := range []string{softmaxName, oneVsRestName} {
+		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
+		p := small()
+		p.Objective, p.NumClass, p.NumIterations = objective, k, 5
+		in, err := mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tonight := d.Data
+		for r, y := range d.Label {
+			if y < k-1 {
+				tonight.Subset = append(tonight.Subset, uint32(r))
+			}
+		}
+		var rated []float64
+		m := mustTrain(t, &tonight, p, Options{Input: in, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
+			rated = slices.Clone(raw)
+			return 0, nil
+		}}).Model
+		got, err := m.PredictBinned(&d.Data, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range rated {
+			if math.Abs(got[i]-want) > 1e-9 {
+				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i], want)
+			}
+		}
+	}
+}

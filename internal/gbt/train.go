@@ -360,12 +360,15 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		return nil, err
 	}
 	b.begin(b.p.BoostFromAverage && opt.Input == nil)
-	b.Bias = b.bias
 	for k := range b.outputs {
+		if opt.Input != nil {
+			b.outputs[k].bias = 0 // its trees carry one
+		}
 		if b.p.Boosting == averagedTrees {
 			clear(b.outputs[k].validRaw)
 		}
 	}
+	b.Bias = b.bias
 
 	if err := b.continueInput(ctx); err != nil {
 		return nil, err

@@ -329,6 +329,9 @@ func reported(s *sweep.Spec) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		if (m.Kind == metric.Classes) != gbt.Classes(s.Objective) { // others may apply, such as rmse to probabilities
+			return nil, errorf("%v", m.CheckObjective(s.Objective))
+		}
 		add(m)
 	}
 	return names, nil
