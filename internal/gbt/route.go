@@ -72,6 +72,14 @@ func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias flo
 	return ctx.Err()
 }
 
+func filled(n int, x float64) []float64 {
+	s := make([]float64, n)
+	for i := range s {
+		s[i] = x
+	}
+	return s
+}
+
 // nodesPerRow is the number of nodes per row up to which evaluating all of a tree's nodes for a whole block, at 2 ns
 // each, is faster than moving rows from leaf to leaf. For full blocks of 64 rows, that holds for every tree with a
 // plan; of the rows outside a bag or fold there may be few per block. When many trees process the same window in turn,

@@ -381,14 +381,6 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	return b, b.data.link.failed()
 }
 
-func filled(n int, x float64) []float64 {
-	s := make([]float64, n)
-	for i := range s {
-		s[i] = x
-	}
-	return s
-}
-
 // step grows a tree, or one for each class, adds it to the raw scores, evaluates it and decides whether to continue. If
 // no split is found among its features and rows, the next round may still find one in others.
 func (b *booster) step(ctx context.Context) error {

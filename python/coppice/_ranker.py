@@ -85,11 +85,10 @@ class Ranker(_Fitted):
         rows, group = _apart(rows, group)
         scores = self.predict(rows)
         gains = 2.0 ** _labels(y, len(scores)) - 1
-        _, number = np.unique(_by_row(group, len(scores)), return_inverse=True)
+        _, number, sizes = np.unique(_by_row(group, len(scores)), return_inverse=True, return_counts=True)
         values: list[float] = []
         weights: list[float] = []
-        for n in range(number.max() + 1):
-            of = np.flatnonzero(number == n)
+        for of in np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1]):
             discounts = 1 / np.log2(np.arange(2, min(len(of), 10) + 2))
             best = np.sort(gains[of])[::-1][:10] @ discounts
             got = gains[of][np.argsort(-scores[of], kind="stable")][:10] @ discounts
