@@ -32,6 +32,11 @@ func TestWatchLabels(t *testing.T) {
 		t.Errorf("got\n%s\nwant the calibration ratio .976", out)
 	}
 
+	empty := w.file("empty.csv", "time,prediction,click\n")
+	if out := w.must("watch-labels", "--in", empty, "--label", "click"); !strings.Contains(out, "no row was judged") {
+		t.Errorf("of a log without rows it says\n%s\nwant that no row was judged", out)
+	}
+
 	var told []sweep.VerdictMessage
 	w.verdicts = func(context.Context) ([]notify.Channel, func(), error) {
 		return []notify.Channel{{Name: "topic", Send: func(_ context.Context, m *sweep.VerdictMessage) error {

@@ -134,7 +134,7 @@ func TestLinesAreShownOnce(t *testing.T) {
 		{Attempt: 1, Lines: []string{"1", "2", "3"}}}
 	c.look = func(string) {
 		left[0].Format = 1
-		if err := put(t.Context(), store, "f/"+progressFile, left[0]); err != nil {
+		if err := put(t.Context(), store, "f/"+progressFile, blob.Any, left[0]); err != nil {
 			t.Error(err)
 		}
 		left = left[1:]

@@ -149,7 +149,7 @@ func TestTaskTellsFollower(t *testing.T) {
 	c.look = func(state string) {
 		switch state {
 		case "RUNNING":
-			if err := put(t.Context(), store, folder+progressFile, Progress{Format: 1, Step: stager.StepWrite, Done: 5,
+			if err := put(t.Context(), store, folder+progressFile, blob.Any, Progress{Format: 1, Step: stager.StepWrite, Done: 5,
 				Total: 10}); err != nil {
 				t.Error(err)
 			}
@@ -248,6 +248,30 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 				t.Errorf("error %v, expected job %s with code %d and %q", err, j.ID, c.code, c.says)
 			}
 		})
+	}
+}
+
+// TestOneOfSeveralTasksFails: it is heard, though another one ends well after it; not if it was repeated and ended well.
+func TestOneOfSeveralTasksFails(t *testing.T) {
+	for state, says := range map[string]string{"FAILED": "the ids have changed", "SUCCEEDED": ""} {
+		store, w := blob.Memory(), &cloud{states: []string{"RUNNING", state}, fail: "exit code 3"}
+		j, err := Submit(t.Context(), w, Work{Kind: Predict, Dataset: "ctr", Fingerprint: fingerprint, Tasks: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task := &Task{Env: sweep.LauncherTaskEnv{Dataset: "ctr", Job: j.ID}, Store: store, Now: time.Now,
+			Every: time.Minute, Code: func(error) int { return 3 }}
+		if task.Predict(t.Context(), func() (*Predicted, error) { return nil, errors.New("the ids have changed") }) == nil {
+			t.Error("a task that fails ends well")
+		}
+		if err := task.Predict(t.Context(), func() (*Predicted, error) { return &Predicted{Tables: 1}, nil }); err != nil {
+			t.Errorf("the other task: %v", err)
+		}
+		f := &Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}
+		if _, err = f.Wait(t.Context(), sweep.Prediction("ctr", j.ID), j); (err == nil) != (says == "") ||
+			err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("the job %s: error %v, want %q", state, err, says)
+		}
 	}
 }
 

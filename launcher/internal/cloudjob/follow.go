@@ -140,8 +140,7 @@ type Follower struct {
 }
 
 // Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
-// result is a
-// *FailedError.
+// result is a *FailedError.
 func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome, error) {
 	last := ""
 	tick := time.NewTicker(f.Every)
@@ -201,7 +200,7 @@ func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision
 	}
 
 	switch {
-	case s.State == "SUCCEEDED" && o != nil && o.Error == "":
+	case s.State == "SUCCEEDED" && o != nil && (o.Error == "" || j.Kind == Predict): // a task failed, and was repeated
 		return o, nil
 	case o != nil && o.Error != "":
 		return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: o.Error, Code: o.Code}

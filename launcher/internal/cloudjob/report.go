@@ -58,12 +58,12 @@ const (
 // keyPattern matches the keys made by BacktestKey.
 var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-func put(ctx context.Context, store blob.Store, name string, v any) error {
+func put(ctx context.Context, store blob.Store, name string, cond blob.Generation, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = store.Put(ctx, name, blob.Any, strings.NewReader(string(text)+"\n"))
+	_, err = store.Put(ctx, name, cond, strings.NewReader(string(text)+"\n"))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -52,7 +53,12 @@ func (t *Task) run(ctx context.Context, folder string, work func(*reporter) (Job
 		o.Error = o.Error[:min(len(o.Error), maxError)]
 	}
 
-	if reportErr := put(ctx, t.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
+	cond := blob.Any
+	if o.Predicted != nil && err == nil { // another task may have failed, which is to be heard
+		cond = blob.Absent
+	}
+	reportErr := put(ctx, t.Store, folder+outcomeFile, cond, o)
+	if reportErr != nil && err == nil && !errors.Is(reportErr, blob.ErrPrecondition) {
 		return reportErr
 	}
 	return err
@@ -105,7 +111,7 @@ func (r *reporter) start(ctx context.Context, every time.Duration) (stop func())
 
 	write := func() {
 		if p := r.take(); p != nil {
-			_ = put(ctx, r.store, r.name, p)
+			_ = put(ctx, r.store, r.name, blob.Any, p)
 		}
 	}
 	ended.Go(func() {
@@ -163,8 +169,8 @@ func (t *Task) Reproduce(ctx context.Context, grow func(say func(string)) (*repr
 	})
 }
 
-// Predict is a task of a job that scores tables with a model. Its outcome is that of the task that ended last: whether
-// all tables are scored is for the submitter to see.
+// Predict is a task of a job that scores tables with a model. Its outcome is that of the task that failed last, if one
+// has: whether all tables are scored is for the submitter to see.
 func (t *Task) Predict(ctx context.Context, score func() (*Predicted, error)) error {
 	return t.run(ctx, sweep.Prediction(t.Env.Dataset, t.Env.Job), func(*reporter) (JobOutcome, error) {
 		p, err := score()

@@ -135,6 +135,9 @@ func (w Printer) Served(r *served.Report) {
 			fmt.Sprintf("%.3f", h.Entropy), h.Finding)
 	}
 	t.Print()
+	if len(r.Hours) == 0 {
+		w.printf("no row was judged: look whether --in has rows, and --key the same values in both tables\n")
+	}
 	if r.Unlabelled > 0 {
 		w.printf("%s of %s rows have no label yet and were not judged\n", humanize.Comma(r.Unlabelled),
 			humanize.Comma(r.Rows))
