@@ -70,6 +70,7 @@ type modelPage struct {
 	Metrics []string
 	Answer  answer
 	Since   time.Time    // when the champion became it
+	Became  string       // how
 	Back    []ModelNight // nights whose model was held back, newest first
 	Next    *plot.Chart  // the live version on the next night's rows
 	Live    *plot.Chart

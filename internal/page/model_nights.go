@@ -75,7 +75,10 @@ func (p *modelPage) nights() {
 	}
 	for _, m := range p.Moves {
 		if m.Alias == registry.Champion && p.Champion > 0 {
-			p.Since = m.At
+			p.Since, p.Became = m.At, "promoted"
+			if m.Kind == registry.RolledBack {
+				p.Became = "restored by a rollback"
+			}
 		}
 	}
 	p.Answer = p.answer()

@@ -13,7 +13,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// versions is a model of n versions, promoted in turn and rolled back once.
+// versions is a model of n versions, all but the last one promoted in turn.
 func versions(n int) *page.Model {
 	first := time.Date(2026, 10, 1, 3, 0, 0, 0, time.UTC)
 	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1, Grown: 300,
@@ -113,6 +113,12 @@ func TestNightsOfAModel(t *testing.T) {
 		}
 	}
 	m := versions(4)
+	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3, To: 2,
+		At: m.Moves[2].At.Add(time.Hour)})
+	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-10-04 04:00") {
+		t.Errorf("got %.300q, want that a rollback has restored version 2", text)
+	}
+	m = versions(4)
 	m.Nights[1].Verdict = sweep.VerdictNoWinner
 	if text := said(write(t, m)); !strings.Contains(text, "2 nights in a row have made no champion.") {
 		t.Errorf("got %.600q, want that two nights in a row made no champion", text)

@@ -261,7 +261,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, rival{fmt.Sprintf("version %d %s", g.Champion, words),
+				all = append(all, rival{fmt.Sprintf("version %d %s", cmp.Or(k.Version, g.Champion), words),
 					metric.Rival{Metric: g.Metric,
 						Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
 			}
@@ -306,5 +306,5 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	return r.Draw(), sure
 }
 
-// comparisons are those checks, and on which rows they compare.
+// comparisons are those checks, and on which rows they compare; with which version says each check of a later build.
 var comparisons = map[string]string{"tonight": "tonight", "reference": "on earlier nights"}

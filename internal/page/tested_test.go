@@ -98,6 +98,17 @@ func TestTheDefaultIsARival(t *testing.T) {
 	}
 }
 
+// TestRivalsAreTheGates: on earlier nights the gate may have compared with another version than the champion.
+func TestRivalsAreTheGates(t *testing.T) {
+	s := sample(8)
+	s.Winner.Gate.Champion = 2
+	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
+		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
+	if text, want := said(write(t, s)), "better than version 5 on earlier nights"; !strings.Contains(text, want) {
+		t.Errorf("got %.900q, want %q in it", text, want)
+	}
+}
+
 // TestGainsAreSharesOfTheirOwnRows: on rows of earlier nights, the champion's value is that of these rows.
 func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)

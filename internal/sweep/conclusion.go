@@ -420,9 +420,10 @@ type GateCheck struct {
 	High   float64 `json:"high,omitempty"` // of its interval, if there is one
 	Rows   int     `json:"rows,omitempty"`
 
-	// For checks against the champion: the metric of both models on these rows.
-	New float64 `json:"new,omitempty"`
-	Old float64 `json:"old,omitempty"`
+	// For checks against a version: its number, and the metric of both models on these rows.
+	Version int     `json:"version,omitempty"`
+	New     float64 `json:"new,omitempty"`
+	Old     float64 `json:"old,omitempty"`
 }
 
 // Verdict returns the night's outcome.

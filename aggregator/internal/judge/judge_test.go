@@ -113,6 +113,20 @@ func TestBetterModelsArePromoted(t *testing.T) {
 	}
 }
 
+// TestChecksNameTheirVersion: tonight it is the champion, on earlier nights the latest sound version.
+func TestChecksNameTheirVersion(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(1, 9)), -2}
+	d := judge.Judge(gate(nil), logLoss(t), judge.Evidence{Binary: true, Champion: 3, Latest: 5, Shares: even,
+		Tonight: w.rows(2000, 0.2, 0.6), Earlier: earlier(w.rows(2000, 0.2, 0.6), 4)})
+	got := map[string]int{}
+	for _, c := range d.Checks {
+		got[c.Name] = c.Version
+	}
+	if got["tonight"] != 3 || got["reference"] != 5 {
+		t.Errorf("compared with versions %v, want 3 tonight and 5 on earlier nights", got)
+	}
+}
+
 // Each part refuses with a sentence of its own.
 // TestRowsOfClasses: a row with a prediction for each class is one row.
 func TestRowsOfClasses(t *testing.T) {

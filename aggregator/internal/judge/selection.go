@@ -142,6 +142,7 @@ func (d *decision) incomparable(notTonight, notReference string) {
 // against requires that the new model is not shown to be worse than a version.
 func against(m metric.Metric, p pool, name string, version int, margin float64) sweep.GateCheck {
 	check := p.check(name, !p.WorseBy(margin))
+	check.Version = version
 	verdict := "not shown to be worse than"
 	switch {
 	case !check.Passed:

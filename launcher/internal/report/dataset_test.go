@@ -69,9 +69,12 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,
 			Reason: "the gate's reason",
 			Metric: "log_loss", Champion: 1,
-			Checks: []sweep.GateCheck{{Name: "tonight", Old: 0.12, New: 0.11},
+			Checks: []sweep.GateCheck{{Name: "tonight", Old: 0.12, New: 0.11, Rows: 900},
 				{Name: "calibration", Value: 1.02, Low: 0.9, High: 1.1},
 				{Name: "calibration", Value: 3}}}}
+	if verdict == sweep.VerdictNotComparable {
+		c.Gate.Checks = []sweep.GateCheck{{Name: "tonight", Reason: c.Gate.Reason}}
+	}
 	if verdict != sweep.VerdictPromoted { // of a later build
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
 	}
@@ -173,6 +176,27 @@ func TestNightsOfAModel(t *testing.T) {
 	if n := m.Nights[1]; n.Sweep != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
+	}
+	for name, data := range map[string]string{"clicks-2": "no JSON", "clicks-3": "neither"} {
+		r := *records[3]
+		r.Dataset = name
+		swept(t, sweeps, sweep.ID("night-of-"+name), &r, sweep.VerdictNotComparable)
+		if _, err := store.Put(t.Context(), sweep.DatasetNight(name, r.Version), blob.Any,
+			strings.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 { // what cannot be read is said in the same order
+		m = &page.Model{Name: "ctr"}
+		if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.Notes) != 2 || !strings.Contains(m.Notes[0], "clicks-2") || !strings.Contains(m.Notes[1], "clicks-3") {
+			t.Fatalf("got notes %q, want clicks-2 before clicks-3", m.Notes)
+		}
+	}
+	if n := m.Nights[0]; n.Verdict != sweep.VerdictNotComparable || !math.IsNaN(n.Next) || !math.IsNaN(n.New) {
+		t.Errorf("got %+v; want no numbers of versions that could not be compared", n)
 	}
 	other := &page.Model{Name: "ctr2"}
 	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), other); err != nil ||

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,7 +28,7 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 		trained[s.Dataset] = append(trained[s.Dataset], len(m.Nights))
 		m.Nights = append(m.Nights, modelNight(s))
 	}
-	for name := range names {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var unread page.DatasetPage
 		records, _, err := d.records(ctx, name, "", mostNights, &unread)
 		if err != nil {
@@ -61,7 +62,7 @@ func modelNight(s seen) page.ModelNight {
 	}
 	g := s.conclusion.Gate
 	for _, k := range g.Checks {
-		if k.Name == "tonight" && g.Champion > 0 {
+		if k.Name == "tonight" && g.Champion > 0 && k.Rows > 0 { // not where they could not be compared
 			n.Metric, n.Was, n.Next, n.New = g.Metric, g.Champion, k.Old, k.New
 		}
 	}
