@@ -103,7 +103,7 @@ func byScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Resu
 	best := eligible[0]
 	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g; ", best.Trial, extreme(p.Maximize), metric, best.Score)
 	if best.Trial < len(p.Trials) && p.Trials[best.Trial].Source == SourceDefault && len(eligible) > 1 {
-		text += "it is the default configuration, and nothing tried is better; "
+		text += "it is the default configuration, and nothing else that may win is better; "
 	}
 	switch {
 	case len(eligible) > 1:
