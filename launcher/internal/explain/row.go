@@ -40,12 +40,12 @@ func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
 	if err := s.OneOutput("the explanation of a row"); err != nil {
 		return nil, err
 	}
-	text = strings.TrimSpace(text)
+	text = strings.Trim(text, "\r\n") // tabs and blanks are empty cells
 	if len(text) > MaxRow {
 		return nil, problem.New(problem.Input, "a row of %d bytes; paste at most %d", len(text), MaxRow)
 	}
 	name := "row.csv"
-	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(text, "{") {
+	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(strings.TrimSpace(text), "{") {
 		name = "row.jsonl"
 		var line bytes.Buffer
 		if err := json.Compact(&line, []byte(text)); err != nil {
@@ -83,11 +83,11 @@ func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
 			}
 			var given []string
 			for _, c := range columns(s.Encoding, f) {
-				text := "missing"
+				text := ""
 				if v := b.Column(c); v != nil && !v.IsNull(0) {
 					text = v.TextOf(0)
 				}
-				given = append(given, text)
+				given = append(given, cmp.Or(text, "missing"))
 			}
 			out.Features = append(out.Features, RowFeature{f.Name, strings.Join(given, ", "), phi[i]})
 		}

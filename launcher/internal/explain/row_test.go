@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,14 @@ func TestPastedRow(t *testing.T) {
 		}
 		if !bytes.Equal(data, first) {
 			t.Errorf("%q: got %s, want %s as of the first form", text, data, first)
+		}
+	}
+	for _, text := range []string{"site\tad price\tother\na\t\t", "\tsite\tad price\n0\ta\t\n"} { // of a spreadsheet
+		got, err := explain.Text(t.Context(), s, text)
+		if err != nil || !slices.ContainsFunc(got.Features, func(f explain.RowFeature) bool {
+			return f.Name == "ad price" && f.Value == "missing"
+		}) {
+			t.Errorf("%q: got %+v, %v; want that ad price is missing", text, got, err)
 		}
 	}
 	for text, want := range map[string]string{"": "row", "ad price,site\n": "no row", "site\na": "ad price",
