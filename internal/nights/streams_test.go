@@ -268,11 +268,7 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 		t.Fatal(err)
 	}
 	for i, z := range pred {
-		p := 1 / (1 + math.Exp(-z))
-		if p <= 0 || p >= 1 || z > 0 && z < 1 && p == z {
-			p = z
-		}
-		pred[i] = p
+		pred[i] = 1 / (1 + math.Exp(-z))
 	}
 	return pred
 }
