@@ -43,7 +43,8 @@ func board(maximize bool, scores []float64, trees []int) finished {
 func TestTheDefaultMayWin(t *testing.T) {
 	f := board(true, []float64{0.8, 0.75}, []int{10, 20})
 	f.plan.Trials[0].Source = search.SourceDefault
-	want := "trial 0 has the highest auc on valid, 0.8; it is the default configuration, and nothing else that may win is better; " +
+	want := "trial 0 has the highest auc on valid, 0.8; it is the default configuration, and nothing else that may " +
+		"win is better; " +
 		"the runner-up is trial 1 with 0.75, behind by 0.05 (6.3 %)"
 	if s := f.pick(nil, nil); s.Reason != want {
 		t.Errorf("the default wins: %q; want %q", s.Reason, want)
