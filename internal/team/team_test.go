@@ -307,6 +307,38 @@ func TestAClosedNetwork(t *testing.T) {
 	}
 }
 
+// TestNobodyLooksAtALostBoard: a team that trains goes on when storage fails.
+func TestNobodyLooksAtALostBoard(t *testing.T) {
+	d := table(1000, 5, 1)
+	b := &lostBoard{Board: Bucket(blob.Memory(), "a/")}
+	w := newWorker(t, b, 0, 1, func(o *Options) { o.Look = time.Nanosecond })
+	done := errors.New("it has gone on")
+	opt := gbt.Options{Threads: 1, OnTree: func(gbt.Progress) error {
+		if b.lost.Store(true); b.looks.Load() > 0 {
+			return done
+		}
+		return nil
+	}}
+	if _, err := w.Train(t.Context(), d, params(100_000), opt); !errors.Is(err, done) {
+		t.Errorf("%v after %d looks at a lost board; want that the training goes on", err, b.looks.Load())
+	}
+}
+
+// lostBoard cannot be listed once it is lost.
+type lostBoard struct {
+	Board
+	lost  atomic.Bool
+	looks atomic.Int64
+}
+
+func (b *lostBoard) List(ctx context.Context, folder string) ([]string, error) {
+	if b.lost.Load() {
+		b.looks.Add(1)
+		return nil, errors.New("the bucket is away")
+	}
+	return b.Board.List(ctx, folder)
+}
+
 // elsewhere is a listener that tells an address where nobody listens.
 type elsewhere struct{ net.Listener }
 

@@ -288,11 +288,13 @@ func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch i
 	}
 
 	t.looked = time.Now()
-	_, awaited, err := t.w.nextEpoch(ctx, epoch)
-	if err == nil && awaited {
-		err = errNewcomer
+	switch _, awaited, err := t.w.nextEpoch(ctx, epoch); {
+	case err != nil: // a team that trains needs no board
+		t.w.log("go on without looking: %v", err)
+	case awaited:
+		return errNewcomer
 	}
-	return err
+	return ctx.Err()
 }
 
 // part returns the rows of one of so many workers: about as many in use for each.
