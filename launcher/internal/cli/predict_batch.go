@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -112,8 +114,9 @@ func predictTaskCommand(w *Setup) *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				dir, err := os.MkdirTemp(t.Env.Scratch, "predict-")
-				if err != nil {
+				dir := filepath.Join(t.Env.Scratch, fmt.Sprintf("predict-%d", t.Env.Index))
+				// An attempt that was killed on this machine has left its tables.
+				if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 					return nil, err
 				}
 				defer os.RemoveAll(dir)

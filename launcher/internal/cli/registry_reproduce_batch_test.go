@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,11 @@ func (m *machine) Name(id sweep.ID) string { return "jobs/" + string(id) }
 func (m *machine) SubmitTask(ctx context.Context, q cloudjob.Work) (bool, error) {
 	m.jobs = append(m.jobs, q)
 	q.Env.Scratch = m.w.t.TempDir()
+	if q.Kind == cloudjob.Predict { // of an attempt that was killed
+		if err := os.MkdirAll(filepath.Join(q.Env.Scratch, "predict-0", "half"), 0o700); err != nil {
+			m.w.t.Error(err)
+		}
+	}
 	codes := make([]int, max(1, q.Tasks))
 	var tasks sync.WaitGroup
 	for i := range codes {
