@@ -55,28 +55,16 @@ It listens on this machine only. On another address every request needs an ident
 	f.StringVar(&q.Shadow, "shadow", "", "alias or version that is scored beside and does not answer")
 	f.StringVar(&split, "split", "",
 		"ALIAS=SHARE%: version that answers a share of the requests, by the header Coppice-Key")
-	f.BoolVar(
-		&tell,
-		"tell",
-		false,
-		"tell people, as of nights, when an hour's requests are unlike the model's test rows",
-	)
+	f.BoolVar(&tell, "tell", false,
+		"tell people, as of nights, when an hour's requests are unlike the model's test rows")
 	f.Int64Var(&q.MaxBytes, "max-bytes", q.MaxBytes, "most bytes of a request")
 	f.IntVar(&q.MaxRows, "max-rows", q.MaxRows, "most rows of a request")
-	f.IntVar(
-		&q.MaxQueue,
-		"max-queue",
-		q.MaxQueue,
-		"most requests that wait or are scored; others get 429 and Retry-After",
-	)
+	f.IntVar(&q.MaxQueue, "max-queue", q.MaxQueue,
+		"most requests that wait or are scored; others get 429 and Retry-After")
 	f.DurationVar(&q.Timeout, "timeout", q.Timeout, "longest time for a request to arrive, and to wait for its turn")
 	f.DurationVar(&q.Poll, "poll", q.Poll, "time between two looks at the alias")
-	f.DurationVar(
-		&q.Grace,
-		"grace",
-		q.Grace,
-		"time after SIGTERM in which /readyz says 503 and requests are still taken",
-	)
+	f.DurationVar(&q.Grace, "grace", q.Grace,
+		"time after SIGTERM in which /readyz says 503 and requests are still taken")
 	f.Float64Var(&q.MaxShift, "max-shift", q.MaxShift,
 		"most relative shift of the mean prediction that a new version may bring; 0 for any")
 	_ = cmd.MarkFlagRequired("model")

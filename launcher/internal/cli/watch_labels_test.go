@@ -57,6 +57,7 @@ func TestWatchLabels(t *testing.T) {
 	if _, err := sweep.DecodeVerdictMessage(data); err != nil {
 		t.Errorf("the message cannot be read again: %v", err)
 	}
+	w.refused(sweep.ExitUsage, "copy it to this machine", "watch-labels", "--in", "gs://b/a.csv", "--label", "click")
 	w.refused(sweep.ExitUsage, "belong together", "watch-labels", "--in", bad, "--label", "click", "--key", "k")
 	w.refused(sweep.ExitUsage, "is for --labels", "watch-labels", "--in", bad, "--label", "click", "--positives-only")
 }

@@ -160,6 +160,10 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 }
 
 func read(ctx context.Context, place string, columns []string, use func(*table.Batch) error) error {
+	if dataset.InBucket(place) {
+		return problem.New(problem.Usage, "%s is in a bucket: copy it to this machine first, with `gcloud storage cp`",
+			place)
+	}
 	files, err := table.Expand(place)
 	if err != nil {
 		return err
