@@ -27,7 +27,7 @@
       case '#': return v.toLocaleString('en');
       case '%': return digits(100 * v, 3) + ' %';
     }
-    return digits(v, 5);
+    return a < 1e7 && Number.isInteger(v) ? String(v) : digits(v, 5);
   }
   function ago(d) {
     const s = (Date.now() - d) / 1000, unit = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(u => s >= u[0]);

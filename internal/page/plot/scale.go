@@ -43,6 +43,8 @@ func (u Unit) Format(v float64) string {
 		return digits(v/1e3, 3) + " k"
 	case u == Days:
 		return time.Unix(int64(v*24*3600), 0).UTC().Format("Jan 2")
+	case v == math.Trunc(v) && math.Abs(v) < 1e7: // a count or a month like 202611 is not rounded
+		return strconv.Itoa(int(v))
 	}
 	return digits(v, 5)
 }

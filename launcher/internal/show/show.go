@@ -57,7 +57,7 @@ func Percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// Number formats x as pages do, with up to five significant digits.
+// Number formats x as pages do, with up to five significant digits, or all of a whole number.
 func Number(x float64) string { return plot.Plain.Format(x) }
 
 // valueOf formats a number that may be missing.
