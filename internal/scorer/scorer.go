@@ -180,8 +180,8 @@ func (s *Scorer) OneOutput(what string) error {
 	if n := len(s.Encoding.Classes); n > 0 {
 		return problem.New(
 			problem.Input,
-			"%s does not take models of several classes, and this one has %d; launcher predict "+
-				"and Python do",
+			"%s does not take models of several classes, and this one has %d; launcher predict, "+
+				"launcher serve and Python do",
 			what,
 			n,
 		)

@@ -246,6 +246,16 @@ func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() er
 	return nil, nil, problem.New(problem.Usage, "--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)
 }
 
+// WriteCSV writes the table that Run makes of rows with these predictions: one a row, or one for each class.
+func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
+	q := Request{Scorer: s}
+	c, err := table.NewCSVWriter(w, q.added(), ',')
+	if err != nil {
+		return err
+	}
+	return c.Write(q.scored(&table.Batch{Rows: len(predicted) / s.Model.Outputs()}, nil, predicted, nil))
+}
+
 // scored returns the batch to write; added are the contributions, row by row.
 func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table.Batch {
 	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Clone(q.Keep)}
@@ -266,7 +276,7 @@ func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table
 		}
 	}
 	if classes := q.Scorer.Encoding.Classes; len(classes) > 0 {
-		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Text, Text: likeliest(predicted, classes)})
+		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Text, Text: Likeliest(predicted, classes)})
 	}
 	byColumn(predicted)
 	if q.Raw {
@@ -303,8 +313,8 @@ func (q *Request) reasons(rows int, added []float64) []dataset.Values {
 	return out
 }
 
-// likeliest names each row's class with the highest prediction, the first of equals.
-func likeliest(predicted []float64, classes []string) []string {
+// Likeliest names each row's class with the highest prediction, the first of equals.
+func Likeliest(predicted []float64, classes []string) []string {
 	var names []string
 	for row := range slices.Chunk(predicted, len(classes)) {
 		best := 0

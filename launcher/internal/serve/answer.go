@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/predict"
 )
 
 // headerVersion names the version that has answered, MODEL@VERSION.
@@ -71,7 +71,7 @@ func (x *exchange) refuse(status int, text string) {
 	refuse(x.w, status, text)
 }
 
-// scored is an answer before it is written.
+// scored is an answer before it is written: one number a row, or one for each class.
 type scored struct {
 	m           *Model
 	predictions []float64
@@ -149,16 +149,17 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
 	write(w, a)
+	watched := m.watched(a.predictions)
 	if split {
-		s.seenSplit(r.Context(), a.predictions, time.Since(x.begun))
+		s.seenSplit(r.Context(), watched, time.Since(x.begun))
 		return
 	}
-	again := past{rows: len(a.predictions), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
+	again := past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
 		return b, err
 	}}
 	s.recent.add(again)
-	s.seen(r.Context(), m, again, a.predictions, &in, time.Since(x.begun))
+	s.seen(r.Context(), m, again, watched, &in, time.Since(x.begun))
 }
 
 // body reads the request's body.
@@ -262,7 +263,12 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	}
 	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
 		out := make([]byte, 0, 64+22*len(a.predictions))
-		if kind == typeCSV {
+		switch {
+		case kind == typeCSV && len(a.m.classes) > 0:
+			w.Header().Set("Content-Type", typeCSV)
+			_ = predict.WriteCSV(w, a.m.Scorer, a.predictions) // the caller may have left
+			return
+		case kind == typeCSV:
 			w.Header().Set("Content-Type", typeCSV)
 			out = append(out, outputPrediction...)
 			for _, p := range a.predictions {
@@ -272,7 +278,12 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", typeJSON)
-		out = appendNumbers(append(out, `{"predictions":`...), a.predictions)
+		out = append(out, `{"predictions":`...)
+		if len(a.m.classes) > 0 {
+			out = a.appendRows(out)
+		} else {
+			out = appendNumbers(out, a.predictions)
+		}
 		out = append(out, `,"model":`...)
 		out = strconv.AppendQuote(out, a.m.Version.Model)
 		out = append(out, `,"version":`...)
@@ -287,13 +298,16 @@ func appendNumbers(out []byte, xs []float64) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has no such number
-			out = append(out, "null"...)
-			continue
-		}
-		out = strconv.AppendFloat(out, x, 'g', -1, 64)
+		out = appendNumber(out, x)
 	}
 	return append(out, ']')
+}
+
+func appendNumber(out []byte, x float64) []byte {
+	if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has no such number
+		return append(out, "null"...)
+	}
+	return strconv.AppendFloat(out, x, 'g', -1, 64)
 }
 
 // serveInfer answers a request of the Open Inference Protocol.
@@ -326,21 +340,16 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		if a.asked.id != "" {
 			out = append(append(out, `,"id":`...), a.asked.id...)
 		}
-		out = fmt.Appendf(out, `,"outputs":[{"name":%q,"datatype":"FP64","shape":[%d],`, outputPrediction,
-			len(a.predictions))
+		out, rest := a.appendOutputs(append(out, `,"outputs":`...))
 		if !a.asked.binary {
-			out = append(appendNumbers(append(out, `"data":`...), a.predictions), "}]}\n"...)
 			w.Header().Set("Content-Type", typeJSON)
-			_, _ = w.Write(out)
+			_, _ = w.Write(append(out, "}\n"...))
 			return
 		}
-		out = fmt.Appendf(out, `"parameters":{"binary_data_size":%d}}]}`, 8*len(a.predictions))
+		out = append(out, '}')
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set(headerLength, strconv.Itoa(len(out)))
-		for _, p := range a.predictions {
-			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(p))
-		}
-		_, _ = w.Write(out)
+		_, _ = w.Write(append(out, rest...))
 	})
 }
 
@@ -383,11 +392,6 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer m.Release()
-	type described struct {
-		Name     string `json:"name"`
-		Datatype string `json:"datatype"`
-		Shape    []int  `json:"shape"`
-	}
 	inputs := []described{}
 	for _, name := range m.columns {
 		inputs = append(inputs, described{name, "BYTES", []int{-1}})
@@ -396,7 +400,7 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(headerVersion, m.Name)
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
 		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": inputs,
-		"outputs": []described{{outputPrediction, "FP64", []int{-1}}}})
+		"outputs": m.outputs(-1)})
 }
 
 // known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature

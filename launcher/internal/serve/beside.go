@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/registry"
 )
 
 // following is what the watcher knows of a version that runs beside the one that answers.
@@ -24,7 +25,8 @@ type following struct {
 // follow fetches a version that is scored beside, or answers a share, when its alias moves, and lets it go when there is
 // none any more.
 func (s *Server) follow(ctx context.Context, f *following) {
-	if f.ref == "" {
+	now := s.current.Load()
+	if f.ref == "" || now == nil {
 		return
 	}
 	v, err := s.c.Registry.Get(ctx, s.c.Model, f.ref)
@@ -39,7 +41,7 @@ func (s *Server) follow(ctx context.Context, f *following) {
 	case f.failed.waits(v.Number):
 		return
 	default:
-		if next, err = Load(ctx, s.c.Registry, v, s.c.Cache); err != nil {
+		if next, err = loadBeside(ctx, s.c, v, now); err != nil {
 			next = was
 			f.failed.again(v.Number, s.c.Poll, mostPause)
 		}
@@ -58,6 +60,19 @@ func (s *Server) follow(ctx context.Context, f *following) {
 		f.said = err.Error()
 		s.c.Log.Warn("a version that is to run beside is not there", "flag", f.flag, "alias", f.ref, "error", f.said)
 	}
+}
+
+// loadBeside is Load for a version whose answers are to have the form of now's.
+func loadBeside(ctx context.Context, c Config, v registry.Version, now *Model) (*Model, error) {
+	m, err := Load(ctx, c.Registry, v, c.Cache)
+	if err != nil {
+		return nil, err
+	}
+	if why := m.otherClasses(now); why != "" {
+		m.Retire()
+		return nil, problem.New(problem.Conflict, "%s", why)
+	}
+	return m, nil
 }
 
 // Canary is a version that answers a share of the requests.

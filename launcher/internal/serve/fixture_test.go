@@ -22,7 +22,10 @@ import (
 )
 
 // shape is the table of clicks that a model is trained on: ids i0 ..., numbers n0 ..., and the label.
-type shape struct{ ids, numbers, rows, trees, leaves int }
+type shape struct {
+	ids, numbers, rows, trees, leaves int
+	classes                           []string // nil for a label of 0 and 1
+}
 
 // write makes the table as CSV; the same seed makes the same rows. Ids are texts, some of them seen once.
 func (s shape) write(tb testing.TB, seed uint64) string {
@@ -38,7 +41,11 @@ func (s shape) write(tb testing.TB, seed uint64) string {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range s.rows {
 		label, cells := s.row(rng)
-		fmt.Fprintf(w, "%d,%s\n", label, strings.Join(cells, ","))
+		class := fmt.Sprint(label)
+		if len(s.classes) > 0 {
+			class = `"` + strings.ReplaceAll(s.classes[label*(1+rng.IntN(len(s.classes)-1))], `"`, `""`) + `"`
+		}
+		fmt.Fprintf(w, "%s,%s\n", class, strings.Join(cells, ","))
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)
@@ -78,8 +85,12 @@ func (s shape) row(rng *rand.Rand) (label int, cells []string) {
 // trained are the files of a version that was trained on the table.
 func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	tb.Helper()
+	label, p := "click", gbt.Defaults()
+	if k := len(s.classes); k > 0 {
+		label, p.Objective, p.NumClass = "{column: click, kind: classes}", "multiclass", k
+	}
 	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+s.write(tb, seed)+
-		"\nlabel: click\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
+		"\nlabel: "+label+"\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,7 +103,6 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 		tb.Fatal(err)
 	}
 	defer ds.Close()
-	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = s.trees, s.leaves, 5
 	p.Seed = seed
 	done, err := gbt.Train(tb.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{Threads: 2})
@@ -107,8 +117,10 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
-		scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`)}
+	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features}
+	if len(s.classes) == 0 {
+		files[scorer.FileCalibrator] = []byte(`{"format":1,"method":"none"}`)
+	}
 	if levels, err := os.ReadFile(filepath.Join(staged.Place, dataset.LevelsFile)); err == nil {
 		files[scorer.FileLevels] = levels
 	}

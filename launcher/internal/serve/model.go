@@ -24,6 +24,9 @@ type Model struct {
 	columns  []string // as Scorer.Columns
 	place    map[string]int
 	features int          // of the trees
+	classes  []string     // as Scorer.Encoding.Classes
+	keys     []string     // of an answer's row in JSON, one for each class
+	answer   int          // bytes that a row of several classes takes in JSON at most; 0 of others
 	users    atomic.Int64 // and 1 until it is retired; 0 once it is closed
 }
 
@@ -38,16 +41,13 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	if err != nil {
 		return nil, err
 	}
-	if err := s.OneOutput("launcher serve"); err != nil {
-		s.Close()
-		return nil, err
-	}
 	m := &Model{Version: v, Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s, columns: s.Columns(),
-		place: map[string]int{}, features: s.Model.Features()}
+		place: map[string]int{}, features: s.Model.Features(), classes: s.Encoding.Classes}
 	m.users.Store(1)
 	for i, name := range m.columns {
 		m.place[name] = i
 	}
+	m.describeClasses()
 	if err := m.warm(); err != nil {
 		m.Retire()
 		return nil, problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
@@ -58,8 +58,8 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 // warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
 // tree.
 func (m *Model) warm() error {
-	width := m.Scorer.Model.Features()
-	x, out := make([]float64, warmRows*width), make([]float64, warmRows)
+	width, n := m.Scorer.Model.Features(), m.Scorer.Model.Outputs()
+	x, out, want := make([]float64, warmRows*width), make([]float64, warmRows*n), make([]float64, n)
 	for i := range x {
 		x[i] = float64(i%97) - 13
 		if i%89 == 0 {
@@ -70,10 +70,12 @@ func (m *Model) warm() error {
 		return err
 	}
 	for r := 0; r < warmRows; r += 64 {
-		if want := m.Scorer.Model.Predict(x[r*width:][:width]); math.Float64bits(want) != math.Float64bits(out[r]) {
-			return fmt.Errorf("%s: row %d of the check is scored %v with compiled trees and %v without",
-				scorer.FileModel,
-				r, out[r], want)
+		m.Scorer.Model.PredictRow(x[r*width:][:width], want)
+		for k, got := range out[r*n:][:n] {
+			if math.Float64bits(want[k]) != math.Float64bits(got) {
+				return fmt.Errorf("%s: row %d of the check is scored %v with compiled trees and %v without",
+					scorer.FileModel, r, got, want[k])
+			}
 		}
 	}
 
@@ -85,7 +87,8 @@ func (m *Model) warm() error {
 	return err
 }
 
-// Score predicts the rows of a batch, which has the model's columns by name: the same bits as `launcher predict`.
+// Score predicts the rows of a batch, which has the model's columns by name: the same bits as `launcher predict`, one
+// number a row, or one for each class.
 // values is scratch memory, returned for the next call. A batch that cannot be scored is a *table.InputError.
 func (m *Model) Score(b *table.Batch, values *[]float64, in *cell.Inputs) ([]float64, error) {
 	var scratch []float64

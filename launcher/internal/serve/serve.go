@@ -1,5 +1,5 @@
 // Package serve answers requests for predictions with a registered version: raw rows by name in, calibrated
-// probabilities out, the same bits as `launcher predict`.
+// probabilities (of several classes: classes.go) out, the same bits as `launcher predict`.
 //
 //	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go) ─▶ Model.Score ─▶ answer, which names its version
 //	                                                        ▲
@@ -97,9 +97,9 @@ func acquired(from *atomic.Pointer[Model]) *Model {
 }
 
 // rows is how many rows a request may have. A cell that is sent takes a byte at least; nulls that are not, such as
-// those of a key that rows lack, are to take no more memory.
+// those of a key that rows lack, are to take no more memory, nor is an answer that names many classes in each row.
 func (s *Server) rows(m *Model) int {
-	return int(max(1, min(int64(s.c.MaxRows), s.c.MaxBytes/int64(max(1, len(m.columns), m.features)))))
+	return int(max(1, min(int64(s.c.MaxRows), s.c.MaxBytes/int64(max(1, len(m.columns), m.features, m.answer)))))
 }
 
 // Ready reports whether more requests may come.

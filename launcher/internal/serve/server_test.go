@@ -190,6 +190,12 @@ func someRows(s shape, n int, seed uint64) [][]string {
 // predicted is what `launcher predict` says about the rows.
 func predicted(tb testing.TB, reg *registry.Registry, v registry.Version, names []string, rows [][]string) []float64 {
 	tb.Helper()
+	return numbersOf(tb, written(tb, reg, v, names, rows))
+}
+
+// written is what `launcher predict` writes of the rows.
+func written(tb testing.TB, reg *registry.Registry, v registry.Version, names []string, rows [][]string) []byte {
+	tb.Helper()
 	dir := tb.TempDir()
 	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
 	if err := os.WriteFile(in, csvOf(names, rows), 0o600); err != nil {
@@ -207,7 +213,7 @@ func predicted(tb testing.TB, reg *registry.Registry, v registry.Version, names 
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return numbersOf(tb, text)
+	return text
 }
 
 func csvOf(names []string, rows [][]string) []byte {

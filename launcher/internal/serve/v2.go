@@ -5,27 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/launcher/internal/predict"
 )
 
 // The Open Inference Protocol, version 2: a column is an input tensor of the shape [rows] or [rows, 1], and so is the
-// output. https://github.com/kserve/open-inference-protocol, with Triton's binary extension, which its Python client
-// uses unless told otherwise: tensors follow the JSON, whose length is in a header.
+// output (of several classes: classes.go). https://github.com/kserve/open-inference-protocol, with Triton's binary
+// extension, which its Python client uses unless told otherwise: tensors follow the JSON, whose length is in a header.
 
 const (
 	headerLength     = "Inference-Header-Content-Length"
-	outputPrediction = "prediction"
+	outputPrediction = predict.ColumnPrediction
 )
 
 // inferred is what a request of the protocol asks for beside its rows.
 type inferred struct {
-	id     string // as JSON; empty for none
-	binary bool   // the output follows the JSON
+	id      string          // as JSON; empty for none
+	binary  bool            // the outputs follow the JSON
+	outputs map[string]bool // names; nil for all
 }
 
 // tensor is an input of a request.
@@ -78,13 +81,21 @@ func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, in
 				return err
 			})
 		case "outputs":
+			names := m.outputNames()
 			err = s.each(func() error {
 				t, err := s.tensor()
-				if err == nil && t.name != outputPrediction {
-					err = s.fail("there is no output %.60q; the only one is %q", t.name, outputPrediction)
+				if err == nil && !slices.Contains(names, t.name) {
+					err = s.fail("there is no output %.60q, only: %s", t.name, strings.Join(names, ", "))
 				}
+				if err != nil {
+					return err
+				}
+				if q.outputs == nil {
+					q.outputs = map[string]bool{}
+				}
+				q.outputs[t.name] = true
 				q.binary = q.binary || t.bytes > 0
-				return err
+				return nil
 			})
 		case "parameters":
 			_, q.binary, err = s.parameters(q.binary)

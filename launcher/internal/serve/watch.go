@@ -180,6 +180,9 @@ func (s *Server) tell(ctx context.Context, name, what string, err error) {
 
 // compare scores the last requests with both versions. It says why the new one may not answer yet; empty if it may.
 func (s *Server) compare(now, next *Model) string {
+	if why := next.otherClasses(now); why != "" {
+		return why + ". If callers can read its answers, start the server again"
+	}
 	var before, after float64
 	rows := 0
 	for _, past := range s.recent.all() {
@@ -211,11 +214,12 @@ func (s *Server) compare(now, next *Model) string {
 		after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
 }
 
-// again scores a request that was answered.
+// again scores a request that was answered, for what is watched.
 func (m *Model) again(p past) ([]float64, error) {
 	b, err := p.read(m)
 	if err != nil {
 		return nil, err
 	}
-	return m.Score(b, nil, nil)
+	predictions, err := m.Score(b, nil, nil)
+	return m.watched(predictions), err
 }

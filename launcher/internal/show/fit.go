@@ -8,7 +8,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
-	"coppice/internal/gbt"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
@@ -44,8 +43,6 @@ type Fit struct {
 	Data     string             `json:"-"`                // the local cloud's folder, if it is not the usual one
 
 	Leaderboard []Tried `json:"leaderboard"` // best first
-
-	objective string
 }
 
 // Tried is a trial of the leaderboard.
@@ -74,7 +71,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	f := &Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
 		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within,
-		Final: c.Final, objective: p.Spec.Objective,
+		Final:  c.Final,
 		Params: Differing(p).Of(p.Trials[c.Trial].Shown())}
 	if !f.Champion {
 		f.Why = c.Why()
@@ -170,9 +167,7 @@ func (w Printer) Fitted(f *Fit) {
 		in = fmt.Sprintf("COPPICE_LOCAL='%s' ", strings.ReplaceAll(f.Data, "'", `'\''`))
 	}
 	w.printf("%slauncher predict --model %s --in NEW.csv --out scored.csv\n", in, predicts)
-	if !gbt.Classes(f.objective) { // of which launcher serve takes no models
-		w.printf("%slauncher serve --model %s\n", in, predicts)
-	}
+	w.printf("%slauncher serve --model %s\n", in, predicts)
 	if !f.Champion {
 		w.printf("%slauncher registry promote %s --why \"checked by hand\"\n", in, version)
 	}

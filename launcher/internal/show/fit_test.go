@@ -62,12 +62,6 @@ func TestNewFit(t *testing.T) {
 	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
 		t.Errorf("got %s\nwant a line that serves the model", out.String())
 	}
-	out.Reset()
-	p.Spec.Objective = "multiclass"
-	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(show.NewFit(&draft.Draft{}, p, st, view))
-	if strings.Contains(out.String(), "launcher serve") {
-		t.Errorf("got %s\nwant nothing of launcher serve, which takes no model of several classes", out.String())
-	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
 		t.Error("it names features of a winner that cannot be read; want none")
 	}

@@ -1,0 +1,222 @@
+package serve_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/launcher/internal/serve"
+)
+
+// kinds is a model of three classes, one of which has a name to be quoted in CSV and in JSON.
+var kinds = shape{ids: 2, numbers: 3, rows: 2000, trees: 8, leaves: 7,
+	classes: []string{"early", `late, "ü" <b>`, "never"}}
+
+// TestAnswersOfClassesAreThoseOfPredict: every form of a request gets the columns and bits of `launcher predict`.
+func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
+	reg, store := newRegistry()
+	v := register(t, reg, "one", kinds.trained(t, 1))
+	s := start(t, store, nil)
+	names := kinds.names()
+	for _, n := range []int{1, 70, 300} {
+		rows := someRows(kinds, n, uint64(n))
+		text := written(t, reg, v, names, rows)
+		want, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil || len(want) != n+1 || len(want[0]) != 1+len(kinds.classes) {
+			t.Fatalf("launcher predict wrote %.200s (%v); want %d rows of a class and its %d probabilities", text, err,
+				n, len(kinds.classes))
+		}
+
+		status, _, got := post(t, s.url+"/predict", "text/csv", csvOf(names, rows))
+		if status != http.StatusOK || !bytes.Equal(got, text) {
+			t.Errorf("%d rows of CSV: got status %d, %.200s; want what launcher predict writes, %.200s", n, status, got,
+				text)
+		}
+
+		status, _, got = post(t, s.url+"/predict", "application/json", instancesOf(names, rows))
+		var a struct{ Predictions []map[string]any }
+		if err := json.Unmarshal(got, &a); err != nil || status != http.StatusOK || len(a.Predictions) != n {
+			t.Fatalf("%d rows of JSON: got status %d, %.300s (%v); want an object for each", n, status, got, err)
+		}
+		for r, row := range a.Predictions {
+			for c, name := range want[0] {
+				if got := fmt.Sprint(row[name]); c > 0 && row[name] != number(t, want[r+1][c]) ||
+					c == 0 && got != want[r+1][0] || len(row) != len(want[0]) {
+					t.Fatalf("%d rows of JSON: row %d is %v; want %s %s", n, r, row, name, want[r+1][c])
+				}
+			}
+		}
+
+		for _, asBinary := range []bool{false, true} {
+			body, length := inferOf(names, rows, asBinary)
+			headers := []string{}
+			if asBinary { // of the outputs one only
+				headers = []string{"Inference-Header-Content-Length", strconv.Itoa(length)}
+				all := bytes.Replace(body[:length], []byte(`"name":"prediction"`), []byte(`"name":"probability"`), 1)
+				headers[1] = strconv.Itoa(len(all))
+				body = append(all, body[length:]...)
+			}
+			status, header, got := post(t, s.url+"/v2/models/ctr/infer", "application/json", body, headers...)
+			checkTensors(t, n, status, header, got, want, asBinary)
+		}
+	}
+}
+
+func number(tb testing.TB, text string) float64 {
+	tb.Helper()
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		tb.Fatalf("got %q, want a probability", text)
+	}
+	return x
+}
+
+// checkTensors compares an answer with what `launcher predict` writes. A binary one has the probabilities only.
+func checkTensors(t *testing.T, n, status int, header http.Header, got []byte, want [][]string, asBinary bool) {
+	t.Helper()
+	var probabilities []float64
+	var likeliest []string
+	for _, row := range want[1:] {
+		likeliest = append(likeliest, row[0])
+		for _, text := range row[1:] {
+			probabilities = append(probabilities, number(t, text))
+		}
+	}
+	end := len(got)
+	if asBinary {
+		end, _ = strconv.Atoi(header.Get("Inference-Header-Content-Length"))
+	}
+	var a struct {
+		Outputs []struct {
+			Name, Datatype string
+			Shape          []int
+			Data           json.RawMessage
+			Parameters     struct {
+				Size int `json:"binary_data_size"`
+			}
+		}
+	}
+	if err := json.Unmarshal(got[:end], &a); err != nil || status != http.StatusOK {
+		t.Fatalf("%d rows as tensors: got status %d, %.300s (%v)", n, status, got, err)
+	}
+	k := len(kinds.classes)
+	if asBinary {
+		rest := got[end:]
+		if len(a.Outputs) != 1 || a.Outputs[0].Name != "probability" || a.Outputs[0].Parameters.Size != 8*n*k ||
+			len(rest) != 8*n*k {
+			t.Fatalf("%d rows as tensors: got %.300s and %d bytes; want the output probability alone, of %d bytes", n,
+				got[:end], len(rest), 8*n*k)
+		}
+		for i, p := range probabilities {
+			if x := math.Float64frombits(binary.LittleEndian.Uint64(rest[8*i:])); x != p {
+				t.Fatalf("%d rows as tensors: number %d is %v, want %v", n, i, x, p)
+			}
+		}
+		return
+	}
+
+	var names, classes []string
+	var numbers []float64
+	shapes := ""
+	for _, o := range a.Outputs {
+		shapes += fmt.Sprint(o.Name, " ", o.Datatype, o.Shape, " ")
+		to := map[string]any{"prediction": &names, "probability": &numbers, "class": &classes}[o.Name]
+		if err := json.Unmarshal(o.Data, to); err != nil {
+			t.Fatalf("%d rows as tensors: output %s: %v", n, o.Name, err)
+		}
+	}
+	if want := fmt.Sprintf("prediction BYTES[%d] probability FP64[%d %d] class BYTES[%d] ", n, n, k, k); shapes != want {
+		t.Errorf("got the outputs %s, want %s", shapes, want)
+	}
+	if !slices.Equal(names, likeliest) || !sameBits(numbers, probabilities) || !slices.Equal(classes, kinds.classes) {
+		t.Errorf("%d rows as tensors: got %.500s; want %.200q, %.5v and the classes %q", n, got, likeliest,
+			probabilities[:k], kinds.classes)
+	}
+}
+
+// TestClassesAreDescribed: the protocol's metadata has the shapes, an output that is not there is refused by name, and
+// what an hour's requests were like is told by rows.
+func TestClassesAreDescribed(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", kinds.trained(t, 1))
+	s := start(t, store, nil)
+	want := `"outputs":[{"name":"prediction","datatype":"BYTES","shape":[-1]},{"name":"probability","datatype":"FP64",` +
+		`"shape":[-1,3]},{"name":"class","datatype":"BYTES","shape":[3]}]`
+	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	body, _ := inferOf(kinds.names(), someRows(kinds, 1, 1), false)
+	body = append([]byte(`{"outputs":[{"name":"odds"}],`), body[1:]...)
+	status, _, got := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
+	if want := "prediction, probability, class"; status != http.StatusBadRequest || !strings.Contains(string(got), want) {
+		t.Errorf("got status %d, %s; want 400 and the outputs that there are: %s", status, got, want)
+	}
+
+	post(t, s.url+"/predict", "application/json", instancesOf(kinds.names(), someRows(kinds, 40, 2)))
+	var told struct{ Hour serve.Hour }
+	until(t, "the request is counted", func() bool {
+		return json.Unmarshal([]byte(page(t, s.url+"/status")), &told) == nil && told.Hour.Requests > 0
+	})
+	if h := told.Hour; h.Rows != 40 || h.Mean <= 1./3 || h.Mean > 1 {
+		t.Errorf("got %d rows and a mean of %v; want 40, and that of the likeliest classes' probabilities", h.Rows, h.Mean)
+	}
+}
+
+func page(tb testing.TB, url string) string {
+	tb.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRowsOfManyClassesAreBounded: an answer has at most as many bytes as a request.
+func TestRowsOfManyClassesAreBounded(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", kinds.trained(t, 1))
+	s := start(t, store, func(c *serve.Config) { c.MaxBytes = 8 << 10 })
+	most := 0
+	for n := 10; n <= 60; n += 10 {
+		status, _, got := post(t, s.url+"/predict", "text/csv", csvOf(kinds.names(), someRows(kinds, n, 1)))
+		if status == http.StatusOK {
+			most = n
+		} else if !strings.Contains(string(got), "rows; send them in several requests") {
+			t.Errorf("%d rows: got status %d, %s; want that they be sent in several requests", n, status, got)
+		}
+	}
+	if most < 20 || most > 50 { // a row of three classes takes 195 bytes of JSON at most
+		t.Errorf("%d rows were answered, want 20 to 50 of 60", most)
+	}
+}
+
+// TestAnswersKeepTheirForm: a version of other classes neither answers after the one before, nor a share beside it.
+func TestAnswersKeepTheirForm(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", kinds.trained(t, 1))
+	register(t, reg, "two", filesOf(t, 1))
+	promote(t, reg, 1)
+	s := start(t, store, func(c *serve.Config) { c.Split, c.MaxShift = serve.Canary{Ref: "2", Share: .99}, 0 })
+	want := "ctr@2 answers with one number, and ctr@1 with probabilities of 3 classes (early, "
+	until(t, "--split is refused", func() bool { return strings.Contains(s.log.String(), want) })
+	promote(t, reg, 2)
+	until(t, "the new version waits", func() bool { return strings.Contains(page(t, s.url+"/status"), want) })
+	_, header, _ := post(t, s.url+"/predict", "text/csv", csvOf(kinds.names(), someRows(kinds, 3, 1)))
+	if got := header.Get("Coppice-Version"); got != "ctr@1" || s.SplitReady() {
+		t.Errorf("%s answers, and the version of --split is ready: %v; want ctr@1 alone", got, s.SplitReady())
+	}
+}
