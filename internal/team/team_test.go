@@ -3,6 +3,7 @@ package team
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -287,10 +288,11 @@ func TestAClosedNetwork(t *testing.T) {
 		var others sync.WaitGroup
 		leading := (*Member)(nil)
 		for id := range tc.helpers + 1 {
-			w := newWorker(t, board, id, tc.helpers+1, silence(200*time.Millisecond))
+			at := board
 			if id == tc.wall {
-				w.listener = elsewhere{w.listener}
+				at = elsewhere{board}
 			}
+			w := newWorker(t, at, id, tc.helpers+1, silence(200*time.Millisecond))
 			if id == 0 {
 				leading = w
 				continue
@@ -339,10 +341,23 @@ func (b *lostBoard) List(ctx context.Context, folder string) ([]string, error) {
 	return b.Board.List(ctx, folder)
 }
 
-// elsewhere is a listener that tells an address where nobody listens.
-type elsewhere struct{ net.Listener }
+// elsewhere announces an address where nobody listens.
+type elsewhere struct{ Board }
 
-func (elsewhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (e elsewhere) Create(ctx context.Context, name string, data []byte) error {
+	if strings.Contains(name, "/workers/") {
+		var a announcement
+		if err := json.Unmarshal(data, &a); err != nil {
+			return err
+		}
+		a.Address = "127.0.0.1:1"
+		var err error
+		if data, err = json.Marshal(a); err != nil {
+			return err
+		}
+	}
+	return e.Board.Create(ctx, name, data)
+}
 
 // TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
 func TestASilentWorkerIsGone(t *testing.T) {
