@@ -564,10 +564,9 @@ def _labels(y: Any, rows: int) -> np.ndarray:
 def _class_names(classes: np.ndarray) -> np.ndarray:
     """What several classes are called in the registry: as they are, if the programs take them for what they are, else
     by their numbers."""
-    if classes.dtype.kind in "iu":
-        return classes
-    if classes.dtype.kind == "f" and (np.abs(classes) < 1 << 53).all():  # whole, as fit() has checked
-        return classes.astype(np.int64)
+    if classes.dtype.kind in "iuf":  # whole, as fit() has checked
+        exact = (classes > -(1 << 53)).all() and (classes < 1 << 53).all()
+        return classes.astype(np.int64) if exact else np.arange(len(classes))
     texts = [c for c in classes.tolist() if isinstance(c, str) and _PLAIN_CLASS.fullmatch(c)]
     return classes if len(texts) == len(classes) else np.arange(len(classes))
 

@@ -154,14 +154,13 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
 	case q.Regression:
+	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
+		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
+			"--positive", l.list(), q.Metric)
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		if values > dataset.MaxClasses {
-			return "", "", fail(
-				"the column holds more than %d different values (%s): group them, or name the one that "+
-					"means yes with --positive",
-				dataset.MaxClasses,
-				l.list(),
-			)
+			return "", "", fail("the column holds more than %d different values (%s): group them, or name the one "+
+				"that means yes with --positive", dataset.MaxClasses, l.list())
 		}
 		d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 			humanize.Comma(l.present))
@@ -173,13 +172,10 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		yes, why := l.positive()
 		binary(yes, why, l.of(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, nil
-	case q.Metric != "" && ofTwoClasses(q.Metric):
-		return "", "", fail("the column holds numbers (%s), and %s judges two classes: name the one that means yes "+
-			"with --positive", l.list(), q.Metric)
 	}
 	classes := ""
 	if values <= maxClasses && !q.Regression {
-		classes = fmt.Sprintf("; it holds only %s, of which --positive names one to predict", l.list())
+		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them", l.list())
 	}
 	how := ""
 	if q.Objective != "" {

@@ -207,6 +207,8 @@ func TestRefused(t *testing.T) {
 			Request{Label: "y", Positive: "c9"}, "no row has --positive c9; the column holds c0, c1, c2"},
 		"a metric of classes": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },
 			Request{Label: "y", Metric: "auc"}, "auc judges two classes"},
+		"a metric of two of three": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) },
+			Request{Label: "y", Metric: "auc"}, "c0, c1, c2, and auc judges two classes"},
 		"texts as numbers": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i) },
 			Request{Label: "y", Regression: true}, "a number is to be predicted, and the column holds"},
 		"no such objective": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },

@@ -267,6 +267,7 @@ TABLES = {
     "one class": ((X, np.ones(N)), (ValueError, "one class")),
     "three classes": ((X, np.arange(N) % 3), None),
     "classes of text": ((X, np.array(["NA", "b c", "1"])[np.arange(N) % 3]), None),
+    "classes that no float tells apart": ((X, np.array([1, 2**53, 2**53 + 1])[np.arange(N) % 3]), None),
     "too many classes": ((X, np.arange(N) % 101), (ValueError, "101 classes")),
     "continuous label": ((X, np.linspace(0, 1, N)), (ValueError, "continuous")),
     "label with NaN": ((X, np.where(np.arange(N) == 7, np.nan, Y)), (ValueError, "row 7")),
