@@ -84,6 +84,9 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		if q.Registry, v, err = registry.Exported(ctx, model); err != nil {
 			return fmt.Errorf("--model %s: %w", model, err)
 		}
+		if err := serve.Servable(ctx, q.Registry, v, w.levelsCache()); err != nil {
+			return fmt.Errorf("--model %s: %w", model, err)
+		}
 		q.Tell = nil // there is nobody to tell
 		q.Model, q.Ref = v.Model, strconv.Itoa(v.Number)
 	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {

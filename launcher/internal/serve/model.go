@@ -55,6 +55,17 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	return m, nil
 }
 
+// Servable refuses a version that cannot answer: now, for a saved one, and not in the log of a server that waits for
+// another version, which there will not be.
+func Servable(ctx context.Context, r *registry.Registry, v registry.Version, cache string) error {
+	m, err := Load(ctx, r, v, cache)
+	if err != nil {
+		return err
+	}
+	m.Retire()
+	return nil
+}
+
 // warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
 // tree.
 func (m *Model) warm() error {
