@@ -40,6 +40,13 @@ except ImportError:  # the contract without scikit-learn: what its users would m
             names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
             return {n: getattr(self, n) for n in names}
 
+        def __repr__(self) -> str:
+            import inspect
+
+            usual = inspect.signature(type(self).__init__).parameters
+            given = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(usual[n].default)]
+            return f"{type(self).__name__}({', '.join(given)})"
+
         def set_params(self, **params: Any) -> Any:
             """Sets parameters by name."""
             known = self.get_params()

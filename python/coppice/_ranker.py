@@ -100,7 +100,10 @@ class Ranker(_Fitted):
 def _by_row(group: Any, rows: int) -> np.ndarray:
     """A value for each row."""
     if group is None:
-        raise ValueError("group is missing: which rows belong to one query?")
+        raise ValueError(
+            "group is missing: which rows belong to one query? fit and score take group=, the name of a column of X, "
+            "a value for each row, or sizes"
+        )
     if isinstance(group, (pa.Array, pa.ChunkedArray)):
         group = group.to_pandas()
     values = np.asarray(group)
