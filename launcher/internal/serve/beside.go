@@ -22,8 +22,8 @@ type following struct {
 	said      string
 }
 
-// follow fetches a version that is scored beside, or answers a share, when its alias moves, and lets it go when there is
-// none any more.
+// follow fetches a version that is scored beside, or answers a share, when its alias moves, and lets it go when there
+// is none any more.
 func (s *Server) follow(ctx context.Context, f *following) {
 	now := s.current.Load()
 	if f.ref == "" || now == nil {
