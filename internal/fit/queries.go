@@ -43,8 +43,8 @@ func (t *Table) checkWhole(train *gbt.Data, valid *HeldOut) error {
 	for i, g := range valid.Group {
 		if _, both := trained[g]; both {
 			return fmt.Errorf("%w: the query (%s) of row %d that is to be evaluated is also trained on; stage dataset "+
-				"%s with split: {by: hash, key: %s, ...} (launcher fit: without --time), or by a column that is the same "+
-				"for all rows of a query",
+				"%s with split: {by: hash, key: %s, ...} (launcher fit: without --time), or by a column that is the "+
+				"same for all rows of a query",
 				ErrQueries, t.ds.Manifest.Group, i, t.ds.Manifest.Name, t.ds.Manifest.Group)
 		}
 	}

@@ -146,8 +146,8 @@ func (w *Member) patience() time.Duration {
 // errNewcomer ends a team between two trees, because there is a worker that would take part.
 var errNewcomer = errors.New("another worker has come")
 
-// Epochs in a row that grow no tree: after so many the one that leads goes on alone, since it cannot reach the others, or
-// they not each other; another worker gives up.
+// Epochs in a row that grow no tree: after so many the one that leads goes on alone, since it cannot reach the others,
+// or they not each other; another worker gives up.
 const (
 	mostForLeader = 5
 	mostForOthers = 20
@@ -156,8 +156,8 @@ const (
 // fruitless counts an epoch that has grown no tree.
 func (w *Member) fruitless() {
 	if w.inVain++; w.leads && w.inVain == mostForLeader {
-		w.log("%d teams in a row have grown no tree; the first worker goes on alone. Can all workers reach each other at "+
-			"their ports?", w.inVain)
+		w.log("%d teams in a row have grown no tree; the first worker goes on alone. Can all workers reach each other "+
+			"at their ports?", w.inVain)
 		w.most = 1
 		w.Expect(1)
 	}

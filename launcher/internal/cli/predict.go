@@ -50,7 +50,8 @@ each row that add or take most, in reason_1 and reason_1_adds, reason_2 ...
 
 Tables in a bucket (a name, a glob or a folder) are scored into one each below --out gs://BUCKET/PREFIX/, one after the
 other, or with --batch by the tasks of a job in the cloud. What is there is not made again, whatever made it: after an
-interruption, the same command goes on; another version or other flags need another PREFIX. --max-unseen ends the run at the first table that has more.`,
+interruption, the same command goes on; another version or other flags need another PREFIX.
+--max-unseen ends the run at the first table that has more.`,
 		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed

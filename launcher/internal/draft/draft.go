@@ -158,13 +158,8 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
-		if values > dataset.MaxClasses {
-			return "", "", fail("the column holds more than %d different values (%s): group them, or name the one "+
-				"that means yes with --positive", dataset.MaxClasses, l.list())
-		}
-		d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
-			humanize.Comma(l.present))
-		return fmt.Sprintf("{column: %s, kind: classes}", column), cmp.Or(q.Objective, "multiclass"), nil
+		spec, err = d.classes(q, l)
+		return spec, cmp.Or(q.Objective, "multiclass"), err
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		binary("1", "", l.numbers[1])
 		return column, binaryObjective, nil
@@ -175,7 +170,8 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	}
 	classes := ""
 	if values <= maxClasses && !q.Regression {
-		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them", l.list())
+		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them",
+			l.list())
 	}
 	how := ""
 	if q.Objective != "" {
@@ -183,6 +179,18 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	}
 	d.found("label", "%s: a number is predicted%s (%s rows)%s", q.Label, how, humanize.Comma(l.present), classes)
 	return fmt.Sprintf("{column: %s, kind: regression}", column), cmp.Or(q.Objective, "regression"), nil
+}
+
+// classes says that the label's values are classes.
+func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
+	values := len(l.numbers) + len(l.texts)
+	if values > dataset.MaxClasses {
+		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
+			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
+	}
+	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
+		humanize.Comma(l.present))
+	return fmt.Sprintf("{column: %s, kind: classes}", quoted(q.Label)), nil
 }
 
 const binaryObjective = "binary"

@@ -30,8 +30,8 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 			n,
 		)
 	case s.Continue != nil && s.Continue.Mode == sweep.RefitMode:
-		return nil, errorf("continue.mode: refit renews models of one output, and objective %s has one for each class; "+
-			"use mode: grow, or train again", s.Objective)
+		return nil, errorf("continue.mode: refit renews models of one output, and objective %s has one for each "+
+			"class; use mode: grow, or train again", s.Objective)
 	case s.Ensemble != nil:
 		return nil, errorf("ensemble: trials of several classes are not merged; leave it out")
 	}

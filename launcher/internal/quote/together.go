@@ -55,10 +55,12 @@ func (q *Estimator) machinesNote(w *work, o *Offer) string {
 	spot := q.spot(o)
 	a, b := few.Side(spot), many.Side(spot)
 	if asked || b.Hours.Expected < (1-shortened)*a.Hours.Expected {
+		trees := float64(w.final.NumIterations * w.final.NumClass)
 		text := fmt.Sprintf("final: {machines: %d} trains the last model in %s instead of %s (%.0f %% efficiency); "+
 			"each machine sends up to %s for it; the sweep takes %s hours instead of %s", n,
-			seconds(many.Refit.Expected), seconds(few.Refit.Expected), 100*few.Refit.Expected/many.Refit.Expected/float64(n),
-			humanize.Bytes(uint64(float64(w.final.NumIterations*w.final.NumClass)*sent(q.Manifest, leaves(*w.final), n))),
+			seconds(many.Refit.Expected), seconds(few.Refit.Expected),
+			100*few.Refit.Expected/many.Refit.Expected/float64(n),
+			humanize.Bytes(uint64(trees*sent(q.Manifest, leaves(*w.final), n))),
 			hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
 		if a.Cost != nil && b.Cost != nil {
 			text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)

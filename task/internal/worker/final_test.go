@@ -79,7 +79,8 @@ func TestTheFinalTrainingOfClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	final, best := w.result(t, 2), w.board(t).Best()
-	if final.Status != sweep.StatusDone || best.Trees != best.BestIteration || best.Trees > 8 || final.Trees != best.Trees {
+	if final.Status != sweep.StatusDone || best.Trees != best.BestIteration || best.Trees > 8 ||
+		final.Trees != best.Trees {
 		t.Errorf("the winner has %d trees (the best %d), the final model %d: %s; want the same number, at most 8",
 			best.Trees, best.BestIteration, final.Trees, final.Reason)
 	}

@@ -163,8 +163,8 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 	return false
 }
 
-// takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here as in
-// train: the holder goes on without this task.
+// takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here
+// as in train: the holder goes on without this task.
 func (w *Worker) takePart(ctx context.Context, t *team.Member, q fit.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
