@@ -240,13 +240,14 @@ func (p *sweepPage) money() *plot.Chart {
 // winnerCharts are the drawings of a winner; nil where there is nothing to draw.
 type winnerCharts struct {
 	Measures, Reliable, Segments, Gain, Lift, Rivals, Features *plot.Chart
-	Sure                                                       string // what Rivals shows, in a sentence
+	Confusion, Classes                                         *plot.Chart // of several classes, in place of Reliable
+	Sure                                                       string      // what Rivals shows, in a sentence
 }
 
 // all are those that say whether the winner can be trusted.
 func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Gain, c.Lift, c.Segments, c.Measures},
-		func(c *plot.Chart) bool { return c == nil })
+	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain, c.Lift, c.Segments,
+		c.Measures}, func(c *plot.Chart) bool { return c == nil })
 }
 
 // winner draws what the winner is made of, what calibrating did, and how sure all of it is.
@@ -269,6 +270,9 @@ func (p *sweepPage) winner() (c winnerCharts) {
 		c.Reliable = reliability(p.data, t)
 		c.Gain, c.Lift = gains(p.data, t)
 		c.Segments = segments(p.data, t)
+	}
+	if t := w.Tested; t != nil && len(t.Classes) > 0 {
+		c.Confusion, c.Classes = confusion(p.data, t.Classes), byClass(p.data, t.Classes)
 	}
 	c.Features = featureChart(p.data, w.Features)
 	return c

@@ -187,7 +187,7 @@ func (r *Ranges) Draw() *Chart {
 
 	for i, row := range r.Rows {
 		y := float64(i*barHeight) + 11
-		c.label(within(row.Label, r.Room, 6.8), r.Room-10, y+4, "e")
+		c.label(within(row.Label, r.Room-14, 7), r.Room-10, y+4, "e")
 		if row.Low != row.High && finite(row.Low, row.High) {
 			c.mark("iv "+row.Class, line(s.at(row.Low), y, s.at(row.High), y))
 		}

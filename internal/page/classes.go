@@ -1,0 +1,217 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/metric"
+	"coppice/internal/page/plot"
+)
+
+// mostClasses are drawn in a confusion matrix, the last of them all others where there are more: further columns would
+// be too narrow for their numbers.
+const mostClasses = 12
+
+// frequent are the numbers of the n classes with the most rows, in the order of the label.
+func frequent(all []metric.Class, n int) []int {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[b].Rows, all[a].Rows) })
+	order = order[:min(n, len(order))]
+	slices.Sort(order)
+	return order
+}
+
+// confusion draws as what class the rows of each class were predicted, as shares of these rows. The table has the
+// weights themselves.
+func confusion(d *data, all []metric.Class) *plot.Chart {
+	shown, others := frequent(all, mostClasses), 0
+	if len(all) > mostClasses {
+		shown = frequent(all, mostClasses-1)
+		others = len(all) - len(shown)
+	}
+	var names []string
+	for _, i := range shown {
+		names = append(names, all[i].Name)
+	}
+	if others > 0 {
+		names = append(names, fmt.Sprintf("%d others", others))
+	}
+
+	place := func(class int) int {
+		if i, ok := slices.BinarySearch(shown, class); ok {
+			return i
+		}
+		return len(names) - 1
+	}
+	sums, totals := make([][]float64, len(names)), make([]float64, len(names))
+	for i := range sums {
+		sums[i] = make([]float64, len(names))
+	}
+	rows, total, right := 0, 0.0, 0.0
+	for i, c := range all {
+		rows += c.Rows
+		right += c.Taken[i]
+		for j, w := range c.Taken {
+			sums[place(i)][place(j)] += w
+			totals[place(i)] += w
+			total += w
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+
+	g := plot.Grid{Chart: plot.Chart{ID: "confusion", Title: "Confusion matrix", W: plot.Half},
+		X: "predicted, % of the true class", Y: "true class", Names: names, Room: 150}
+	for i, row := range sums {
+		cells := make([]plot.Cell, len(row))
+		for j, w := range row {
+			if w <= 0 {
+				continue
+			}
+			share := w / totals[i]
+			color := map[bool]string{true: "bar", false: "bar m2"}[i == j]
+			if i == j && i == len(shown) { // another of the others is not right
+				color = "bar m4"
+			}
+			cells[j] = plot.Cell{Class: fmt.Sprintf("%s o%d", color, max(1, int(math.Ceil(5*min(1, share))))),
+				Text: percent(share)}
+		}
+		g.Cells = append(g.Cells, cells)
+	}
+	g.Keys = []plot.Key{{Class: "bar r1", Label: "predicted as what it is"},
+		{Class: "bar r2", Label: "as another class"}}
+	words, _ := testRows(all)
+	g.Summary = fmt.Sprintf("%s of %s %s have the class that is predicted as likeliest. A row is a true class, "+
+		"a column a predicted one, in the same order.", plot.Percent.Format(right/total), humanize.Comma(int64(rows)),
+		words)
+	if others > 0 {
+		g.Keys = append(g.Keys, plot.Key{Class: "bar r0", Label: "as any of the others"})
+		g.Summary += fmt.Sprintf(" The %d classes with the fewest rows are taken together.", others)
+	}
+
+	fields := []field[int]{{"true class", plot.Plain, func(i int) any { return names[i] }}}
+	for j, name := range names {
+		fields = append(fields, field[int]{name, plot.Plain, func(i int) any { return sums[i][j] }})
+	}
+	order := make([]int, len(names))
+	for i := range order {
+		order[i] = i
+	}
+	tabulate(d, "confusion", g.Title, order, fields)
+	return g.Draw()
+}
+
+// percent is a share as a whole number of hundredths that says 0 and 100 of nothing else.
+func percent(share float64) string {
+	switch n := math.Round(100 * share); {
+	case n < 1:
+		return "<1"
+	case n == 100 && share < 1:
+		return ">99"
+	default:
+		return strconv.Itoa(int(n))
+	}
+}
+
+// testRows are those of all classes, in words: some weigh more than others.
+func testRows(all []metric.Class) (words string, weighted bool) {
+	if slices.ContainsFunc(all, func(c metric.Class) bool { return c.Weight != float64(c.Rows) }) {
+		return "test rows, by their weights,", true
+	}
+	return "test rows", false
+}
+
+// recognised is how well a class is told from the others.
+type recognised struct {
+	metric.Class
+	recall, precision float64 // NaN without rows of it, or predicted as it
+	observed, mean    float64 // shares of all rows: of the class, and as its predictions say
+	confused          string  // the class that its other rows are predicted as most often
+	share             float64 // of its rows that are
+}
+
+// byClass draws how many of each class's rows are recognised, and how many of those that are predicted as it are of it.
+func byClass(d *data, all []metric.Class) *plot.Chart {
+	total := 0.0
+	predicted := make([]float64, len(all))
+	for _, c := range all {
+		total += c.Weight
+		for j, w := range c.Taken {
+			predicted[j] += w
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+
+	rows := make([]recognised, len(all))
+	recall, present, never := 0.0, 0, 0
+	for i, c := range all {
+		r := recognised{Class: c, recall: c.Taken[i] / c.Weight, precision: c.Taken[i] / predicted[i],
+			observed: c.Weight / total, mean: c.Sum / total, share: math.NaN()}
+		most := 0.0
+		for j, w := range c.Taken {
+			if j != i && w > most {
+				most = w
+				r.confused, r.share = all[j].Name, w/c.Weight
+			}
+		}
+		if c.Weight > 0 {
+			recall += r.recall
+			present++
+		}
+		if predicted[i] == 0 {
+			never++
+		}
+		rows[i] = r
+	}
+
+	c := plot.Ranges{Chart: plot.Chart{ID: "classes", Title: "Recall and precision by class", W: plot.Half},
+		X: plot.Axis{Label: "of the rows", Unit: plot.Percent, Low: 0, High: 1}, Line: math.NaN(), Room: 170, NoteRoom: 96}
+	words, weighted := testRows(all)
+	drawn := frequent(all, mostSegments)
+	for _, i := range drawn {
+		r := rows[i]
+		_, low, high := observed(metric.Bin{Rows: r.Rows, Weight: r.Weight, Positive: r.Taken[i]})
+		if weighted { // the squares of the weights, which the interval needs, are not recorded
+			low, high = r.recall, r.recall
+		}
+		c.Rows = append(c.Rows, plot.Range{Label: r.Name, Note: english.Plural(r.Rows, "row", ""), Class: "r1",
+			Value: r.recall, Low: low, High: high, Before: r.precision})
+	}
+	c.Summary = fmt.Sprintf("The mean recall of %s is %s. Recall: how many of a class's %s are predicted as "+
+		"it. Precision: how many of those that are predicted as it belong to it.",
+		english.Plural(present, "class", "classes"), plot.Percent.Format(recall/float64(present)), words)
+	if never > 0 {
+		c.Summary += fmt.Sprintf(" %s never predicted.", map[bool]string{true: "1 class is",
+			false: strconv.Itoa(never) + " classes are"}[never == 1])
+	}
+	if len(drawn) < len(all) {
+		c.Summary += fmt.Sprintf(" Drawn are the %d with the most rows; the table has all.", len(drawn))
+	}
+	c.Keys = []plot.Key{{Class: "dot key r1",
+		Label: map[bool]string{true: "recall", false: "recall, with 95 % intervals"}[weighted]},
+		{Class: "dot key pale", Label: "precision"}}
+
+	tabulate(d, "classes", c.Title, rows, []field[recognised]{
+		{"class", plot.Plain, func(r recognised) any { return r.Name }},
+		{"rows", plot.Plain, func(r recognised) any { return r.Rows }},
+		{"recall", plot.Percent, func(r recognised) any { return r.recall }},
+		{"precision", plot.Percent, func(r recognised) any { return r.precision }},
+		{"share observed", plot.Percent, func(r recognised) any { return r.observed }},
+		{"share predicted", plot.Percent, func(r recognised) any { return r.mean }},
+		{"most often taken for", plot.Plain, func(r recognised) any { return r.confused }},
+		{"for so many of its rows", plot.Percent, func(r recognised) any { return r.share }},
+	})
+	return c.Draw()
+}

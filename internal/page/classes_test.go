@@ -1,0 +1,124 @@
+package page_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/metric"
+	"coppice/internal/page"
+	"coppice/internal/page/plot"
+)
+
+// ofClasses is a sweep over a label of k classes. The last class is rare and never predicted; of the others three in
+// four rows are recognised, and most of the rest are taken for the class before.
+func ofClasses(k int, name string) *page.Sweep {
+	s := sample(30)
+	s.Objective, s.Metric, s.Winner.Tested = "multiclass", "multi_logloss", &metric.Tested{}
+	for i := range k {
+		rows := 40 * (1 + (i*5)%k)
+		c := metric.Class{Name: fmt.Sprint(name, i), Rows: rows, Weight: float64(rows), Sum: float64(rows) + 3,
+			Taken: make([]float64, k)}
+		c.Taken[i] = 0.75 * c.Weight
+		c.Taken[(i+k-1)%k] += 0.25*c.Weight - 5
+		c.Taken[(i+1)%k] += 5
+		s.Winner.Tested.Classes = append(s.Winner.Tested.Classes, c)
+	}
+	for i := range s.Winner.Tested.Classes {
+		c := &s.Winner.Tested.Classes[i]
+		c.Taken[0], c.Taken[k-1] = c.Taken[0]+c.Taken[k-1], 0
+	}
+	return s
+}
+
+// TestClassesAreDrawnAsTheyWere: few classes with their names over the columns; more than fit, with numbers, and the
+// rarest together.
+func TestClassesAreDrawnAsTheyWere(t *testing.T) {
+	for name, s := range map[string]*page.Sweep{"few": ofClasses(5, "class "),
+		"many": ofClasses(14, "late by more than an hour <b>, ")} {
+		for _, f := range figure.FindAllStringSubmatch(write(t, s), -1) {
+			if f[1] == "confusion" || f[1] == "classes" {
+				isAsItWas(t, f[1]+"-"+name+".html", []byte(strings.ReplaceAll(f[0], "><", ">\n<")+"\n"))
+			}
+		}
+		chart(t, s, "confusion")
+		chart(t, s, "classes")
+	}
+}
+
+// TestConfusion compares what is drawn of three classes with numbers worked out by hand, with and without weights.
+func TestConfusion(t *testing.T) {
+	for _, w := range []float64{1, 2} {
+		s := sample(2)
+		s.Winner.Tested = &metric.Tested{Classes: []metric.Class{
+			{Name: "a", Rows: 1000, Weight: 1000 * w, Sum: 900 * w, Taken: []float64{996 * w, 4 * w, 0}},
+			{Name: "b", Rows: 10, Weight: 10 * w, Sum: 100 * w, Taken: []float64{4 * w, 6 * w, 0}},
+			{Name: "c", Taken: []float64{0, 0, 0}}}}
+		c := chart(t, s, "confusion")
+		var labels []string
+		for _, l := range c.Labels {
+			labels = append(labels, l.String)
+		}
+		want := []string{"true class", "predicted, % of the true class", "a", "a", ">99", "<1", "b", "b", "40", "60",
+			"c", "c"}
+		if !slices.Equal(labels, want) {
+			t.Errorf("got the labels %q, want %q", labels, want)
+		}
+		var classes []string
+		for _, m := range c.Marks {
+			classes = append(classes, m.Class)
+		}
+		if want := []string{"bar o5", "bar m2 o1", "bar m2 o2", "bar o3"}; !slices.Equal(classes, want) {
+			t.Errorf("got cells painted as %q, want %q", classes, want)
+		}
+		words := map[float64]string{1: "99.2 % of 1,010 test rows have",
+			2: "99.2 % of 1,010 test rows, by their weights, have"}
+		if !strings.HasPrefix(c.Summary, words[w]) {
+			t.Errorf("got %q, want %q at its beginning", c.Summary, words[w])
+		}
+
+		by := chart(t, s, "classes")
+		for _, want := range []string{"mean recall of 2 classes is 79.8 %", "1 class is never predicted"} {
+			if !strings.Contains(by.Summary, want) {
+				t.Errorf("got %q, want %q in it", by.Summary, want)
+			}
+		}
+		intervals := slices.ContainsFunc(by.Marks, func(m plot.Mark) bool { return m.Class == "iv r1" })
+		if intervals != (w == 1) {
+			t.Errorf("with rows of weight %v intervals are drawn: %t, want them only where rows count alike", w, intervals)
+		}
+		columns := dataOf(t, write(t, s)).Columns
+		for key, want := range map[string]string{"confusion-0": "[a b c]",
+			"confusion-1": fmt.Sprint([]any{996 * w, 4 * w, 0}), "classes-2": "[0.996 0.6 <nil>]", "classes-3": "[0.996 0.6 <nil>]", "classes-6": "[b a ]"} {
+			if got := fmt.Sprint(columns[key].V); got != want {
+				t.Errorf("got %s in the column %s, want %s", got, key, want)
+			}
+		}
+	}
+}
+
+// TestPageOfAHundredClasses is no larger than others, whatever the names, and says what is not drawn.
+func TestPageOfAHundredClasses(t *testing.T) {
+	s := sample(50)
+	s.Winner.Tested = ofClasses(100, strings.Repeat("n", 197)).Winner.Tested
+	text := write(t, s)
+	t.Logf("%d bytes", len(text))
+	if len(text) > 300_000 {
+		t.Errorf("got a page of %d bytes, want at most 300,000", len(text))
+	}
+	for id, want := range map[string]string{"confusion": "The 89 classes with the fewest rows are taken together.",
+		"classes": "Drawn are the 20 with the most rows; the table has all."} {
+		if got := chart(t, s, id).Summary; !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
+	if n := len(regexp.MustCompile(`n…n+99<`).FindAllString(text, -1)); n == 0 {
+		t.Error("a long name does not keep its end, want it cut in the middle")
+	}
+}
+
+func TestHostileClasses(t *testing.T) {
+	hostilePages(t, func() writer { return ofClasses(14, "class ") })
+}
