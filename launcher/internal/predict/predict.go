@@ -54,7 +54,11 @@ const (
 	ColumnReasonAdds = "reason_%d_adds"
 )
 
-const batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
+const (
+	batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
+	// Explaining a row takes a millisecond and more: between batches progress is shown and an end is heard.
+	explainedRows = 512
+)
 
 // writer is the common method of ingest's two writers.
 type writer interface{ Write(*table.Batch) error }
@@ -102,13 +106,16 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
-	width := len(wanted) + len(columns)
+	width, most := len(wanted)+len(columns), batchRows
 	if q.Explain > 0 {
 		width += q.Scorer.Model.Features()
 	}
+	if q.Contributions || q.Explain > 0 {
+		most = explainedRows
+	}
 	var values []float64
 	var in cell.Inputs
-	err = t.Read(ctx, wanted, min(batchRows, table.BatchRows(width)), func(b *table.Batch) error {
+	err = t.Read(ctx, wanted, min(most, table.BatchRows(width)), func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err

@@ -5,7 +5,9 @@ package predict_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,5 +164,25 @@ func TestScoringAWideTable(t *testing.T) {
 	if c := scoreWide(t, 10_000, 3000); c.processor > 20*time.Second || c.heap > most {
 		t.Errorf("scoring 10,000 columns and 3,000 rows took %v of processor time and %d MiB; want at most 20 s and "+
 			"%d MiB", c.processor, c.heap>>20, most>>20)
+	}
+}
+
+// TestExplainingCanBeEnded: rows that are explained come in small batches, after each of which an end is heard.
+func TestExplainingCanBeEnded(t *testing.T) {
+	r, v := wideModel(t, 5)
+	s, err := scorer.OpenMapped(t.Context(), r, v, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var last int64
+	out := filepath.Join(t.TempDir(), "scored.csv")
+	_, err = predict.Run(ctx, predict.Request{Scorer: s, In: wideTable(t, 5, 3000), Out: out, MaxUnseen: 1, Explain: 2,
+		Progress: func(rows int64) { last = rows; cancel() }})
+	_, missing := os.Stat(out)
+	if !errors.Is(err, context.Canceled) || last > 1024 || !errors.Is(missing, os.ErrNotExist) {
+		t.Errorf("ended at the first batch: %v after %d rows, output %v; want it cancelled within 1,024 rows, no file",
+			err, last, missing)
 	}
 }
