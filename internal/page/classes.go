@@ -177,7 +177,8 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 	}
 
 	c := plot.Ranges{Chart: plot.Chart{ID: "classes", Title: "Recall and precision by class", W: plot.Half},
-		X: plot.Axis{Label: "of the rows", Unit: plot.Percent, Low: 0, High: 1}, Line: math.NaN(), Room: 170, NoteRoom: 96}
+		X:    plot.Axis{Label: "of the rows", Unit: plot.Percent, Low: 0, High: 1},
+		Line: math.NaN(), Room: 170, NoteRoom: 96}
 	words, weighted := testRows(all)
 	drawn := frequent(all, mostSegments)
 	for _, i := range drawn {

@@ -37,8 +37,8 @@ func DecodeTested(text []byte) (*metric.Tested, error) {
 	for i, c := range t.Classes {
 		if len(c.Taken) != len(t.Classes) || c.Rows < 0 || !(c.Weight >= 0) ||
 			slices.ContainsFunc(c.Taken, func(w float64) bool { return w < 0 }) {
-			return nil, fmt.Errorf("%s: class %d of %d has %d rows of weight %v, predicted as %d classes", FileTested, i,
-				len(t.Classes), c.Rows, c.Weight, len(c.Taken))
+			return nil, fmt.Errorf("%s: class %d of %d has %d rows of weight %v, predicted as %d classes", FileTested,
+				i, len(t.Classes), c.Rows, c.Weight, len(c.Taken))
 		}
 	}
 	return t, nil

@@ -168,8 +168,13 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		binary(yes, why, l.of(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, nil
 	}
+	return d.number(q, l), cmp.Or(q.Objective, "regression"), nil
+}
+
+// number says that the label's values are numbers.
+func (d *Draft) number(q Request, l *labels) (spec string) {
 	classes := ""
-	if values <= maxClasses && !q.Regression {
+	if len(l.numbers)+len(l.texts) <= maxClasses && !q.Regression {
 		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them",
 			l.list())
 	}
@@ -178,7 +183,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		how = fmt.Sprintf(" by objective %s%s, and judged by %s", q.Objective, q.argument, q.Metric)
 	}
 	d.found("label", "%s: a number is predicted%s (%s rows)%s", q.Label, how, humanize.Comma(l.present), classes)
-	return fmt.Sprintf("{column: %s, kind: regression}", column), cmp.Or(q.Objective, "regression"), nil
+	return fmt.Sprintf("{column: %s, kind: regression}", quoted(q.Label))
 }
 
 // classes says that the label's values are classes.

@@ -106,16 +106,9 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
-	width, most := len(wanted)+len(columns), batchRows
-	if q.Explain > 0 {
-		width += q.Scorer.Model.Features()
-	}
-	if q.Contributions || q.Explain > 0 {
-		most = explainedRows
-	}
 	var values []float64
 	var in cell.Inputs
-	err = t.Read(ctx, wanted, min(most, table.BatchRows(width)), func(b *table.Batch) error {
+	err = t.Read(ctx, wanted, q.batchRows(len(wanted)+len(columns)), func(b *table.Batch) error {
 		raw, predicted, reuse, err := q.Scorer.Batch(b, values, runtime.GOMAXPROCS(0), &in)
 		if err != nil {
 			return err
@@ -149,6 +142,17 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
 	return done, pending.CloseAtomicallyReplace()
+}
+
+// batchRows is how many rows are scored at once, of so many columns in and out.
+func (q *Request) batchRows(columns int) int {
+	if q.Explain > 0 {
+		columns += q.Scorer.Model.Features()
+	}
+	if q.Contributions || q.Explain > 0 {
+		return min(explainedRows, table.BatchRows(columns))
+	}
+	return min(batchRows, table.BatchRows(columns))
 }
 
 // spareInput rejects an output that would overwrite the input.
