@@ -176,7 +176,8 @@ func (s *View) Left(state State) (left time.Duration, ok bool) {
 	if n == 0 {
 		return 0, false
 	}
-	return time.Duration(s.waves(state) * float64(spent) / float64(n)), true
+	left = time.Duration(s.waves(state) * float64(spent) / float64(n))
+	return min(left, time.Duration(s.Plan.Spec.Limits.Sweep)), true // which ends it, however slow its trials are
 }
 
 // waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every

@@ -24,6 +24,7 @@ func world(t *testing.T) (blob.Store, *sweep.Plan) {
 	for i := range 5 {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
+	p.Spec.Limits.Sweep = sweep.Duration(time.Hour)
 	s := blob.Memory()
 	put(t, s, sweep.Names(p.Sweep).Plan(), p)
 	return s, p
@@ -81,6 +82,10 @@ func TestLook(t *testing.T) {
 	}
 	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
 		t.Errorf("left %s", left)
+	}
+	s.Plan.Spec.Limits.Sweep = sweep.Duration(12 * time.Second)
+	if left, ok := s.Left(st); !ok || left != 12*time.Second {
+		t.Errorf("left %s of a sweep that may take 12 s", left)
 	}
 	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
 	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep,
