@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestE2EMachinesTrainTheSameModel: the final training by three machines has the bytes of that by one, also where one of
-// them is lost without notice in the middle of it, or all, one of which leads.
+// TestE2EMachinesTrainTheSameModel: the final training by three machines has the bytes of that by one, also where one
+// of them is lost without notice in the middle of it, or all, one of which leads.
 func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -28,14 +28,15 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 		name := fmt.Sprintf("%s, machines %v are lost", of.final, of.lost)
 		faults := "at_write:\n"
 		for _, vm := range of.lost {
-			faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, vm: %d}\n",
-				vm)
+			faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, "+
+				"vm: %d}\n", vm)
 		}
 		l.args = args
 		if of.lost != nil {
 			l.args = append(l.args[:len(l.args):len(l.args)], "--faults", l.file("faults.yaml", faults))
 		}
-		file := l.file("sweep.yaml", fmt.Sprintf("name: final%d\ndataset: clicks\nmodel: ctr%d\nmetric: auc\ntrials: 3\n"+
+		file := l.file("sweep.yaml", fmt.Sprintf("name: final%d\ndataset: clicks\nmodel: ctr%d\nmetric: auc\n"+
+			"trials: 3\n"+
 			"params: {num_iterations: 400, learning_rate: 0.01}\nsearch: {fixed: [{num_leaves: 31}, {num_leaves: 24}, "+
 			"{num_leaves: 40}]}\nmachine: {type: n2-highmem-2, vms: 3, threads_per_task: 1, tasks_per_vm: 1}\n"+
 			"limits: {trial: 8m, sweep: 15m}\nfinal: %s\n", i, i, of.final))

@@ -201,13 +201,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
 	// A continued model may get no tree.
-	o.NsPerValue = o.Seconds * 1e9 / float64(
-		train.Used(),
-	) / float64(
-		t.Features(),
-	) / float64(
-		max(res.Grown, 1)*res.Model.Outputs(),
-	)
+	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
+	o.NsPerValue = o.Seconds * 1e9 / values
 	if valid != nil {
 		err = o.rate(q, valid)
 	}

@@ -31,13 +31,8 @@ func Input(here, old *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 			old.Version)
 	}
 	if !slices.Equal(here.Label.Classes, old.Label.Classes) {
-		return nil, refuse(
-			"dataset %s@%s has the classes %q, and the input model's had %q: train from scratch",
-			here.Name,
-			here.Version,
-			here.Label.Classes,
-			old.Label.Classes,
-		)
+		return nil, refuse("dataset %s@%s has the classes %q, and the input model's had %q: train from scratch",
+			here.Name, here.Version, here.Label.Classes, old.Label.Classes)
 	}
 	if !sameTexts(here.Missing, old.Missing) {
 		return nil, refuse("dataset %s@%s takes %q for missing, and the input model's took %q; stage it with the "+

@@ -203,16 +203,8 @@ func (p *modelReader) model() (*Model, error) {
 		return nil, p.errorf("%d trees cannot be divided among %d classes", len(sizes), m.Outputs())
 	}
 
-	for i, size := range sizes {
-		before := len(p.rest)
-		t, err := p.tree(i, n)
-		if err != nil {
-			return nil, err
-		}
-		if have := before - len(p.rest); have != size {
-			return nil, p.errorf("tree %d has %d bytes where tree_sizes says %d", i, have, size)
-		}
-		m.Trees = append(m.Trees, t)
+	if m.Trees, err = p.trees(sizes, n); err != nil {
+		return nil, err
 	}
 	if value, ok := head[averageOutput]; ok {
 		if value != "" {
@@ -228,6 +220,23 @@ func (p *modelReader) model() (*Model, error) {
 
 	p.parameters(m)
 	return m, nil
+}
+
+// trees reads trees of the sizes in bytes.
+func (p *modelReader) trees(sizes []int, features int) ([]*Tree, error) {
+	var trees []*Tree
+	for i, size := range sizes {
+		before := len(p.rest)
+		t, err := p.tree(i, features)
+		if err != nil {
+			return nil, err
+		}
+		if have := before - len(p.rest); have != size {
+			return nil, p.errorf("tree %d has %d bytes where tree_sizes says %d", i, have, size)
+		}
+		trees = append(trees, t)
+	}
+	return trees, nil
 }
 
 // parameters keeps the lines between "parameters:" and "end of parameters".

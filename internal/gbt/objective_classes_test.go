@@ -85,8 +85,8 @@ func TestPredictionsOfClasses(t *testing.T) {
 					want := binned[i*k+c]
 					if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
 						math.Abs(last[i*k+c]-want) > 1e-12 {
-						t.Fatalf("%s, %s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated with %v",
-							objective, name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
+						t.Fatalf("%s, %s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated "+
+							"with %v", objective, name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
 					}
 				}
 			}
@@ -175,7 +175,8 @@ func TestClassesContinue(t *testing.T) {
 	both := mustTrain(t, &d.Data, p, Options{Input: in})
 	p.NumIterations = 10
 	whole := mustTrain(t, &d.Data, p, Options{}).Model
-	if got, want := treesOf(text(t, both.Model)), treesOf(text(t, whole)); got != want || both.Grown != 5 || both.Best != 10 {
+	got, want := treesOf(text(t, both.Model)), treesOf(text(t, whole))
+	if got != want || both.Grown != 5 || both.Best != 10 {
 		t.Errorf("continued, %d rounds and %d in all: the trees are not those of 10 rounds", both.Grown, both.Best)
 	}
 
@@ -236,7 +237,8 @@ func TestClassSlopes(t *testing.T) {
 		for c := range raw {
 			g, h := each[c].at(uint32(r), raw[c][r])
 			wantG := (loss(r, c, e) - loss(r, c, -e)) / (2 * e)
-			wantH := 1.5 * (loss(r, c, e) - 2*loss(r, c, 0) + loss(r, c, -e)) / (e * e) // K/(K-1) of the second derivative
+			// K/(K-1) of the second derivative
+			wantH := 1.5 * (loss(r, c, e) - 2*loss(r, c, 0) + loss(r, c, -e)) / (e * e)
 			if math.Abs(g-wantG) > 1e-6 || math.Abs(h-wantH) > 1e-5 {
 				t.Errorf("row %d, class %d: got %v and %v, want %v and %v", r, c, g, h, wantG, wantH)
 			}
@@ -309,7 +311,8 @@ func TestClassesResume(t *testing.T) {
 	}
 }
 
-// TestClassesContinueWithoutAClass: of a class that the new rows lack, the new trees say no more than they were rated by.
+// TestClassesContinueWithoutAClass: of a class that the new rows lack, the new trees say no more than they were rated
+// by.
 func TestClassesContinueWithoutAClass(t *testing.T) {
 	const k = 3
 	for _, objective := range []string{softmaxName, oneVsRestName} {
@@ -337,7 +340,8 @@ func TestClassesContinueWithoutAClass(t *testing.T) {
 		}
 		for i, want := range rated {
 			if math.Abs(got[i]-want) > 1e-9 {
-				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i], want)
+				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i],
+					want)
 			}
 		}
 	}

@@ -32,13 +32,8 @@ func (s *Scorer) checkTogether() error {
 	}
 
 	if n := s.Model.Outputs(); n != max(1, len(s.Encoding.Classes)) {
-		return fmt.Errorf(
-			"%s has %d outputs, and %s names %d classes",
-			FileModel,
-			n,
-			FileFeatures,
-			len(s.Encoding.Classes),
-		)
+		return fmt.Errorf("%s has %d outputs, and %s names %d classes", FileModel, n, FileFeatures,
+			len(s.Encoding.Classes))
 	}
 	if !s.Model.Binary() {
 		if s.Calibrator != nil {

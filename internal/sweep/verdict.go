@@ -182,10 +182,8 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 		if err := checkVerdicts([]string{string(m.Verdict)}); err != nil {
 			return err
 		}
-		if !slices.Contains(
-			[]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged, OccasionServed},
-			m.Occasion,
-		) ||
+		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged, OccasionServed},
+			m.Occasion) ||
 			m.ID == "" {
 			return fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)
 		}

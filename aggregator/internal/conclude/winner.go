@@ -67,11 +67,8 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 	// From here on, rows and features are matched by position only. Of several classes, a row has a score for each.
 	n := w.trees.Outputs()
 	if n != max(1, len(h.manifest.Label.Classes)) {
-		return nil, fmt.Errorf(
-			"the model has %d outputs, the dataset %d classes",
-			n,
-			len(h.manifest.Label.Classes),
-		), nil
+		return nil, fmt.Errorf("the model has %d outputs, the dataset %d classes", n,
+			len(h.manifest.Label.Classes)), nil
 	}
 	if len(w.calib) != n*len(h.calib.Label) || len(w.testRaw) != n*len(h.test.Label) {
 		return nil, fmt.Errorf("it scored %d calib and %d test rows, the dataset has %d and %d", len(w.calib)/n,

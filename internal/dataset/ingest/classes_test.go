@@ -26,11 +26,15 @@ func TestClasses(t *testing.T) {
 		want      []string
 		labels    []float32 // of the first rows
 	}{
-		"texts":       {"label: y\n", texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
-		"said so":     {"label: {column: y, kind: classes}\n", texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
-		"numbers":     {"label: {column: y, kind: classes}\n", numbers.String(), []string{"0", "2", "10"}, []float32{2, 0, 1}},
-		"0, 1 and 2":  {"label: {column: y, kind: classes}\n", "x,y\n1,1\n2,0\n3,2\n4,1\n", []string{"0", "1", "2"}, []float32{1, 0, 2}},
-		"only two":    {"label: {column: y, kind: classes}\n", "x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
+		"texts": {"label: y\n", texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
+		"said so": {"label: {column: y, kind: classes}\n",
+			texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
+		"numbers": {"label: {column: y, kind: classes}\n",
+			numbers.String(), []string{"0", "2", "10"}, []float32{2, 0, 1}},
+		"0, 1 and 2": {"label: {column: y, kind: classes}\n",
+			"x,y\n1,1\n2,0\n3,2\n4,1\n", []string{"0", "1", "2"}, []float32{1, 0, 2}},
+		"only two": {"label: {column: y, kind: classes}\n",
+			"x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
 		"of integers": {"label: {column: y, kind: classes}\n", "x,y\n1,9007199254740993\n2,3\n3,5\n", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,10 +98,11 @@ func TestClassesRefused(t *testing.T) {
 	}
 	three := "x,y\n1,a\n2,b\n3,c\n"
 	for want, tc := range map[string][2]string{
-		"holds more than 100 classes":         {"label: y\n", many.String()},
-		"a class whose name has 300 bytes":    {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
-		"a rate needs a label of two classes": {"label: y\nencodings: {columns: {x: [rate]}}\ncategorical: [x]\n", three},
-		"has the same value in every row":     {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
+		"holds more than 100 classes":      {"label: y\n", many.String()},
+		"a class whose name has 300 bytes": {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
+		"a rate needs a label of two classes": {"label: y\nencodings: {columns: {x: [rate]}}\ncategorical: [x]\n",
+			three},
+		"has the same value in every row": {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
 	} {
 		_, err := tryStage(t, tc[0], []table.File{writeFile(t, "t.csv", tc[1])}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

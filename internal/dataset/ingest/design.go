@@ -320,12 +320,9 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	case !key.Rate && !key.Count && !key.Recency:
 		return -1, nil
 	case key.Rate && p.train.classes > 0:
-		return -1, p.s.spec.Errorf(
-			path,
-			"a rate needs a label of two classes or a number, and this one has %d classes; "+
-				"use category and count",
-			p.train.classes,
-		)
+		return -1, p.s.spec.Errorf(path,
+			"a rate needs a label of two classes or a number, and this one has %d classes; use category and count",
+			p.train.classes)
 	case atom < 0:
 		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:

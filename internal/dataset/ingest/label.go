@@ -249,12 +249,7 @@ func (l *labeler) resolve() error {
 		}
 		return fail(
 			"holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`, or all are "+
-				"classes: `{column: %s, kind: classes}`",
-			listTexts(l.texts),
-			column,
-			example,
-			column,
-		)
+				"classes: `{column: %s, kind: classes}`", listTexts(l.texts), column, example, column)
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]

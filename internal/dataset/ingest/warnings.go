@@ -81,12 +81,9 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		}
 	case dataset.Classes:
 		if share := classesExplained(bins, train); share >= leakScore {
-			warn(
-				WarnLeak,
+			warn(WarnLeak,
 				"the column alone explains %.2f %% of the variance of the label's classes on rows that it was "+
-					"not fitted to; is it known before the label is?",
-				100*share,
-			)
+					"not fitted to; is it known before the label is?", 100*share)
 		}
 	default:
 		r2 := fold(bins, train).r2()

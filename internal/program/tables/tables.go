@@ -158,11 +158,8 @@ func (t *Table) Print() {
 
 	t.render(columns, folded, wrapped, max(rest(), narrowest))
 	if len(hidden) > 0 {
-		fmt.Fprintln(
-			t.screen,
-			text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")),
-				screen),
-		)
+		fmt.Fprintln(t.screen,
+			text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")), screen))
 	}
 }
 

@@ -102,10 +102,8 @@ it became the champion or not.`,
 		&f.Objective,
 		"objective",
 		"",
-		"how a number or an order is learnt: "+strings.Join(
-			gbt.Objectives()[1:],
-			", ",
-		)+"; with a number, as in quantile@0.5",
+		"how a number or an order is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+
+			"; with a number, as in quantile@0.5",
 	)
 	fs.StringVar(&f.Metric, "metric", "",
 		"what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")

@@ -48,14 +48,8 @@ func predictInBatch(ctx context.Context, w *Setup, v registry.Version, f predict
 			return err
 		}
 		if len(left) > 0 {
-			return problem.New(
-				problem.Conflict,
-				"--in %s: the job has ended, and %d tables are not scored, such as %s; "+
-					"run the same command again",
-				f.In,
-				len(left),
-				left[0].Name,
-			)
+			return problem.New(problem.Conflict, "--in %s: the job has ended, and %d tables are not scored, such as "+
+				"%s; run the same command again", f.In, len(left), left[0].Name)
 		}
 	}
 	return w.print(map[string]any{"model": v.Model, "version": v.Number, "tables": b.WereScored - before,

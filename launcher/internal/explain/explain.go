@@ -215,10 +215,8 @@ func (r *run) contributions(report *Report) error {
 			report.Columns[c].Contribution += math.Abs(sum) / float64(n)
 		}
 	}
-	slices.SortStableFunc(
-		report.Columns,
-		func(a, b ColumnShare) int { return cmp.Compare(b.Contribution, a.Contribution) },
-	)
+	slices.SortStableFunc(report.Columns,
+		func(a, b ColumnShare) int { return cmp.Compare(b.Contribution, a.Contribution) })
 	return nil
 }
 

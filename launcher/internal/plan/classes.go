@@ -23,12 +23,8 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	n := len(m.Label.Classes)
 	switch said, ok := s.Params[numClass]; {
 	case ok && said != float64(n) && said != n:
-		return nil, errorf(
-			"params.num_class is %v, and the label of dataset %s has %d classes; leave it out",
-			said,
-			m.Name,
-			n,
-		)
+		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
+			m.Name, n)
 	case s.Continue != nil && s.Continue.Mode == sweep.RefitMode:
 		return nil, errorf("continue.mode: refit renews models of one output, and objective %s has one for each "+
 			"class; use mode: grow, or train again", s.Objective)

@@ -80,19 +80,8 @@ func Build(q Inputs) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Objective == "binary" && q.Manifest.Label.Kind != dataset.Binary {
-		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
-			"stage it with positive: or above:, or use objective: regression", q.Manifest.Name)
-	}
-	if err := fit.CheckRanking(s.Objective, q.Manifest); err != nil {
+	if s, err = forLabel(s, q.Manifest); err != nil {
 		return nil, err
-	}
-	if s, err = withClasses(s, q.Manifest); err != nil {
-		return nil, err
-	}
-	if q.Manifest.Negatives > 0 && !gbt.LogOdds(s.Objective) {
-		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
-			"objective %s has none; stage it without sample.negatives", q.Manifest.Name, s.Objective)
 	}
 
 	p := &Planned{}
@@ -156,6 +145,22 @@ func Build(q Inputs) (*Planned, error) {
 		return p, nil
 	}
 	return p, err
+}
+
+// forLabel returns the spec with what it leaves to the dataset's label, if its objective can learn that.
+func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
+	if s.Objective == "binary" && m.Label.Kind != dataset.Binary {
+		return nil, errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
+			"stage it with positive: or above:, or use objective: regression", m.Name)
+	}
+	if m.Negatives > 0 && !gbt.LogOdds(s.Objective) {
+		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
+			"objective %s has none; stage it without sample.negatives", m.Name, s.Objective)
+	}
+	if err := fit.CheckRanking(s.Objective, m); err != nil {
+		return nil, err
+	}
+	return withClasses(s, m)
 }
 
 // complete adds what follows from the spec's trials: the model that they continue, how quickly a lost one is noticed,

@@ -94,15 +94,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 		x.later(fmt.Sprintf("%d requests are being answered; come back in a second", s.c.MaxQueue))
 		return
 	}
-	wait := time.NewTimer(s.c.Timeout)
-	defer wait.Stop()
-	select {
-	case s.turns <- struct{}{}:
-	case <-r.Context().Done():
-		x.refuse(http.StatusServiceUnavailable, "the request was given up")
-		return
-	case <-wait.C:
-		x.later(fmt.Sprintf("no turn within %v; come back in a second", s.c.Timeout))
+	if !x.turn() {
 		return
 	}
 	give := sync.OnceFunc(func() { <-s.turns })
@@ -160,6 +152,21 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request,
 	}}
 	s.recent.add(again)
 	s.seen(r.Context(), m, again, watched, &in, time.Since(x.begun))
+}
+
+// turn waits for a turn, which has to be given back; without one the request has been refused.
+func (x *exchange) turn() bool {
+	wait := time.NewTimer(x.s.c.Timeout)
+	defer wait.Stop()
+	select {
+	case x.s.turns <- struct{}{}:
+		return true
+	case <-x.r.Context().Done():
+		x.refuse(http.StatusServiceUnavailable, "the request was given up")
+	case <-wait.C:
+		x.later(fmt.Sprintf("no turn within %v; come back in a second", x.s.c.Timeout))
+	}
+	return false
 }
 
 // body reads the request's body.

@@ -91,10 +91,8 @@ func ParseSplit(text string) (Canary, error) {
 	x, err := strconv.ParseFloat(number, 64)
 	if ref == "" || !percent || err != nil || !(x > 0 && x < 100) {
 		return Canary{}, program.Usagef(
-			"--split %q: give an alias or a version and its share, above 0 and below 100 %%, "+
-				"as in canary=5%%",
-			text,
-		)
+			"--split %q: give an alias or a version and its share, above 0 and below 100 %%, as in "+
+				"canary=5%%", text)
 	}
 	return Canary{ref, x / 100}, nil
 }

@@ -134,8 +134,9 @@ func checkTensors(t *testing.T, n, status int, header http.Header, got []byte, w
 			t.Fatalf("%d rows as tensors: output %s: %v", n, o.Name, err)
 		}
 	}
-	if want := fmt.Sprintf("prediction BYTES[%d] probability FP64[%d %d] class BYTES[%d] ", n, n, k, k); shapes != want {
-		t.Errorf("got the outputs %s, want %s", shapes, want)
+	said := fmt.Sprintf("prediction BYTES[%d] probability FP64[%d %d] class BYTES[%d] ", n, n, k, k)
+	if shapes != said {
+		t.Errorf("got the outputs %s, want %s", shapes, said)
 	}
 	if !slices.Equal(names, likeliest) || !sameBits(numbers, probabilities) || !slices.Equal(classes, kinds.classes) {
 		t.Errorf("%d rows as tensors: got %.500s; want %.200q, %.5v and the classes %q", n, got, likeliest,
@@ -149,15 +150,16 @@ func TestClassesAreDescribed(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", kinds.trained(t, 1))
 	s := start(t, store, nil)
-	want := `"outputs":[{"name":"prediction","datatype":"BYTES","shape":[-1]},{"name":"probability","datatype":"FP64",` +
-		`"shape":[-1,3]},{"name":"class","datatype":"BYTES","shape":[3]}]`
+	want := `"outputs":[{"name":"prediction","datatype":"BYTES","shape":[-1]},{"name":"probability",` +
+		`"datatype":"FP64","shape":[-1,3]},{"name":"class","datatype":"BYTES","shape":[3]}]`
 	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	body, _ := inferOf(kinds.names(), someRows(kinds, 1, 1), false)
 	body = append([]byte(`{"outputs":[{"name":"odds"}],`), body[1:]...)
 	status, _, got := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
-	if want := "prediction, probability, class"; status != http.StatusBadRequest || !strings.Contains(string(got), want) {
+	want = "prediction, probability, class"
+	if status != http.StatusBadRequest || !strings.Contains(string(got), want) {
 		t.Errorf("got status %d, %s; want 400 and the outputs that there are: %s", status, got, want)
 	}
 
@@ -167,7 +169,8 @@ func TestClassesAreDescribed(t *testing.T) {
 		return json.Unmarshal([]byte(page(t, s.url+"/status")), &told) == nil && told.Hour.Requests > 0
 	})
 	if h := told.Hour; h.Rows != 40 || h.Mean <= 1./3 || h.Mean > 1 {
-		t.Errorf("got %d rows and a mean of %v; want 40, and that of the likeliest classes' probabilities", h.Rows, h.Mean)
+		t.Errorf("got %d rows and a mean of %v; want 40, and that of the likeliest classes' probabilities", h.Rows,
+			h.Mean)
 	}
 }
 

@@ -49,8 +49,8 @@ func withUsual(tb testing.TB) map[string][]byte {
 	return out
 }
 
-// TestDays serves ten quiet days, in which nobody is told of anything, and then days with a fault from noon on, of which
-// people are told when the hour ends.
+// TestDays serves ten quiet days, in which nobody is told of anything, and then days with a fault from noon on, of
+// which people are told when the hour ends.
 func TestDays(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "usual", withUsual(t))
@@ -75,7 +75,8 @@ func TestDays(t *testing.T) {
 				change(cells)
 				rows = append(rows, cells)
 			}
-			if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), rows)); status != http.StatusOK {
+			status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), rows))
+			if status != http.StatusOK {
 				t.Fatalf("got status %d, %s; want 200", status, text)
 			}
 		}

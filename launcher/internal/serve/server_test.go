@@ -383,8 +383,8 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1}]}`:        `column "n3": no such column`,
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"N3":1}]}`: "N3",
-		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":"x","n2":1,"n3":1}]}`: `row 1: column "n1": "x" is not a ` +
-			"number",
+		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":"x","n2":1,"n3":1}]}`: `row 1: column "n1": "x" is ` +
+			"not a number",
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":[1],"n2":1,"n3":1}]}`:     "is nested (a list)",
 		`{"instances":[{"i0":"a","i0":"b","i1":"a","i2":"a","n0":1,"n2":1,"n3":1}]}`:     "this key twice",
 		`{"instances":[{"other":"a","i1":"a","other":"a","n0":1,"n1":1,"n2":1,"n3":1}]}`: "this key twice",

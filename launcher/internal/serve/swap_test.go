@@ -301,7 +301,8 @@ func TestSplit(t *testing.T) {
 	promote(t, reg, 1)
 	names, rows := small.names(), someRows(small, 3, 1)
 	body := csvOf(names, rows)
-	want := map[string][]float64{"ctr@1": predicted(t, reg, v1, names, rows), "ctr@2": predicted(t, reg, v2, names, rows)}
+	want := map[string][]float64{"ctr@1": predicted(t, reg, v1, names, rows),
+		"ctr@2": predicted(t, reg, v2, names, rows)}
 	ask := func(s *served, path, key string) (version string) {
 		t.Helper()
 		status, header, text := post(t, s.url+path, "text/csv", body, "Coppice-Key", key)
@@ -316,7 +317,8 @@ func TestSplit(t *testing.T) {
 	split := serve.Canary{Ref: "2", Share: .3}
 	s := start(t, store, func(c *serve.Config) { c.Split = split })
 	other := start(t, store, func(c *serve.Config) { c.Split = split })
-	until(t, "the version of the split is there", func() bool { return ask(s, "/predict", "5") != "" && s.SplitReady() })
+	until(t, "the version of the split is there",
+		func() bool { return ask(s, "/predict", "5") != "" && s.SplitReady() })
 	until(t, "it is there on the other server", other.SplitReady)
 	second := 0
 	for k := range 400 {
@@ -364,7 +366,8 @@ func TestSplit(t *testing.T) {
 	if err := json.NewDecoder(r.Body).Decode(&status); err != nil || status.Hour.NotSplit != 20 {
 		t.Errorf("got %+v (%v), want that 20 requests could not be scored", status, err)
 	}
-	for _, wrong := range []string{"canary", "canary=5", "=5%", "canary=0%", "canary=100%", "canary=x%", "canary=NaN%"} {
+	for _, wrong := range []string{"canary", "canary=5", "=5%", "canary=0%", "canary=100%", "canary=x%",
+		"canary=NaN%"} {
 		if _, err := serve.ParseSplit(wrong); err == nil {
 			t.Errorf("--split %s is accepted", wrong)
 		}

@@ -1,6 +1,7 @@
 package served_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -98,7 +99,8 @@ func TestShiftsAreFoundInTheirHour(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := os.WriteFile(labels, []byte(strings.Replace(string(text), "auction", "key", 1)), 0o600); err != nil {
+					text = bytes.Replace(text, []byte("auction"), []byte("key"), 1)
+					if err := os.WriteFile(labels, text, 0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -113,7 +115,8 @@ func TestShiftsAreFoundInTheirHour(t *testing.T) {
 				found := false
 				for _, h := range off.Hours {
 					if h.Begin.Hour() != 5 {
-						t.Errorf("joined %v: got a finding at %v: %s; want them at 5 o'clock only", joined, h.Begin, h.Finding)
+						t.Errorf("joined %v: got a finding at %v: %s; want them at 5 o'clock only", joined, h.Begin,
+							h.Finding)
 					}
 					found = found || h.Segment == odd.where
 				}
@@ -135,7 +138,8 @@ func TestLabelsThatAreNotThereYet(t *testing.T) {
 		}
 		return path
 	}
-	q := served.Request{In: write("in.csv", "k,at,p\n1,2026-11-20 01:02:03,.5\n2,2026-11-20 01:59:59,.25\n,2026-11-20 02:00:00,.1\n"),
+	q := served.Request{In: write("in.csv", "k,at,p\n1,2026-11-20 01:02:03,.5\n2,2026-11-20 01:59:59,.25\n"+
+		",2026-11-20 02:00:00,.1\n"),
 		Labels: write("labels.csv", "k,y\n 1,0\n1.0,1\n7,1\n"), Key: "k", Label: "y", Prediction: "p", Time: "at"}
 	r, err := served.Run(t.Context(), q)
 	if err != nil || r.Rows != 3 || r.Unlabelled != 2 || len(r.Hours) != 1 || r.Hours[0].Positive != 1 ||

@@ -38,7 +38,8 @@ func TestConf(t *testing.T) {
 			t.Fatal(err)
 		}
 		var notes []string
-		p, metrics, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary}, func(n string) { notes = append(notes, n) })
+		p, metrics, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary},
+			func(n string) { notes = append(notes, n) })
 		if err == nil && (metrics[0].Name != "log_loss" || metrics[1].Name != "auc") {
 			t.Errorf("%s: got the metrics %s and %s, want log_loss and auc", name, metrics[0].Name, metrics[1].Name)
 		}
