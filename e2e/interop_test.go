@@ -217,11 +217,8 @@ func TestInteropObjectives(t *testing.T) {
 		t.Logf("%-22s %-14s Coppice %.5f, LightGBM on the same bins %.5f (%+.2f %%)", q.Objective, q.Metric, q.Coppice,
 			q.LightGBM, 100*worse)
 		limit := 0.005
-		switch {
-		case q.Objective == "regression goss": // 1.1 to 1.8 % over four seeds, and not understood
+		if q.Objective == "regression goss" { // 1.1 to 1.8 % over four seeds, and not understood
 			limit = 0.03
-		case strings.HasPrefix(q.Metric, "ndcg"): // one seed moves it by 1 % either way; the means of five are equal
-			limit = 0.025
 		}
 		if !(worse <= limit) {
 			t.Errorf("%s: more than %v %% worse than LightGBM", q.Objective, 100*limit)
