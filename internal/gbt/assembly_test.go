@@ -234,6 +234,26 @@ func TestPartitionEqualsGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+func TestSubtractingWordsEqualsGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 11))
+	for n := range 40 {
+		got, words := make([]int64, 50), make([]int64, n)
+		for i := range got {
+			got[i] = rng.Int64()
+		}
+		for i := range words {
+			words[i] = rng.Int64()
+		}
+		want := slices.Clone(got)
+		subtractWords(got, words)
+		subtractWordsGo(want, words)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d words: got %v, want %v", n, got, want)
+		}
+	}
+	saySkipped(t, hasVectors())
+}
+
 func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for round := range 4000 {
@@ -273,8 +293,8 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		}
 		var c scan
 		c.decode(histogram{packed: words}, 0, len(words), pack)
-		got, ok := s.amongWords(words, miss, &task)
-		want, wantOK := s.amongEntries(&c, miss, &task)
+		got, ok := s.amongWords(words, miss, &task, task.minGain)
+		want, wantOK := s.amongEntries(&c, miss, &task, task.minGain)
 		if got != want || ok != wantOK {
 			t.Fatalf("round %d: %+v %v among words, %+v %v among entries", round, got, ok, want, wantOK)
 		}

@@ -257,7 +257,7 @@ func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worke
 	for i, f := range g.features[lo:hi] {
 		g.histograms.reduce(pair, lo+i)
 		for s := range finders {
-			if finders[s].mayUse(f) {
+			if finders[s].mayUse(f, g.features) {
 				g.scoreFeature(f, &finders[s], worker)
 			}
 		}
@@ -298,7 +298,10 @@ func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	return s
 }
 
-func (s *splitFinder) mayUse(f int) bool {
+func (s *splitFinder) mayUse(f int, all []int) bool {
+	if len(s.features) == len(all) { // of which they are some
+		return true
+	}
 	_, found := slices.BinarySearch(s.features, f)
 	return found
 }

@@ -325,9 +325,7 @@ func (hb *histogramBuilder) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
 		// A difference of words is the word of the differences: both sums are linear modulo 2^64.
-		for i, w := range smaller.packed {
-			larger.packed[i] = parent.packed[i] - w
-		}
+		subtractWords(parent.packed, smaller.packed)
 		return
 	case smaller.packed != nil:
 		for i, w := range smaller.packed {

@@ -134,5 +134,11 @@ func (k *kernel) addSparseGo(space *workspace, rows []uint32) (total int64) {
 	return total
 }
 
+func subtractWordsGo(from, words []int64) {
+	for i, w := range words {
+		from[i] -= w
+	}
+}
+
 //go:noinline
 func touched(byte) {}

@@ -9,6 +9,7 @@
 #define AT_MOST 2
 #define NOT_EQUAL 4
 #define UNORDERED 3
+#define NOT_LESS 5
 #define AT_LEAST 0x1D
 #define GREATER 0x1E
 
@@ -491,27 +492,33 @@ done:
 	VZEROUPPER
 	RET
 
-// func scanWords(words *int64, n int, t *scanLanes)
+// func scanWords(words *int64, n int, t *wordScan, goal float64) (gain float64, at int)
 //
-// Eight thresholds at a time: running sums of the words, the gain of each, and the best so far of each lane. Go picks the
-// best lane.
-TEXT ·scanWords(SB), NOSPLIT, $0-24
+// Eight thresholds at a time: running sums of the words, and whether one of them may gain more than the best so far. A
+// gain is G^2/(H+l2) on the left plus the same on the right. Multiplying by both denominators compares without dividing,
+// but not with the bits of the quotients; so what is not clearly less is divided after all.
+TEXT ·scanWords(SB), NOSPLIT, $0-48
 	MOVQ words+0(FP), SI
 	MOVQ n+8(FP), CX
 	MOVQ t+16(FP), AX
+	MOVQ $-1, DI // the best bin
+	XORQ R8, R8 // the first of these bins
 	VPXORQ Z0, Z0, Z0
-	VPXORQ Z1, Z1, Z1 // sum of the words so far, in all lanes
-	VPBROADCASTQ scanLanes_hessianBits(AX), Z2
-	VPBROADCASTQ scanLanes_hessianMask(AX), Z3
-	VBROADCASTSD scanLanes_l2(AX), Z4
-	VBROADCASTSD scanLanes_minH(AX), Z5
-	VMOVUPD scanLanes_gain(AX), Z6 // best gain of each lane
-	VMOVDQU64 scanLanes_at(AX), Z7  // and its bin
-	VMOVDQU64 scanLanes_lanes(AX), Z8 // these bins
-	VPBROADCASTQ scanLanes_eight(AX), Z9
-	MOVQ $7, R8
-	VPBROADCASTQ R8, Z10
+	VPBROADCASTQ wordScan_before(AX), Z1 // sum of the words so far, in all lanes
+	VPBROADCASTQ wordScan_hessianBits(AX), Z2
+	VPBROADCASTQ wordScan_hessianMask(AX), Z3
+	VBROADCASTSD wordScan_l2(AX), Z4
+	VBROADCASTSD goal+24(FP), Z6 // the best gain, in all lanes
+	VBROADCASTSD wordScan_clearlyLess(AX), Z8
+	VMULPD Z8, Z6, Z7
+	VBROADCASTSD wordScan_totalG(AX), Z9
+	VBROADCASTSD wordScan_totalH(AX), Z18
+	VPBROADCASTQ wordScan_leastH(AX), Z19
+	VPBROADCASTQ wordScan_rangeH(AX), Z20
+	MOVQ $7, R9
+	VPBROADCASTQ R9, Z10
 	MOVQ $255, R9
+	KMOVQ R9, K1
 
 eight:
 	CMPQ CX, $8
@@ -521,9 +528,9 @@ eight:
 	MOVQ $1, R9 // the last few: (1 << CX) - 1
 	SHLQ CX, R9
 	DECQ R9
+	KMOVQ R9, K1
 
 load:
-	KMOVQ R9, K1
 	VMOVDQU64.Z (SI), K1, Z11
 	VALIGNQ $7, Z0, Z11, Z12
 	VPADDQ Z12, Z11, Z11
@@ -531,38 +538,95 @@ load:
 	VPADDQ Z12, Z11, Z11
 	VALIGNQ $4, Z0, Z11, Z12
 	VPADDQ Z12, Z11, Z11
+	VPERMQ Z11, Z10, Z12
 	VPADDQ Z1, Z11, Z11
-	VPERMQ Z11, Z10, Z1
+	VPADDQ Z12, Z1, Z1
+
+	// On the left Z12 = G^2 and Z13 = H + l2, on the right Z14 and Z15; K2 = where both H are large enough.
 	VPSRAVQ Z2, Z11, Z12
 	VPANDQ Z3, Z11, Z13
+	VPSUBQ Z19, Z13, Z16
+	VPCMPUQ $AT_MOST, Z20, Z16, K1, K2
 	VCVTQQ2PD Z12, Z12
 	VCVTQQ2PD Z13, Z13
-	VADDPD.BCST scanLanes_extraG(AX), Z12, Z12
-	VADDPD.BCST scanLanes_extraH(AX), Z13, Z13
-	VBROADCASTSD scanLanes_totalG(AX), Z14
-	VBROADCASTSD scanLanes_totalH(AX), Z15
-	VSUBPD Z12, Z14, Z14
-	VSUBPD Z13, Z15, Z15
-	VCMPPD $AT_LEAST, Z5, Z13, K1, K2
-	VCMPPD $AT_LEAST, Z5, Z15, K2, K2
-	VMULPD Z12, Z12, Z12
+	VSUBPD Z12, Z9, Z14
+	VSUBPD Z13, Z18, Z15
 	VADDPD Z4, Z13, Z13
-	VDIVPD Z13, Z12, Z12
-	VMULPD Z14, Z14, Z14
 	VADDPD Z4, Z15, Z15
-	VDIVPD Z15, Z14, Z14
-	VADDPD Z14, Z12, Z12
-	VCMPPD $GREATER, Z6, Z12, K2, K2
-	VMOVAPD Z12, K2, Z6
-	VMOVDQA64 Z8, K2, Z7
-	VPADDQ Z9, Z8, Z8
+	VMULPD Z12, Z12, Z12
+	VMULPD Z14, Z14, Z14
+	VMULPD Z13, Z15, Z17
+	VMULPD Z15, Z12, Z16
+	VMULPD Z7, Z17, Z17
+	VFMADD231PD Z13, Z14, Z16
+	VCMPPD $NOT_LESS, Z17, Z16, K2, K2
+	KORTESTB K2, K2
+	JNZ  divide
+
+next:
+	ADDQ $8, R8
 	ADDQ $64, SI
 	SUBQ $8, CX
 	JMP  eight
 
+divide:
+	VDIVPD Z13, Z12, Z12
+	VDIVPD Z15, Z14, Z14
+	VADDPD Z14, Z12, Z12
+	VCMPPD $GREATER, Z6, Z12, K2, K2
+	KORTESTB K2, K2
+	JZ   next
+
+	// The greatest of them, in all lanes, and the first lane that has it.
+	VMOVAPD Z12, K2, Z6
+	VALIGNQ $4, Z6, Z6, Z13
+	VMAXPD Z13, Z6, Z6
+	VALIGNQ $2, Z6, Z6, Z13
+	VMAXPD Z13, Z6, Z6
+	VALIGNQ $1, Z6, Z6, Z13
+	VMAXPD Z13, Z6, Z6
+	VMULPD Z8, Z6, Z7
+	VCMPPD $EQUAL, Z6, Z12, K2, K2
+	KMOVQ K2, DI
+	TZCNTQ DI, DI
+	ADDQ R8, DI
+	JMP  next
+
 done:
-	VMOVUPD Z6, scanLanes_gain(AX)
-	VMOVDQU64 Z7, scanLanes_at(AX)
+	VMOVSD X6, gain+32(FP)
+	MOVQ DI, at+40(FP)
+	VZEROUPPER
+	RET
+
+// func subtract8(from, words *int64, n int)
+TEXT ·subtract8(SB), NOSPLIT, $0-24
+	MOVQ from+0(FP), DI
+	MOVQ words+8(FP), SI
+	MOVQ n+16(FP), CX
+
+eight:
+	SUBQ $8, CX
+	JLT  rest
+	VMOVDQU64 (DI), Z0
+	VPSUBQ (SI), Z0, Z0
+	VMOVDQU64 Z0, (DI)
+	ADDQ $64, SI
+	ADDQ $64, DI
+	JMP  eight
+
+rest:
+	ADDQ $8, CX
+	JZ   done
+	MOVQ $1, R9 // the last few: (1 << CX) - 1
+	SHLQ CX, R9
+	DECQ R9
+	KMOVQ R9, K1
+	VMOVDQU64.Z (DI), K1, Z0
+	VMOVDQU64.Z (SI), K1, Z1
+	VPSUBQ Z1, Z0, Z0
+	VMOVDQU64 Z0, K1, (DI)
+
+done:
 	VZEROUPPER
 	RET
 

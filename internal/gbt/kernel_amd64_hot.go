@@ -34,7 +34,10 @@ func probabilities8(c *probabilityConstants, scores *float64, n int)
 func drawRows8(t *drawLanes, rows, spare *uint32, end int)
 
 //go:noescape
-func scanWords(words *int64, n int, t *scanLanes)
+func scanWords(words *int64, n int, t *wordScan, goal float64) (gain float64, at int)
+
+//go:noescape
+func subtract8(from, words *int64, n int)
 
 //go:noescape
 func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
@@ -293,40 +296,41 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, n, front)
 }
 
-// scanLanes holds scanWords's arguments, and its result for each lane.
-type scanLanes struct {
-	hessianBits, hessianMask                 int64
-	extraG, extraH, totalG, totalH, l2, minH float64
-	eight                                    int64
-	lanes                                    [8]int64
-	gain                                     [8]float64
-	at                                       [8]int64
+// wordScan holds scanWords's arguments.
+type wordScan struct {
+	hessianBits, hessianMask        int64
+	before                          int64 // the word of what is added to every running sum
+	leastH, rangeH                  int64 // the left side's hessian is leastH to leastH + rangeH
+	totalG, totalH, l2, clearlyLess float64
 }
+
+// hugeL2 is less than what would make scanWords's products overflow.
+const hugeL2 = 1e100
 
 // bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides
 // together and the bin before the threshold; -1 if no gain exceeds goal. On a tie, the lowest bin. It does not support
 // l1 or bounds.
 func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
-	if !hasVectors() || len(words) == 0 {
+	if !hasVectors() || len(words) == 0 || s.l2 > hugeL2 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
-
-	r := scanLanes{hessianBits: int64(s.pack.hessianBits), hessianMask: 1<<s.pack.hessianBits - 1, extraG: extra.g,
-		extraH: extra.h,
-		totalG: t.total.g, totalH: t.total.h, l2: s.l2, minH: t.minH, eight: 8}
-	for i := range r.lanes {
-		r.lanes[i], r.gain[i], r.at[i] = int64(i), goal, -1
+	least := math.Ceil(t.minH)
+	if 2*least > t.total.h { // more than there is for both sides
+		return goal, -1
 	}
-	scanWords(&words[0], len(words), &r)
+	return scanWords(&words[0], len(words), &wordScan{hessianBits: int64(s.pack.hessianBits),
+		hessianMask: 1<<s.pack.hessianBits - 1, before: int64(extra.g)<<s.pack.hessianBits + int64(extra.h),
+		leastH: int64(least), rangeH: int64(t.total.h - 2*least), totalG: t.total.g, totalH: t.total.h, l2: s.l2,
+		clearlyLess: 1 - roundings}, goal)
+}
 
-	// The best lane; on a tie the lowest bin, as in Go.
-	gain, at = goal, -1
-	for i, v := range r.gain {
-		if r.at[i] >= 0 && (v > gain || v == gain && int(r.at[i]) < at) {
-			gain, at = v, int(r.at[i])
-		}
+// subtractWords subtracts words from as many others.
+func subtractWords(from, words []int64) {
+	if !hasVectors() || len(words) == 0 {
+		subtractWordsGo(from, words)
+		return
 	}
-	return gain, at
+	subtract8(&from[:len(words)][0], &words[0], len(words))
 }
 
 // routePlan is a tree in the form that routeBlocks reads.

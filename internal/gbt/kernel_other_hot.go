@@ -46,6 +46,9 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 	return s.bestWordGo(words, extra, t, goal)
 }
 
+// subtractWords subtracts words from as many others.
+func subtractWords(from, words []int64) { subtractWordsGo(from, words) }
+
 // routePlan is used by assembly only.
 type routePlan struct{}
 

@@ -1,11 +1,21 @@
 package gbt
 
+import "math"
+
 // binSet is a set of bins: the values of a feature that go left. Numerical and categorical splits differ only in the
 // sets they can have.
 type binSet [4]uint64
 
 func (s *binSet) add(bin int)      { s[bin>>6] |= 1 << (bin & 63) }
 func (s *binSet) has(bin int) bool { return s[bin>>6]>>(bin&63)&1 == 1 }
+
+// addUpTo adds the bins up to last.
+func (s *binSet) addUpTo(last int) {
+	for i := range last >> 6 {
+		s[i] = math.MaxUint64
+	}
+	s[last>>6] |= math.MaxUint64 >> (63 - last&63)
+}
 
 // divide distributes the rows of a leaf to its children: those that go left move to the front of rows, the others to
 // the front of spare, which is as long and also belongs to the leaf. Both keep their ascending order, so that later

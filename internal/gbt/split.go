@@ -139,19 +139,23 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		t = &directed
 	}
 
+	// A threshold has to beat the unsplit leaf and other features' best. The margin covers all roundings: what is
+	// within it of the best is compared exactly below.
+	goal := max(t.minGain, t.minGain+best.gain-float64(roundings*(math.Abs(t.minGain)+best.gain)))
+
 	// Packed words can be scanned directly if only the plain gain counts.
 	var found threshold
 	var ok bool
 	if s.draws {
 		found, ok = s.drawnThreshold(h, from, f, group, miss, t, feature)
 	} else if h.packed != nil && group == nil && s.l1 == 0 && s.clip == inf && s.plain {
-		found, ok = s.amongWords(h.packed[from:from+values], miss, t)
+		found, ok = s.amongWords(h.packed[from:from+values], miss, t, goal)
 	} else {
 		c.decode(h, from, values, s.pack)
 		if group != nil {
 			c.coarsen(group)
 		}
-		found, ok = s.amongEntries(c, miss, t)
+		found, ok = s.amongEntries(c, miss, t, goal)
 	}
 
 	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding
@@ -175,9 +179,7 @@ func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int,
 		made.at = (at.last + at.next - 1) / 2
 	}
 
-	for b := range made.at + 1 {
-		made.left.add(b)
-	}
+	made.left.addUpTo(made.at)
 	if made.missing && f.Missing >= 0 {
 		made.left.add(f.Missing)
 	}
@@ -186,8 +188,8 @@ func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int,
 }
 
 // amongWords finds the best threshold in a packed histogram.
-func (s *splitScorer) amongWords(words []int64, miss sums, t *splitTarget) (threshold, bool) {
-	gain, at := s.bestWord(words, sums{}, t, t.minGain)
+func (s *splitScorer) amongWords(words []int64, miss sums, t *splitTarget, goal float64) (threshold, bool) {
+	gain, at := s.bestWord(words, sums{}, t, goal)
 
 	// Try again with the missing values on the left, which has to beat the first result.
 	missing := false
@@ -234,8 +236,8 @@ type scan struct {
 }
 
 // amongEntries finds the best threshold in a scan.
-func (s *splitScorer) amongEntries(c *scan, miss sums, t *splitTarget) (threshold, bool) {
-	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, t.minGain)
+func (s *splitScorer) amongEntries(c *scan, miss sums, t *splitTarget, goal float64) (threshold, bool) {
+	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, goal)
 
 	missing := false
 	if miss != (sums{}) {

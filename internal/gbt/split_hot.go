@@ -2,6 +2,9 @@ package gbt
 
 // The loops below run once per bin, feature and leaf; with many small leaves they cost as much as the histograms.
 
+// roundings is more than all relative errors together that the computation of a gain may have.
+const roundings = 1e-12
+
 // decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word
 // of the sums.
 func (sc *scan) decodePacked(words []int64, pack packing) {

@@ -77,6 +77,52 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 	}
 }
 
+// TestBestOfFeatures compares the best split of features scored one after the other, each with the best so far to beat,
+// with the best of those found alone.
+func TestBestOfFeatures(t *testing.T) {
+	const features, bins = 20, 20
+	rng := rand.New(rand.NewPCG(3, 3))
+	pack := packing{hessianBits: bitsVaryingHessian, g1: 1, h1: 1}
+	for round := range 500 {
+		p := Defaults()
+		p.MinDataInLeaf, p.LambdaL1, p.LambdaL2 = rng.IntN(4), float64(round%3), float64(rng.IntN(2))
+		if round%4 == 0 {
+			p.PathSmooth = 5
+		}
+		s := newSplitScorer(&p, pack, nil)
+
+		// The same sums in other orders; with small gradients, gains tie.
+		words, size := make([]int64, features*bins), []int{5, 30_000}[round%2]
+		total := sums{}
+		for b := range bins {
+			g, h := rng.IntN(size)-size/2, 1+rng.IntN(size)
+			words[b] = int64(g)<<pack.hessianBits + int64(h)
+			total = total.plus(sums{float64(g), float64(h)})
+		}
+		for f := 1; f < features; f++ {
+			own := words[f*bins:][:bins]
+			copy(own, words)
+			rng.Shuffle(1+rng.IntN(bins), func(i, j int) { own[i], own[j] = own[j], own[i] })
+		}
+		target := s.target(&leaf{n: bins, sums: total, out: rng.Float64() - 0.5, low: -inf, high: inf})
+
+		var c scan
+		var got, want split
+		for f := range features {
+			feature, alone := Feature{Bins: bins, Missing: -1}, split{}
+			s.numerical(histogram{packed: words}, f*bins, &feature, nil, &c, &target, f, &got)
+			if s.numerical(histogram{packed: words}, f*bins, &feature, nil, &c, &target, f, &alone); alone.gain > 0 &&
+				alone.before(&want) {
+				want = alone
+			}
+		}
+		if got != want {
+			t.Fatalf("round %d: feature %d with gain %v, want %d with %v", round, got.feature, got.gain, want.feature,
+				want.gain)
+		}
+	}
+}
+
 // realGain is the gain of one split by LightGBM's formulas, in real units; 0 if it is not allowed.
 func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {
 	var left sums
