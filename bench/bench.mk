@@ -2,10 +2,11 @@
 
 # How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables
 # smaller; only a whole run of full size goes to docs/benchmarks.md. PEERS is a Python that has
-# bench/requirements-peers.txt.
+# bench/requirements-peers.txt, made with PYTHON312, 3.12 or later, if it is not given.
 ROUNDS      ?= 3
 SEEDS       ?= 10
 SIZE        ?= 1
+PYTHON312   ?= python3.12
 PEERS       ?= build/venv-peers/bin/python
 PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
 SEARCH_PEERS ?= build/venv-search/bin/python
@@ -168,7 +169,7 @@ bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while stag
 	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
 
 # DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour
-bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, scikit-learn, joblib, Ray Tune
+bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, hessboost, YDF, scikit-learn, joblib, Ray Tune
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) \
 	  $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-peers ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
@@ -196,7 +197,7 @@ bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow
 	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
 
 build/venv-peers/ok: bench/requirements-peers.txt
-	python3 -m venv build/venv-peers
+	$(PYTHON312) -m venv build/venv-peers
 	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
 	@touch $@
 

@@ -84,6 +84,75 @@ def xgboost(train, valid, a):
     )
 
 
+def hessboost(train, valid, a):
+    """XGBoost's parameters, and the form of the table that keeps bins only."""
+    import hessboost as hb
+
+    x, y, _ = train
+    start = now()
+    d = hb.BinnedMatrix(hb.DMatrix(x, label=y), BINS + 1)
+    made = now()
+    params = dict(
+        objective="binary:logistic",
+        tree_method="hist",
+        grow_policy="lossguide",
+        max_leaves=a.leaves,
+        max_depth=0,
+        eta=RATE,
+        max_bin=BINS + 1,
+        nthread=a.threads,
+        reg_lambda=0,
+        min_child_weight=1e-3,
+    )
+    model = hb.train(params, d, a.trees, verbose_eval=False)
+    done = now()
+    return made[0] - start[0], took(made, done), lambda: model.predict(valid[0])
+
+
+def ydf(train, valid, a):
+    """max_num_nodes counts leaves."""
+    import numpy as np
+    import ydf as decision_forests
+
+    def columns(x):
+        return {f"f{i}": x[:, i] for i in range(x.shape[1])}
+
+    decision_forests.verbose(0)
+    x, y, _ = train
+    start = now()
+    d = decision_forests.create_vertical_dataset(
+        {**columns(x), "label": y.astype(np.int64)},
+        columns=[("label", decision_forests.Semantic.CATEGORICAL)],
+        include_all_columns=True,
+        discretize_numerical_columns=True,
+        num_discretized_numerical_bins=BINS,
+    )
+    made = now()
+    learner = decision_forests.GradientBoostedTreesLearner(
+        label="label",
+        num_trees=a.trees,
+        shrinkage=RATE,
+        growing_strategy="BEST_FIRST_GLOBAL",
+        max_num_nodes=a.leaves,
+        max_depth=-1,
+        min_examples=20,
+        use_hessian_gain=True,
+        l2_regularization=0.0,
+        validation_ratio=0.0,
+        early_stopping="NONE",
+        num_threads=a.threads,
+    )
+    model = learner.train(d)
+    done = now()
+
+    def predict():
+        """Of the second class; the first is the more frequent one."""
+        p = model.predict(columns(valid[0]))
+        return p if model.label_classes()[1] == "1" else 1 - p
+
+    return made[0] - start[0], took(made, done), predict
+
+
 def sklearn(train, valid, a):
     """fit() bins and trains; the time that its method _bin_data takes is counted apart. float64 is
     what fit() converts to."""
@@ -120,7 +189,7 @@ def sklearn(train, valid, a):
     return sum(b["seconds"] for b in binning), fit, lambda: model.predict_proba(valid[0])[:, 1]
 
 
-PEERS = {"lightgbm": lightgbm, "quantized": quantized, "xgboost": xgboost, "sklearn": sklearn}
+PEERS = {f.__name__: f for f in (lightgbm, quantized, xgboost, hessboost, ydf, sklearn)}
 
 
 def train(a):

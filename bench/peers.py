@@ -1,4 +1,4 @@
-"""Coppice beside LightGBM, XGBoost, scikit-learn, leaves, joblib and Ray Tune, on the same tables in the same run.
+"""Coppice beside LightGBM, XGBoost, hessboost, YDF, scikit-learn, leaves, joblib and Ray Tune, on the same tables.
 
 usage: peers.py --data FOLDER --bin FOLDER --out FOLDER [--only ROW,...] [--rounds N] [--seeds N]
 [--size SHARE] [--doc FILE]
@@ -22,7 +22,10 @@ import report
 import rows
 from session import Session
 
-PACKAGES = ("lightgbm", "xgboost", "scikit-learn", "joblib", "ray", "pyarrow", "numpy", "pandas")
+PACKAGES = (
+    *("lightgbm", "xgboost", "hessboost", "ydf", "scikit-learn", "joblib", "ray"),
+    *("pyarrow", "numpy", "pandas"),
+)
 
 
 def versions(programs):
