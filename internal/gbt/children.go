@@ -8,11 +8,16 @@ import "slices"
 // other and adding up their sums would dominate. Then each goroutine takes a leaf of its own: leaf i and those next by
 // gain. Nearly all of these will be split, and the result for a leaf does not depend on when it is computed. If there
 // are fewer such leaves than goroutines, they work on leaf i together after all.
+//
+// Workers of a team wait for each other at every exchange, so they prepare as many leaves with one as is likely to pay.
 func (g *grower) prepare(i int) error {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.nextByGain(i, splits)
-	if len(next) == 1 || len(next) < g.pool.size {
-		return g.prepareTogether(&g.leaves[i], splits > 1)
+	switch {
+	case g.data.link != nil:
+		return g.prepareTogether(next, splits > 1)
+	case len(next) == 1 || len(next) < g.pool.size:
+		return g.prepareTogether(next[:1], splits > 1)
 	}
 
 	for _, k := range next { // allocation is not concurrent
@@ -60,13 +65,18 @@ func (g *grower) isSmall(l *leaf) bool {
 }
 
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
-// next. It predicts which will be split from the gains in the previous tree, and takes at most half as many as there
-// are splits to come, since new leaves may have more gain. If features or thresholds are drawn per node, a leaf's split
-// can only be found once its parent has a number. A team takes one leaf after the other.
+// next; in a team, also large ones. It predicts which will be split from the gains in the previous tree, and takes at
+// most half as many as there are splits to come, since new leaves may have more gain. If features or thresholds are
+// drawn per node, a leaf's split can only be found once its parent has a number.
+//
+// All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
 func (g *grower) nextByGain(i, splits int) []int {
 	g.nextLeaves = append(g.nextLeaves[:0], i)
-	later := g.data.link != nil || g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees
-	if g.pool.size == 1 || later || !g.isSmall(&g.leaves[i]) {
+	if g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
+		return g.nextLeaves
+	}
+	team := g.data.link != nil
+	if !team && (g.pool.size == 1 || !g.isSmall(&g.leaves[i])) {
 		return g.nextLeaves
 	}
 
@@ -77,13 +87,17 @@ func (g *grower) nextByGain(i, splits int) []int {
 			known++
 		}
 	}
+	most := leavesEach*g.pool.size - known
+	if team {
+		most = g.histograms.mostPairs()
+	}
 
 	// Next by gain, as long as they are likely to be split at all.
-	for len(g.nextLeaves) < min((splits+1)/2, leavesEach*g.pool.size-known) {
+	for len(g.nextLeaves) < min((splits+1)/2, most) {
 		best, gain := -1, g.minPrevGain/g.splitScorer.gainUnit()
 		for j := range g.leaves {
 			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && g.isSmall(l) && !slices.Contains(g.nextLeaves, j) {
+			if l.best.gain > gain && l.children == nil && (team || g.isSmall(l)) && !slices.Contains(g.nextLeaves, j) {
 				best, gain = j, l.best.gain
 			}
 		}
@@ -96,23 +110,44 @@ func (g *grower) nextByGain(i, splits int) []int {
 	return g.nextLeaves
 }
 
-// prepareTogether prepares one leaf with all goroutines. The smaller child's rows are added up; the larger child is the
-// difference to the parent. The tree's last split needs no histograms of its children.
-func (g *grower) prepareTogether(l *leaf, furtherSplits bool) error {
-	l.children = g.newChildren()
-	left := divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
-	small, large := g.shareRows(l, left, g.data.link.count(left))
+// newPair is one or two leaves whose histograms are being made: the root, or the children of a leaf.
+type newPair struct {
+	pair   histogramPair
+	leaves []*leaf
+}
 
-	parent := l.hist
-	l.hist = histogram{}
-	if !furtherSplits || !g.splittable(small) && !g.splittable(large) {
-		g.histograms.free(parent)
-		return g.data.link.failed()
+// prepareTogether prepares leaves, of which there are several only in a team, with all goroutines. The smaller child's
+// rows are added up; the larger child is the difference to the parent. The tree's last split needs no histograms of its
+// children.
+func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
+	left, all := make([]int, len(next)), make([]int64, len(next))
+	for k, i := range next {
+		l := &g.leaves[i]
+		l.children = g.newChildren()
+		left[k] = divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
+		all[k] = int64(left[k])
+	}
+	g.data.link.sum(all)
+	if err := g.data.link.failed(); err != nil {
+		return err
 	}
 
-	pair := g.histograms.build(small.rows, small.n, parent, large.n)
-	small.hist, large.hist = pair.smaller, pair.larger
-	return g.findSplits(pair, small, large)
+	pairs := make([]newPair, 0, len(next))
+	for k, i := range next {
+		l := &g.leaves[i]
+		small, large := g.shareRows(l, left[k], int(all[k]))
+		parent := l.hist
+		l.hist = histogram{}
+		if !furtherSplits || !g.splittable(small) && !g.splittable(large) {
+			g.histograms.free(parent)
+			continue
+		}
+
+		pair := g.histograms.build(small.rows, small.n, parent, large.n)
+		small.hist, large.hist = pair.smaller, pair.larger
+		pairs = append(pairs, newPair{pair, []*leaf{small, large}})
+	}
+	return g.findSplits(pairs)
 }
 
 // prepareAlone does the same for a small leaf in one goroutine.
@@ -216,28 +251,35 @@ func newSplitScratch(workers int) splitScratch {
 	return r
 }
 
-// findSplits sets the leaves' best splits, frees the histogram of a leaf that has none, and releases the pair.
-// Goroutines share the features; a feature's sums are reduced (if pair still holds them per goroutine) and scored while
-// they are in the cache.
+// findSplits sets the best splits of the pairs' leaves, frees the histogram of a leaf that has none, and releases the
+// pairs. Goroutines share the features; a feature's sums are reduced (if a pair still holds them per goroutine) and
+// scored while they are in the cache.
 //
 // In a team, each worker has a part of the features, which it scores with the sums over all workers' rows.
-func (g *grower) findSplits(pair *histogramPair, leaves ...*leaf) error {
+func (g *grower) findSplits(pairs []newPair) error {
 	link := g.data.link
 	if link != nil {
-		g.histograms.collectAll(pair)
-		g.histograms.exchange(pair, link)
+		g.histograms.exchange(pairs, link)
 	}
 
-	finders := g.finders(0, leaves...)
+	var leaves []*leaf
 	first, end := g.histograms.own()
-	g.pool.parallel(end-first, minFeatures,
-		func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, first+lo, first+hi) })
-	endFinders(finders)
-	link.agree(leaves...)
+	for i := range pairs {
+		pair := &pairs[i].pair
+		finders := g.finders(0, pairs[i].leaves...)
+		g.pool.parallel(end-first, minFeatures,
+			func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, first+lo, first+hi) })
+		endFinders(finders)
+		leaves = append(leaves, pairs[i].leaves...)
+	}
+
+	link.agree(leaves)
 	for _, l := range leaves {
 		g.freeUseless(l)
 	}
-	g.histograms.release(pair)
+	for i := range pairs {
+		g.histograms.release(&pairs[i].pair)
+	}
 	return link.failed()
 }
 

@@ -154,7 +154,7 @@ func (g *grower) newTree() *Tree {
 func (g *grower) growRoot(bag int) error {
 	n := g.data.link.count(bag)
 	pair := g.histograms.build(g.order[:bag], n, histogram{}, 0)
-	g.histograms.collectAll(pair)
+	g.histograms.collectAll(&pair)
 
 	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
@@ -171,7 +171,7 @@ func (g *grower) growRoot(bag int) error {
 	}
 
 	g.leaves = append(g.leaves[:0], root)
-	return g.findSplits(pair, &g.leaves[0])
+	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})
 }
 
 // mostGain returns the leaf whose best split reduces the loss most; -1 if none has a split. On a tie, the oldest.

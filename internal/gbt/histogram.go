@@ -22,7 +22,7 @@ type histogramBuilder struct {
 	pool     *pool
 	spaces   []workspace   // per goroutine
 	inUse    []bool        // by space, whether it holds sums of the rows being added together
-	pair     histogramPair // the result of build
+	used     []*workspace  // those of the last pair
 	frequent frequentBins
 
 	freePacked [][]int64
@@ -140,16 +140,14 @@ func (hb *histogramBuilder) stray() int {
 type histogramPair struct {
 	smaller, parent, larger histogram
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
-	collected               bool         // nothing of them is left there
 }
 
 // build begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
 // number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is
-// no larger leaf: rows are the root's. Only one pair may be in use at a time: reduce all its features, then call
-// release. The pair takes over parent.
-func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) *histogramPair {
-	pair := &hb.pair
-	*pair = histogramPair{parent: parent, larger: parent, spaces: pair.spaces[:0]}
+// no larger leaf: rows are the root's. The pair takes over parent: reduce all its features, then call release. Outside
+// of a team, only one pair may be in use at a time.
+func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) histogramPair {
+	pair := histogramPair{parent: parent, larger: parent, spaces: hb.used[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
 		pair.larger = histogram{packed: hb.takePacked()}
 	}
@@ -173,6 +171,10 @@ func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest i
 		if inUse {
 			pair.spaces = append(pair.spaces, &hb.spaces[i])
 		}
+	}
+	hb.used = pair.spaces
+	if hb.data.link != nil {
+		hb.collectAll(&pair)
 	}
 	return pair
 }
@@ -268,9 +270,7 @@ func (hb *histogramBuilder) drainWide(space *workspace) {
 func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
 	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
 	smaller := pair.smaller.slice(lo, hi)
-	if !pair.collected {
-		hb.collect(smaller, i, pair.spaces)
-	}
+	hb.collect(smaller, i, pair.spaces)
 	if pair.parent.packed != nil || pair.parent.wide != nil {
 		hb.subtract(pair.larger.slice(lo, hi), pair.parent.slice(lo, hi), smaller)
 	}
@@ -291,18 +291,15 @@ func (hb *histogramBuilder) collect(smaller histogram, i int, spaces []*workspac
 	}
 }
 
-// collectAll does it for all features of a pair.
+// collectAll does it for all features of a pair. Then nothing of it is left in the workspaces.
 func (hb *histogramBuilder) collectAll(pair *histogramPair) {
-	if pair.collected {
-		return
-	}
-	pair.collected = true
 	hb.pool.parallel(len(hb.features), minFeatures, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			from, to := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
 			hb.collect(pair.smaller.slice(from, to), i, pair.spaces)
 		}
 	})
+	pair.spaces = nil
 }
 
 // drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.

@@ -87,11 +87,11 @@ func TestHistogramsAreExact(t *testing.T) {
 }
 
 // reduced returns a pair with all its features reduced.
-func reduced(c *histogramBuilder, m *histogramPair) *histogramPair {
+func reduced(c *histogramBuilder, m histogramPair) histogramPair {
 	for i := range c.features {
-		c.reduce(m, i)
+		c.reduce(&m, i)
 	}
-	c.release(m)
+	c.release(&m)
 	return m
 }
 

@@ -281,7 +281,7 @@ func (l *link) owned(features []int, offset []int) []int {
 }
 
 // agree makes the best of all workers' splits the best of each leaf, as splitFinder.end does for goroutines.
-func (l *link) agree(leaves ...*leaf) {
+func (l *link) agree(leaves []*leaf) {
 	if l == nil || len(leaves) == 0 {
 		return
 	}
@@ -329,50 +329,62 @@ func splitOf(w []int64) split {
 	return s
 }
 
-// exchange adds up the smaller leaf's histogram over all workers, each of which gets the features that it owns.
-func (hb *histogramBuilder) exchange(pair *histogramPair, l *link) {
-	h := pair.smaller
-	per := 1
-	if h.wide != nil {
-		per = 2
-	}
+// mostWords is how many words of a worker are added up at once, 4 MiB: more would take so long on any network that
+// another exchange is not felt.
+const mostWords = 1 << 19
 
-	// The bins in use, feature by feature.
+// mostPairs is how many pairs may be exchanged at once.
+func (hb *histogramBuilder) mostPairs() int {
+	bins := 0
+	for _, f := range hb.features {
+		bins += hb.data.Features[f].Bins
+	}
+	return max(1, mostWords/(2*bins))
+}
+
+// exchange adds up the smaller leaves' histograms over all workers, each of which gets the features that it owns.
+func (hb *histogramBuilder) exchange(pairs []newPair, l *link) {
 	words := l.words[:0]
 	bounds := make([]int, 0, len(hb.owned))
-	for i, f := range hb.features {
-		for len(bounds) < len(hb.owned) && hb.owned[len(bounds)] == i {
-			bounds = append(bounds, len(words))
-		}
-		lo, hi := hb.offset[f], hb.offset[f+1]
-		if per == 1 {
-			words = append(words, h.packed[lo:hi]...)
-			continue
-		}
-		for _, s := range h.wide[lo:hi] {
-			words = append(words, s.g, s.h)
-		}
-	}
-	for len(bounds) < len(hb.owned) {
+	for w := range l.size {
 		bounds = append(bounds, len(words))
+		for i := range pairs {
+			for _, f := range hb.features[hb.owned[w]:hb.owned[w+1]] {
+				words = pairs[i].pair.smaller.slice(hb.offset[f], hb.offset[f+1]).appendWords(words)
+			}
+		}
 	}
+	bounds = append(bounds, len(words))
 	l.words = words
 
-	if l.err != nil {
+	if l.err != nil || len(pairs) == 0 {
 		return
 	}
 	l.fail(l.team.Reduce(words, bounds))
 
 	words = words[bounds[l.rank]:]
-	for _, f := range hb.features[hb.owned[l.rank]:hb.owned[l.rank+1]] {
-		lo, hi := hb.offset[f], hb.offset[f+1]
-		if per == 1 {
-			words = words[copy(h.packed[lo:hi], words):]
-			continue
-		}
-		for b := lo; b < hi; b++ {
-			h.wide[b] = wide{words[0], words[1]}
-			words = words[2:]
+	for i := range pairs {
+		for _, f := range hb.features[hb.owned[l.rank]:hb.owned[l.rank+1]] {
+			words = pairs[i].pair.smaller.slice(hb.offset[f], hb.offset[f+1]).takeWords(words)
 		}
 	}
+}
+
+// appendWords appends a packed histogram's words, or two for each bin of a wide one.
+func (h histogram) appendWords(to []int64) []int64 {
+	to = append(to, h.packed...)
+	for _, s := range h.wide {
+		to = append(to, s.g, s.h)
+	}
+	return to
+}
+
+// takeWords sets h to the first words, and returns the others.
+func (h histogram) takeWords(words []int64) []int64 {
+	words = words[copy(h.packed, words):]
+	for b := range h.wide {
+		h.wide[b] = wide{words[0], words[1]}
+		words = words[2:]
+	}
+	return words
 }

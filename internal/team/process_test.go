@@ -129,10 +129,11 @@ func BenchmarkProcesses(b *testing.B) {
 	want := ""
 	for _, of := range []struct{ workers, threads int }{{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}} {
 		b.Run(fmt.Sprintf("workers=%d/threads=%d", of.workers, of.threads), func(b *testing.B) {
-			seconds, sent := 0.0, int64(0)
+			seconds, sent, exchanges := 0.0, int64(0), int64(0)
 			for range b.N {
-				res, bytes := manyProcesses(b, d, of.workers, of.threads)
-				seconds, sent = seconds+res.Took.Seconds(), sent+bytes
+				res, traffic := manyProcesses(b, d, of.workers, of.threads)
+				seconds, sent = seconds+res.Took.Seconds(), sent+traffic.Sent.Load()
+				exchanges += traffic.Exchanges.Load()
 				if got := text(b, res); want == "" {
 					want = got
 				} else if got != want {
@@ -141,12 +142,13 @@ func BenchmarkProcesses(b *testing.B) {
 			}
 			b.ReportMetric(seconds/float64(b.N), "s/training")
 			b.ReportMetric(float64(sent)/float64(b.N)/10/1e6, "MB-sent/tree")
+			b.ReportMetric(float64(exchanges)/float64(b.N)/10, "exchanges/tree")
 		})
 	}
 }
 
-// manyProcesses trains with this process and others, and returns how many bytes it has sent.
-func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result, int64) {
+// manyProcesses trains with this process and others, and returns what it has sent.
+func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result, *Traffic) {
 	dir := b.TempDir()
 	for id := 1; id < workers; id++ {
 		cmd := exec.CommandContext(b.Context(), os.Args[0])
@@ -168,5 +170,5 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 	if err != nil || w.Epochs() != 1 {
 		b.Fatalf("%d workers: error %v, %d teams; want one", workers, err, w.Epochs())
 	}
-	return res, w.Traffic.Sent.Load()
+	return res, &w.Traffic
 }
