@@ -20,9 +20,9 @@ type histogramBuilder struct {
 	data     *Data
 	offset   []int // the bins of feature f are at offset[f] .. offset[f+1]
 	pool     *pool
-	spaces   []workspace   // per goroutine
-	inUse    []bool        // by space, whether it holds sums of the rows being added together
-	used     []*workspace  // those of the last pair
+	spaces   []workspace  // per goroutine
+	inUse    []bool       // by space, whether it holds sums of the rows being added together
+	used     []*workspace // those of the last pair
 	frequent frequentBins
 
 	freePacked [][]int64

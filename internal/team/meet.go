@@ -17,10 +17,12 @@ import (
 	"net"
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"coppice/internal/strictjson"
@@ -260,7 +262,11 @@ func (w *Member) call(ctx context.Context, address string, certificate []byte, h
 	if err != nil {
 		return nil, err
 	}
-	c := tls.Client(impatient{raw, w.silence}, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots,
+	timed, err := newImpatient(raw, w.silence)
+	if err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	c := tls.Client(timed, &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots,
 		ServerName: serverName, Certificates: []tls.Certificate{w.identity}})
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close()
@@ -374,7 +380,11 @@ func (w *Member) answer(raw net.Conn) (caller, error) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // however slowly its hello comes
 	defer stop()
-	c := tls.Server(impatient{raw, w.silence}, &tls.Config{MinVersion: tls.VersionTLS13,
+	timed, err := newImpatient(raw, w.silence)
+	if err != nil {
+		return caller{}, err
+	}
+	c := tls.Server(timed, &tls.Config{MinVersion: tls.VersionTLS13,
 		Certificates: []tls.Certificate{w.identity}, ClientAuth: tls.RequireAnyClientCert})
 	if err := c.HandshakeContext(ctx); err != nil {
 		return caller{}, err
@@ -386,10 +396,23 @@ func (w *Member) answer(raw net.Conn) (caller, error) {
 	return caller{c, int(h.epoch), c.ConnectionState().PeerCertificates[0].Raw}, nil
 }
 
-// impatient is a connection whose reads fail after so long a silence.
+// impatient is a connection whose reads fail after so long a silence. A write fails if nothing is taken for six times
+// as long: the other end may wait for a slower worker before it reads, but one that has stopped never does.
+//
+// Waking a process that sleeps takes 50 microseconds, on virtual machines up to a millisecond, and a tree needs dozens
+// of messages. So a read polls for a while before it sleeps, as the goroutines of a training do.
 type impatient struct {
 	net.Conn
+	raw     syscall.RawConn
 	silence time.Duration
+}
+
+// awake is how long a read polls: longer than workers with equal parts differ in time.
+const awake = 400 * time.Microsecond
+
+func newImpatient(c net.Conn, silence time.Duration) (net.Conn, error) {
+	raw, err := c.(syscall.Conn).SyscallConn()
+	return impatient{c, raw, silence}, err
 }
 
 // Read implements net.Conn.
@@ -397,7 +420,20 @@ func (c impatient) Read(b []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
 	}
+	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
+		if n := poll(c.raw, b); n > 0 {
+			return n, nil
+		}
+	}
 	return c.Conn.Read(b)
+}
+
+// Write implements net.Conn.
+func (c impatient) Write(b []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(6 * c.silence)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
 }
 
 // serverName is what every worker's certificate is for. Which worker it is, is told by the certificate itself.

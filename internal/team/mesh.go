@@ -25,7 +25,7 @@ type Mesh struct {
 	sequence uint64  // of the last exchange
 	stop     chan struct{}
 	closing  sync.Once
-	readers  sync.WaitGroup
+	beats    sync.WaitGroup
 
 	traffic *Traffic
 }
@@ -47,13 +47,6 @@ type peer struct {
 	out   []byte  // the message being sent, for reuse
 	in    []byte  // payload
 	words []int64 // decoded
-
-	// The reader takes headers off the connection all the time, so that heartbeats are seen even in a long computation.
-	// It hands on the header of a message with words, and waits until its payload has been read.
-	arrived chan header
-	taken   chan struct{}
-	gone    chan struct{} // closed after the last message
-	err     error         // why; set before gone is closed
 }
 
 // kind of message.
@@ -165,49 +158,16 @@ func readWords(b []byte, words []int64) error {
 	return nil
 }
 
-// newMesh starts to read from the connections, by rank; that of this worker is nil. They have said hello.
+// newMesh is a team over connections, by rank; that of this worker is nil. They have said hello.
 func newMesh(hello header, rank int, conns []net.Conn, beat time.Duration, traffic *Traffic) *Mesh {
 	m := &Mesh{hello: hello, rank: rank, peers: make([]*peer, len(conns)), stop: make(chan struct{}), traffic: traffic}
 	for i, c := range conns {
-		if c == nil {
-			continue
+		if c != nil {
+			m.peers[i] = &peer{rank: i, conn: c}
 		}
-		p := &peer{rank: i, conn: c, arrived: make(chan header), taken: make(chan struct{}), gone: make(chan struct{})}
-		m.peers[i] = p
-		m.readers.Go(func() {
-			p.err = m.read(p)
-			_ = p.conn.Close() // or a write to one that has stopped would wait for ever
-			close(p.gone)
-		})
 	}
-	m.readers.Go(func() { m.beat(beat) })
+	m.beats.Go(func() { m.beat(beat) })
 	return m
-}
-
-// read takes messages off a connection until its end.
-func (m *Mesh) read(p *peer) error {
-	for {
-		h, err := m.hello.readHeader(p.conn)
-		if err != nil {
-			return err
-		}
-		if h.kind == helloMessage {
-			return errors.New("a second hello")
-		}
-		if h.kind == beatMessage {
-			continue
-		}
-		select {
-		case p.arrived <- h:
-		case <-m.stop:
-			return net.ErrClosed
-		}
-		select {
-		case <-p.taken:
-		case <-m.stop:
-			return net.ErrClosed
-		}
-	}
 }
 
 // beat sends signs of life until the mesh is closed.
@@ -225,17 +185,17 @@ func (m *Mesh) beat(every time.Duration) {
 		}
 		for _, p := range m.peers {
 			if p != nil && p.write.TryLock() { // else a message is on its way, which is a sign, too
-				_, _ = p.conn.Write(message) // the reader notices a lost connection
+				_, _ = p.conn.Write(message) // the next exchange notices a lost connection
 				p.write.Unlock()
 			}
 		}
 	}
 }
 
-// Close ends the connections and waits for their goroutines.
+// Close ends the connections.
 func (m *Mesh) Close() {
 	m.end()
-	m.readers.Wait()
+	m.beats.Wait()
 }
 
 // end is Close without waiting. Exchanges under way fail.
@@ -359,14 +319,17 @@ func (m *Mesh) send(p *peer, words []int64) error {
 
 // receive returns the next n words of a worker, which are valid until the next call.
 func (m *Mesh) receive(p *peer, n int) ([]int64, error) {
-	var h header
-	select {
-	case h = <-p.arrived:
-	case <-p.gone:
-		return nil, fmt.Errorf("worker %d is gone: %w", p.rank, p.err)
+	h := header{kind: beatMessage}
+	for h.kind == beatMessage { // those sent while this worker computed
+		var err error
+		if h, err = m.hello.readHeader(p.conn); err != nil {
+			return nil, fmt.Errorf("worker %d is gone: %w", p.rank, err)
+		}
 	}
 
 	switch {
+	case h.kind != wordsMessage:
+		return nil, fmt.Errorf("worker %d sends a second hello", p.rank)
 	case h.sequence != m.sequence:
 		return nil, fmt.Errorf("worker %d is at exchange %d, this one at %d", p.rank, h.sequence, m.sequence)
 	case int(h.words) != n || int(h.bytes) > mostBytes(n):
@@ -375,11 +338,6 @@ func (m *Mesh) receive(p *peer, n int) ([]int64, error) {
 	p.in = resized(p.in, int(h.bytes))
 	if _, err := io.ReadFull(p.conn, p.in); err != nil {
 		return nil, fmt.Errorf("receive from worker %d: %w", p.rank, err)
-	}
-	select {
-	case p.taken <- struct{}{}:
-	case <-m.stop:
-		return nil, net.ErrClosed
 	}
 	m.traffic.Received.Add(int64(headerBytes + len(p.in)))
 	p.words = resized(p.words, n)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,6 +67,34 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 		}
 		m.Close()
 		_ = y.Close()
+	}
+}
+
+// TestAWriteToAStoppedWorkerEnds: it takes nothing, and nothing is expected of it.
+func TestAWriteToAStoppedWorkerEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	raw, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Close()
+	c, err := newImpatient(raw, 20*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMesh(header{}, 0, []net.Conn{nil, c}, time.Hour, new(Traffic))
+	defer m.Close()
+	words := slices.Repeat([]int64{1}, 4<<20) // more than there is room for between two processes
+	if err := m.Broadcast(0, words); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("32 MiB for a worker that reads nothing: error %v, want that its time is over", err)
 	}
 }
 

@@ -121,11 +121,12 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 }
 
 // TestTrafficIsBounded: of every split, a worker sends and receives at most twice the histogram of the smaller child.
+// Splits that are prepared together have three exchanges, so there are fewer than two for each.
 func TestTrafficIsBounded(t *testing.T) {
 	const features, trees = 60, 10
 	d := table(4000, features, 1)
 	p := params(trees)
-	p.FeatureFraction = 1
+	p.FeatureFraction, p.BaggingFreq, p.NumLeaves = 1, 0, 31
 	for _, n := range []int{2, 3, 5} {
 		board := Bucket(blob.Memory(), "a/")
 		var wg sync.WaitGroup
@@ -144,6 +145,9 @@ func TestTrafficIsBounded(t *testing.T) {
 				got, most := w.Traffic.Sent.Load()+w.Traffic.Received.Load(), int64(2*splits*features*20*8)
 				if got > most || got == 0 {
 					t.Errorf("%d workers: worker %d sent and received %d bytes, want at most %d", n, id, got, most)
+				}
+				if got := int(w.Traffic.Exchanges.Load()); got > 2*splits {
+					t.Errorf("%d workers: %d exchanges for %d splits, want at most two for each", n, got, splits)
 				}
 			})
 		}
