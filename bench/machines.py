@@ -59,7 +59,7 @@ NS_PER_VALUE = 0.548  # row x feature x tree of 31 leaves, 4 threads (docs/cost.
 SCALE = 16 / 4 * 0.8  # 16 threads against 4: four fifths of what more threads could bring
 DRAW_NS = 0.5  # per row of the whole table and tree, one worker after the other
 STEP = 1e-3  # an exchange of few words, seconds: .1 to 1.1 ms between processes (docs/machines.md)
-STEPS = 3  # exchanges for each split
+EXCHANGES = 47  # for each tree of 31 leaves (BenchmarkProcesses)
 SCAN = 40 * 255 * 2e-9  # finding the splits of two leaves, seconds of one thread
 
 
@@ -76,7 +76,7 @@ def extrapolate():
                 took = rows / n * 40 * NS_PER_VALUE * 1e-9 / SCALE + 30 * SCAN / n + rows * draw * 1e-9
                 if n > 1:
                     sent = 31 * 40 * 255 * 16 * (n - 1) / n  # two words for each bin: large leaves
-                    took += sent * 8 / (gbit * 1e9) + 30 * STEPS * STEP
+                    took += sent * 8 / (gbit * 1e9) + EXCHANGES * STEP
                 alone.setdefault(name, took)
                 cells.append(f"{took:.3f} | {alone[name] / took / n:.0%}")
             print(f"| {rows:,} | {n} | {' | '.join(cells)} |")

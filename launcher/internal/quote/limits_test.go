@@ -105,8 +105,8 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 // TestMachinesOfTheFinalTraining: several machines shorten it by less than their number, keep only their own machines
 // for it, and the plan says so; of one machine, what others would bring.
 func TestMachinesOfTheFinalTraining(t *testing.T) {
-	of := func(machines string) (*Offer, string) {
-		q := request(t, large, "spot: true", "vms: 8, spot: true", "final: {rows: train}", "final: {rows: all"+machines+"}")
+	of := func(size Stated, machines string) (*Offer, string) {
+		q := request(t, size, "spot: true", "vms: 8, spot: true", "final: {rows: train}", "final: {rows: all"+machines+"}")
 		if err := q.Price(); err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +118,8 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 		}
 		return offer(t, q), notes
 	}
-	one, advice := of("")
-	four, note := of(", machines: 4")
+	one, advice := of(large, "")
+	four, note := of(large, ", machines: 4")
 	if r, s := one.Refit.Expected, four.Refit.Expected; s <= r/4 || s > r/2.5 || four.RefitMachines != 4 {
 		t.Errorf("one machine takes %.0f s, %d %.0f; want 4 and a little more than a quarter", r, four.RefitMachines, s)
 	}
@@ -130,9 +130,11 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 		math.Abs(b.Cost.Expected-a.Cost.Expected-more) > 1e-6 {
 		t.Errorf("%.0f s less and %.4f USD more; want %.0f and %.4f", got, b.Cost.Expected-a.Cost.Expected, saved, more)
 	}
-	for text, want := range map[string]string{advice: "final: {machines: 8} trains", note: "final: {machines: 4} trains"} {
-		if !strings.Contains(text, want) || !strings.Contains(text, "efficiency") {
-			t.Errorf("the note is %q, want ... %s ...", text, want)
+	_, little := of(Stated{Rows: 100_000, Features: 40, HeldOut: 2000}, ", machines: 4")
+	for text, want := range map[string]string{advice: "add final: {machines: 8}, which trains",
+		note: "final: {machines: 4} trains", little: "leave out final: {machines: 4}, which saves"} {
+		if !strings.HasPrefix(text, want) || !strings.Contains(text, "efficiency") {
+			t.Errorf("the note is %q, want %s ...", text, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
 // the same numbers, and docs/cost.md their source.
 const (
-	exchanges = 3    // for each split
+	exchanges = 1.5  // for each split: three for those that are prepared together
 	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/machines.md)
 	network   = 10e9 // bits a second that a machine sends
 	binBytes  = 16   // bytes of a bin, where a leaf is large
@@ -54,18 +54,26 @@ func (q *Estimator) machinesNote(w *work, o *Offer) string {
 	few, many := o.with(1), o.with(n)
 	spot := q.spot(o)
 	a, b := few.Side(spot), many.Side(spot)
-	if asked || b.Hours.Expected < (1-shortened)*a.Hours.Expected {
-		trees := float64(w.final.NumIterations * w.final.NumClass)
-		text := fmt.Sprintf("final: {machines: %d} trains the last model in %s instead of %s (%.0f %% efficiency); "+
-			"each machine sends up to %s for it; the sweep takes %s hours instead of %s", n,
-			seconds(many.Refit.Expected), seconds(few.Refit.Expected),
-			100*few.Refit.Expected/many.Refit.Expected/float64(n),
-			humanize.Bytes(uint64(trees*sent(q.Manifest, leaves(*w.final), n))),
-			hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
-		if a.Cost != nil && b.Cost != nil {
-			text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
-		}
-		return text
+	pays := b.Hours.Expected < (1-shortened)*a.Hours.Expected
+
+	text := fmt.Sprintf("final: {machines: %d}", n)
+	switch {
+	case !asked && !pays:
+		return ""
+	case !pays:
+		text = fmt.Sprintf("leave out %s, which saves less than a tenth of the sweep's time: it", text)
+	case !asked:
+		text = "add " + text + ", which"
 	}
-	return ""
+	trees := float64(w.final.NumIterations * w.final.NumClass)
+	text += fmt.Sprintf(" trains the last model in %s instead of %s (%.0f %% efficiency); "+
+		"each machine sends up to %s for it; the sweep takes %s hours instead of %s",
+		seconds(many.Refit.Expected), seconds(few.Refit.Expected),
+		100*few.Refit.Expected/many.Refit.Expected/float64(n),
+		humanize.Bytes(uint64(trees*sent(q.Manifest, leaves(*w.final), n))),
+		hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
+	if a.Cost != nil && b.Cost != nil {
+		text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
+	}
+	return text
 }
