@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/page/plot"
 )
 
@@ -84,11 +86,12 @@ type BacktestNight struct {
 // backtestPage is a backtest with its drawings.
 type backtestPage struct {
 	*Backtest
-	Title string
-	Value *plot.Chart
-	Gates *plot.Chart
-	Live  *plot.Chart
-	Gains []*plot.Chart
+	Title  string
+	Answer answer
+	Value  *plot.Chart
+	Gates  *plot.Chart
+	Live   *plot.Chart
+	Gains  []*plot.Chart
 
 	data *data
 }
@@ -198,8 +201,11 @@ func (p *backtestPage) gates() *plot.Chart {
 
 	c.Summary = "On the day after each night, for the model that the rule would have had live."
 	if best >= 0 {
-		c.Summary += fmt.Sprintf(" The rule that did best on average is: %s, with %s.", p.Rules[best].Name,
-			plot.Plain.Format(p.Rules[best].Mean))
+		r := p.Rules[best]
+		p.Answer.Title = fmt.Sprintf("Best on average: %s, with %s %s", r.Name, p.Metric, plot.Plain.Format(r.Mean))
+		p.Answer.Text = fmt.Sprintf("It promoted on %s; %d of the promoted were worse on the following day, %d of "+
+			"them beyond chance. It missed %d that were better beyond chance.",
+			english.Plural(r.Promotions, "night", ""), r.Wrong, r.Surely, r.Missed)
 	}
 	p.data.table("gates", c.Title, columns...)
 	return c.Draw()

@@ -56,7 +56,7 @@ type Night struct {
 type datasetPage struct {
 	*DatasetPage
 	Newest  []Night // newest first
-	Facts   []Pair
+	Answer  answer
 	Trends  []*plot.Chart
 	Drifts  []*plot.Chart
 	Splits  *plot.Chart
@@ -82,7 +82,7 @@ func (s *DatasetPage) lay() *datasetPage {
 	s = cleaned(s)
 	p := &datasetPage{DatasetPage: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}
 	slices.Reverse(p.Newest)
-	p.Facts = p.facts()
+	p.Answer = p.answer()
 	p.columns()
 	p.Trends = p.trends()
 	p.Drifts = p.drifts()
@@ -93,27 +93,47 @@ func (s *DatasetPage) lay() *datasetPage {
 	return p
 }
 
-// facts are the numbers at the top.
-func (p *datasetPage) facts() []Pair {
-	facts := []Pair{{"nights", strconv.Itoa(len(p.Nights) + p.More)}}
+// answer says how the newest night went, with the numbers at the top.
+func (p *datasetPage) answer() answer {
+	v := answer{Class: answerOpen, Title: "No night has been recorded"}
+	v.add("nights", strconv.Itoa(len(p.Nights)+p.More))
 	if t := p.Table; t != nil {
-		facts = append(facts, Pair{"rows", humanize.Comma(p.rows())}, Pair{"features", strconv.Itoa(len(t.Features))},
-			Pair{"size", plot.Bytes.Format(float64(t.Bytes()))})
+		v.add("rows", humanize.Comma(p.rows()))
+		v.add("features", strconv.Itoa(len(t.Features)))
+		v.add("size", plot.Bytes.Format(float64(t.Bytes())))
 		if train, ok := t.FindSplit(dataset.TrainSplit); ok {
-			facts = append(facts, Pair{"label in train", plot.Plain.Format(train.LabelMean)})
+			v.add("label in train", plot.Plain.Format(train.LabelMean))
 		}
 	}
-	if n := len(p.Nights); n > 0 {
-		facts = append(facts, Pair{"tonight", p.Nights[n-1].State})
-		promoted := 0
-		for _, night := range p.Nights {
-			if night.Verdict == "promoted" {
-				promoted++
-			}
-		}
-		facts = append(facts, Pair{"champions", fmt.Sprintf("%d of %d nights", promoted, n)})
+	n := len(p.Nights)
+	if n == 0 {
+		return v
 	}
-	return facts
+	promoted := 0
+	for _, night := range p.Nights {
+		if night.Verdict == "promoted" {
+			promoted++
+		}
+	}
+	v.add("champions", fmt.Sprintf("%d of %d nights", promoted, n))
+
+	last := p.Nights[n-1]
+	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)
+	if last.State == contractBlocked {
+		v.Class, v.Text = answerNone, "Nothing is trained on it."
+	}
+	for _, f := range last.Findings {
+		if f.Level == "blocking" {
+			v.Text += " " + sentence(capital(f.Text))
+		}
+	}
+	if v.Text = strings.TrimSpace(v.Text); last.Sweep != "" {
+		v.Text = fmt.Sprintf("Its sweep %s: %s.", last.Sweep, cmp.Or(words(last.Verdict), "not ended"))
+		if last.Reason != "" {
+			v.Text += " " + sentence(capital(last.Reason))
+		}
+	}
+	return v
 }
 
 // columns are what the table of nights is made of.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -59,7 +60,7 @@ type IndexDataset struct {
 }
 
 // need is something that a person has to look at.
-type need struct{ Class, Link, Name, Text string }
+type need struct{ Class, Kind, Link, Name, Text string }
 
 // homePage is an index as its template wants it.
 type homePage struct {
@@ -80,14 +81,14 @@ func (i *Index) Write(w io.Writer) error {
 					break
 				}
 			}
-			p.Needs = append(p.Needs, need{answerNone, "/datasets/" + d.Name, d.Name, text})
+			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text})
 		}
 	}
 	for _, m := range p.Models {
 		if m.Held > 0 {
 			text := fmt.Sprintf("%s in a row made no champion. The last one: %s", english.Plural(m.Held, "sweep", ""),
 				sentence(m.Last.Why))
-			p.Needs = append(p.Needs, need{m.Last.Class(), "/sweeps/" + m.Last.ID, m.Name, text})
+			p.Needs = append(p.Needs, need{m.Last.Class(), m.Last.Word(), "/sweeps/" + m.Last.ID, m.Name, text})
 		}
 	}
 	for _, s := range p.Sweeps {
@@ -95,13 +96,23 @@ func (i *Index) Write(w io.Writer) error {
 			p.Running = append(p.Running, s)
 		}
 		if s.State == "unreadable" {
-			p.Needs = append(
-				p.Needs,
-				need{answerNone, "/sweeps/" + s.ID, s.ID, "its plan or its conclusion cannot be read."},
-			)
+			p.Needs = append(p.Needs, need{answerNone, "unreadable", "/sweeps/" + s.ID, s.ID,
+				"its plan or its conclusion cannot be read."})
 		}
 	}
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
+}
+
+// Headline is the page's first line.
+func (p *homePage) Headline() string {
+	text := "Nothing needs you"
+	if n := len(p.Needs); n > 0 {
+		text = english.PluralWord(n, "One thing needs you", fmt.Sprintf("%d things need you", n))
+	}
+	if n := len(p.Running); n > 0 {
+		text += fmt.Sprintf(", %s", english.PluralWord(n, "one sweep runs", fmt.Sprintf("%d sweeps run", n)))
+	}
+	return text
 }
 
 // Class is how the sweep is painted.
@@ -134,25 +145,27 @@ func (s IndexSweep) Word() string {
 // Progress is how far a running sweep is, in a line.
 func (s IndexSweep) Progress() string {
 	text := fmt.Sprintf("%d of %s ended", s.Ended, english.Plural(s.Trials, "trial", ""))
+	if s.Left > 0 {
+		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(s.Left.Seconds()))
+	}
 	if !math.IsNaN(s.Best) {
 		text += fmt.Sprintf(", best %s %s", s.Metric, plot.Plain.Format(s.Best))
-	}
-	if s.Left > 0 {
-		text += ", about " + plot.Seconds.Format(s.Left.Seconds()) + " left"
 	}
 	if hours := s.Now.Sub(s.Planned).Hours(); s.Price > 0 && hours > 0 {
 		text += ", about " + plot.USD.Format(s.Price*hours) + " spent"
 	}
-	return text
+	return text + "."
 }
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.
 func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }
 
-// Latest is the last value of the trend.
-func (m IndexModel) Latest() string {
-	if len(m.Trend) == 0 {
-		return ""
+// Trended says what the trend shows: the values at its ends.
+func (m IndexModel) Trended() string {
+	last := len(m.Trend) - 1
+	if last < 1 {
+		return fmt.Sprintf("%s on test: %s", m.Metric, plot.Plain.Format(m.Trend[last]))
 	}
-	return plot.Plain.Format(m.Trend[len(m.Trend)-1])
+	return fmt.Sprintf("%s on test: %s, %s nights before %s", m.Metric, plot.Plain.Format(m.Trend[last]),
+		strconv.Itoa(last), plot.Plain.Format(m.Trend[0]))
 }

@@ -43,15 +43,15 @@ func said(page string) string {
 // TestTonight: the first page says what is live, how the last night went, what runs, and what needs a person.
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
-	for _, want := range []string{"version 8 is live", "not promoted", "12 of 50 trials ended, best log_loss 0.1131",
-		"about 34 min left, about $2.00 spent", "clicks : version 2 was blocked when it was staged",
+	for _, want := range []string{"version 8 is live", "not promoted", "3 things need you, one sweep runs",
+		"12 of 50 trials ended, about 34 min left, best log_loss 0.1131, about $2.00 spent.", "clicks : version 2 was blocked when it was staged",
 		"20 % of the labels are missing.", "2 sweeps in a row made no champion. The last one: worse than version 8 by",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.1500q, want %q in it", text, want)
 		}
 	}
-	if quiet := said(write(t, &page.Index{})); !strings.Contains(quiet, "Nothing needs you.") {
+	if quiet := said(write(t, &page.Index{})); !strings.Contains(quiet, "Nothing needs you ") {
 		t.Errorf("got %q, want that nothing needs a person", quiet)
 	}
 }

@@ -128,7 +128,7 @@ func when(t time.Time) template.HTML {
 	}
 	t = t.UTC()
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339),
-		t.Format("2006-01-02 15:04:05")))
+		t.Format("2006-01-02 15:04")))
 }
 
 // ago is a time that the script shows as how long it has been.
@@ -170,6 +170,7 @@ type column struct {
 	Name   string    `json:"n"`
 	Unit   plot.Unit `json:"u,omitempty"`
 	Time   bool      `json:"time,omitempty"` // seconds since 1970
+	Digits int       `json:"d,omitempty"`    // behind the point, where all have as many
 	Values []any     `json:"v"`
 }
 

@@ -10,7 +10,7 @@
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
   let data, rowOf, marks, axes;                    // rowOf: trial -> row of the columns; marks: trial -> elements
-  let plots, lines;                                // plots: drawings with marks of trials; lines: the leaderboard's rows, in their order
+  let plots, lines, made;                          // plots: drawings with marks of trials; lines: the leaderboard's trials, in their order; made: trial -> row
   const state = {hide: new Set(), top: 0, ranges: {}, pick: null, open: false, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
@@ -19,6 +19,7 @@
     if (v === null || v === undefined) return '–';
     if (c.time) return local(new Date(v * 1000));
     if (typeof v !== 'number') return String(v);
+    if (c.d) return v.toFixed(c.d);
     const a = Math.abs(v);
     switch (c.u) {
       case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : digits(v / 3600, 3) + ' h';
@@ -104,7 +105,9 @@
   function catchUp() {
     for (const p of plots) if (p.late && near.has(p.id)) mark(p);
     clearTimeout(later);
-    if (plots.some(p => p.late)) later = setTimeout(() => { const p = plots.find(p => p.late); p && mark(p); catchUp(); }, 40);
+    const late = plots.some(p => p.late);
+    $('#main').setAttribute('aria-busy', String(late));
+    if (late) later = setTimeout(() => { const p = plots.find(p => p.late); p && mark(p); catchUp(); }, 40);
   }
   function mark(p) {
     p.late = false;
@@ -116,19 +119,30 @@
     }
   }
 
-  // The leaderboard lists the first of the rows that pass; who scrolls to its end gets more. To lay out a thousand rows takes too long.
+  // The leaderboard lists the first of the rows that pass; who scrolls to its end gets more. To lay out a thousand rows takes too long,
+  // and of thousands the page itself has only the best.
   const page = 100;
   let most = page;
+  function line(t) {
+    if (made.has(t)) return made.get(t);
+    const tr = make('tr', {'data-t': t}), r = rowOf.get(t);
+    $$('#board thead th').forEach((th, i) => {
+      const k = th.firstElementChild.dataset.sort, c = column(k), v = c.v[r], text = v === null ? '-' : show(c, v);
+      const cell = i === 1 ? make('th', {scope: 'row'}, make('button', {type: 'button', 'data-pick': t}, text)) : make('td', {class: th.className || (k === 'reason' || k === 'tried' ? 'r' : '')}, text);
+      if (k === 'state') cell.prepend($(`[data-state="${v}"] + svg`).cloneNode(true));
+      cell.hidden = without.has(i);
+      tr.append(cell);
+    });
+    if (state.pick === t) tr.classList.add('hi');
+    keep(marks, tr);
+    made.set(t, tr);
+    return tr;
+  }
   function list() {
-    let n = 0;
-    for (const tr of lines) {
-      const off = hidden.has(+tr.dataset.t);
-      tr.className = (tr.className.replace(/ ?\b(off|more)\b/g, '') + (off ? ' off' : n++ < most ? '' : ' more')).trim();
-    }
-    const say = $('#listed'), rest = n > most;
-    if (!say) return;
+    const rows = lines.filter(t => !hidden.has(t)), say = $('#listed'), rest = rows.length > most;
+    $('#board tbody').replaceChildren(...rows.slice(0, most).map(line));
     say.parentNode.hidden = !rest;
-    say.textContent = rest ? `The first ${most} of ${n} rows.` : '';
+    say.textContent = rest ? `The first ${most} of ${rows.length} rows.` : '';
   }
   function more(n) { if (most < lines.length) { most = n; list(); } }
   const at = (a, share) => a.texts[Math.round(share * (a.texts.length - 1))] || '';
@@ -162,7 +176,7 @@
     if (state.pick !== null) for (const e of marks.get(state.pick) || []) e.classList.remove('hi');
     state.pick = t;
     if (t !== null) {
-      const row = scroll ? lines.findIndex(tr => +tr.dataset.t === t) : -1;
+      const row = scroll ? lines.filter(u => !hidden.has(u)).indexOf(t) : -1;
       if (row >= most) more(row + page);
       for (const e of marks.get(t) || []) {
         e.classList.add('hi');
@@ -253,16 +267,14 @@
   function sort() {
     const table = $('#board'), c = table && column(state.sort);
     if (!c) return;
-    const values = new Map(lines.map(tr => [tr, c.v[rowOf.get(+tr.dataset.t)]]));
     lines.sort((a, b) => {
-      const x = values.get(a), y = values.get(b), none = v => v === null || v === undefined;
+      const x = c.v[rowOf.get(a)], y = c.v[rowOf.get(b)], none = v => v === null || v === undefined;
       if (none(x) || none(y)) return none(x) - none(y);
       const d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x) < String(y) ? -1 : x === y ? 0 : 1;
-      return (state.down ? -d : d) || column('rank').v[rowOf.get(+a.dataset.t)] - column('rank').v[rowOf.get(+b.dataset.t)];
+      return (state.down ? -d : d) || column('rank').v[rowOf.get(a)] - column('rank').v[rowOf.get(b)];
     });
     most = page;
     list();
-    $('tbody', table).append(...lines);
     $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   }
 
@@ -379,7 +391,7 @@
       const answer = await fetch(text.dataset.explain, {method: 'POST', headers: {'Content-Type': 'text/plain'}, body: text.value});
       if (!answer.ok) { said.textContent = await answer.text(); return; }
       const r = await answer.json(), most = Math.max(...r.features.map(f => Math.abs(f.shap)));
-      said.textContent = `Predicted ${digits(r.prediction, 5)}. The raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what its features add.`;
+      said.textContent = `Predicted ${typeof r.prediction === 'string' ? r.prediction : digits(r.prediction, 5)}. The raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what its features add.`;
       $('tbody', table).replaceChildren(...r.features.map(f => {
         const bar = make('span', {class: f.shap < 0 ? 'adds less' : 'adds'});
         bar.style.width = `${Math.round(140 * Math.abs(f.shap) / most)}px`;
@@ -396,7 +408,7 @@
   const without = new Set();
   function setColumn(i, shown) {
     shown ? without.delete(i) : without.add(i);
-    for (const tr of $$('#board tr')) tr.children[i].hidden = !shown;
+    for (const tr of [$('#board thead tr'), ...made.values()]) tr.children[i].hidden = !shown;
   }
   function columnMenu() {
     const menu = $('#columns-of');
@@ -418,11 +430,13 @@
     marks = new Map();
     plots = [];
     lines = [];
+    made = new Map();
     sight.disconnect();
     if (data.columns.trial && data.kind === 'sweep') {
       rowOf = new Map(data.columns.trial.v.map((t, i) => [t, i]));
       for (const e of $$('#main [data-t]')) keep(marks, e);
-      lines = $$('#board tbody tr');
+      lines = [...column('trial').v];
+      for (const tr of $$('#board tbody tr')) made.set(+tr.dataset.t, tr);
       for (const figure of $$('#main figure')) {
         const p = {id: figure.id, marks: new Map(), off: new Set(), late: false};
         for (const e of $$('[data-t]', figure)) keep(p.marks, e);
@@ -431,7 +445,7 @@
     }
     readAxes();
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
-    $$('time').forEach(e => { e.title = e.dateTime; e.textContent = e.dataset.ago ? ago(new Date(e.dateTime)) : local(new Date(e.dateTime)); });
+    $$('time').forEach(e => { e.title = local(new Date(e.dateTime)); e.textContent = e.dataset.ago ? ago(new Date(e.dateTime)) : e.title.slice(0, 16); });
     columnMenu();
     recall();
     offer();
@@ -446,7 +460,6 @@
     if (b.id === 'explain') { explain(); return; }
     if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
-    if (b.id === 'link') { navigator.clipboard && navigator.clipboard.writeText(location.href).then(() => { b.textContent = 'Copied'; setTimeout(() => { b.textContent = 'Copy link'; }, 1500); }, () => {}); return; }
     if (d.act) { act(d.act); return; }
     if (d.table) { toggleTable(b); return; }
     if (d.csv) {
@@ -486,7 +499,7 @@
     if (e.key === 'Escape') pick(null);
     if (e.key === '/') { e.preventDefault(); $('#filter input').focus(); }
     if (e.key === 'j' || e.key === 'k') {
-      const seen = lines.map(tr => +tr.dataset.t).filter(t => !hidden.has(t)), i = seen.indexOf(state.pick);
+      const seen = lines.filter(t => !hidden.has(t)), i = seen.indexOf(state.pick);
       if (seen.length) pick(seen[Math.max(0, Math.min(seen.length - 1, i < 0 ? 0 : i + (e.key === 'j' ? 1 : -1)))], true);
     }
   });
@@ -494,7 +507,7 @@
     const s = e.target;
     if (s.firstElementChild && s.firstElementChild.id === 'board' && s.scrollTop + 2 * s.clientHeight > s.scrollHeight) more(most + page);
   }, {capture: true, passive: true});
-  addEventListener('beforeprint', () => { $$('details.part').forEach(d => { d.open = true; }); more(Infinity); plots.filter(p => p.late).forEach(mark); });
+  addEventListener('beforeprint', () => { $$('details.part').forEach(d => { d.open = true; }); plots.filter(p => p.late).forEach(mark); });
   function setRange(name, r) {
     r[0] <= 0.001 && r[1] >= 0.999 ? delete state.ranges[name] : state.ranges[name] = r;
     apply();
@@ -554,7 +567,7 @@
     if (t) { root.dataset.theme = t; try { localStorage.setItem('coppice-theme', t); } catch { /* a file may not */ } }
     const on = (root.dataset.theme || (dark.matches ? 'dark' : 'light')) === 'dark';
     const b = $('#theme');
-    if (b) { b.setAttribute('aria-pressed', String(on)); }
+    if (b) b.textContent = on ? 'Light' : 'Dark';
   }
   try { const t = localStorage.getItem('coppice-theme'); if (t === 'dark' || t === 'light') root.dataset.theme = t; } catch { /* a file may not */ }
   theme();

@@ -162,6 +162,13 @@ type Importance struct {
 // topCurves is how many of the best trials are drawn brightly.
 const topCurves = 5
 
+// mostListed and mostDrawn are how many of the best trials have a row in the page and marks in its drawings. Of more,
+// the script makes rows from the columns, and the drawings would be too dense to read and too slow to paint.
+const (
+	mostListed = 200
+	mostDrawn  = 500
+)
+
 // sweepPage is a sweep with its drawings, as its template wants it.
 type sweepPage struct {
 	*Sweep
@@ -185,6 +192,7 @@ type sweepPage struct {
 	WonBy      *plot.Chart   // the winner's features
 	Sure       string        // whether the winner is better beyond chance
 
+	Listed  []*TrialRow // of Ranked, whose rows are in the page; the script makes others
 	weights []search.Weight
 	data    *data
 }
@@ -202,7 +210,7 @@ func (s *Sweep) Write(w io.Writer) error {
 
 // tab is the page's title: it tells in a browser's tab how far the sweep is, or that it has ended.
 func (p *sweepPage) tab() string {
-	if p.Answer.Class == answerOpen {
+	if p.Open() {
 		return fmt.Sprintf("%d/%d %s", p.Answer.Done, len(p.Trials), p.ID)
 	}
 	return p.StateWord() + ": " + p.ID
@@ -225,8 +233,9 @@ func (s *Sweep) WriteFile(path string) error {
 }
 
 // Charts are the page's drawings.
-func (s *Sweep) Charts() []*plot.Chart {
-	p := s.lay()
+func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
+
+func (p *sweepPage) charts() []*plot.Chart {
 	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
 		p.Objective...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
@@ -257,8 +266,27 @@ func (s *Sweep) lay() *sweepPage {
 	won := p.winner()
 	p.Won, p.Rivals, p.WonBy, p.Sure = won.all(), won.Rivals, won.Features, won.Sure
 	p.Answer = p.answer()
+	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
+	p.thin()
 	return p
 }
+
+// thin leaves the marks of the best trials, where there are too many.
+func (p *sweepPage) thin() {
+	if len(p.Ranked) <= mostDrawn {
+		return
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("The drawings show the best %d of %d trials; leaderboard, tables and CSV have "+
+		"all, but for learning curves.", mostDrawn, len(p.Ranked)))
+	beyond := func(trial int) bool { return p.Standing[trial] > mostDrawn }
+	for _, c := range p.charts() {
+		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Mark) bool { return beyond(m.Trial) })
+		c.Labels = slices.DeleteFunc(c.Labels, func(l plot.Text) bool { return beyond(l.Trial) })
+	}
+}
+
+// Open says that it has not ended.
+func (p *sweepPage) Open() bool { return p.Sweep.Winner == nil }
 
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
@@ -333,10 +361,34 @@ type boardColumn struct {
 	unit      plot.Unit
 	of        func(*TrialRow) any
 	unlisted  bool // only in tables and CSV
+	decimals  int  // behind the point, where all have as many; else 0
 }
 
 // Cell is a trial's value in the column, as text.
-func (c boardColumn) Cell(t *TrialRow) string { return cell(c.unit, c.of(t)) }
+func (c boardColumn) Cell(t *TrialRow) string {
+	if v, ok := c.of(t).(float64); ok && c.decimals > 0 && t.scored() {
+		return strconv.FormatFloat(v, 'f', c.decimals, 64)
+	}
+	return cell(c.unit, c.of(t))
+}
+
+// decimals is how many digits the scores have behind the point so that they stand below each other: as many as the one
+// with the most. It is 0 where they are of too different sizes.
+func (p *sweepPage) decimals() (most int) {
+	for _, t := range p.scored() {
+		text := plot.Plain.Format(t.Score)
+		if _, after, found := strings.Cut(text, "."); found {
+			most = max(most, len(after))
+		}
+		if strings.Contains(text, "e") {
+			return 0
+		}
+	}
+	if most > 6 {
+		return 0
+	}
+	return most
+}
 
 func cell(unit plot.Unit, v any) string {
 	switch v := v.(type) {
@@ -353,18 +405,18 @@ func cell(unit plot.Unit, v any) string {
 func (p *sweepPage) columns() {
 	priced := p.Sweep.Money != nil && p.Sweep.Money.Known
 	board := []boardColumn{
-		{"rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] }, false},
-		{"trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number }, false},
-		{"state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State }, false},
-		{"score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }, false},
-		{"reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason }, false},
-		{"trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees }, false},
-		{"grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }, true},
-		{"seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds }, false},
-		{"cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }, !priced},
-		{"attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts }, false},
-		{"private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }, true},
-		{"ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }, true},
+		{"rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] }, false, 0},
+		{"trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number }, false, 0},
+		{"state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State }, false, 0},
+		{"score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }, false, p.decimals()},
+		{"reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason }, false, 0},
+		{"trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees }, false, 0},
+		{"grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }, true, 0},
+		{"seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds }, false, 0},
+		{"cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }, !priced, 0},
+		{"attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts }, false, 0},
+		{"private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }, true, 0},
+		{"ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }, true, 0},
 	}
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
 		board = append(board, boardColumn{goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any {
@@ -372,11 +424,11 @@ func (p *sweepPage) columns() {
 				return math.NaN()
 			}
 			return t.Goals[g]
-		}, false})
+		}, false, 0})
 	}
 	if len(p.Goals) > 0 {
 		board = append(board, boardColumn{"front", "front", "", plot.Plain,
-			func(t *TrialRow) any { return map[bool]string{true: "front"}[t.Front] }, false})
+			func(t *TrialRow) any { return map[bool]string{true: "front"}[t.Front] }, false, 0})
 	}
 	for i, q := range p.Params {
 		class := "n"
@@ -384,16 +436,17 @@ func (p *sweepPage) columns() {
 			class = ""
 		}
 		board = append(board, boardColumn{paramKey(i), q.Name, class, plot.Plain,
-			func(t *TrialRow) any { return q.value(t.Values[i]) }, false})
+			func(t *TrialRow) any { return q.value(t.Values[i]) }, false, 0})
 	}
 	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.Tried != "" }) {
 		board = append(board, boardColumn{"tried", "why it was tried", "r", plot.Plain,
-			func(t *TrialRow) any { return t.Tried }, false})
+			func(t *TrialRow) any { return t.Tried }, false, 0})
 	}
 
 	var keys []string
 	for _, c := range board {
 		add(p.data, c.Key, c.Name, c.unit, p.Ranked, c.of)
+		p.data.Columns[c.Key].Digits = c.decimals
 		keys = append(keys, c.Key)
 	}
 	p.data.table("board", "Trials", keys...)

@@ -136,7 +136,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
 var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel",
 	"importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
-	"measures", "reliability", "gain", "lift", "segments", "rivals", "features"}
+	"measures", "reliability", "gain", "segments", "rivals", "features"}
 
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {

@@ -123,18 +123,18 @@ func reliable(bins []metric.Bin) string {
 		english.Plural(len(bins), "bin", ""))
 }
 
-// gains draws what share of the positive rows is found among the rows that rank highest, and how many times more than
-// by lot.
-func gains(d *data, t *metric.Tested) (gain, lift *plot.Chart) {
+// gains draws what share of the positive rows is found among the rows that rank highest; its table has the lift, how
+// many times more that is than by lot.
+func gains(d *data, t *metric.Tested) *plot.Chart {
 	if !t.Calibrated {
-		return nil, nil
+		return nil
 	}
 	var total metric.Bin
 	for _, b := range t.Bins {
 		total = total.Plus(b)
 	}
 	if total.Positive <= 0 || total.Weight <= 0 {
-		return nil, nil
+		return nil
 	}
 	type point struct{ rows, found float64 }
 	points := []point{{}}
@@ -147,33 +147,23 @@ func gains(d *data, t *metric.Tested) (gain, lift *plot.Chart) {
 	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
 		Y: plot.Axis{Label: "of the positives", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
-	l := plot.Lines{Chart: plot.Chart{ID: "lift", Title: "Lift", W: plot.Half, H: 330},
-		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
-		Y: plot.Axis{Label: "times as many as at random"}, Levels: []float64{1}}
 	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
-	times := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
-	for i, p := range points {
+	for _, p := range points {
 		all.X, all.Y = append(all.X, p.rows), append(all.Y, p.found)
-		if i > 0 {
-			times.X, times.Y = append(times.X, p.rows), append(times.Y, p.found/p.rows)
-		}
 	}
-	g.Lines, l.Lines = []plot.Line{all}, []plot.Line{times}
-	l.Y.Low, l.Y.High = 0, 1.06*slices.Max(times.Y)
+	g.Lines = []plot.Line{all}
 
 	// The first cut at or above a tenth of the rows: bins do not end exactly there.
 	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
 	at := points[tenth]
-	g.Summary = fmt.Sprintf("The top %s of the rows contain %s of the positives; the diagonal is a random order.",
-		plot.Percent.Format(at.rows), plot.Percent.Format(at.found))
-	l.Summary = fmt.Sprintf("The top %s of the rows contain %sx the average rate of positives.",
-		plot.Percent.Format(points[1].rows), plot.Plain.Format(math.Round(100*points[1].found/points[1].rows)/100))
+	g.Summary = fmt.Sprintf("The top %s of the rows contain %s of the positives, %s times as many as a random order, "+
+		"the diagonal.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found),
+		plot.Plain.Format(math.Round(100*at.found/at.rows)/100))
 	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
 	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
 	add(d, "g-lift", "lift", plot.Plain, points, func(p point) any { return p.found / p.rows })
-	d.table("gain", g.Title, "g-rows", "g-found")
-	d.table("lift", l.Title, "g-rows", "g-found", "g-lift")
-	return g.Draw(), l.Draw()
+	d.table("gain", g.Title, "g-rows", "g-found", "g-lift")
+	return g.Draw()
 }
 
 // mostSegments is how many segments are drawn; the table has all.

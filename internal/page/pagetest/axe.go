@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// Axe has axe-core, which the file holds, look for what keeps people out: what is serious or critical, and the rest.
-func (p *Page) Axe(file string) (serious, minor []string) {
+// Axe has axe-core, which the file holds, look for what keeps people out, however minor.
+func (p *Page) Axe(file string) (findings []string) {
 	p.b.t.Helper()
 	if file == "" {
 		p.b.t.Fatal("-axe is missing: run make page-check")
@@ -30,13 +30,8 @@ func (p *Page) Axe(file string) (serious, minor []string) {
 
 	for _, f := range found {
 		first := f.Nodes[0]
-		text := fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML,
-			first.FailureSummary)
-		if f.Impact == "serious" || f.Impact == "critical" {
-			serious = append(serious, text)
-		} else {
-			minor = append(minor, text)
-		}
+		findings = append(findings, fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help, len(f.Nodes), first.HTML,
+			first.FailureSummary))
 	}
-	return serious, minor
+	return findings
 }

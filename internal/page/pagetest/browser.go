@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -320,6 +321,14 @@ func (p *Page) Dark(on bool) {
 func (p *Page) Print(on bool) {
 	p.b.t.Helper()
 	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": map[bool]string{true: "print", false: "screen"}[on]})
+}
+
+// Sheets is how many sheets of paper the page takes.
+func (p *Page) Sheets() int {
+	p.b.t.Helper()
+	var pdf struct{ Data []byte }
+	p.b.call(p.session, "Page.printToPDF", map[string]any{"preferCSSPageSize": true, "printBackground": true}, &pdf)
+	return len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(pdf.Data, -1))
 }
 
 // Shot writes what is to be seen as a PNG; nothing where path is empty.

@@ -28,7 +28,6 @@ var drawings = []struct{ word, chart, what string }{
 	{"worths", "worths", "how much each group of columns contributes (search.features)"},
 	{"reliability", "reliability", "the winner's predictions against the outcomes"},
 	{"gain", "gain", "the winner's gain curve"},
-	{"lift", "lift", "the winner's lift"},
 	{"rivals", "rivals", "the winner against runner-up and champion"},
 }
 

@@ -93,12 +93,18 @@ func TestBrowserExplain(t *testing.T) {
 	if *shots != "" {
 		page.Shot(filepath.Join(*shots, "15-explain.png"))
 	}
-	if serious, _ := page.Axe(*axe); len(serious) > 0 {
-		t.Errorf("axe-core, with a row explained: %q", serious)
+	if found := page.Axe(*axe); len(found) > 0 {
+		t.Errorf("axe-core, with a row explained: %q", found)
 	}
 	if e := page.Errors("http://" + host + "/"); len(e) > 0 {
 		t.Errorf("the page said or asked: %q", e)
 	}
+	page.Eval("window.fetch = async () => new Response(JSON.stringify({prediction: '+Inf', raw: 800, expected: 0, "+
+		"features: [{name: 'ad price', value: '9', shap: 800}]}))", nil)
+	paste("ad price,site\n9,a")
+	page.Until("document.getElementById('explain-said').textContent.startsWith('Predicted +Inf. The raw score 800')")
+	page.Go("about:blank")
+	page.Go(url)
 	paste("site\na") // the browser itself notes the refusal
 	page.Until("document.getElementById('explain-said').textContent.includes('ad price')")
 }
@@ -138,8 +144,8 @@ func TestBrowserAction(t *testing.T) {
 	if *shots != "" {
 		page.Shot(filepath.Join(*shots, "14-action.png"))
 	}
-	if serious, _ := page.Axe(*axe); len(serious) > 0 {
-		t.Errorf("axe-core, with the dialog: %q", serious)
+	if found := page.Axe(*axe); len(found) > 0 {
+		t.Errorf("axe-core, with the dialog: %q", found)
 	}
 	page.Eval("document.querySelector('#act button').click()", nil)
 	page.Until("document.querySelector('#act [role=status]').textContent === 'Done: moved\\n'")

@@ -45,8 +45,13 @@ func (c *Console) serveExplain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	said, err := json.Marshal(row)
+	if err != nil {
+		c.answer(w, r, nil, err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(row) // the viewer may have left
+	_, _ = w.Write(said) // the viewer may have left
 }
 
 // mostVersion is how many bytes of trees and levels a version has that explains pasted rows: they stay in memory.

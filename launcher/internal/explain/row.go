@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coppice/internal/dataset/cell"
@@ -18,10 +19,21 @@ import (
 
 // Row is one row's prediction, with what each feature adds to its raw score.
 type Row struct {
-	Prediction float64      `json:"prediction"`
+	Prediction Number       `json:"prediction"`
 	Raw        float64      `json:"raw"`      // the score before calibration: Expected and all contributions
 	Expected   float64      `json:"expected"` // raw score of a row without known values
 	Features   []RowFeature `json:"features"` // that add something, those that add most first
+}
+
+// Number is a number of any size: JSON has no infinite ones, they are the texts "+Inf" and "-Inf".
+type Number float64
+
+// MarshalJSON writes it.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); math.IsInf(v, 0) || math.IsNaN(v) {
+		return strconv.AppendQuote(nil, strconv.FormatFloat(v, 'g', -1, 64)), nil
+	}
+	return json.Marshal(float64(n))
 }
 
 // RowFeature is a feature of a row.
@@ -75,7 +87,7 @@ func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
 		if err := s.Model.Contributions(values, phi, 1); err != nil {
 			return err
 		}
-		out = &Row{Prediction: predicted[0], Raw: raw[0], Expected: phi[len(phi)-1], Features: []RowFeature{}}
+		out = &Row{Prediction: Number(predicted[0]), Raw: raw[0], Expected: phi[len(phi)-1], Features: []RowFeature{}}
 		for i := range s.Encoding.Features {
 			f := &s.Encoding.Features[i]
 			if phi[i] == 0 {

@@ -82,6 +82,16 @@ func TestPastedRow(t *testing.T) {
 	}
 }
 
+// TestAnInfinitePrediction: JSON has no number for it, so it is a text; an answer without it would be empty.
+func TestAnInfinitePrediction(t *testing.T) {
+	for v, want := range map[float64]string{math.Inf(1): `"prediction":"+Inf"`, 0.25: `"prediction":0.25`} {
+		got, err := json.Marshal(explain.Row{Prediction: explain.Number(v)})
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("a prediction of %v is %s, %v; want %s in it", v, got, err, want)
+		}
+	}
+}
+
 func FuzzPastedRow(f *testing.F) {
 	s := clicks(f)
 	for _, text := range []string{"ad price,site\n9,a", `{"ad price":9,"site":"a"}`, "ad price\tsite\n\"\t", "{}",
@@ -90,7 +100,7 @@ func FuzzPastedRow(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := explain.Text(t.Context(), s, text)
-		if err == nil && (got == nil || math.IsNaN(got.Prediction)) || err != nil && !problem.Is(err, problem.Input) {
+		if err == nil && (got == nil || math.IsNaN(float64(got.Prediction))) || err != nil && !problem.Is(err, problem.Input) {
 			t.Errorf("%q: got %+v, %v; want a prediction or an error of the input", text, got, err)
 		}
 	})

@@ -147,11 +147,11 @@ func TestDataset(t *testing.T) {
 	}
 	var old bytes.Buffer
 	if err := v.Write(&old); err != nil || strings.Contains(old.String(), "newest version") ||
-		!strings.Contains(old.String(), "<p>version "+records[1].Version) {
+		!strings.Contains(old.String(), "<p class=\"fine\">version "+records[1].Version) {
 		t.Errorf("the page of a version that was asked for (%v) calls it the newest, or does not name it; expected "+
-			"<p>version %s", err, records[1].Version)
+			"<p class=\"fine\">version %s", err, records[1].Version)
 	}
-	if want := "<p>newest version " + records[3].Version; !strings.Contains(one.String(), want) {
+	if want := "<p class=\"fine\">newest version " + records[3].Version; !strings.Contains(one.String(), want) {
 		t.Errorf("the page of the dataset does not have %s", want)
 	}
 	if _, err := d.Look(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
