@@ -390,7 +390,7 @@ func TestBrowserSmall(t *testing.T) {
 	b := pagetest.Start(t)
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
-		"model": versions(30), "dataset": manyNights(30), "backtest": played(30), "classes": ofClasses(5, "class"),
+		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "backtest": played(30), "classes": ofClasses(5, "class"),
 		"versus": &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
@@ -415,11 +415,11 @@ func TestBrowserTenSeconds(t *testing.T) {
 		view    writer
 		answers []string
 	}{
-		{"home", tonight(), []string{"3 things need you, one sweep runs", "version 2 was blocked when it was staged",
+		{"home", tonight(), []string{"3 things need you, one sweep runs", "version 2 was blocked when it was staged", "launcher datasets show clicks@2",
 			"12 of 50 trials ended, about 34 min left", "version 8 is live · promoted", "days ago",
 			"Last sweep: not promoted", "worse than version 8 by 0.0031"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing needs you", "nothing is live"}},
-		{"sweep", sample(50), []string{"ctr@3 became the champion", "Better by 0.0012.", "within noise of the runner-up",
+		{"sweep", sample(50), []string{"ctr@3 became the champion", "Better by 0.0012.", "within noise of the runner-up", "2.56 %, average_precision",
 			"better than version 2 tonight", "How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
 		{"held", held(), []string{"ctr@3 was not promoted", "Worse than version 2 by 0.0031"}},
 		{"running", running(), []string{"Running: 11 of 50 trials ended", "About 34 min left, 29.8 min to 38.2 min"}},
@@ -427,6 +427,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago", "Worse than version 9 by 0.0031",
 			"9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
+		{"blocked dataset", blocked(), []string{"The newest night is blocked", "Nothing is trained on it."}},
 		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")

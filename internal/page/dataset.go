@@ -115,7 +115,7 @@ func (p *datasetPage) answer() answer {
 			promoted++
 		}
 	}
-	v.add("champions", fmt.Sprintf("%d of %d nights", promoted, n))
+	v.add("made a champion", fmt.Sprintf("%d of %d nights", promoted, n))
 
 	last := p.Nights[n-1]
 	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)

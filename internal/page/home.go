@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
@@ -60,7 +60,7 @@ type IndexDataset struct {
 }
 
 // need is something that a person has to look at.
-type need struct{ Class, Kind, Link, Name, Text string }
+type need struct{ Class, Kind, Link, Name, Text, Command string }
 
 // homePage is an index as its template wants it.
 type homePage struct {
@@ -81,14 +81,16 @@ func (i *Index) Write(w io.Writer) error {
 					break
 				}
 			}
-			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text})
+			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text,
+				"launcher datasets show " + d.Name + "@" + n.Version})
 		}
 	}
 	for _, m := range p.Models {
 		if m.Held > 0 {
 			text := fmt.Sprintf("%s in a row made no champion. The last one: %s", english.Plural(m.Held, "sweep", ""),
 				sentence(m.Last.Why))
-			p.Needs = append(p.Needs, need{m.Last.Class(), m.Last.Word(), "/sweeps/" + m.Last.ID, m.Name, text})
+			p.Needs = append(p.Needs, need{m.Last.Class(), m.Last.Word(), "/sweeps/" + m.Last.ID, m.Name, text,
+				"launcher nights " + m.Name})
 		}
 	}
 	for _, s := range p.Sweeps {
@@ -97,7 +99,7 @@ func (i *Index) Write(w io.Writer) error {
 		}
 		if s.State == "unreadable" {
 			p.Needs = append(p.Needs, need{answerNone, "unreadable", "/sweeps/" + s.ID, s.ID,
-				"its plan or its conclusion cannot be read."})
+				"its plan or its conclusion cannot be read.", "launcher status " + s.ID})
 		}
 	}
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
@@ -166,6 +168,18 @@ func (m IndexModel) Trended() string {
 	if last < 1 {
 		return fmt.Sprintf("%s on test: %s", m.Metric, plot.Plain.Format(m.Trend[last]))
 	}
-	return fmt.Sprintf("%s on test: %s, %s nights before %s", m.Metric, plot.Plain.Format(m.Trend[last]),
-		strconv.Itoa(last), plot.Plain.Format(m.Trend[0]))
+	return fmt.Sprintf("Test %s: %s now, %s %s before", directed(m.Metric), plot.Plain.Format(m.Trend[last]),
+		plot.Plain.Format(m.Trend[0]), english.Plural(last, "night", ""))
+}
+
+// directed is a metric's name with which way is better, where the name is known.
+func directed(name string) string {
+	m, err := metric.Lookup(name)
+	switch {
+	case err != nil:
+		return name
+	case m.Maximize:
+		return name + ", higher is better"
+	}
+	return name + ", lower is better"
 }

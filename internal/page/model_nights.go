@@ -144,7 +144,7 @@ func (p *modelPage) answer() answer {
 	if held > 1 {
 		v.Text += fmt.Sprintf(" %d nights in a row have made no champion.", held)
 	}
-	v.add("champions", fmt.Sprintf("%d of %s", promoted, english.Plural(len(p.Nights), "night", "")))
+	v.add("made a champion", fmt.Sprintf("%d of %s", promoted, english.Plural(len(p.Nights), "night", "")))
 	v.add("held back", english.Plural(len(p.Back), "night", ""))
 	if !math.IsNaN(last.Next) {
 		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
@@ -177,7 +177,7 @@ func (p *modelPage) next() *plot.Chart {
 	if len(live.X) == 0 {
 		return nil
 	}
-	c.Y.Label, c.Lines = metric, []plot.Line{tonight, live}
+	c.Y.Label, c.Lines = directed(metric), []plot.Line{tonight, live}
 	c.Summary = fmt.Sprintf("%s of the version that was live and of the night's new one, on the same test rows. "+
 		"In %d of %s the new one was promoted. Last: %s live, %s new.", capital(metric), better,
 		english.Plural(len(live.X), "night", ""), plot.Plain.Format(live.Y[len(live.Y)-1]),

@@ -167,7 +167,7 @@
       b.setAttribute('class', 'brush');
       b.setAttribute('d', `M${a.x - 7} ${y}h14v${(high - low) * (a.low - a.top)}h-14z`);
       a.ends[0].before(b);
-      const chip = make('button', {type: 'button', title: 'remove this range'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
+      const chip = make('button', {type: 'button'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
       chip.onclick = () => { delete state.ranges[name]; apply(); };
       chips && chips.append(chip);
     }
@@ -311,7 +311,7 @@
     };
     other.addEventListener('change', beside);
     beside();
-    const box = make('dialog', {id: 'trial', 'aria-labelledby': 'trial-h'}, make('h2', {id: 'trial-h'}, `Trial ${t}`, make('span', {class: 'fine'}, ` of ${data.id}`)));
+    const box = make('dialog', {id: 'trial', 'aria-labelledby': 'trial-h'}, make('h2', {id: 'trial-h', tabindex: -1, autofocus: ''}, `Trial ${t}`, make('span', {class: 'fine'}, ` of ${data.id}`)));
     box.append(make('p', {}, make('strong', {}, `${cell('state')}, rank ${cell('rank')} of ${rowOf.size}. `), cell('reason')));
     if (data.columns.tried && column('tried').v[r]) box.append(make('p', {class: 'fine'}, 'Why it was tried: ' + cell('tried')));
     const drawn = $('#curves svg.plot');

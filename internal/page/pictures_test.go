@@ -60,6 +60,24 @@ func held() *page.Sweep {
 	return s
 }
 
+// aHeldOne is the held sweep of another night.
+func aHeldOne() *page.Sweep {
+	s := held()
+	s.ID, s.Planned = "night-ctr-5e6f7a8b", s.Planned.Add(24*time.Hour)
+	for i := range s.Trials {
+		s.Trials[i].Score -= 0.001 * float64(1+i%3)
+	}
+	s.Winner.Params, s.Money.Total = []page.Pair{{Name: "num_leaves", Text: "31"}, {Name: "max_depth", Text: "7"}}, 1.62
+	return s
+}
+
+// blocked is a dataset whose newest night was blocked.
+func blocked() *page.DatasetPage {
+	d := manyNights(30)
+	d.Nights = d.Nights[:1+slices.IndexFunc(d.Nights, func(n page.Night) bool { return n.State == "blocked" })]
+	return d
+}
+
 const mostPicture = 80_000 // bytes
 
 // TestPictures makes the pictures of docs/page.md: make pictures.
@@ -97,6 +115,8 @@ func TestPictures(t *testing.T) {
 		{"night", manyNights(30), 1200, 760, false, "", ""},
 		{"night-phone", manyNights(30), 390, 800, false, "", ""},
 		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},
+		{"dataset-blocked", blocked(), 1200, 560, false, "", ""},
+		{"sweep-beside", &page.Versus{A: sample(50), B: aHeldOne()}, 1200, 800, false, "", ""},
 		{"model", versions(10), 1200, 760, false, "", ""},
 		{"home-empty", &page.Index{}, 1200, 420, false, "", ""},
 		{"sweep-paused", paused(), 1200, 560, false, "board-h", ""},

@@ -276,8 +276,8 @@ func (p *sweepPage) thin() {
 	if len(p.Ranked) <= mostDrawn {
 		return
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("The drawings show the best %d of %d trials; leaderboard, tables and CSV have "+
-		"all, but for learning curves.", mostDrawn, len(p.Ranked)))
+	p.Notes = append(p.Notes, fmt.Sprintf("The drawings show the best %d of %d trials; leaderboard, tables and "+
+		"CSV have all, but for learning curves.", mostDrawn, len(p.Ranked)))
 	beyond := func(trial int) bool { return p.Standing[trial] > mostDrawn }
 	for _, c := range p.charts() {
 		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Mark) bool { return beyond(m.Trial) })
@@ -286,7 +286,7 @@ func (p *sweepPage) thin() {
 }
 
 // Open says that it has not ended.
-func (p *sweepPage) Open() bool { return p.Sweep.Winner == nil }
+func (p *sweepPage) Open() bool { return p.Winner == nil }
 
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }

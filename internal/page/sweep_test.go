@@ -74,7 +74,14 @@ func sample(n int) *page.Sweep {
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
 			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested: tested()}
-	s.Trials[0].Highlight = true
+	won := 0
+	for i, t := range s.Trials {
+		if t.Score > s.Trials[won].Score {
+			won = i
+		}
+	}
+	s.Trials[won].Highlight, s.Winner.Trial = true, won
+	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision", won)
 	return s
 }
 

@@ -264,11 +264,11 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 
 	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: plot.Half},
 		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170,
-		NoteRoom: 110}
+		NoteRoom: 165}
 	var is []string
 	for _, o := range all {
 		by := math.Abs(o.Old)
-		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: o.Metric,
+		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: plot.Percent.Format(o.Gain/by) + ", " + o.Metric,
 			Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
 			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
 		switch {

@@ -96,8 +96,8 @@ func versusAnswer(a, b *sweepPage) answer {
 		v.Text = fmt.Sprintf("One is measured by %s, the other by %s.", a.Metric, b.Metric)
 		return v
 	case a.Dataset != b.Dataset:
-		v.Text = fmt.Sprintf("Each is scored on the valid rows of its own table, %s and %s; to compare two versions on "+
-			"the same rows: launcher registry compare.", a.Dataset, b.Dataset)
+		v.Text = fmt.Sprintf("Each is scored on the valid rows of its own table, %s and %s; to compare two versions "+
+			"on the same rows: launcher registry compare.", a.Dataset, b.Dataset)
 		return v
 	case len(a.scored()) == 0 || len(b.scored()) == 0:
 		v.Text = "Not both have a trial with a score."
@@ -112,6 +112,8 @@ func versusAnswer(a, b *sweepPage) answer {
 		y.Score-x.Score)))
 	if better == 0 {
 		v.Title = "Their best trials are equally good"
+		v.Text = fmt.Sprintf("Both have %s %s on the same valid rows.", a.Metric, plot.Plain.Format(x.Score))
+		return v
 	}
 	v.Text = fmt.Sprintf("On the same valid rows its trial %d has %s %s, trial %d of %s %s.", x.Number, a.Metric,
 		plot.Plain.Format(x.Score), y.Number, second.ID, plot.Plain.Format(y.Score))
