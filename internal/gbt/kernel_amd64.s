@@ -8,6 +8,7 @@
 #define LESS 1
 #define AT_MOST 2
 #define NOT_EQUAL 4
+#define ABOVE 6
 #define UNORDERED 3
 #define NOT_LESS 5
 #define AT_LEAST 0x1D
@@ -884,6 +885,158 @@ look: // the set as 256 bytes: one half of them by the low seven bits, then the 
 	JMP  divide
 
 done:
+	VZEROUPPER
+	RET
+
+// func routeWord(nodes *flatNode, n int, rows, answers *uint64, exits int, order, numbers *[8]uint64)
+//
+// Sends up to 64 rows down a tree of n nodes: a node's rows are a bit each of its word in rows, as are those of exits, from
+// word maxExits on. Then it numbers the exits of the rows, in the order of batchScratch.exits.
+TEXT ·routeWord(SB), NOSPLIT, $0-56
+	MOVQ nodes+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ rows+16(FP), DI
+	MOVQ answers+24(FP), BX
+	MOVQ $-1, (DI)
+	MOVQ DI, DX
+
+node:
+	MOVL flatNode_predicate(SI), R8
+	MOVWLZX flatNode_left(SI), R9
+	MOVWLZX flatNode_right(SI), R10
+	MOVQ (DX), R11
+	MOVQ (BX)(R8*8), R12
+	ANDQ R11, R12
+	XORQ R12, R11
+	MOVQ R12, (DI)(R9*8)
+	MOVQ R11, (DI)(R10*8)
+	ADDQ $flatNode__size, SI
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  node
+
+	// Z8 = each row's exit, of even numbers, and Z7, of odd ones; no row has to be told of the first
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z7, Z7, Z7
+	MOVL $2, R8
+	VPBROADCASTB R8, Z2
+	MOVL $1, R8
+	VPBROADCASTB R8, Z1
+	VMOVDQA64 Z2, Z0
+	MOVQ exits+32(FP), CX
+	ADDQ $(const_maxExits*8+8), DI
+	SUBQ $1, CX
+	JMP  more
+
+exit:
+	KMOVQ (DI), K1
+	KMOVQ 8(DI), K2
+	VMOVDQU8 Z1, K1, Z7
+	VMOVDQU8 Z0, K2, Z8
+	VPADDB Z2, Z1, Z1
+	VPADDB Z2, Z0, Z0
+	ADDQ $16, DI
+more:
+	SUBQ $2, CX
+	JGE  exit
+	CMPQ CX, $-1
+	JNE  order
+	KMOVQ (DI), K1
+	VMOVDQU8 Z1, K1, Z7
+
+order:
+	VPORQ Z7, Z8, Z8
+	MOVQ order+40(FP), AX
+	MOVQ numbers+48(FP), DX
+	VMOVDQU64 (AX), Z0
+	VPERMB Z8, Z0, Z8
+	VMOVDQU64 Z8, (DX)
+	VZEROUPPER
+	RET
+
+// func addExits(numbers *[8]uint64, values, sums *float64)
+//
+// Adds to 64 sums the values of their exits, of which there are up to 64: eight rows have a byte each in the eight words.
+TEXT ·addExits(SB), NOSPLIT, $0-24
+	MOVQ numbers+0(FP), AX
+	MOVQ values+8(FP), BX
+	MOVQ sums+16(FP), DI
+	VMOVDQU64 (AX), Z8
+	VMOVUPD (BX), Z0
+	VMOVUPD 64(BX), Z1
+	VMOVUPD 128(BX), Z2
+	VMOVUPD 192(BX), Z3
+	VMOVUPD 256(BX), Z4
+	VMOVUPD 320(BX), Z5
+	VMOVUPD 384(BX), Z6
+	VMOVUPD 448(BX), Z7
+	MOVQ $16, R8
+	VPBROADCASTQ R8, Z9
+	MOVQ $32, R8
+	VPBROADCASTQ R8, Z10
+	MOVQ $8, CX
+
+eight: // a value among sixteen by four bits of its number, and among the sixteens by the next two
+	VPTESTMQ Z9, Z8, K1
+	VPTESTMQ Z10, Z8, K2
+	VMOVDQA64 Z8, Z11
+	VMOVDQA64 Z8, Z12
+	VMOVDQA64 Z8, Z13
+	VMOVDQA64 Z8, Z14
+	VPERMI2PD Z1, Z0, Z11
+	VPERMI2PD Z3, Z2, Z12
+	VPERMI2PD Z5, Z4, Z13
+	VPERMI2PD Z7, Z6, Z14
+	VBLENDMPD Z12, Z11, K1, Z11
+	VBLENDMPD Z14, Z13, K1, Z13
+	VBLENDMPD Z13, Z11, K2, Z11
+	VMOVUPD (DI), Z15
+	VADDPD Z11, Z15, Z15
+	VMOVUPD Z15, (DI)
+	VPSRLQ $8, Z8, Z8
+	ADDQ $64, DI
+	DECQ CX
+	JNZ  eight
+	VZEROUPPER
+	RET
+
+// func findBounds(keys *uint64, n int, bounds, answers *uint64)
+//
+// Sets the bit of each of n keys in the answer to the first bound that is not below it. bounds are 16 pivots, each the last
+// of 32 bounds, and then these, so that the number of bounds below a key is two sums of comparisons.
+TEXT ·findBounds(SB), NOSPLIT, $0-32
+	MOVQ keys+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ bounds+16(FP), BX
+	MOVQ answers+24(FP), DI
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 64(BX), Z1
+	ADDQ $128, BX
+	MOVQ $1, R12
+
+key:
+	VPBROADCASTQ (SI), Z2
+	VPCMPUQ $ABOVE, Z0, Z2, K1
+	VPCMPUQ $ABOVE, Z1, Z2, K2
+	KUNPCKBW K1, K2, K1
+	KMOVW K1, R9
+	POPCNTL R9, R9
+	SHLQ $8, R9
+	VPCMPUQ $ABOVE, (BX)(R9*1), Z2, K3
+	VPCMPUQ $ABOVE, 64(BX)(R9*1), Z2, K4
+	VPCMPUQ $ABOVE, 128(BX)(R9*1), Z2, K5
+	VPCMPUQ $ABOVE, 192(BX)(R9*1), Z2, K6
+	KUNPCKBW K3, K4, K3
+	KUNPCKBW K5, K6, K5
+	KUNPCKWD K3, K5, K3
+	KMOVD K3, R10
+	POPCNTL R10, R10
+	LEAQ (R9)(R10*8), R9
+	ORQ  R12, (DI)(R9*1)
+	ADDQ R12, R12
+	ADDQ $8, SI
+	DECQ CX
+	JNZ  key
 	VZEROUPPER
 	RET
 

@@ -4,6 +4,7 @@ package gbt
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -41,6 +42,15 @@ func subtract8(from, words *int64, n int)
 
 //go:noescape
 func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
+
+//go:noescape
+func routeWord(nodes *flatNode, n int, rows, answers *uint64, exits int, order, numbers *[8]uint64)
+
+//go:noescape
+func addExits(numbers *[8]uint64, values, sums *float64)
+
+//go:noescape
+func findBounds(keys *uint64, n int, bounds, answers *uint64)
 
 // pause tells the processor that this loop is waiting, so that the core's other thread runs faster.
 func pause()
@@ -404,4 +414,55 @@ func (p *routePlan) run(blocks []block, reach []uint64, raw []float64) {
 	here := *p
 	here.reach = &reach[0]
 	routeBlocks(&here, &blocks[0], len(blocks), &raw[0])
+}
+
+// exitOrder is where batchScratch.exits has the exit of each row.
+var exitOrder = func() (order [8]uint64) {
+	for r := range uint64(64) {
+		order[r%8] |= r << (r / 8 * 8)
+	}
+	return order
+}()
+
+// addFew adds a tree's values to the sums of a batch that fills one machine word, as far as its flat part goes.
+func (s *batchScratch) addFew(t *flatTree) {
+	if len(t.nodes) == 0 || !s.vectors {
+		s.route(t)
+		s.add(t)
+		return
+	}
+	routeWord(&t.nodes[0], len(t.nodes), &s.rows[0][0], &s.few[0], t.exits, &exitOrder, &s.exits[0])
+	if t.exits > 64 {
+		s.add(t)
+		return
+	}
+	addExits(&s.exits[0], &t.values[0], &s.sums[0])
+}
+
+// findBounds compares a key with pivots, and with the bounds between two of them.
+const (
+	pivots       = 16
+	boundsAPivot = 32
+)
+
+// widened returns a column's bounds as findBounds wants them; nil if it cannot take them.
+func (c *numberColumn) widened() []uint64 {
+	if !hasVectors() || c.count >= pivots*boundsAPivot {
+		return nil
+	}
+	out := slices.Repeat([]uint64{math.MaxUint64}, pivots+(c.count/boundsAPivot+1)*boundsAPivot)
+	copy(out[pivots:], c.bounds[:c.count])
+	for i := range c.count / boundsAPivot {
+		out[i] = c.bounds[(i+1)*boundsAPivot-1]
+	}
+	return out
+}
+
+// locateFew sets the bit of each key in the answer to the first bound that is not below it.
+func (c *numberColumn) locateFew(keys, answers []uint64) {
+	if c.wide == nil || len(keys) == 0 {
+		c.locateFewGo(keys, answers)
+		return
+	}
+	findBounds(&keys[0], len(keys), &c.wide[0], &answers[0])
 }

@@ -55,3 +55,11 @@ type routePlan struct{}
 func routable(*Tree, [][]byte) bool                 { return false }
 func newRoutePlan(*Tree, [][]byte) *routePlan       { return nil }
 func (*routePlan) run([]block, []uint64, []float64) {}
+
+func (s *batchScratch) addFew(t *flatTree) {
+	s.route(t)
+	s.add(t)
+}
+
+func (*numberColumn) widened() []uint64                  { return nil }
+func (c *numberColumn) locateFew(keys, answers []uint64) { c.locateFewGo(keys, answers) }

@@ -41,6 +41,7 @@ type numberColumn struct {
 	count   int      // of predicates; two may have one bound and send missing values different ways
 	left    []uint32 // the predicates that send missing values left, those of the others go right
 	bounds  []uint64 // their sort keys, ascending, padded with the largest to one less than a power of two
+	wide    []uint64 // the bounds for vectors; nil without
 	first   int      // index of the first answer: count words, and one that is only written
 }
 
@@ -168,8 +169,12 @@ func (g *treeBlock) add(s *batchScratch, x, sums []float64, features int) {
 
 		for i := range g.trees {
 			t := &g.trees[i]
-			s.route(t)
-			s.add(t)
+			if s.words == 1 {
+				s.addFew(t)
+			} else {
+				s.route(t)
+				s.add(t)
+			}
 			switch {
 			case t.rest == nil:
 			case t.deep != nil:

@@ -59,7 +59,9 @@ func (m *Model) compile() *forest {
 	for i := range f.treeBlocks {
 		answers = max(answers, f.treeBlocks[i].answers)
 	}
-	f.scratch.New = func() any { return &batchScratch{answers: make([]word, answers), few: make([]uint64, answers)} }
+	f.scratch.New = func() any {
+		return &batchScratch{vectors: canPickBytes(), answers: make([]word, answers), few: make([]uint64, answers)}
+	}
 	return f
 }
 
@@ -267,6 +269,7 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 			c.bounds = append(c.bounds, math.MaxUint64)
 		}
 
+		c.wide = c.widened()
 		g.numbers = append(g.numbers, c)
 		g.answers += c.count + 1
 		all = all[c.count:]

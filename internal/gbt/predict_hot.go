@@ -7,6 +7,7 @@ import (
 
 // batchScratch is the memory of one goroutine for predicting batches of rows: up to 2.5 MiB, mostly answers.
 type batchScratch struct {
+	vectors bool                  // there are vectors of 64 bytes
 	words   int                   // of a word that the batch fills: 1 for up to 64 rows, else all
 	answers []word                // of a tree block's predicates
 	few     []uint64              // the same, if one machine word is all of a word
@@ -132,25 +133,31 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 
 // answerFew is answer for a batch that fills one machine word.
 func (c *numberColumn) answerFew(keys, answers []uint64) {
-	var missing uint64
-	for r, key := range keys {
-		bit := uint64(1) << (r % 64)
-		answers[c.below(key)] |= bit
-		if key == missingKey {
-			missing |= bit
-		}
-	}
-
+	c.locateFew(keys, answers)
+	above := answers[c.count] // no bound is as large, or the value is missing
 	var w uint64
 	for i := range answers {
 		w |= answers[i]
 		answers[i] = w
 	}
-	if missing == 0 {
+	if above == 0 || len(c.left) == 0 {
 		return
+	}
+	var missing uint64
+	for r, key := range keys {
+		if key == missingKey {
+			missing |= 1 << (r % 64)
+		}
 	}
 	for _, i := range c.left {
 		answers[i] |= missing
+	}
+}
+
+// locateFewGo is locateFew without vectors.
+func (c *numberColumn) locateFewGo(keys, answers []uint64) {
+	for r, key := range keys {
+		answers[c.below(key)] |= 1 << (r % 64)
 	}
 }
 

@@ -18,6 +18,7 @@ type Encoder struct {
 	inputs   []string
 	parts    Parts   // of all tables
 	partsOf  [][]int // by table, indices of its parts
+	guides   []guide // by table
 
 	witnesses []witness          // by input
 	encoders  []*ColumnEncoder   // by feature that is a column, or the further categories of one; nil for others
@@ -61,6 +62,7 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 			of = append(of, number)
 		}
 		enc.partsOf = append(enc.partsOf, of)
+		enc.guides = append(enc.guides, newGuide(&e.Tables[i], levels))
 	}
 	enc.witnesses = newWitnesses(e, enc.inputs)
 

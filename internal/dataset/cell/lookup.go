@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -320,11 +321,51 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	slots = l.slots[table].make(l.rows)
 	for i, level := range l.levels {
 		slots[i] = -1
-		if at, ok := l.e.levels.Find(t, max(level, 1)); ok {
+		if at, ok := l.e.guides[table].find(l.e.levels, t, max(level, 1)); ok {
 			slots[i] = int32(at)
 		}
 	}
 	return slots, "", nil
+}
+
+// guide says where in a table the levels begin whose hashes have the same first bits, of which there are one or two.
+type guide struct {
+	first []uint32 // by these bits, and where the last ones end
+	shift int
+}
+
+// mostGuided bounds a guide's memory, which every process has for itself, to some megabytes.
+const mostGuided = 1 << 20
+
+// newGuide returns an empty guide for tables that are too small or too large for one.
+func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
+	if t.Levels == 0 || t.Levels > mostGuided {
+		return guide{}
+	}
+	n := bits.Len(uint(t.Levels / 2))
+	g := guide{first: make([]uint32, 1<<n+1), shift: 64 - n}
+	next := 0
+	for i, hash := range levels.Hash[t.First : t.First+t.Levels] {
+		for ; next <= int(hash>>g.shift); next++ {
+			g.first[next] = uint32(i)
+		}
+	}
+	for ; next < len(g.first); next++ {
+		g.first[next] = uint32(t.Levels)
+	}
+	return g
+}
+
+// find is levels.Find.
+func (g *guide) find(levels *dataset.Levels, t *dataset.LevelTable, hash uint64) (at int, ok bool) {
+	if g.first == nil {
+		return levels.Find(t, hash)
+	}
+	cell := hash >> g.shift
+	end := t.First + int(g.first[cell+1])
+	for at = t.First + int(g.first[cell]); at < end && levels.Hash[at] < hash; at++ {
+	}
+	return at, at < end && levels.Hash[at] == hash
 }
 
 // part returns the hashes that a part contributes to the rows' levels.

@@ -15,6 +15,9 @@ func plainText(s string, t *Markers, buf []byte) (text string, number []byte, mi
 	if len(t.Numbers) == 0 && isDigits(s) {
 		return s, nil, false
 	}
+	if s != "" && !strings.Contains("0123456789+-.tTfF", s[:1]) { // most ids: neither a number nor a boolean
+		return s, nil, false
+	}
 	if x, ok := plainNumber(s); ok {
 		return "", dataset.AppendNumber(buf[:0], x), t.HasNumber(x)
 	}

@@ -160,8 +160,43 @@ func parseWord(s string) (float64, Form) {
 	return 0, FormText
 }
 
+// shortNumber is ParseForced for the texts that most numbers are: up to 15 digits, with or without a minus sign and a
+// point, and nothing else.
+func shortNumber(s string) (x float64, ok bool) {
+	if len(s) > 16 {
+		return 0, false
+	}
+	mantissa, digits, fraction := uint64(0), 0, 0
+	from := 0
+	if s != "" && s[0] == '-' {
+		from = 1
+	}
+	for i := from; i < len(s); i++ {
+		switch c := s[i] - '0'; {
+		case c <= 9:
+			mantissa = mantissa*10 + uint64(c)
+			digits++
+		case s[i] == '.' && fraction == 0:
+			fraction = len(s) - i // and one more
+		default:
+			return 0, false
+		}
+	}
+	if digits == 0 || digits > 15 {
+		return 0, false
+	}
+	x = float64(mantissa) / powers[max(fraction-1, 0)]
+	if from == 1 {
+		x = -x
+	}
+	return x, true
+}
+
 // ParseForced reads a number if a spec says that there is one: ids count, and so do true and false.
 func ParseForced(s string) (float64, bool) {
+	if x, ok := shortNumber(s); ok {
+		return x, true
+	}
 	x, f := ParseNumber(s)
 	if f != FormText {
 		return x, true

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,5 +146,29 @@ func TestTokens(t *testing.T) {
 	}
 	if NewMarkers(nil).Has("") {
 		t.Error("no markers, but the empty text is one")
+	}
+}
+
+// TestShortNumbers reads texts of few digits both ways.
+func TestShortNumbers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 1))
+	read := 0
+	for range 100_000 {
+		text := make([]byte, rng.IntN(18))
+		for i := range text {
+			text[i] = "0123456789012345678901234567890123456789-.+e "[rng.IntN(45)]
+		}
+		got, ok := shortNumber(string(text))
+		if !ok {
+			continue
+		}
+		read++
+		want, form := ParseNumber(string(text))
+		if form == FormText || math.Float64bits(got) != math.Float64bits(want) {
+			t.Fatalf("%q is read as %v; want %v (form %d)", text, got, want, form)
+		}
+	}
+	if read < 10_000 {
+		t.Errorf("%d texts are short numbers, want 10,000 of 100,000", read)
 	}
 }

@@ -3,9 +3,15 @@
 package serve_test
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
@@ -15,6 +21,17 @@ import (
 // large is the model of docs/serving.md: 500 trees of 63 leaves over 10 ids and 30 numbers, of which staging makes 98
 // features.
 var large = shape{ids: 10, numbers: 30, rows: 20_000, trees: 500, leaves: 63}
+
+var largeOnce struct {
+	sync.Once
+	files map[string][]byte
+}
+
+// largeFiles trains the large model once.
+func largeFiles(b *testing.B) map[string][]byte {
+	largeOnce.Do(func() { largeOnce.files = large.trained(b, 1) })
+	return largeOnce.files
+}
 
 // computed is how long this process has computed so far, in nanoseconds; unlike time, it does not depend on what else
 // the machine does.
@@ -27,7 +44,7 @@ func computed() float64 {
 // BenchmarkScore scores requests of so many rows in one process: encoding, trees and calibration.
 func BenchmarkScore(b *testing.B) {
 	reg, _ := newRegistry()
-	v := register(b, reg, "one", large.trained(b, 1))
+	v := register(b, reg, "one", largeFiles(b))
 	m, err := serve.Load(b.Context(), reg, v, b.TempDir())
 	if err != nil {
 		b.Fatal(err)
@@ -68,4 +85,51 @@ func BenchmarkScore(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkRequest answers requests of so many rows in JSON, without a network.
+func BenchmarkRequest(b *testing.B) {
+	reg, store := newRegistry()
+	register(b, reg, "one", largeFiles(b))
+	promote(b, reg, 1)
+	s := start(b, store, func(c *serve.Config) { c.Poll = time.Hour })
+	handler := s.Handler()
+	for _, n := range []int{1, 50} {
+		b.Run(fmt.Sprint("rows=", n), func(b *testing.B) {
+			body := large.request(n)
+			b.ReportAllocs()
+			begun := computed()
+			for b.Loop() {
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/predict", bytes.NewReader(body)))
+				if w.Code != http.StatusOK {
+					b.Fatalf("got status %d, %s; want 200", w.Code, w.Body)
+				}
+			}
+			b.ReportMetric((computed()-begun)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+// request is a request of so many rows as Python's json writes it.
+func (s shape) request(rows int) []byte {
+	rng := rand.New(rand.NewPCG(5, 5))
+	names := s.names()
+	out := []byte(`{"instances": [`)
+	for r := range rows {
+		_, cells := s.row(rng)
+		for i, cell := range cells {
+			sep := ", "
+			if i == 0 {
+				sep = map[bool]string{true: "{", false: ", {"}[r == 0]
+			}
+			quote := ""
+			if i < s.ids {
+				quote = `"`
+			}
+			out = fmt.Appendf(out, `%s"%s": %s%s%s`, sep, names[i], quote, cell, quote)
+		}
+		out = append(out, '}')
+	}
+	return append(out, "]}"...)
 }

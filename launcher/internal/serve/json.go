@@ -147,8 +147,10 @@ func (r *instances) cell(key string) error {
 	if err != nil {
 		return err
 	}
-	r.pad(place, r.row)
 	v := &r.columns.batch.Columns[place]
+	if len(v.Text) < r.row || r.row == 0 {
+		r.pad(place, r.row)
+	}
 	v.Text = append(v.Text, text)
 	if null && v.Null == nil {
 		v.Null = make([]bool, r.row, r.row+8)
@@ -187,6 +189,9 @@ func (r *instances) scalar(key string) (text string, null bool, err error) {
 		what := map[byte]string{'{': "an object", '[': "a list"}[c]
 		return "", false, &table.InputError{Row: int64(r.row) + 1, Column: key,
 			Msg: fmt.Sprintf("is nested (%s), which cannot be a feature; flatten it", what)}
+	}
+	if text = r.plain(); text != "" {
+		return text, false, nil
 	}
 	word := r.word()
 	switch {
@@ -331,6 +336,34 @@ func (s *scanner) word() string {
 		s.at++
 	}
 	return s.text[start:s.at]
+}
+
+// plain moves behind a number without an exponent, as most are; it returns nothing and stays where there is none.
+func (s *scanner) plain() string {
+	text := s.text[s.at:]
+	i := 0
+	if strings.HasPrefix(text, "-") {
+		i = 1
+	}
+	for part := range 2 { // before the point and behind it
+		from := i
+		for i < len(text) && text[i]-'0' <= 9 {
+			i++
+		}
+		if i == from || i == len(text) || part == 0 && text[from] == '0' && i > from+1 {
+			return ""
+		}
+		if part == 1 || text[i] != '.' {
+			break
+		}
+		i++
+	}
+	switch text[i] {
+	case ',', '}', ' ', '\t', '\r', '\n':
+		s.at += i
+		return text[:i]
+	}
+	return ""
 }
 
 // str reads a text in quotes.
