@@ -111,8 +111,11 @@ func TestInteropScores(t *testing.T) {
 		"multiclass":    {"device", "num_iterations: 20\n"},
 		"ova":           {"{column: device, kind: classes}", "objective: ova\nnum_iterations: 20\n"},
 		"rf_multiclass": {"device", "boosting: rf\nbagging_fraction: 0.5\nbagging_freq: 1\nnum_iterations: 20\n"},
-		"lambdarank":    {"is_click\ngroup: user_id", "objective: lambdarank\n"},
-		"rank_xendcg":   {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
+		"dart":          {"is_click", "boosting: dart\ndrop_rate: 0.3\nskip_drop: 0.2\nnum_iterations: 40\n"},
+		"dart_multiclass": {"device",
+			"boosting: dart\nxgboost_dart_mode: true\nuniform_drop: true\nnum_iterations: 20\n"},
+		"lambdarank":  {"is_click\ngroup: user_id", "objective: lambdarank\n"},
+		"rank_xendcg": {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

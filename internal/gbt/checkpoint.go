@@ -209,6 +209,9 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		b.trees = append(b.trees, t)
 	}
 
+	if b.dart != nil {
+		b.dart = b.dart.after(c.Trees())
+	}
 	for k := range b.outputs {
 		b.output = &b.outputs[k]
 		if err := b.rescore(ctx, k); err != nil {
@@ -227,7 +230,10 @@ func (b *booster) rescore(ctx context.Context, k int) error {
 	case b.p.Boosting == averagedTrees:
 		b.addToValid(ctx, trees...)
 		return ctx.Err()
-	case b.opt.Input != nil:
+	case b.dart != nil, b.opt.Input != nil:
+		if b.dart != nil {
+			trees = b.dart.finished(trees)
+		}
 		addPredictions(ctx, trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		b.addToValid(ctx, trees...)
 		return ctx.Err()

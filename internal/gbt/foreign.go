@@ -21,7 +21,6 @@ const (
 	anyValue  = "any"
 	off       = "false 0 -1"
 	oneSeed   = "all draws follow from seed"
-	noDART    = "trees are not dropped: Coppice has no dart"
 	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
 	noQuanta  = "gradients are exact: Coppice does not quantise them"
 	noForced  = "splits are not forced: Coppice chooses all of them"
@@ -70,8 +69,6 @@ var foreignParams = []foreignParam{
 	{"use_quantized_grad", "", off, noQuanta},
 	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},
 	{"stochastic_rounding", "", anyValue, noQuanta},
-	{"drop_rate", "rate_drop", "", noDART}, {"max_drop", "", "", noDART}, {"skip_drop", "", "", noDART},
-	{"xgboost_dart_mode", "", off, noDART}, {"uniform_drop", "", off, noDART},
 	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "", noForced},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
 	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",

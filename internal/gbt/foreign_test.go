@@ -28,7 +28,7 @@ func TestLightGBMsParameters(t *testing.T) {
 		value any
 		says  string
 	}{
-		"boosting_type":        {"dart", "LightGBM has dart, Coppice does not"},
+		"boosting_type":        {"darts", "use gbdt, dart or rf"},
 		"data_sample_strategy": {"mvs", "use bagging or goss"},
 		"device":               {"gpu", "on CPUs only"},
 		"linear_tree":          {true, "no linear trees"},

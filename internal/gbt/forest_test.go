@@ -107,7 +107,4 @@ func TestForestsRefuse(t *testing.T) {
 			t.Errorf("got error %v, want %s", err, name)
 		}
 	}
-	if _, err := ParseParams(map[string]any{"boosting": "dart"}); err == nil {
-		t.Error("dart was accepted")
-	}
 }

@@ -31,8 +31,13 @@ const (
 // differing says how a parameter differs from LightGBM's; internal/gbt/DIVERGENCE.md says why. Parameters that are not
 // here are the same.
 var differing = map[string]string{
-	boosting:                   "gbdt, or rf; dart is refused, since it changes finished trees",
+	boosting:                   "gbdt, dart or rf; a model is continued and refitted by gbdt only",
 	sampleStrategy:             "goss weighs drawn rows by their exact share; not with rf or quantiles",
+	dropRate:                   noDART + "; other draws, and the constant of boost_from_average is never dropped",
+	maxDrop:                    noDART + "; 0 is no limit, as LightGBM's documentation says",
+	skipDrop:                   noDART,
+	uniformDrop:                noDART,
+	xgboostDART:                noDART,
 	topRate:                    "refused without goss",
 	otherRate:                  "refused without goss",
 	"objective":                "a key of sweep.yaml; see objectives in docs/sweep.md",
@@ -64,6 +69,8 @@ var differing = map[string]string{
 	sigmoidFactor:              "for objective lambdarank only; 1 elsewhere",
 	byQuery:                    "refused for objectives that do not rank, and without a bagging_fraction",
 }
+
+const noDART = "refused without boosting: dart"
 
 // Parameters are all of LightGBM 4's parameters: those that are trained with, in the order of the model file, then the
 // others by name.

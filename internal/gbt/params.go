@@ -18,7 +18,7 @@ import (
 type Params struct {
 	Objective             string // one of Objectives
 	NumClass              int    // of objectives of several classes; 1 for all others
-	Boosting              string // gbdt, or rf
+	Boosting              string // gbdt, dart or rf
 	NumIterations         int
 	LearningRate          float64
 	NumLeaves             int
@@ -39,6 +39,11 @@ type Params struct {
 	DataSampleStrategy string  // bagging, or goss
 	TopRate            float64 // of goss: the share of rows with the largest gradients, all of which are drawn
 	OtherRate          float64 // of goss: the share that is drawn of the others
+	DropRate           float64 // of dart: the share of the trees that are dropped for a new one
+	MaxDrop            int     // of dart: the most of them; 0 or less: no limit
+	SkipDrop           float64 // of dart: the chance that none are dropped
+	UniformDrop        bool    // of dart: trees are dropped alike, whatever is left of them
+	XGBoostDARTMode    bool    // of dart: dropped trees keep more, and a new one gets less
 	MaxBin             int     // may be coarser than the data's bins
 	Seed               uint64
 	EarlyStoppingRound int
@@ -79,6 +84,7 @@ type Params struct {
 func Defaults() Params {
 	return Params{
 		Objective: "binary", NumClass: 1, Boosting: gbdt, DataSampleStrategy: "bagging", TopRate: 0.2, OtherRate: 0.1,
+		DropRate: 0.1, MaxDrop: 50, SkipDrop: 0.5,
 		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
@@ -135,6 +141,11 @@ const (
 	topRate                = "top_rate"
 	otherRate              = "other_rate"
 	boosting               = "boosting"
+	dropRate               = "drop_rate"
+	maxDrop                = "max_drop"
+	skipDrop               = "skip_drop"
+	uniformDrop            = "uniform_drop"
+	xgboostDART            = "xgboost_dart_mode"
 	scalePosWeight         = "scale_pos_weight"
 	isUnbalance            = "is_unbalance"
 	alpha                  = "alpha"
@@ -182,6 +193,11 @@ var paramTable = []paramSpec{
 	{sampleStrategy, "", func(p *Params) any { return &p.DataSampleStrategy }, 0, 0, addedLater},
 	{topRate, "", func(p *Params) any { return &p.TopRate }, 0, 1, openLow | addedLater},
 	{otherRate, "", func(p *Params) any { return &p.OtherRate }, 0, 1, openLow | addedLater},
+	{dropRate, "rate_drop", func(p *Params) any { return &p.DropRate }, 0, 1, addedLater},
+	{maxDrop, "", func(p *Params) any { return &p.MaxDrop }, -inf, 1e6, addedLater},
+	{skipDrop, "", func(p *Params) any { return &p.SkipDrop }, 0, 1, addedLater},
+	{uniformDrop, "", func(p *Params) any { return &p.UniformDrop }, 0, 0, addedLater},
+	{xgboostDART, "", func(p *Params) any { return &p.XGBoostDARTMode }, 0, 0, addedLater},
 	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, 0},
 	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, 0},
 	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change",
@@ -418,7 +434,8 @@ func (s *paramSpec) bounds() string {
 // The kinds of boosting.
 const (
 	gbdt          = "gbdt"
-	averagedTrees = "rf" // trees do not see each other, and are averaged
+	droppedTrees  = "dart" // some trees are left out while the next is grown
+	averagedTrees = "rf"   // trees do not see each other, and are averaged
 )
 
 func canonicalBoosting(name string) (string, error) {
@@ -427,15 +444,12 @@ func canonicalBoosting(name string) (string, error) {
 		return gbdt, nil
 	case averagedTrees, "random_forest":
 		return averagedTrees, nil
+	case droppedTrees:
+		return droppedTrees, nil
 	case "goss":
 		return "", errors.New("it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss")
-	case "dart":
-		return "", errors.New(
-			"LightGBM has dart, Coppice does not: dropping trees changes those that have been grown, " +
-				"and a checkpoint holds none but finished ones; use gbdt with more regularisation",
-		)
 	}
-	return "", fmt.Errorf("there is no boosting %.40q; use gbdt or rf", name)
+	return "", fmt.Errorf("there is no boosting %.40q; use gbdt, dart or rf", name)
 }
 
 // Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
@@ -478,6 +492,9 @@ func (p *Params) check() error {
 		return err
 	}
 	if err := p.checkGOSS(); err != nil {
+		return err
+	}
+	if err := p.checkDART(); err != nil {
 		return err
 	}
 	switch {

@@ -74,8 +74,9 @@ func newRefit(d *Data, p Params, opt Options, pool *pool) (*refit, error) {
 		return nil, &ParamError{"objective", fmt.Sprintf("a refit renews leaves by gradients, and those of %s are "+
 			"quantiles of their rows; train again or continue the model", o.name)}
 	}
-	if p.Boosting == averagedTrees {
-		return nil, &ParamError{boosting, "a refit renews one tree after the other, as gbdt; rf does not"}
+	if p.Boosting != gbdt {
+		return nil, &ParamError{boosting, fmt.Sprintf("a refit renews one tree after the other, as gbdt; %s does not",
+			p.Boosting)}
 	}
 	if opt.Input == nil {
 		return nil, inputErrorf("a refit needs one")

@@ -1,6 +1,9 @@
 package gbt
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the
 // training rows' scores are rebuilt from them on resuming.
@@ -17,18 +20,30 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	return append([]*Tree{&first}, trees[1:]...)
 }
 
-// average returns a forest: the mean of the trees, written as a sum.
-func (b *booster) average() *Result {
+// weighed returns a model of trees that are not in it as they were grown: a forest is their mean, written as a sum, and
+// with dart each has a factor of its own.
+func (b *booster) weighed() *Result {
 	kept := b.trees
 	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
 		kept = kept[:b.Best*len(b.outputs)]
 	}
 	rounds := len(kept) / len(b.outputs)
-	parts := make([]*Tree, len(kept))
-	for i, t := range kept {
-		parts[i] = t.dividedBy(float64(rounds))
+	var parts []*Tree
+	if b.dart != nil {
+		at := b.dart.after(rounds)
+		for i, t := range kept {
+			parts = append(parts, at.scaled(t, at.factor[i/len(b.outputs)]))
+		}
+		for k, t := range parts[:len(b.outputs)] { // the first trees carry the constants
+			t.addBias(b.outputs[k].bias + b.opt.Shift)
+		}
+	} else {
+		for _, t := range kept {
+			parts = append(parts, t.dividedBy(float64(rounds)))
+		}
+		parts = b.shifted(parts)
 	}
-	m := &Model{Objective: b.obj.String(), Trees: b.shifted(parts), FeatureNames: b.names, FeatureInfos: b.infos,
+	m := &Model{Objective: b.obj.String(), Trees: parts, FeatureNames: b.names, FeatureInfos: b.infos,
 		Params: b.p.lines(b.data.Features)}
 	return &Result{Model: m, Grown: b.iterations(), Best: rounds, Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
@@ -40,8 +55,8 @@ func (b *booster) result() *Result {
 			b.trees = append(b.trees, constantTree(b.outputs[k].bias))
 		}
 	}
-	if b.p.Boosting == averagedTrees {
-		return b.average()
+	if b.p.Boosting == averagedTrees || b.dart != nil && len(b.dart.factor) > 0 {
+		return b.weighed()
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
 		FeatureInfos: b.infos, Params: b.p.lines(b.data.Features)}
@@ -57,4 +72,33 @@ func (b *booster) result() *Result {
 		r.Model = m.truncated(r.Best)
 	}
 	return r
+}
+
+// decide ends the training at the last round, or when early stopping applies.
+func (b *booster) decide() {
+	switch {
+	case b.p.EarlyStoppingRound > 0 && b.Round-b.BestIn >= b.p.EarlyStoppingRound:
+		b.stopped = StopEarly
+	case b.Round >= b.p.NumIterations:
+		b.stopped = StopIterations
+	}
+}
+
+// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a
+// tenth is drawn, one in 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
+const maxRoundsWithoutSplit = 100
+
+// sampled reports whether rounds differ, so that one with a split may follow one without.
+func (b *booster) sampled() bool {
+	return len(b.grow.usableFeatures) > 0 && b.p.draws()
+}
+
+func (b *booster) improved(s float64) bool {
+	switch {
+	case math.IsNaN(b.BestMetric):
+		return true
+	case b.opt.Maximize:
+		return s > b.BestMetric+b.p.EarlyStoppingDelta
+	}
+	return s < b.BestMetric-b.p.EarlyStoppingDelta
 }

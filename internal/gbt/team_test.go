@@ -174,6 +174,9 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 		if seed%5 == 3 && trial.p.draws() {
 			trial.p.Boosting = averagedTrees
 		}
+		if seed%5 == 4 {
+			trial.asDART(rand.New(rand.NewPCG(seed, 7)))
+		}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
 		rng := rand.New(rand.NewPCG(seed, 5))
 		for _, workers := range []int{1, 2, 3, 4, 7} {
@@ -208,6 +211,9 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		trial := randomTrial(seed, tableOfFew)
 		trial.p.NumIterations = 4
 		rng := rand.New(rand.NewPCG(seed, 6))
+		if seed%4 == 3 {
+			trial.asDART(rng)
+		}
 		opt := Options{Threads: 1, Identity: "here"}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
 

@@ -210,8 +210,11 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	}
 	if opt.Input != nil {
 		err = opt.Input.check(d, s.obj)
-		if s.p.Boosting == averagedTrees {
+		switch s.p.Boosting {
+		case averagedTrees:
 			err = &ParamError{boosting, "a model is continued by gbdt; rf averages trees that do not see it"}
+		case droppedTrees:
+			err = &ParamError{boosting, "a model is continued by gbdt; dart would leave its trees as they are"}
 		}
 	}
 	return s, err
@@ -313,6 +316,7 @@ type booster struct {
 	bag int // how many of grow.order's rows the current tree learns from
 
 	goss *goss // nil if rows are not drawn by their gradients
+	dart *dart // nil if no trees are dropped
 
 	names, infos []string // of the features, as in the model file
 
@@ -368,6 +372,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 			clear(b.outputs[k].validRaw)
 		}
 	}
+	b.beginDART()
 	b.Bias = b.bias
 
 	if err := b.continueInput(ctx); err != nil {
@@ -387,6 +392,11 @@ func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	round := b.iterationsBefore() + b.Round
 	b.Round++
+	if b.dart != nil {
+		if err := b.dropTrees(ctx); err != nil {
+			return err
+		}
+	}
 
 	grown, splits := make([]*Tree, len(b.outputs)), false
 	for k := range b.outputs {
@@ -397,6 +407,9 @@ func (b *booster) step(ctx context.Context) error {
 		}
 		grown[k] = t
 		splits = splits || t != nil
+	}
+	if b.dart != nil {
+		b.returnTrees(splits)
 	}
 
 	// No split was found. With another bag or other features the next round may find one.
@@ -441,9 +454,14 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 	}
 
 	obj.renew(b.grow, t, b.raw)
-
-	// Never leave raw scores partly updated.
-	whole := context.WithoutCancel(ctx)
+	whole := context.WithoutCancel(ctx) // never leave raw scores partly updated
+	if b.dart != nil {
+		share, _ := b.dart.shares()
+		b.grow.tree = b.dart.scaled(t, share)
+		b.addValues(whole, b.grow.tree)
+		b.addToValid(whole, b.grow.tree)
+		return t, nil
+	}
 	if b.p.Boosting == averagedTrees { // its trees do not see each other, and each carries the bias
 		t.addBias(b.bias)
 		b.addToValid(whole, t)
@@ -472,7 +490,7 @@ func (b *booster) withoutSplit(o *output) *Tree {
 			o.validRaw[r] += o.bias
 		}
 		return constantTree(o.bias)
-	case len(b.trees) == 0:
+	case len(b.trees) == 0 && b.dart == nil:
 		return constantTree(o.bias)
 	}
 	return constantTree(0)
@@ -555,7 +573,9 @@ func (b *booster) evaluate(start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if b.opt.Eval != nil && b.improved(metric) {
+	// The best iteration's model is gone with dart, unless early stopping asks for it.
+	last := b.dart != nil && b.p.EarlyStoppingRound == 0
+	if b.opt.Eval != nil && (last || b.improved(metric)) {
 		b.Best, b.BestIn, b.BestMetric = b.iterations(), b.Round, metric
 	}
 	if _, err := b.data.link.led(func() (float64, error) { return 0, b.report(metric, b.Best, start) }); err != nil {
@@ -563,33 +583,4 @@ func (b *booster) evaluate(start time.Time) error {
 	}
 	b.decide()
 	return nil
-}
-
-// decide ends the training at the last round, or when early stopping applies.
-func (b *booster) decide() {
-	switch {
-	case b.p.EarlyStoppingRound > 0 && b.Round-b.BestIn >= b.p.EarlyStoppingRound:
-		b.stopped = StopEarly
-	case b.Round >= b.p.NumIterations:
-		b.stopped = StopIterations
-	}
-}
-
-// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a
-// tenth is drawn, one in 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
-const maxRoundsWithoutSplit = 100
-
-// sampled reports whether rounds differ, so that one with a split may follow one without.
-func (b *booster) sampled() bool {
-	return len(b.grow.usableFeatures) > 0 && b.p.draws()
-}
-
-func (b *booster) improved(s float64) bool {
-	switch {
-	case math.IsNaN(b.BestMetric):
-		return true
-	case b.opt.Maximize:
-		return s > b.BestMetric+b.p.EarlyStoppingDelta
-	}
-	return s < b.BestMetric-b.p.EarlyStoppingDelta
 }

@@ -62,7 +62,7 @@ func TestConf(t *testing.T) {
 	for text, want := range map[string]string{
 		"num_leaves = 31\nlearning rate\n":        `train.conf:2: "learning rate": a LightGBM parameter`,
 		"\n\nnum_leaves = many\n":                 "train.conf:3:",
-		"boosting = dart\n":                       "LightGBM has dart, Coppice does not",
+		"linear_tree = true\n":                    "LightGBM has it, Coppice does not",
 		"num_leaves = 31\nnum_leaves = 15\n":      "train.conf:2:",
 		"num_leaves = 31 # more\nnum_leafs = 3\n": "train.conf:2:",
 	} {
