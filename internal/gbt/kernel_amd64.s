@@ -434,17 +434,18 @@ done:
 	VZEROUPPER
 	RET
 
-// func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
+// func partition16(rows, left, right *uint32, n int, column *byte, near int, set *binSet) int
 //
 // Sixteen rows at a time: their bins, whether each bin is in the set, and the rows of either kind squeezed together. Both
 // stores are 16 rows wide; what is too much is written over by the next. n is a multiple of 16.
-TEXT ·partition16(SB), NOSPLIT, $0-56
+TEXT ·partition16(SB), NOSPLIT, $0-64
 	MOVQ rows+0(FP), SI
 	MOVQ left+8(FP), DI
 	MOVQ right+16(FP), DX
 	MOVQ n+24(FP), CX
 	MOVQ column+32(FP), BX
-	MOVQ set+40(FP), AX
+	MOVQ near+40(FP), R13
+	MOVQ set+48(FP), AX
 	VMOVDQU (AX), Y3 // 8 x 32 bins
 	MOVL $255, R9
 	VPBROADCASTD R9, Z6
@@ -461,9 +462,24 @@ sixteen:
 	SUBL R9, R10
 	CMPL R10, $15
 	JEQ  consecutive
+	CMPQ R9, R13
+	JGE  far
+	CMPL R10, $128
+	JCS  near
+
+far:
 	KXNORW K1, K1, K1
 	VPGATHERDD (BX)(Z0*1), K1, Z1
 	VPANDD Z6, Z1, Z1
+	JMP  look
+
+near: // in the two lines of bins from the first row on
+	VMOVDQU8 (BX)(R9*1), Z1
+	VMOVDQU8 64(BX)(R9*1), Z2
+	VPBROADCASTD R9, Z8
+	VPSUBD Z8, Z0, Z8
+	VPERMI2B Z2, Z1, Z8
+	VPANDD Z6, Z8, Z1
 	JMP  look
 
 consecutive: // as all rows of the table are at the root
@@ -489,7 +505,7 @@ look:
 	JMP  sixteen
 
 done:
-	MOVQ R12, ret+48(FP)
+	MOVQ R12, ret+56(FP)
 	VZEROUPPER
 	RET
 

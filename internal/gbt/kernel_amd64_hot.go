@@ -56,7 +56,7 @@ func findBounds(keys *uint64, n int, bounds, answers *uint64)
 func pause()
 
 //go:noescape
-func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
+func partition16(rows, left, right *uint32, n int, column *byte, near int, set *binSet) int
 
 func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
@@ -298,10 +298,16 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 		return partitionGo(rows, right, column, left, 0, 0)
 	}
 
+	near := -1 // of rows before this one, 128 bins may be loaded at once
+	if canPickBytes() {
+		near = len(column) - 128
+	}
+
 	right = right[:len(rows)]
 	front := 0
 	for at := 0; at < n; at += pieceRows {
-		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], left)
+		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], near,
+			left)
 	}
 	return partitionGo(rows, right, column, left, n, front)
 }
