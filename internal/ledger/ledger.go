@@ -46,6 +46,8 @@ type Attempt struct {
 	To      time.Time `json:"to"`
 	End     End       `json:"end"`
 	Trees   int       `json:"trees"` // at its last sign of life
+
+	alone bool // a final training for several machines, by one: the others have left
 }
 
 // Seconds is how long the attempt lasted.
@@ -132,7 +134,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	switch {
 	// A task that gives up a dead claim's trial writes a result with the claim's number, but its own task number.
 	case ended && r.Claim == a.Claim && r.Task == a.Task && r.Attempt == a.Attempt:
-		a.End, a.Trees = Finished, r.TreesGrown
+		a.End, a.Trees, a.alone = Finished, r.TreesGrown, r.Usage.Machines == 1
 		if end := within(r.Ended); end.After(a.To) {
 			a.To = end
 		}
@@ -228,7 +230,8 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 }
 
 // assist keeps other machines alive until the end of a final training that they may take part in: those that have lived
-// longest, as many as the spec wants. They wait for it and leave no objects of their own.
+// longest, as many as the spec wants. They wait for it and leave no objects of their own. Where nothing comes of it,
+// they try for the takeover time, and are idle for as long.
 func assist(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
 	final, ok := p.Final()
 	wanted := p.Spec.FinalMachines() - 1
@@ -239,8 +242,12 @@ func assist(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
 	for _, a := range attempts {
 		if a.Trial == final {
 			leads[a.Host] = true
-			if a.To.After(end) {
-				end = a.To
+			to := a.To
+			if most := a.From.Add(2 * time.Duration(p.Takeover)); a.alone && most.Before(to) {
+				to = most
+			}
+			if to.After(end) {
+				end = to
 			}
 		}
 	}

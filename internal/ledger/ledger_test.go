@@ -191,6 +191,25 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 	}
 }
 
+// TestMachinesThatCannotHelpLeave: they are paid for while they try and are idle, each for a takeover time of 90 s.
+func TestMachinesThatCannotHelpLeave(t *testing.T) {
+	for took, want := range map[int]float64{1: 340 + 850, 2: 1000 + 850} {
+		w := newWorld(t, 2, 2, 1)
+		w.plan.Trials[1].Refit = true
+		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
+		w.claim(0, 0, 0, 0, "a", 10)
+		w.result(0, 0, 0, 0, 110)
+		w.claim(1, 0, 1, 0, "b", 160)
+		w.result(1, 0, 1, 0, 1000)
+		final := w.results[1]
+		final.Usage.Machines = took
+		w.results[1] = final
+		if got := w.read(1100).MachineSeconds; got != want {
+			t.Errorf("a final training for two machines by %d: %v machine-seconds, want %v", took, got, want)
+		}
+	}
+}
+
 func TestHowAttemptsEnd(t *testing.T) {
 	w := newWorld(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)

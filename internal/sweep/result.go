@@ -158,7 +158,7 @@ type Usage struct {
 	// of this claim, after its first tree, including evaluation
 	TreesPerSecond float64 `json:"trees_per_second,omitempty"`
 
-	// Of a final training by several machines, in this claim: the most at once, how often they have divided the rows,
+	// Of a final training for several machines, in this claim: the most at once, how often they have divided the rows,
 	// what its holder has sent, and how long that was in exchanges, which includes waiting for the slowest.
 	Machines        int     `json:"machines,omitempty"`
 	Teams           int     `json:"teams,omitempty"`
@@ -166,10 +166,13 @@ type Usage struct {
 	ExchangeSeconds float64 `json:"exchange_seconds,omitempty"`
 }
 
-// Together says what several machines took to train a model; empty of one machine.
+// Together says what several machines took to train a model, or that one remained alone; empty if that was wanted.
 func (u *Usage) Together() string {
-	if u.Machines < 2 {
+	switch u.Machines {
+	case 0:
 		return ""
+	case 1:
+		return "by one machine: no other came in time, or none could be reached at its port"
 	}
 	text := fmt.Sprintf("by %d machines: the first sent %.1f MB and was in exchanges for %.1f s", u.Machines,
 		float64(u.SentBytes)/1e6, u.ExchangeSeconds)

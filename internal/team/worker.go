@@ -77,9 +77,10 @@ type Member struct {
 	end      context.CancelFunc
 	answers  sync.WaitGroup // goroutines
 
-	epochs atomic.Int32 // that this worker was a member of
-	size   atomic.Int32 // of its team
-	inVain int          // epochs in a row that have grown no tree
+	epochs atomic.Int32              // that this worker was a member of
+	size   atomic.Int32              // of its team
+	left   atomic.Pointer[time.Time] // when it was last in a team, or made; nil in one
+	inVain int                       // epochs in a row that have grown no tree
 }
 
 // New returns a worker that can be called. The caller closes it.
@@ -103,6 +104,7 @@ func New(o Options) (*Member, error) {
 	sum := sha256.Sum256([]byte(o.Training))
 	w.training = binary.LittleEndian.Uint64(sum[:])
 	w.Expect(o.Workers)
+	w.leave()
 
 	var err error
 	if w.identity, err = newIdentity(); err != nil {
@@ -123,6 +125,19 @@ func (w *Member) Expect(workers int) { w.expected.Store(int32(workers)) }
 
 // Epochs is how many teams this worker has been a member of: one, if no worker was lost and none came.
 func (w *Member) Epochs() int { return int(w.epochs.Load()) }
+
+// Apart is for how long this worker has been in no team: those that meet cannot reach it, or have no room.
+func (w *Member) Apart() time.Duration {
+	if left := w.left.Load(); left != nil {
+		return time.Since(*left)
+	}
+	return 0
+}
+
+func (w *Member) leave() {
+	now := time.Now()
+	w.left.Store(&now)
+}
 
 // Size is how many workers this worker's team has, or had.
 func (w *Member) Size() int { return int(w.size.Load()) }
@@ -215,6 +230,8 @@ func (t *training) together(ctx context.Context) (*gbt.Result, error) {
 		return nil, err
 	}
 	defer m.Close()
+	t.w.left.Store(nil)
+	defer t.w.leave()
 	stop := context.AfterFunc(ctx, m.end)
 	defer stop()
 

@@ -119,14 +119,13 @@ func (w *Worker) lead(ctx context.Context, claim *sweep.Claim, q *fit.Request) (
 // assistant is a task's part in the training of another one's trial.
 type assistant struct {
 	claim int
-	began time.Time
 	team  *team.Member
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
-// help takes part in the training under a claim, in the background, and reports whether the holder has taken this task
-// in. It needs what the holder has: the parameters, and the rows.
+// help takes part in the training under a claim, in the background, and reports whether this task is of use: in a team,
+// or apart for less than the takeover time. It needs what the holder has: the parameters, and the rows.
 func (l *looking) help(ctx context.Context, trial, number int) bool {
 	w := l.w
 	if a := l.assistant; a != nil && a.claim == number {
@@ -134,7 +133,7 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 		case <-a.done: // it has failed, or there is nothing more to grow
 			return false
 		default:
-			return a.team.Epochs() > 0 || time.Since(a.began) < time.Duration(w.plan.Takeover)
+			return a.team.Apart() < time.Duration(w.plan.Takeover)
 		}
 	}
 	l.leave()
@@ -148,7 +147,7 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 		return false
 	}
 	ctx, stop := context.WithCancel(ctx)
-	l.assistant = &assistant{number, time.Now(), t, stop, make(chan struct{})}
+	l.assistant = &assistant{number, t, stop, make(chan struct{})}
 	q, err := w.assisting(ctx, claim)
 	go func(done chan struct{}) {
 		defer close(done)

@@ -11,7 +11,9 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
 	"coppice/internal/sweep"
+	"coppice/internal/team"
 )
 
 // finally plans two trials and a final training by that many machines.
@@ -105,7 +107,7 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 			t.Errorf("%s: the same model: %t, claim %d, %+v; want it under claim %d, from %d to 3 machines", tc.name,
 				got == want, r.Claim, r.Usage, tc.claim, tc.few)
 		}
-		if text := r.Usage.Together(); (text != "") != (r.Usage.Machines > 1) {
+		if text := r.Usage.Together(); strings.Contains(text, "one machine") != (r.Usage.Machines == 1) {
 			t.Errorf("%s: %d machines are told as %q", tc.name, r.Usage.Machines, text)
 		}
 		if tc.goes == "assistant" && r.Usage.Teams < 2 {
@@ -164,5 +166,35 @@ func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 	<-l.assistant.done
 	if l.help(t.Context(), 2, 0) {
 		t.Error("a task whose part has failed counts as busy")
+	}
+}
+
+// TestAnAssistantThatIsCutOffIsIdle: one that was in a team, and finds no way back into one, does not stay for ever.
+func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
+	w := finally(t, 2)
+	w.plan.Takeover = 1
+	one, err := team.New(team.Options{Board: team.Bucket(blob.Memory(), "a/"), ID: "a", Leads: true,
+		Listen: "127.0.0.1:0", Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	k := w.worker(0)
+	k.plan = w.plan
+	l := &looking{w: k, assistant: &assistant{team: one, stop: func() {}, done: make(chan struct{})}}
+	within := false
+	bins := []byte{0, 1, 0, 1}
+	d := &gbt.Data{Rows: 4, RowMajor: bins, Columns: [][]byte{bins}, Label: []float32{0, 1, 0, 1},
+		Features: []gbt.Feature{{Name: "f", Bins: 2, Missing: -1, Bounds: []float64{1}}}}
+	p := gbt.Defaults()
+	p.NumIterations, p.MinDataInLeaf, p.MinSumHessian = 1, 1, 0
+	if _, err := one.Train(t.Context(), d, p, gbt.Options{Threads: 1, OnTree: func(gbt.Progress) error {
+		within = l.help(t.Context(), 2, 0)
+		return nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if after := l.help(t.Context(), 2, 0); !within || after {
+		t.Errorf("of use in a team: %t, longer than the takeover time after it: %t; want true and false", within, after)
 	}
 }
