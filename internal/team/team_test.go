@@ -3,7 +3,6 @@ package team
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -294,7 +293,7 @@ func TestAClosedNetwork(t *testing.T) {
 		for id := range tc.helpers + 1 {
 			at := board
 			if id == tc.wall {
-				at = elsewhere{board}
+				at = announcedAt{board, "127.0.0.1:1"} // where nobody listens
 			}
 			w := newWorker(t, at, id, tc.helpers+1, silence(200*time.Millisecond))
 			if id == 0 {
@@ -343,24 +342,6 @@ func (b *lostBoard) List(ctx context.Context, folder string) ([]string, error) {
 		return nil, errors.New("the bucket is away")
 	}
 	return b.Board.List(ctx, folder)
-}
-
-// elsewhere announces an address where nobody listens.
-type elsewhere struct{ Board }
-
-func (e elsewhere) Create(ctx context.Context, name string, data []byte) error {
-	if strings.Contains(name, "/workers/") {
-		var a announcement
-		if err := json.Unmarshal(data, &a); err != nil {
-			return err
-		}
-		a.Address = "127.0.0.1:1"
-		var err error
-		if data, err = json.Marshal(a); err != nil {
-			return err
-		}
-	}
-	return e.Board.Create(ctx, name, data)
 }
 
 // TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
