@@ -67,21 +67,21 @@ def categories(x: pd.DataFrame) -> pd.DataFrame:
 def coppice_(x, y, new, minutes, more):
     import coppice
 
-    return coppice.Classifier(minutes=minutes, **more).fit(x, y).predict_proba(new)[:, 1]
+    return coppice.Classifier(minutes=minutes, **more).fit(x, y).predict_proba(new)
 
 
 def lightgbm_(x, y, new, minutes, more):
     from lightgbm import LGBMClassifier
 
     both = categories(pd.concat([x, new]))
-    return LGBMClassifier(verbosity=-1).fit(both[: len(x)], y).predict_proba(both[len(x) :])[:, 1]
+    return LGBMClassifier(verbosity=-1).fit(both[: len(x)], y).predict_proba(both[len(x) :])
 
 
 def xgboost_(x, y, new, minutes, more):
     from xgboost import XGBClassifier
 
     both = categories(pd.concat([x, new]))
-    return XGBClassifier(enable_categorical=True).fit(both[: len(x)], y).predict_proba(both[len(x) :])[:, 1]
+    return XGBClassifier(enable_categorical=True).fit(both[: len(x)], y).predict_proba(both[len(x) :])
 
 
 def catboost_(x, y, new, minutes, more):
@@ -90,7 +90,7 @@ def catboost_(x, y, new, minutes, more):
     texts = [c for c in x if not pd.api.types.is_numeric_dtype(x[c])]
     fill = {c: "" for c in texts}
     model = CatBoostClassifier(verbose=0, cat_features=texts, allow_writing_files=False)
-    return model.fit(x.fillna(fill), y).predict_proba(new.fillna(fill))[:, 1]
+    return model.fit(x.fillna(fill), y).predict_proba(new.fillna(fill))
 
 
 def autogluon_(x, y, new, minutes, more):
@@ -101,7 +101,7 @@ def autogluon_(x, y, new, minutes, more):
     with tempfile.TemporaryDirectory() as folder:
         p = TabularPredictor(label="__y", path=folder, verbosity=0, eval_metric="log_loss")
         p.fit(x.assign(__y=y), presets="medium_quality", time_limit=60 * minutes)
-        return p.predict_proba(new)[1].to_numpy()
+        return p.predict_proba(new).to_numpy()
 
 
 WHO = {"coppice": coppice_, "lightgbm": lightgbm_, "xgboost": xgboost_, "catboost": catboost_, "autogluon": autogluon_}
@@ -126,7 +126,7 @@ def main() -> int:
             for who in a.who.split(","):
                 began = time.monotonic()
                 try:
-                    q = WHO[who](x_train, y_train, x_new, a.minutes, more)
+                    q = WHO[who](x_train, y_train, x_new, a.minutes, more)[:, 1]
                 except ImportError as e:
                     print(f"| {who} | not installed ({e.name}) | | | |")
                     continue
