@@ -47,6 +47,12 @@ bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothin
 	$(PEERS) bench/door.py --data $(DATA) --minutes $(or $(MINUTES),2) --out $(BENCH)/door.jsonl \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
 
+.PHONY: bench-classes
+# DATA=, ONLY=job,digits, WHO=coppice,lightgbm, SEEDS=, TRIALS=, after bench-door, which installs the wheel
+bench-classes: $(PEERS_READY) ## several classes: each library on real tables, nothing configured
+	$(PEERS) bench/classes.py --data $(DATA) --seeds $(or $(SEEDS),5) --out $(BENCH)/classes.jsonl \
+	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO)) $(if $(TRIALS),--trials $(TRIALS))
+
 .PHONY: bench-search
 bench-search: SEEDS = 4
 # SEEDS=, SAMPLERS=tpe; gp needs torch

@@ -261,3 +261,23 @@ func TestTooManyClasses(t *testing.T) {
 		t.Errorf("a label of 150 texts: got error %v, want one of the input", err)
 	}
 }
+
+// TestClassesBeginWithRegularisation: without lambda_l2 the leaves of a rare class are so large that the loss rises.
+func TestClassesBeginWithRegularisation(t *testing.T) {
+	file := written(t, "x,y", 3000, func(i int) string {
+		return fmt.Sprintf("%d,%s", i*7919%1000, []string{"a", "b", "c"}[i%3])
+	})
+	d, err := Make(t.Context(), Request{Sources: []string{file}, Label: "y", Limit: time.Minute, Cores: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := d.WithTrials(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{10, 1} {
+		if got := spec.Search.Fixed[i]["lambda_l2"]; got != want {
+			t.Errorf("configuration %d has lambda_l2 %v, want %v, in\n%s", i, got, want, d.Sweep)
+		}
+	}
+}
