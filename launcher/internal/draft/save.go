@@ -1,9 +1,11 @@
 package draft
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/renameio/v2"
 )
@@ -22,4 +24,27 @@ func (d *Draft) Save(folder string) error {
 		}
 	}
 	return nil
+}
+
+// maxName is the length of the longest name of a dataset.
+const maxName = 40
+
+// nameOf makes a name of a path: clicks of /data/Clicks 2026.csv.gz is clicks-2026.
+func nameOf(path string) string {
+	base := strings.ToLower(filepath.Base(filepath.Clean(path)))
+	for _, suffix := range []string{".gz", ".zst", ".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".jsonl",
+		".ndjson", ".json"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	var b strings.Builder
+	for _, r := range base {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	name := b.String()
+	return cmp.Or(strings.Trim(name[:min(len(name), maxName)], "-"), "table")
 }
