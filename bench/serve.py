@@ -121,6 +121,25 @@ def timed(what, call, rows, least=1.0):
     print(f"| {what} | {rows} | {each:.0f} | {each / rows:.1f} |", flush=True)
 
 
+def others(booster, x):
+    """onnxruntime with the same trees, in float32."""
+    try:
+        import onnxmltools
+        import onnxruntime
+        from onnxmltools.convert.common.data_types import FloatTensorType
+        text = onnxmltools.convert_lightgbm(booster, initial_types=[("x", FloatTensorType([None, x.shape[1]]))],
+                                            zipmap=False).SerializeToString()
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # the converter declares one row, of which each larger call warns
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+        narrow = x.astype("float32")
+        for n in (1, 50, 10_000):
+            timed("onnxruntime " + onnxruntime.__version__, lambda: session.run(None, {"x": narrow[:n]}), n)
+    except Exception as e:  # it does not install everywhere, and converts some models only
+        print(f"onnxruntime: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
+
+
 def peers(args):
     """Trees alone on encoded numbers, and all of it from raw rows in Python."""
     import numpy as np
@@ -145,6 +164,7 @@ def peers(args):
             timed("lleaves " + lleaves.__version__, lambda: compiled.predict(x[:n], n_jobs=1), n)
     except Exception as e:  # it does not install everywhere, and refuses some models
         print(f"lleaves: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
+    others(booster, x)
     for rows in (1, 50, 10_000):
         x[:rows].astype("<f8").tofile(f"{args.out}/x.f64")
         text = subprocess.run([f"{args.bin}/gauge", "predict", "--model", path, "--values", f"{args.out}/x.f64",

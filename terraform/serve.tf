@@ -2,7 +2,7 @@
 # accounts that are named, and reads registered models and nothing else.
 
 variable "serve" {
-  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances; null for none."
+  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances; null for none. A disk of Cloud Run is memory: memory holds the tables of ids (levels.arrow) of two versions during a swap, beside trees of a few times model.txt, so take 1 GiB and twice their size."
   type = object({
     model         = string
     callers       = set(string)

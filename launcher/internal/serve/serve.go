@@ -105,13 +105,32 @@ func (s *Server) rows(m *Model) int {
 // Ready reports whether more requests may come.
 func (s *Server) Ready() bool { return s.current.Load() != nil && !s.ending.Load() }
 
+// notReady says why not to whoever starts this server. What is wrong with the version may only callers read, in /status.
+func (s *Server) notReady() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ending.Load():
+		return "the server is ending"
+	case s.waits == "":
+		return "no version is ready to answer yet"
+	case s.waited == "":
+		return "the registry cannot be asked which version is to answer, and is asked again; the log says why"
+	}
+	return s.waited + " cannot be loaded, and is tried again; the log and /status say why. " + adviceUnloaded
+}
+
+// adviceUnloaded is what people can do if no version answers.
+const adviceUnloaded = "If it stays so, have the alias name another version: " +
+	"`launcher registry rollback`, or `launcher registry alias`"
+
 // Handler serves all protocols.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") }
 	ready := func(w http.ResponseWriter, _ *http.Request) {
 		if !s.Ready() {
-			http.Error(w, "no version is ready to answer", http.StatusServiceUnavailable)
+			http.Error(w, s.notReady(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ready")

@@ -76,6 +76,14 @@ func (b *lockedBuffer) String() string {
 // start serves the model ctr of a store until the test ends, and waits until it is ready.
 func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served {
 	tb.Helper()
+	s := starting(tb, store, change)
+	until(tb, "the server is ready", s.Ready)
+	return s
+}
+
+// starting is start without a version that is ready.
+func starting(tb testing.TB, store blob.Store, change func(*serve.Config)) *served {
+	tb.Helper()
 	s := &served{reg: registry.New(store), log: &lockedBuffer{}}
 	c := serve.Defaults()
 	c.Registry, c.Model, c.Cache, c.Poll = s.reg, "ctr", tb.TempDir(), time.Millisecond
@@ -100,7 +108,6 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 			tb.Errorf("the server ended with %v, want no error", err)
 		}
 	})
-	until(tb, "the server is ready", s.Ready)
 	return s
 }
 

@@ -406,3 +406,36 @@ func TestSplitByAnAlias(t *testing.T) {
 		t.Errorf("the log says %d times that a version is not there, want once for each reason, 3:\n%s", n, s.log)
 	}
 }
+
+// TestNoVersionCanBeServed: a registered version that is damaged leaves a server that is not ready, which says so, and
+// that answers once there is another champion.
+func TestNoVersionCanBeServed(t *testing.T) {
+	reg, store := newRegistry()
+	damage(t, store, register(t, reg, "one", filesOf(t, 1)))
+	register(t, reg, "two", filesOf(t, 2))
+	promote(t, reg, 1)
+	s := starting(t, store, nil)
+	read := func() (status int, text string) {
+		r, err := http.Get(s.url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		all, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(all)
+	}
+	until(t, "/readyz names the version and what to do", func() bool {
+		status, text := read()
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(text, "ctr@1 cannot be loaded") &&
+			strings.Contains(text, "launcher registry rollback")
+	})
+	if text := s.log.String(); !strings.Contains(text, "no version answers") ||
+		!strings.Contains(text, "launcher registry rollback") {
+		t.Errorf("the log is %s; want that no version answers, and what to do", text)
+	}
+	promote(t, reg, 2)
+	until(t, "the other version answers", func() bool { status, _ := read(); return status == http.StatusOK })
+}

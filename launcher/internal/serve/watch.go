@@ -129,12 +129,13 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 			return nil
 		}
 		if held, err = Load(ctx, s.c.Registry, v, s.c.Cache); err != nil {
-			most := mostPause
+			most, what := mostPause, "a new version cannot be loaded"
 			if now == nil { // nobody answers
 				most = 30 * time.Second
+				what = "no version answers, since this one cannot be loaded. " + adviceUnloaded
 			}
 			failed.again(v.Number, s.c.Poll, most)
-			s.tell(ctx, name, "a new version cannot be loaded", err)
+			s.tell(ctx, name, what, err)
 			return nil
 		}
 	}
