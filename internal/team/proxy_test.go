@@ -70,7 +70,7 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 	}
 	defer target.Close()
 
-	var also io.Writer = io.Discard
+	also := io.Discard
 	if f == twice {
 		second, err := net.Dial("tcp", p.target)
 		if err != nil {
