@@ -105,7 +105,7 @@ func (s *Server) rows(m *Model) int {
 // Ready reports whether more requests may come.
 func (s *Server) Ready() bool { return s.current.Load() != nil && !s.ending.Load() }
 
-// notReady says why not to whoever starts this server. What is wrong with the version may only callers read, in /status.
+// notReady says why not to whoever starts this server. What is wrong with the version only callers may read (/status).
 func (s *Server) notReady() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
