@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'coppice' has no attribute {name!r}")
 
 
-__version__ = "1.0.0"
+__version__ = "0.9.0"
 
 __all__ = [
     "Classifier",

@@ -16,6 +16,7 @@ MAX_PARTS = 4
 MAX_LEVELS = 1 << 26
 MAX_TOKENS = 1000
 MAX_CLASSES = 100
+MAX_CLASS_NAME = 200  # bytes
 MAX_PART_BOUNDS = 1 << 16
 MAX_INT = (1 << 63) - 1
 
@@ -100,6 +101,8 @@ def decode(data: bytes) -> Encoding:
     classes = r.texts("classes", MAX_CLASSES, required=False, null=False) or ()
     if len(classes) == 1 or len(set(classes)) != len(classes):
         r.fail("classes: two or more different names")
+    if any(len(c.encode("utf-8", "surrogatepass")) > MAX_CLASS_NAME for c in classes):
+        r.fail(f"classes: a name has more than {MAX_CLASS_NAME} bytes")
     r.close()
 
     tables: list[LevelTable] = []

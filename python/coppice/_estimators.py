@@ -178,10 +178,20 @@ class _Fitted(BaseEstimator):
         self.sweep_id_ = done["sweep"]
         self.metrics_ = dict(done.get("test") or {})
         self._model = self._restore()
+        if self.verbose or self.verbose is None and not progress.notebook:  # which shows the estimator itself
+            sys.stderr.write(self._line() + "\n")
         for text in done.get("warnings") or ():
-            if table.num_rows < _FEW and " has only " in text or "split.key keeps" in text:  # as was asked for
+            if table.num_rows < _FEW and " has only " in text or "its rows stay in one split" in text:  # as was asked for
                 continue
             warnings.warn(text, StagingWarning, stacklevel=3)
+
+    def _line(self) -> str:
+        """The result in a line."""
+        d = self._done
+        metric = d.get("metric", "")
+        scores = [f"{metric} {self.metrics_[metric]:.6g} on test"] if metric in self.metrics_ else []
+        scores += [f"{d['done']} of {d['trials']} trials, version {self.version_}"]
+        return f"{type(self).__name__}: {', '.join(scores)}"
 
     def _seed(self) -> int:
         state = self.random_state
@@ -375,7 +385,8 @@ class Classifier(ClassifierMixin, _Fitted):
           what the estimator holds.
         random_state: a seed, or a numpy generator. The same seed, trials and table give the same model on machines
           of up to seven cores, if minutes suffice; on larger ones the order of results counts.
-        verbose: True shows progress, False shows none; by default on terminals and in notebooks.
+        verbose: True shows progress, False shows nothing; by default progress on terminals and in notebooks, and
+          elsewhere a line with the result on stderr.
 
     Attributes:
         classes_: the labels, ascending. n_features_in_, feature_names_in_: as scikit-learn has them.

@@ -72,6 +72,10 @@ class Features(unittest.TestCase):
         ):  # fmt: skip
             self.refused(change)
 
+    def test_classes(self):
+        for classes in (["a"], ["a", "a"], ["a", "\u00fc" * 101], ["a", ""] * 2):
+            self.refused(lambda e, classes=classes: e.update(classes=classes))
+
     def test_tables(self):
         def of(i, **change):
             return lambda e: e["tables"][i].update(change)

@@ -122,6 +122,7 @@ func (s *survey) keyHint() []dataset.Warning {
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,
-		Text: fmt.Sprintf("split.key keeps the rows of each %s in one split, so the column is not a feature: a "+
-			"model would see none of its values again", key)}}
+		Text: fmt.Sprintf("its rows stay in one split, so it is not a feature: no model sees a value of it twice; "+
+			"nothing is to be done, unless rows of one %s should be in several splits: then split by a time or at "+
+			"random", key)}}
 }

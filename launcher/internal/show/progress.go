@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 
 	"coppice/internal/program"
@@ -117,9 +118,14 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		v.last = s.Job.State
 	}
 
+	untrained, why := 0, ""
 	for _, row := range ended {
 		r := row.Result
 		v.seen[r.Trial] = true
+		if r.Untrained() { // those of one look have one reason, which is no news of each of them
+			untrained, why = untrained+1, FirstLine(r.Reason)
+			continue
+		}
 		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
 			r.Usage.TrainSeconds)
 		if r.Status != sweep.StatusDone {
@@ -138,6 +144,9 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 			line += "  |  " + v.summary(s)
 		}
 		fmt.Fprintf(v.w.Out, "%s\n", line)
+	}
+	if untrained > 0 {
+		fmt.Fprintf(v.w.Out, "%s %s\n", english.Plural(untrained, "trial", ""), why)
 	}
 }
 

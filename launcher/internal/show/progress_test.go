@@ -13,6 +13,21 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
+// TestTimeIsUp: trials that were not trained for one reason have one line.
+func TestTimeIsUp(t *testing.T) {
+	var out bytes.Buffer
+	v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{Trials: make([]sweep.Trial, 9)}, false)
+	var b sweep.Board
+	for n := range 9 {
+		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
+			Status: sweep.StatusStopped, Reason: "not trained, so that limits.sweep (2m0s) leaves time"}})
+	}
+	v.Show(b, sweepview.Snapshot{Untrained: 9}, func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
+	if want := "9 trials not trained, so that limits.sweep (2m0s) leaves time\n"; out.String() != want {
+		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 // TestProgress: each trial has one line, when it has ended, even if no curves can be read; as JSON, an estimate that
 // alone has changed is no change.
 func TestProgress(t *testing.T) {

@@ -227,6 +227,12 @@ class SameBytes(unittest.TestCase):
                 own = explained[[n for n in explained if n.startswith(f"{c}:")]]
                 np.testing.assert_allclose(own.sum(axis=1), raw[:, k])
 
+    def test_plain_line(self):
+        """Where there is neither a terminal nor a notebook, a script's output has the result in a line."""
+        code = "import coppice, numpy as np; y = np.arange(400) % 2; coppice.Classifier(trials=1).fit(y[:, None] + 0.5, y)"
+        said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True).stderr
+        self.assertRegex(said, r"\AClassifier: log_loss [0-9.e-]+ on test, 1 of 1 trials, version 1\n\Z")
+
     def test_failed_fit(self):
         model = quick().fit(X, Y)
         with self.assertRaises(ValueError):
