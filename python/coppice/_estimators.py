@@ -181,7 +181,8 @@ class _Fitted(BaseEstimator):
         if self.verbose or self.verbose is None and not progress.notebook:  # which shows the estimator itself
             sys.stderr.write(self._line() + "\n")
         for text in done.get("warnings") or ():
-            if table.num_rows < _FEW and " has only " in text or "its rows stay in one split" in text:  # as was asked for
+            asked = "its rows stay in one split" in text  # by key=
+            if table.num_rows < _FEW and " has only " in text or asked:
                 continue
             warnings.warn(text, StagingWarning, stacklevel=3)
 

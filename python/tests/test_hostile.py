@@ -73,7 +73,7 @@ class Features(unittest.TestCase):
             self.refused(change)
 
     def test_classes(self):
-        for classes in (["a"], ["a", "a"], ["a", "\u00fc" * 101], ["a", ""] * 2):
+        for classes in (["a"], ["a", "a"], ["a", "\u00fc" * 101]):
             self.refused(lambda e, classes=classes: e.update(classes=classes))
 
     def test_tables(self):
