@@ -74,9 +74,10 @@ build/axe/package/axe.min.js:
 	cd build/axe && npm pack --silent axe-core@4.10.3 && tar xzf axe-core-4.10.3.tgz
 
 .PHONY: portable portable-arm64
-portable: ## the trainer without assembly, and for arm64, on which qemu-user runs it: the same models
+portable: ## the trainer without assembly, and for arm64, on which qemu-user runs it: the same models; Windows compiles
 	$(GO) test -short -tags purego,$(TAGS) ./internal/gbt
 	GOARCH=arm64 $(GO) vet ./internal/gbt ./internal/dataset ./internal/metric ./internal/calibrate
+	GOOS=windows GOARCH=amd64 $(GO) build -o build/ ./python/program
 	@$(MAKE) --no-print-directory portable-arm64
 
 # Two proofs that arm64 trains the same models. Its compiler fuses x*y + z unless a conversion forbids it,
@@ -184,14 +185,16 @@ nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, the built p
 	  ./aggregator/internal/judge
 
 .PHONY: always wheels wheels-check door door-test dist install
-PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64
+PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64 windows-amd64
+# How the program of platform $$p is called.
+EXE = coppice$$(case $$p in windows-*) echo .exe;; esac)
 # PLATFORMS=linux-amd64
 wheels: ## Python's wheels with all programs in one, in build/wheels
 	@rm -rf build/wheels
 	@for p in $(PLATFORMS); do \
 	  CGO_ENABLED=0 GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o \
-	  build/program/$$p/coppice ./python/program && \
-	  python3 python/wheel/build.py --program build/program/$$p/coppice --platform $$p --out build/wheels || exit 1; \
+	  build/program/$$p/$(EXE) ./python/program && \
+	  python3 python/wheel/build.py --program build/program/$$p/$(EXE) --platform $$p --out build/wheels || exit 1; \
 	done
 
 wheels-check: wheels ## every wheel's record, and its program's format and version (arm64 under qemu)
@@ -220,19 +223,14 @@ build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, notebooks, the same bytes
 	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators test_notebooks
 
-# Scripts by the names of the four programs, which start the one beside them, in the folder that $(call scripts,FOLDER)
-# names.
-scripts = for n in $(BINARIES); do printf '\#!/bin/sh\nexec "$$(dirname "$$0")/coppice" %s "$$@"\n' $$n > $(1)/$$n && \
-	  chmod 755 $(1)/$$n || exit 1; done
-
 DIST := build/dist
 dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licence, SBOM, checksums and debs, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@for p in $(PLATFORMS); do \
-	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/coppice LICENSE $$folder/ && \
+	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/$(EXE) LICENSE $$folder/ && \
 	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
-	  $$folder/coppice.cdx.json $$folder/coppice && \
-	  $(call scripts,$$folder) && tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
+	  $$folder/coppice.cdx.json $$folder/$(EXE) && \
+	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
 	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && case $$p in linux-*) python3 python/wheel/deb.py --folder $$folder --platform $$p \
 	  --version $(VERSION) --out $(DIST)/coppice_$(VERSION)_$${p#linux-}.deb;; esac && rm -rf $$folder || exit 1; \
 	done; cd $(DIST) && sha256sum *.tar.gz $$(ls *.deb 2>/dev/null) > SHA256SUMS && cat SHA256SUMS
@@ -242,7 +240,6 @@ install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice
 	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
 	install -d $(DESTDIR)$(PREFIX)/lib/coppice $(DESTDIR)$(PREFIX)/bin
 	install -m 755 build/program/$(HERE)/coppice $(DESTDIR)$(PREFIX)/lib/coppice/coppice
-	@$(call scripts,$(DESTDIR)$(PREFIX)/lib/coppice)
 	ln -sf ../lib/coppice/coppice $(DESTDIR)$(PREFIX)/bin/coppice
 
 # DATA=folder of real tables

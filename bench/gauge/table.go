@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 	"coppice/internal/program"
@@ -157,11 +157,11 @@ const batchRows = 1 << 14
 
 // writePart writes one file, complete or not at all.
 func (m *maker) writePart(p part) (err error) {
-	file, err := renameio.NewPendingFile(p.path, renameio.WithPermissions(0o644))
+	file, err := atomicfile.Create(p.path, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Cleanup()) }()
+	defer func() { err = errors.Join(err, file.Abort()) }()
 	w, err := table.NewParquetWriter(file, m.columns, table.Snappy)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (m *maker) writePart(p part) (err error) {
 	if err := w.Close(); err != nil {
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
-	return file.CloseAtomicallyReplace()
+	return file.Commit()
 }
 
 func (m *maker) newBatch() *table.Batch {

@@ -15,9 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 	"coppice/internal/program"
@@ -58,11 +58,11 @@ func write(path string, rows int, seed uint64) (err error) {
 		return err
 	}
 
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	file, err := atomicfile.Create(path, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Cleanup()) }()
+	defer func() { err = errors.Join(err, file.Abort()) }()
 	g := newNetwork(seed)
 	put, finish, err := writer(file, path, g.columns())
 	if err != nil {
@@ -79,7 +79,7 @@ func write(path string, rows int, seed uint64) (err error) {
 	if err := finish(); err != nil {
 		return err
 	}
-	return file.CloseAtomicallyReplace()
+	return file.Commit()
 }
 
 // writer is the writer that the file's name asks for, and what finishes it.

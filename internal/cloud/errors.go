@@ -87,7 +87,8 @@ var (
 	credentialsPattern = regexp.MustCompile(`could not find default credentials|cannot fetch token: metadata: GCE ` +
 		`metadata .* not defined|invalid_grant|invalid_rapt|reauth related error`)
 	tokenPattern   = regexp.MustCompile(`cannot fetch token: (?:compute: Received )?(\d{3})\b`)
-	refusedPattern = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): connect: connection refused`)
+	refusedPattern = regexp.MustCompile(`dial tcp (127\.0\.0\.1:\d+|\[::1\]:\d+): ` +
+		`(connect: connection refused|connectex: No connection could be made because)`)
 )
 
 // credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server
@@ -107,11 +108,14 @@ func credentialsRefused(text string) bool {
 		code != http.StatusTooManyRequests
 }
 
+// winRefused is Windows' WSAECONNREFUSED, which no other system has.
+const winRefused = syscall.Errno(10061)
+
 // NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not
 // running, for which waiting does not help; elsewhere, a refused connection may be a temporary outage.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
-	if errors.As(err, &op) && errors.Is(err, syscall.ECONNREFUSED) && op.Addr != nil {
+	if errors.As(err, &op) && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, winRefused)) && op.Addr != nil {
 		if tcp, isTCP := op.Addr.(*net.TCPAddr); isTCP && tcp.IP.IsLoopback() {
 			return tcp.String(), true
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Writer fills in the files of one dataset version. The number of rows of each split must be known; the values can then
@@ -288,8 +289,15 @@ func (w *Writer) encode() ([]byte, error) {
 }
 
 // SyncPath makes sure that a file's contents or a folder's entries are on disk.
-func SyncPath(dir string) error {
-	f, err := os.Open(dir)
+func SyncPath(path string) error {
+	flags := os.O_RDONLY
+	if runtime.GOOS == "windows" { // it looks after folders itself, and syncs no file that is open for reading only
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			return err
+		}
+		flags = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
 		return err
 	}

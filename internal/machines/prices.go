@@ -13,8 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/strictyaml"
 )
 
@@ -254,7 +253,7 @@ func (p *Prices) WriteFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write prices: %w", err)
 	}
-	if err := renameio.WriteFile(path, data, 0o644); err != nil {
+	if err := atomicfile.Write(path, data, 0o644); err != nil {
 		return fmt.Errorf("write prices to %s: %w", path, err)
 	}
 	return nil

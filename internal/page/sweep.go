@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
@@ -221,15 +220,15 @@ func (s *Sweep) WriteFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	file, err := atomicfile.Create(path, 0o644)
 	if err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	defer file.Cleanup() //nolint:errcheck // it is gone, or was never needed
+	defer file.Abort() //nolint:errcheck // it is gone, or was never needed
 	if err := s.Write(file); err != nil {
 		return err
 	}
-	return file.CloseAtomicallyReplace()
+	return file.Commit()
 }
 
 // Charts are the page's drawings.

@@ -13,8 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/dataset"
 	"coppice/internal/registry"
 )
@@ -63,7 +62,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 
 // keep writes a file into the cache, and reports whether it succeeded.
 func keep(path string, data []byte) bool {
-	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && renameio.WriteFile(path, data, 0o600) == nil
+	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && atomicfile.Write(path, data, 0o600) == nil
 }
 
 // sweepCache removes levels that have not been used for cacheAge and, beyond cacheBytes, the least recently used ones,

@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 )
 
@@ -65,11 +64,11 @@ func (f folder) Create(_ context.Context, name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	whole, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o600))
+	whole, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return err
 	}
-	defer whole.Cleanup() //nolint:errcheck // it removes the temporary file, whose link is what counts
+	defer whole.Abort() //nolint:errcheck // it removes the temporary file, whose link is what counts
 	if _, err := whole.Write(data); err != nil {
 		return err
 	}

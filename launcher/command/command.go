@@ -11,10 +11,10 @@ import (
 
 // Run executes one command line and returns the exit code. version is what the linker set, or "dev".
 func Run(version string, args []string) int {
-	return run("launcher", version, args, func(*program.World) {})
+	return run("launcher", version, args, false, func(*program.World) {})
 }
 
-func run(name, version string, args []string, adapt func(*program.World)) int {
+func run(name, version string, args []string, all bool, adapt func(*program.World)) int {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()
 	defer stop()
@@ -22,5 +22,5 @@ func run(name, version string, args []string, adapt func(*program.World)) int {
 	world.Args = args
 	adapt(&world)
 	return cli.Run(ctx, cli.Setup{World: world, Name: name, Connect: connect, Callers: callers, Inspect: examine,
-		PriceList: prices(world.Env), Local: local})
+		PriceList: prices(world.Env), Local: func(folder string, args []string) error { return local(folder, args, all) }})
 }

@@ -5,19 +5,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gofrs/flock"
 
 	"coppice/internal/cloud"
+	"coppice/internal/program"
 )
+
+// localemu is the name of the program that is the cloud on one machine.
+const localemu = "localemu"
 
 // local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or
 // else in one of its own, which ends with the command and waits for another command's. It becomes that process, so
 // that signals and exit code are the command's.
-func local(folder string, args []string) error {
+// own says that this program is the local cloud as well, by the name of localemu.
+func local(folder string, args []string, own bool) error {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self) // the other programs are beside the file, not beside its link
@@ -30,17 +35,24 @@ func local(folder string, args []string) error {
 	}
 	env := append(withoutCloud(os.Environ()), "COPPICE_LOCAL="+folder)
 	if up := settings(folder); up != nil {
-		return become(self, append([]string{self}, args...), append(env, up...))
+		return program.Become(self, append([]string{self}, args...), append(env, up...))
 	}
 
-	emulator := filepath.Join(filepath.Dir(self), "localemu")
+	within := []string{"exec", "--wait", "--data", folder, "--", self}
+	if own {
+		return program.Become(self, slices.Concat([]string{localemu}, within, args), env)
+	}
+	emulator := filepath.Join(filepath.Dir(self), localemu)
+	if runtime.GOOS == "windows" {
+		emulator += ".exe"
+	}
 	if _, err := os.Stat(emulator); err != nil {
-		if emulator, err = exec.LookPath("localemu"); err != nil {
+		if emulator, err = exec.LookPath(localemu); err != nil {
 			return &cloud.SetupError{What: "there is no cloud in the environment, and no localemu beside " + self,
 				Hint: "install it there: it is the cloud on one machine"}
 		}
 	}
-	return become(emulator, append([]string{emulator, "exec", "--wait", "--data", folder, "--", self}, args...), env)
+	return program.Become(emulator, slices.Concat([]string{emulator}, within, args), env)
 }
 
 // withoutCloud leaves out what names another cloud, such as production's webhook and images.
@@ -49,10 +61,6 @@ func withoutCloud(env []string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		return strings.HasPrefix(name, "COPPICE_") || strings.HasSuffix(name, "_EMULATOR_HOST")
 	})
-}
-
-func become(path string, argv, env []string) error {
-	return fmt.Errorf("start %s: %w", path, syscall.Exec(path, argv, env)) // returns only on failure
 }
 
 // settings are those of the local cloud that `localemu up` keeps on a folder; nil if there is none. That of a command

@@ -12,7 +12,7 @@ import (
 // RunAs is Run for a program of another name, by which it calls itself in what it says: `coppice watch`, where launcher
 // says `launcher watch`.
 func RunAs(name, version string, args []string) int {
-	return run(name, version, args, func(w *program.World) {
+	return run(name, version, args, true, func(w *program.World) {
 		var pairs []string
 		for _, command := range cli.Commands() {
 			pairs = append(pairs, "launcher "+command, name+" "+command)

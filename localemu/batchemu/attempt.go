@@ -1,11 +1,10 @@
-//go:build unix
-
 package batchemu
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -283,7 +282,8 @@ func (a *attempt) command() proc.Command {
 	for i, arg := range j.plan.args {
 		args[i] = rewrite(arg, vm.mounts)
 	}
-	return proc.Command{Path: j.plan.program, Args: args, Env: a.environment(j.plan.env), Dir: vm.dir}
+	return proc.Command{Path: j.plan.program, Name: j.srv.opts.Names[j.plan.image], Args: args,
+		Env: a.environment(j.plan.env), Dir: vm.dir}
 }
 
 // environment is that of a process on the machine, with the job's variables.
@@ -292,6 +292,9 @@ func (a *attempt) environment(variables []string) []string {
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + filepath.Join(a.vm.dir, "home"),
 		"TMPDIR=" + filepath.Join(a.vm.dir, "tmp"),
+	}
+	if runtime.GOOS == "windows" {
+		env = []string{"USERPROFILE=" + filepath.Join(a.vm.dir, "home"), "TMP=" + filepath.Join(a.vm.dir, "tmp")}
 	}
 	env = slices.Concat(env, a.job.srv.opts.TaskEnv(a.job.account(), a.task.index))
 	for _, variable := range variables {

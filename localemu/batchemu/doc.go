@@ -25,6 +25,7 @@
 //   - Runnables other than scripts for /bin/sh and then one container, entrypoints, container options, task
 //     environments, secret variables, hosts files, NFS and Cloud Storage volumes, notifications about tasks,
 //     instance templates: UNIMPLEMENTED, so that no job silently runs differently here.
+//   - On Windows, scripts that do more than make folders, and pausing tasks.
 //   - Deleting jobs, and listing tasks.
 //   - In lists, filters other than by labels, and orders other than by name and by the latest.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to

@@ -1,5 +1,3 @@
-//go:build unix
-
 package batchemu
 
 import (
@@ -9,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
@@ -298,8 +295,8 @@ func (s *Server) PauseTask(task int, pause time.Duration) {
 		s.opts.Struck("task paused")
 		a.paused = time.Now().Add(pause)
 		p := a.process
-		p.Signal(syscall.SIGSTOP)
-		time.AfterFunc(pause, func() { p.Signal(syscall.SIGCONT) })
+		p.Pause()
+		time.AfterFunc(pause, p.Resume)
 	})
 }
 
@@ -315,13 +312,13 @@ func (s *Server) SlowMachine(vm int, d time.Duration) {
 	end := time.Now().Add(d)
 	var stop func(first bool)
 	stop = func(first bool) {
-		still := s.signalMachine(vm, syscall.SIGSTOP)
+		still := s.pauseMachine(vm)
 		if first && len(still) > 0 {
 			s.opts.Struck("machine slow")
 		}
 		time.AfterFunc(stall, func() {
 			for _, p := range still {
-				p.Signal(syscall.SIGCONT)
+				p.Resume()
 			}
 			if time.Now().Before(end) {
 				time.AfterFunc(breath, func() { stop(false) })
@@ -331,8 +328,8 @@ func (s *Server) SlowMachine(vm int, d time.Duration) {
 	stop(true)
 }
 
-// signalMachine sends the signal to every task on the machine that is not paused, and returns their processes.
-func (s *Server) signalMachine(vm int, sig syscall.Signal) (processes []*proc.Process) {
+// pauseMachine pauses every task on the machine that is not paused, and returns their processes.
+func (s *Server) pauseMachine(vm int) (processes []*proc.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {
@@ -341,7 +338,7 @@ func (s *Server) signalMachine(vm int, sig syscall.Signal) (processes []*proc.Pr
 		}
 		for _, a := range j.vms[vm].attempts {
 			if a.cause == causeNone && a.process != nil && !a.over() && time.Now().After(a.paused) {
-				a.process.Signal(sig)
+				a.process.Pause()
 				processes = append(processes, a.process)
 			}
 		}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package batchemu
 
 import (
@@ -53,7 +51,8 @@ type plan struct {
 	machineType string
 	zones       []string // allowed zones, as zones/Z; the first one with room gets the machines
 	scripts     []script // run on the machine before the container
-	program     string   // the local program behind the image, or the image
+	image       string
+	program     string // the local program behind the image, or the image
 	args        []string
 	env         []string // NAME=VALUE, with mount paths as in the job
 	mounts      []mount

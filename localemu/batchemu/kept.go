@@ -1,5 +1,3 @@
-//go:build unix
-
 package batchemu
 
 import (
@@ -11,9 +9,9 @@ import (
 	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
-	"github.com/google/renameio/v2"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"coppice/internal/atomicfile"
 	"coppice/localemu/internal/proc"
 )
 
@@ -73,7 +71,7 @@ func (j *job) write() error {
 	if err := os.MkdirAll(j.srv.keptFolder(), 0o755); err != nil {
 		return err
 	}
-	return renameio.WriteFile(j.srv.keptFile(j.id), text, 0o644)
+	return atomicfile.Write(j.srv.keptFile(j.id), text, 0o644)
 }
 
 // Resume takes up the jobs of an earlier server on the same folder, if Options.Keep says so: those that had ended are

@@ -1,5 +1,3 @@
-//go:build unix
-
 package batchemu
 
 import (
@@ -31,6 +29,8 @@ type Options struct {
 	LogDir string
 	// Images maps the names of container images to local programs or, with Containers, to the tool's names of images.
 	Images map[string]string
+	// Names are by which a local program is called for an image, where one program is several.
+	Names map[string]string
 	// Containers is the tool that runs tasks as containers of their images, one of ContainerTools; "" runs local
 	// programs.
 	Containers string

@@ -1,10 +1,9 @@
-//go:build unix
-
 package batchemu
 
 import (
 	"path"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -331,10 +330,9 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 
 	last := len(all) - 1
 	for _, r := range all[:last] {
-		if err := p.readScript(r.GetScript()); err != nil {
+		if err := p.readScript(r.GetScript(), environment(spec.GetEnvironment(), r.GetEnvironment())); err != nil {
 			return err
 		}
-		p.scripts[len(p.scripts)-1].env = environment(spec.GetEnvironment(), r.GetEnvironment())
 	}
 
 	p.env = environment(spec.GetEnvironment(), all[last].GetEnvironment())
@@ -354,7 +352,10 @@ func checkEnvironment(e *batchpb.Environment) error {
 	return nil
 }
 
-func (p *plan) readScript(s *batchpb.Runnable_Script) error {
+// folderScript matches scripts that only make folders and let others write to them.
+var folderScript = regexp.MustCompile(`^(#!/bin/sh\n)?(set -e\n|mkdir -p [\w/.-]+\n|chmod \d+ [\w/.-]+\n)*$`)
+
+func (p *plan) readScript(s *batchpb.Runnable_Script, env []string) error {
 	text := s.GetText()
 	switch {
 	case s == nil:
@@ -369,7 +370,13 @@ func (p *plan) readScript(s *batchpb.Runnable_Script) error {
 		return unimitated("scripts for another interpreter than /bin/sh")
 	}
 
-	p.scripts = append(p.scripts, script{text: text})
+	if runtime.GOOS == "windows" {
+		if !folderScript.MatchString(text) {
+			return unimitated("scripts that do more than make folders, on Windows, which has no /bin/sh")
+		}
+		return nil // the machine's folders are there, and its tasks may write to them
+	}
+	p.scripts = append(p.scripts, script{text: text, env: env})
 	return nil
 }
 
@@ -392,7 +399,7 @@ func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runna
 		return status.Errorf(codes.FailedPrecondition,
 			"localemu has no program for the image %.200q; start it with --image NAME=PATH", c.GetImageUri())
 	}
-	p.program = program
+	p.image, p.program = c.GetImageUri(), program
 	p.args = c.GetCommands()
 	return nil
 }

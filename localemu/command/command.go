@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package command is the local cloud as a function: for its own program, and for the one that carries all four.
 package command
 
@@ -15,7 +13,12 @@ import (
 )
 
 // Run executes one command line and returns the exit code. version is what the linker set, or "dev".
-func Run(version string, args []string) int {
+func Run(version string, args []string) int { return run(version, args, false) }
+
+// RunAll is Run for a program that is the three others, too, by the names in its first argument (argv[0]).
+func RunAll(version string, args []string) int { return run(version, args, true) }
+
+func run(version string, args []string, all bool) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	executable, err := os.Executable()
@@ -24,6 +27,6 @@ func Run(version string, args []string) int {
 	}
 	return cli.Run(context.Background(), cli.State{
 		Args: args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Terminal: term.IsTerminal(int(os.Stdin.Fd())), Signals: signals, Executable: executable, Version: version,
+		Terminal: term.IsTerminal(int(os.Stdin.Fd())), Signals: signals, Executable: executable, All: all, Version: version,
 	})
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package gcsemu
 
 import (
@@ -11,12 +9,16 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"coppice/internal/atomicfile"
 	"coppice/localemu/internal/httpjson"
 )
 
@@ -80,6 +82,9 @@ func (s *Server) load() error {
 	return nil
 }
 
+// openFile opens contents so that they can be removed meanwhile, also on Windows, as Go does below a root only.
+func (s *Server) openFile(file string) (*os.File, error) { return os.OpenInRoot(s.opts.Dir, file) }
+
 func (s *Server) path(file string) string { return filepath.Join(s.opts.Dir, file) }
 
 // recordPath is of a fixed length, since names of objects may be longer than those of files.
@@ -110,13 +115,17 @@ func (s *Server) save(bucket, object string, r record) error {
 	if err != nil {
 		return err
 	}
-	return os.Rename(path, s.recordPath(bucket, object))
+	return atomicfile.Rename(path, s.recordPath(bucket, object))
 }
 
 // makeFile makes a file for what is being written.
 func (s *Server) makeFile() (*os.File, error) { return os.CreateTemp(s.path(newFolder), "") }
 
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func isFull(err error) bool {
+	const windowsDiskFull = 112
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		runtime.GOOS == "windows" && errors.Is(err, syscall.Errno(windowsDiskFull))
+}
 
 // full tells a client that the disk is full. Clients retry whatever is 500 and more, for a minute or longer, and
 // nothing frees the space; they report 413 at once, the service's own status for what is too large.
@@ -166,10 +175,10 @@ func (s *Server) put(o *object, path string) error {
 			s.prune(file)
 			return errors.Join(err, os.Remove(ready))
 		}
-		return os.Rename(ready, s.recordPath(o.Bucket, o.Name))
+		return atomicfile.Rename(ready, s.recordPath(o.Bucket, o.Name))
 	}
 	files := []string{filepath.Join(oddFolder, strconv.FormatInt(o.Generation, 10))}
-	if filepath.IsLocal(o.Name) && filepath.Clean(o.Name) == o.Name {
+	if ownName(o.Name) {
 		files = append([]string{filepath.Join(o.Bucket, filepath.FromSlash(o.Name))}, files...)
 	}
 	var err error
@@ -188,6 +197,16 @@ func (s *Server) put(o *object, path string) error {
 	}
 	objects[o.Name] = o
 	return nil
+}
+
+// plainName matches names that no file system changes, or takes for another's: systems other than Linux know no case,
+// and Windows drops dots at the end, takes a colon for a stream, and has no more than 260 characters for some programs.
+var plainName = regexp.MustCompile(`^([a-z0-9_=.-]*[a-z0-9_=-]/)*[a-z0-9_=.-]*[a-z0-9_=-]$`)
+
+// ownName reports whether an object's contents can be in a file of its name.
+func ownName(name string) bool {
+	return filepath.IsLocal(name) && path.Clean(name) == name &&
+		(runtime.GOOS == "linux" || len(name) <= 150 && plainName.MatchString(name))
 }
 
 func (s *Server) move(path, file string) error {
@@ -226,7 +245,7 @@ func (s *Server) delete(o *object) error {
 
 // appendContents copies an object's contents. A lock is held.
 func (s *Server) appendContents(w io.Writer, o *object) error {
-	f, err := os.Open(s.path(o.file))
+	f, err := s.openFile(o.file)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,3 @@
-//go:build unix
-
 package gcsemu
 
 import (
@@ -337,6 +335,6 @@ func (s *Server) open(c *call) (*object, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(s.path(o.file))
+	f, err := s.openFile(o.file)
 	return o, f, err
 }

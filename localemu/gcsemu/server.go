@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package gcsemu is Google Cloud Storage on one machine, over files: the JSON API as Google's own clients for Go and
 // Python use it, and the reads of the XML API, which are the Go client's default.
 //

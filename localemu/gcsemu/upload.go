@@ -1,5 +1,3 @@
-//go:build unix
-
 package gcsemu
 
 import (
@@ -240,6 +238,9 @@ func (s *Server) write(u *upload) (*object, error) {
 	}
 	if o.StorageClass == "" {
 		o.StorageClass = b.StorageClass
+	}
+	if err := u.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // Windows renames no open file
+		return nil, err
 	}
 	return o, s.put(o, u.file.Name())
 }

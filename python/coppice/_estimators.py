@@ -165,7 +165,7 @@ class _Fitted(BaseEstimator):
                 done = _program.run(args, progress, {file: "the table", f"--label {LABEL}": "the label"})
             finally:
                 progress.close()
-            self._files = {str(p.relative_to(out)): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
+            self._files = {p.relative_to(out).as_posix(): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
             self._page = Path(f"{scratch}/page.html").read_text(encoding="utf-8")
             specs = {n: Path(f"{scratch}/{n}").read_text("utf-8") for n in ("dataset.yaml", "sweep.yaml")}
             self.specs_ = {n: text.replace(file, "table.parquet") for n, text in specs.items()}

@@ -17,6 +17,7 @@ from .errors import Error, InputError, NotFoundError
 
 _HERE = Path(__file__).parent / "bin"
 _MOST_LINES = 200  # of an error, the last ones
+_CTRL_BREAK, _NEW_GROUP = 1, 0x200  # signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP
 _EXIT_INPUT, _EXIT_NOT_FOUND, _EXIT_INTERRUPTED = (2, 3), 4, 130
 
 
@@ -30,7 +31,7 @@ def path() -> str:
     Raises:
         NotFoundError: there is none.
     """
-    own = _HERE / "coppice"
+    own = _HERE / ("coppice.exe" if os.name == "nt" else "coppice")
     found = str(own) if own.is_file() else shutil.which("launcher")
     if not found:
         raise NotFoundError(
@@ -54,7 +55,9 @@ def run(
     command = [path(), *args, "--json"]
     last: dict[str, Any] = {}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", errors="replace") as p:
+    # On Windows only a process that leads a group can be asked to end, by Ctrl-Break instead of Ctrl-C.
+    group: dict[str, Any] = {"creationflags": _NEW_GROUP} if os.name == "nt" else {}
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", errors="replace", **group) as p:
         said_lines: collections.deque[str] = collections.deque(maxlen=_MOST_LINES)
         reader = threading.Thread(target=lambda: said_lines.extend(p.stderr or ()), daemon=True)
         reader.start()  # beside the output, so that neither fills up
@@ -68,10 +71,10 @@ def run(
                     on_line(last)
             p.wait()
         except BaseException:
-            p.send_signal(signal.SIGINT)
             try:
+                p.send_signal(_CTRL_BREAK if os.name == "nt" else signal.SIGINT)
                 p.wait(30)
-            except subprocess.TimeoutExpired:
+            except (subprocess.TimeoutExpired, OSError):  # without a console there is no Ctrl-Break
                 p.kill()
             raise
         reader.join(5)

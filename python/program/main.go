@@ -1,5 +1,3 @@
-//go:build unix
-
 // Command coppice is all four programs in one, for Python's wheel and for installing by hand: it is the program by
 // whose name it is called, or the one that its first argument names, and otherwise the launcher.
 package main
@@ -7,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	aggregator "coppice/aggregator/command"
 	launcher "coppice/launcher/command"
@@ -18,11 +17,11 @@ import (
 var version = "dev"
 
 var programs = map[string]func(version string, args []string) int{
-	"launcher": launcher.Run, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.Run,
+	"launcher": launcher.Run, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.RunAll,
 }
 
 func main() {
-	run, args := programs[filepath.Base(os.Args[0])], os.Args[1:]
+	run, args := programs[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")], os.Args[1:]
 	if run == nil && len(args) > 0 && programs[args[0]] != nil {
 		run, args = programs[args[0]], args[1:]
 	}

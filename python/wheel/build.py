@@ -21,10 +21,8 @@ TAGS = {
     "linux-amd64": "manylinux_2_17_x86_64.manylinux2014_x86_64.musllinux_1_1_x86_64",
     "linux-arm64": "manylinux_2_17_aarch64.manylinux2014_aarch64.musllinux_1_1_aarch64",
     "darwin-arm64": "macosx_12_0_arm64",
+    "windows-amd64": "win_amd64",
 }
-# What the local cloud looks for beside itself: the one program, by the names of the four.
-SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/coppice" {name} "$@"\n'
-NAMES = ("launcher", "task", "aggregator", "localemu")
 
 
 def metadata(project: dict) -> str:
@@ -43,9 +41,7 @@ def entries(program: Path, platform: str, project: dict) -> dict[str, tuple[byte
     for path in sorted((HERE / "coppice").rglob("*")):
         if path.is_file() and path.suffix in (".py", ".typed"):
             files[path.relative_to(HERE).as_posix()] = (path.read_bytes(), False)
-    files["coppice/bin/coppice"] = (program.read_bytes(), True)
-    for name in NAMES:
-        files[f"coppice/bin/{name}"] = (SCRIPT.format(name=name).encode(), True)
+    files[f"coppice/bin/{program.name}"] = (program.read_bytes(), True)
 
     info = f"{DISTRIBUTION}-{project['version']}.dist-info"
     tags = "\n".join(f"Tag: py3-none-{t}" for t in TAGS[platform].split("."))

@@ -18,10 +18,12 @@ from pathlib import Path
 
 # By a word of the wheel's tag: the first bytes of the program, where its processor is, and what it is.
 # ELF: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html; Mach-O: mach-o/loader.h
+PE = 0x80  # where Go's linker puts the PE header: https://learn.microsoft.com/windows/win32/debug/pe-format
 FORMATS = {
     "x86_64": (b"\x7fELF\x02", 18, b"\x3e\x00"),
     "aarch64": (b"\x7fELF\x02", 18, b"\xb7\x00"),
     "macosx": (b"\xcf\xfa\xed\xfe", 4, b"\x0c\x00\x00\x01"),
+    "win_amd64": (b"MZ", PE + 4, b"\x64\x86"),
 }
 
 
@@ -40,11 +42,11 @@ def check(path: Path, version: str) -> str:
             want = "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             if name != record and (digest, size) != (want, str(len(data))):
                 raise SystemExit(f"{path.name}: {name} is not what RECORD says")
-        program = z.read("coppice/bin/coppice")
+        kind = next(k for k in FORMATS if k in path.name)
+        program = z.read("coppice/bin/coppice" + (".exe" if kind == "win_amd64" else ""))
 
-    kind = next(k for k in ("macosx", "aarch64", "x86_64") if k in path.name)
     magic, at, processor = FORMATS[kind]
-    if not program.startswith(magic) or program[at : at + len(processor)] != processor:
+    if not program.startswith(magic) or kind == "win_amd64" and program[PE : PE + 4] != b"PE\0\0" or program[at : at + len(processor)] != processor:
         raise SystemExit(f"{path.name}: its program is not one for {kind}: it begins with {program[:24].hex()}")
     if version.encode() not in program:
         raise SystemExit(f"{path.name}: its program does not have the version {version}")

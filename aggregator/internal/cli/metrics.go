@@ -44,7 +44,8 @@ func (p *page) open(ctx context.Context, log *slog.Logger) ([]telemetry.Reader, 
 		return nil, nil
 	}
 	l, err := program.Listen(ctx, p.address)
-	if errors.Is(err, syscall.EADDRINUSE) && !p.cmd.Flags().Changed(metricsFlag) {
+	const winInUse = syscall.Errno(10048) // WSAEADDRINUSE, which no other system has
+	if (errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, winInUse)) && !p.cmd.Flags().Changed(metricsFlag) {
 		l, err = program.Listen(ctx, "127.0.0.1:0")
 	}
 	if err != nil {

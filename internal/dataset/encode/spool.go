@@ -1,8 +1,10 @@
 package encode
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"coppice/internal/dataset"
 )
@@ -76,7 +78,8 @@ func (s *spool) toFile() error {
 	}
 	s.file = f
 
-	if err := os.Remove(f.Name()); err != nil {
+	// Windows removes no open file: there, close does it.
+	if err := os.Remove(f.Name()); err != nil && runtime.GOOS != "windows" {
 		return fmt.Errorf("make a temporary file: %w", err)
 	}
 
@@ -151,6 +154,9 @@ func (s *spool) close() error {
 		return nil
 	}
 	err := s.file.Close()
+	if runtime.GOOS == "windows" {
+		err = errors.Join(err, os.Remove(s.file.Name()))
+	}
 	s.file = nil
 	return err
 }

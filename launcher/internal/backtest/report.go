@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/page"
 	"coppice/internal/problem"
 )
@@ -167,7 +166,7 @@ func (r *Results) WriteFiles(dir string) error {
 		return err
 	}
 	for name, data := range map[string][]byte{ReportFile: text, PageFile: page} {
-		if err := renameio.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, name), data, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
 		}
 	}

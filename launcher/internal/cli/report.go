@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/program"
 	"coppice/launcher/internal/report"
 )
@@ -84,7 +84,7 @@ func (w *Setup) save(path string, write func(io.Writer) error) error {
 		_, err := w.Out.Write(text.Bytes())
 		return err
 	}
-	if err := renameio.WriteFile(path, text.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Write(path, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	w.printf("wrote %s, %d bytes\n", path, text.Len())

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"coppice/internal/atomicfile"
 )
 
 // Save writes the two specs into a folder, if one is given.
@@ -19,7 +19,7 @@ func (d *Draft) Save(folder string) error {
 		return fmt.Errorf("--save-specs: %w", err)
 	}
 	for name, text := range map[string][]byte{"dataset.yaml": d.Dataset, "sweep.yaml": d.Sweep} {
-		if err := renameio.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+		if err := atomicfile.Write(filepath.Join(folder, name), text, 0o644); err != nil {
 			return fmt.Errorf("--save-specs: %w", err)
 		}
 	}

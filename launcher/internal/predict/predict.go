@@ -13,8 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
@@ -88,12 +87,12 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	}
 
 	// The output is renamed into place when it is complete.
-	pending, err := renameio.NewPendingFile(q.Out, renameio.WithPermissions(0o644))
+	pending, err := atomicfile.Create(q.Out, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
 	defer func() {
-		if cleanup := pending.Cleanup(); err == nil && cleanup != nil {
+		if cleanup := pending.Abort(); err == nil && cleanup != nil {
 			err = cleanup
 		}
 	}()
@@ -141,7 +140,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err := finish(); err != nil {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
-	return done, pending.CloseAtomicallyReplace()
+	return done, pending.Commit()
 }
 
 // batchRows is how many rows are scored at once, of so many columns in and out.

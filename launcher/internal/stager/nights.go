@@ -14,8 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
@@ -171,7 +170,7 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 	} else {
 		file := d.nightFile(r.Dataset, r.Version)
 		if err = os.MkdirAll(filepath.Dir(file), 0o755); err == nil {
-			err = renameio.WriteFile(file, text, 0o644)
+			err = atomicfile.Write(file, text, 0o644)
 		}
 	}
 

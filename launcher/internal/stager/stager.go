@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
@@ -253,7 +253,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 	}
 	input := dst.input(m.Name, fingerprint)
 	if err = os.MkdirAll(filepath.Dir(input), 0o755); err == nil {
-		err = renameio.WriteFile(input, append(text, '\n'), 0o644)
+		err = atomicfile.Write(input, append(text, '\n'), 0o644)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)

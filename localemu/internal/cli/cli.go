@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package cli is localemu's command line.
 package cli
 
@@ -8,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +32,7 @@ type State struct {
 	Terminal   bool
 	Signals    <-chan os.Signal // SIGINT, SIGTERM and SIGHUP
 	Executable string           // localemu's own path: other binaries are expected beside it
+	All        bool             // it is the other programs, too, by their names
 	Version    string
 }
 
@@ -155,6 +155,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 		return o, err
 	}
 
+	o.Names = s.names(o)
 	if f.faults != "" {
 		data, err := strictyaml.ReadFile(f.faults)
 		if err != nil {
@@ -193,7 +194,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 
 	// Rarely needed: a job that needs it and finds none is refused with a message that says how to get it.
 	if images[world.LauncherImage] == "" {
-		if path, err := executable(filepath.Join(filepath.Dir(s.Executable), "launcher")); err == nil {
+		if path, err := s.beside("launcher"); err == nil {
 			images[world.LauncherImage] = path
 		}
 	}
@@ -202,7 +203,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		return images, nil
 	}
 
-	path, err := executable(filepath.Join(filepath.Dir(s.Executable), "task"))
+	path, err := s.beside("task")
 	if err != nil {
 		fmt.Fprintf(s.err(), "localemu: no task program (%v): Batch jobs with the image %s will be refused\n", err,
 			world.TaskImage)
@@ -212,20 +213,42 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 	return images, nil
 }
 
-func (f *flags) aggregatorPath(s *State) (string, error) {
-	path := f.aggregator
-	switch path {
+func (f *flags) aggregatorPath(s *State) (found string, err error) {
+	switch path := f.aggregator; path {
 	case "none":
 		return "", nil
 	case "":
-		path = filepath.Join(filepath.Dir(s.Executable), "aggregator")
+		found, err = s.beside(world.AggregatorName)
+	default:
+		found, err = executable(path)
 	}
-	found, err := executable(path)
 	if err != nil {
 		return "", usage("no aggregator: %v; build it next to localemu, or give --aggregator PATH or --aggregator none",
 			err)
 	}
 	return found, nil
+}
+
+// beside is the path of another of the four programs.
+func (s *State) beside(name string) (string, error) {
+	if s.All {
+		return s.Executable, nil
+	}
+	return executable(filepath.Join(filepath.Dir(s.Executable), name))
+}
+
+// names are those by which the one program that is all four is called.
+func (s *State) names(o world.Options) map[string]string {
+	names := map[string]string{}
+	for key, name := range map[string]string{world.TaskImage: "task", world.LauncherImage: "launcher"} {
+		if s.All && o.Images[key] == s.Executable {
+			names[key] = name
+		}
+	}
+	if s.All && o.Aggregator == s.Executable {
+		names[world.AggregatorName] = world.AggregatorName
+	}
+	return names
 }
 
 // executable returns the absolute path of an executable file.
@@ -234,11 +257,14 @@ func executable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if runtime.GOOS == "windows" && filepath.Ext(path) == "" {
+		path += ".exe"
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 && runtime.GOOS != "windows" { // where a name says what runs
 		return "", fmt.Errorf("%s is not a program", path)
 	}
 	return path, nil

@@ -1,5 +1,3 @@
-//go:build unix
-
 package cli
 
 import (
@@ -14,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/sweep"
 	"coppice/localemu/internal/proc"
 	"coppice/localemu/internal/world"
@@ -190,7 +188,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 // writeSettings writes the file through which other processes find the local cloud while it is up.
 func writeSettings(w *world.World) (env, path string, err error) {
 	env, path = exports(w.Env()), filepath.Join(w.Data(), world.SettingsFile)
-	if err := renameio.WriteFile(path, []byte(env), 0o644); err != nil {
+	if err := atomicfile.Write(path, []byte(env), 0o644); err != nil {
 		return "", "", fmt.Errorf("write settings to %s: %w", path, err)
 	}
 	return env, path, nil

@@ -1,8 +1,7 @@
-//go:build unix
-
 // Package proc starts the processes of the local cloud and makes sure that none outlives it: each one leads its own
 // process group, which is killed as a whole when its leader has ended, and on Linux the kernel kills the leaders when
-// localemu itself is killed. It cannot reach processes that have moved into another group or session.
+// localemu itself is killed. It cannot reach processes that have moved into another group or session. On Windows, where
+// groups are only for signals, a job object has a process with all that it starts, and dies with localemu.
 package proc
 
 import (
@@ -23,6 +22,7 @@ import (
 // reader; nil is /dev/null.
 type Command struct {
 	Path   string
+	Name   string   // of the program, for one that is several; "" is Path
 	Args   []string // without the program's own name
 	Env    []string // the whole environment, NAME=VALUE
 	Dir    string
@@ -61,10 +61,10 @@ func NewSet() *Set {
 
 // Process is a started Command.
 type Process struct {
-	cmd    *exec.Cmd
-	shared bool
-	done   chan struct{}
-	code   int // valid after done
+	cmd   *exec.Cmd
+	group group
+	done  chan struct{}
+	code  int // valid after done
 }
 
 // Start starts c, or returns why that is impossible; ErrClosed after Close.
@@ -75,10 +75,14 @@ func (s *Set) Start(c Command) (*Process, error) {
 		return nil, ErrClosed
 	}
 
-	p := &Process{cmd: command(c), shared: c.Shared, done: make(chan struct{})}
+	p := &Process{cmd: command(c), group: group{shared: c.Shared}, done: make(chan struct{})}
 	started := make(chan error)
 	s.spawn <- func() { started <- p.cmd.Start() }
-	if err := <-started; err != nil {
+	err := <-started
+	if err == nil {
+		err = p.group.gather(p.cmd.Process)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 
@@ -108,8 +112,10 @@ func command(c Command) *exec.Cmd {
 		cmd.Stderr = c.Stderr
 	}
 
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !c.Shared}
-	dieWithParent(cmd.SysProcAttr)
+	if c.Name != "" {
+		cmd.Args[0] = c.Name
+	}
+	cmd.SysProcAttr = attributes(c.Shared)
 	return cmd
 }
 
@@ -142,22 +148,13 @@ func (p *Process) wait() {
 	err := p.cmd.Wait()
 	state := p.cmd.ProcessState
 
-	switch {
-	case state == nil: // cannot happen after a successful start, but must not look like success
+	if state == nil { // cannot happen after a successful start, but must not look like success
 		fmt.Fprintln(program.FromOS("").Err, "localemu: wait for", p.cmd.Path, err)
 		p.code = 1
-	case state.Exited():
-		p.code = state.ExitCode()
-	default:
-		p.code = 1
-		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			p.code = 128 + int(status.Signal())
-		}
+	} else {
+		p.code = exitCode(state)
 	}
-
-	if !p.shared {
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // ESRCH is the normal case
-	}
+	p.group.end(p.PID())
 }
 
 // PID is the process's id, and its group's unless it is shared.
@@ -170,19 +167,21 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // It is valid only after Done.
 func (p *Process) ExitCode() int { return p.code }
 
-// Signal sends sig to the group; a group that has ended is left alone.
+// Signal sends SIGINT, SIGTERM, SIGHUP or SIGKILL to the group; a group that has ended is left alone. On Windows the
+// first three are Ctrl-Break.
 func (p *Process) Signal(sig syscall.Signal) {
 	select {
 	case <-p.done:
-		return
 	default:
+		p.group.signal(p.PID(), sig)
 	}
-	pid := p.cmd.Process.Pid
-	if !p.shared {
-		pid = -pid
-	}
-	_ = syscall.Kill(pid, sig) // it may just have ended
 }
+
+// Pause stops the group until Resume: it does nothing, and is not told. Windows cannot (see CanPause).
+func (p *Process) Pause() { p.Signal(sigStop) }
+
+// Resume ends a Pause, if there was one.
+func (p *Process) Resume() { p.Signal(sigContinue) }
 
 // Kill ends the group at once, without waiting for it.
 func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }

@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"coppice/internal/atomicfile"
 )
 
 // ErrUnsupported means that this system does not report how processes share memory; only Linux does (/proc/PID/smaps).
@@ -128,7 +128,7 @@ func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write machine report: %w", err)
 	}
-	if err := renameio.WriteFile(filepath.Join(folder, r.Job+".json"), append(data, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(filepath.Join(folder, r.Job+".json"), append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write machine report: %w", err)
 	}
 	return nil

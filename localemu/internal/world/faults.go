@@ -1,5 +1,3 @@
-//go:build unix
-
 package world
 
 import (
@@ -12,6 +10,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
+	"coppice/localemu/internal/proc"
 	"coppice/localemu/pubsubemu"
 )
 
@@ -207,6 +206,8 @@ func (a atWrite) Check() error {
 	switch {
 	case !slices.Contains(deeds, a.Does):
 		return fmt.Errorf("does is %.40q: use one of %s", a.Does, strings.Join(deeds, ", "))
+	case lasts && !proc.CanPause:
+		return fmt.Errorf("does is %s: this system cannot stop a process for a while, as Linux and macOS can", a.Does)
 	case a.Nth < 0 || a.VM < 0 || a.Task < 0:
 		return fmt.Errorf("nth, vm and task cannot be negative")
 	case a.Code != 0 && (a.Does != loseMachine || !slices.ContainsFunc(batchemu.BlowCodes(),

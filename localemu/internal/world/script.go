@@ -1,5 +1,3 @@
-//go:build unix
-
 package world
 
 import (
@@ -16,10 +14,13 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
-	"github.com/google/renameio/v2"
 
+	"coppice/internal/atomicfile"
 	"coppice/localemu/gcsemu"
 )
+
+// AggregatorName is the key of the aggregator in Options.Names, which is no image.
+const AggregatorName = "aggregator"
 
 // script strikes with faults when objects are written, and counts the strikes.
 type script struct {
@@ -182,5 +183,5 @@ func (s *script) report() error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(filepath.Join(s.w.data, FaultsFile), append(text, '\n'), 0o644)
+	return atomicfile.Write(filepath.Join(s.w.data, FaultsFile), append(text, '\n'), 0o644)
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package world assembles the local cloud: the four emulators on ports of this machine, the buckets, topics and
 // subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is
 // pushed: the aggregator pulls scores. Batch's job notifications, which in the cloud make the aggregator look at once,
@@ -20,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
@@ -70,6 +67,7 @@ type Options struct {
 	LogDir   string            // "" is Data/logs
 	PortBase int               // first of four ports; 0 takes any that are free
 	Images   map[string]string // of tasks: container image to local program
+	Names    map[string]string // by which those programs, and the aggregator, are called that are one program
 	// tool that runs the images themselves, and then Images are its names for them; "" runs local programs
 	Containers  string
 	Aggregator  string           // program; "" runs none
@@ -320,8 +318,8 @@ func (w *World) startBatch() error {
 	w.guard.open(l.Addr(), w.opts.self())
 
 	o := batchemu.Options{
-		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Containers: w.opts.Containers,
-		Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log,
+		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Names: w.opts.Names,
+		Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log,
 		Notify: w.notify,
 		Keep:   w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
 	}
@@ -467,7 +465,7 @@ func (as *aggregators) launch(a *aggregator) error {
 	defer log.Close() // the process has its own copy
 
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator,
+		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName], Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator,
 			aggregatorClient), Stdout: log, Stderr: log,
 	})
 	if err != nil {
@@ -546,8 +544,8 @@ func (as *aggregators) pause(d time.Duration) {
 			continue
 		}
 		p := a.proc
-		p.Signal(syscall.SIGSTOP)
-		time.AfterFunc(d, func() { p.Signal(syscall.SIGCONT) })
+		p.Pause()
+		time.AfterFunc(d, p.Resume)
 		as.w.script.struck("aggregator paused")
 	}
 }
@@ -567,7 +565,7 @@ func (as *aggregators) stop() {
 	var group sync.WaitGroup
 	for _, p := range rest {
 		group.Go(func() {
-			p.Signal(syscall.SIGCONT) // it may be paused
+			p.Resume() // it may be paused
 			p.Stop(aggregatorGrace)
 		})
 	}

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
@@ -468,7 +468,7 @@ func writeModel(m *gbt.Model, path string) error {
 	if _, err := m.WriteTo(&text); err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(path, text.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Write(path, text.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", path, err) // the cause names only a temporary file
 	}
 	return nil

@@ -8,13 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gofrs/flock"
-	"github.com/google/renameio/v2"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 )
@@ -104,7 +105,7 @@ func (f *Folder) Read(_ context.Context, name string) ([]byte, error) {
 // Write replaces the file atomically, syncs file and folder, and reads the file back.
 func (f *Folder) Write(_ context.Context, name string, data []byte) error {
 	path := filepath.Join(f.dir, name)
-	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(f.dir)); err != nil {
+	if err := atomicfile.Write(path, data, 0o644); err != nil {
 		return err
 	}
 	if err := f.sync(); err != nil {
@@ -122,6 +123,9 @@ func (f *Folder) Write(_ context.Context, name string, data []byte) error {
 }
 
 func (f *Folder) sync() error {
+	if runtime.GOOS == "windows" { // it looks after folders itself
+		return nil
+	}
 	d, err := os.Open(f.dir)
 	if err != nil {
 		return err

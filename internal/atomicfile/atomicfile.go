@@ -1,0 +1,85 @@
+// Package atomicfile replaces files whole: whoever opens one, even after a crash, sees the old contents or all of the
+// new ones. Renaming does that on Unix and on Windows; there, readers can hold it up (see Rename).
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Pending is a file that is being written beside the one that it will replace. Commit or Abort ends it.
+type Pending struct {
+	*os.File
+	path  string
+	ended bool
+}
+
+// Create begins to write the file at path, whose folder must exist. A file that is replaced leaves its permissions to
+// the new one; otherwise they are perm, less what the user's umask takes away. The temporary file has a leading dot,
+// and digits at the end.
+func Create(path string, perm fs.FileMode) (*Pending, error) {
+	old, err := os.Lstat(path)
+	kept := err == nil && old.Mode().IsRegular()
+	if kept {
+		perm = old.Mode().Perm()
+	}
+	for {
+		name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+strconv.FormatUint(rand.Uint64(), 10))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil && kept {
+			err = f.Chmod(perm) // the umask has nothing to say here
+		}
+		if err != nil && f != nil {
+			err = errors.Join(err, f.Close(), os.Remove(name))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &Pending{File: f, path: path}, nil
+	}
+}
+
+// Commit puts the file in its place once its contents are on disk.
+func (f *Pending) Commit() error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := Rename(f.Name(), f.path); err != nil {
+		return err
+	}
+	f.ended = true
+	return nil
+}
+
+// Abort removes what was written. After Commit it does nothing, so that it can be deferred.
+func (f *Pending) Abort() error {
+	if f.ended {
+		return nil
+	}
+	f.ended = true
+	_ = f.Close() // Commit may have closed it
+	return os.Remove(f.Name())
+}
+
+// Write replaces the file at path, as Create and Commit do.
+func Write(path string, data []byte, perm fs.FileMode) (err error) {
+	f, err := Create(path, perm)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Abort()) }()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Commit()
+}

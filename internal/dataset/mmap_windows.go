@@ -1,0 +1,25 @@
+package dataset
+
+import (
+	"errors"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+func mmap(f *os.File, size int) ([]byte, error) {
+	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	at, err := windows.MapViewOfFile(section, windows.FILE_MAP_READ, 0, 0, uintptr(size))
+	if err = errors.Join(err, windows.CloseHandle(section)); err != nil { // the view keeps what it needs
+		return nil, err
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size), nil // not memory of Go's, which could move
+}
+
+func munmap(data []byte) error {
+	return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
+}

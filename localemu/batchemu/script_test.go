@@ -1,0 +1,16 @@
+package batchemu
+
+import "testing"
+
+// TestFolderScripts: the scripts that need no shell where there is none.
+func TestFolderScripts(t *testing.T) {
+	for text, want := range map[string]bool{
+		"set -e\nmkdir -p /mnt/disks/coppice\nchmod 1777 /mnt/disks/coppice\n": true,
+		"#!/bin/sh\nmkdir -p /mnt\n": true,
+		"mkdir -p /mnt; rm -r /\n":   false, "mkdir -p $(x)\n": false, "exit 1\n": false, "mkdir -p /mnt": false,
+	} {
+		if got := folderScript.MatchString(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}

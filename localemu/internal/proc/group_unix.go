@@ -1,0 +1,51 @@
+//go:build unix
+
+package proc
+
+import (
+	"os"
+	"syscall"
+)
+
+// CanPause reports whether this system can stop a process for a while.
+const CanPause = true
+
+const (
+	sigStop     = syscall.SIGSTOP
+	sigContinue = syscall.SIGCONT
+)
+
+// group is a process with those that it starts, unless it shares localemu's own group.
+type group struct{ shared bool }
+
+func attributes(shared bool) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: !shared}
+	dieWithParent(attr)
+	return attr
+}
+
+func (group) gather(*os.Process) error { return nil } // it was born as a group
+
+func (g group) signal(pid int, sig syscall.Signal) {
+	if !g.shared {
+		pid = -pid
+	}
+	_ = syscall.Kill(pid, sig) // it may just have ended
+}
+
+// end kills what is left when the leader has ended.
+func (g group) end(pid int) {
+	if !g.shared {
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // ESRCH is the normal case
+	}
+}
+
+func exitCode(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	if !state.Exited() {
+		return 1
+	}
+	return state.ExitCode()
+}
