@@ -108,14 +108,14 @@ func credentialsRefused(text string) bool {
 		code != http.StatusTooManyRequests
 }
 
-// winRefused is Windows' WSAECONNREFUSED, which no other system has.
-const winRefused = syscall.Errno(10061)
+// errWinRefused is Windows' WSAECONNREFUSED, which no other system has.
+const errWinRefused = syscall.Errno(10061)
 
 // NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not
 // running, for which waiting does not help; elsewhere, a refused connection may be a temporary outage.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
-	if errors.As(err, &op) && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, winRefused)) && op.Addr != nil {
+	if errors.As(err, &op) && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errWinRefused)) && op.Addr != nil {
 		if tcp, isTCP := op.Addr.(*net.TCPAddr); isTCP && tcp.IP.IsLoopback() {
 			return tcp.String(), true
 		}

@@ -22,5 +22,6 @@ func run(name, version string, args []string, all bool, adapt func(*program.Worl
 	world.Args = args
 	adapt(&world)
 	return cli.Run(ctx, cli.Setup{World: world, Name: name, Connect: connect, Callers: callers, Inspect: examine,
-		PriceList: prices(world.Env), Local: func(folder string, args []string) error { return local(folder, args, all) }})
+		PriceList: prices(world.Env),
+		Local:     func(folder string, args []string) error { return local(folder, args, all) }})
 }

@@ -486,8 +486,8 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 const (
 	ofIDs     = "{learning_rate: 0.05, lambda_l2: 10, feature_fraction: 0.5, extra_trees: true}"
 	ofNumbers = "{learning_rate: 0.05}"
-	// Of several classes the first is ofIDs, and the second this: a rare class has leaves with next to no curvature, whose
-	// values without lambda_l2 are so large that the loss of kddcup99 rises (docs/benchmarks.md).
+	// Of several classes the first is ofIDs, and the second this: a rare class has leaves with next to no curvature,
+	// whose values without lambda_l2 are so large that the loss of kddcup99 rises (docs/benchmarks.md).
 	ofClasses = "{learning_rate: 0.05, lambda_l2: 1}"
 
 	space = `    learning_rate: {log_uniform: [0.02, 0.2]}

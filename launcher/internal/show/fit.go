@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
@@ -32,6 +33,7 @@ type Fit struct {
 	Params   string             `json:"params"`
 	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that was first
 	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
+	Classes  []ClassRate        `json:"classes,omitempty"`   // of several: their shares there
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
 	Within   *sweep.Within      `json:"within,omitempty"` // 95 % interval of the metric on test
@@ -53,6 +55,12 @@ type Tried struct {
 	Trees   int          `json:"trees"`
 	Seconds float64      `json:"seconds"`
 	Params  sweep.Params `json:"params"`
+}
+
+// ClassRate is the share of one of several classes.
+type ClassRate struct {
+	Name string  `json:"name"`
+	Rate float64 `json:"rate"`
 }
 
 // Used is a feature's part of the gain of all splits.
@@ -97,8 +105,23 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
 			f.Features = append(f.Features, Used{Name: i.Feature, Gain: i.Gain})
 		}
+		if t := view.Winner.Tested; t != nil {
+			f.Classes = rates(t.Classes)
+		}
 	}
 	return f
+}
+
+func rates(classes []metric.Class) []ClassRate {
+	var all float64
+	for _, c := range classes {
+		all += c.Weight
+	}
+	rates := make([]ClassRate, 0, len(classes))
+	for _, c := range classes {
+		rates = append(rates, ClassRate{c.Name, c.Weight / all})
+	}
+	return rates
 }
 
 // Found writes what was decided about a table.
@@ -188,11 +211,30 @@ func (f *Fit) tested() string {
 	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
 }
 
-// baseRate says how good it is always to predict the mean label.
+// baseRate says how good it is always to predict the mean label, or the classes' shares.
 func (f *Fit) baseRate() string {
-	if f.Metric != "log_loss" || f.Base <= 0 || f.Base >= 1 {
-		return ""
+	switch {
+	case f.Metric == "log_loss" && f.Base > 0 && f.Base < 1:
+		loss := entropy(f.Base) + entropy(1-f.Base)
+		return fmt.Sprintf("always predicting the base rate, %s, has log_loss %s", Percent(f.Base), Number(loss))
+	case f.Metric == "multi_logloss" && len(f.Classes) > 0:
+		loss, most := 0.0, f.Classes[0]
+		for _, c := range f.Classes {
+			loss += entropy(c.Rate)
+			if c.Rate > most.Rate {
+				most = c
+			}
+		}
+		return fmt.Sprintf("always predicting the classes' shares has multi_logloss %s; the most frequent, %s, has %s "+
+			"of the rows", Number(loss), most.Name, Percent(most.Rate))
 	}
-	loss := -f.Base*math.Log(f.Base) - (1-f.Base)*math.Log1p(-f.Base)
-	return fmt.Sprintf("always predicting the base rate, %s, has log_loss %s", Percent(f.Base), Number(loss))
+	return ""
+}
+
+// entropy is a class's part of the log loss of always predicting its share.
+func entropy(share float64) float64 {
+	if share == 0 {
+		return 0
+	}
+	return -share * math.Log(share)
 }

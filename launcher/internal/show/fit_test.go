@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -64,5 +65,21 @@ func TestNewFit(t *testing.T) {
 	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
 		t.Error("it names features of a winner that cannot be read; want none")
+	}
+}
+
+// TestBaseRateOfClasses: beside the loss of several classes stands that of always predicting their shares.
+func TestBaseRateOfClasses(t *testing.T) {
+	p := &sweep.Plan{Sweep: "jobs-1", Spec: sweep.Spec{Metric: "multi_logloss"}, Trials: make([]sweep.Trial, 1)}
+	st := sweepview.State{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "jobs", Version: 1}}
+	view := &page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Classes: []metric.Class{
+		{Name: "clerk", Rows: 2, Weight: 1}, {Name: "farmer", Rows: 4, Weight: 2}, {Name: "none"},
+		{Name: "nurse", Rows: 2, Weight: 1}}}}}
+
+	var out strings.Builder
+	f := show.NewFit(&draft.Draft{}, p, st, view)
+	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
+	if want := "multi_logloss 1.0397; the most frequent, farmer, has 50.0 %"; !strings.Contains(out.String(), want) { // 2 log(4)/4 + log(2)/2
+		t.Errorf("got %s\nwant %s", out.String(), want)
 	}
 }

@@ -319,9 +319,9 @@ func (w *World) startBatch() error {
 
 	o := batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Names: w.opts.Names,
-		Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.machines(), Struck: w.script.struck, Log: w.log,
-		Notify: w.notify,
-		Keep:   w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
+		Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.machines(),
+		Struck: w.script.struck, Log: w.log, Notify: w.notify,
+		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
 	}
 	if w.opts.Rights != nil {
 		o.Rights = w.guard
@@ -465,8 +465,8 @@ func (as *aggregators) launch(a *aggregator) error {
 	defer log.Close() // the process has its own copy
 
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName], Args: []string{"pull"}, Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator,
-			aggregatorClient), Stdout: log, Stderr: log,
+		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName], Args: []string{"pull"},
+		Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator, aggregatorClient), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
