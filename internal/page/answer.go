@@ -17,7 +17,9 @@ type answer struct {
 	Title string
 	Text  string
 	Facts []Pair
-	Done  int // of a sweep that runs: trials that have ended
+	// Command is what shows more in a terminal; empty where the page has all.
+	Command string
+	Done    int // of a sweep that runs: trials that have ended
 }
 
 // The classes of answers.
@@ -131,6 +133,8 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	}
 	if live := w.Live(); live != "" {
 		text += " " + sentence(capital(live))
+	} else if g != nil && !g.Promoted && g.Champion > 0 {
+		text += fmt.Sprintf(" Version %d stayed live.", g.Champion)
 	}
 	if g != nil && g.Reason != "" {
 		text += " " + sentence(capital(g.Reason))

@@ -106,7 +106,7 @@ func TestBrowserFile(t *testing.T) {
 	// The best few.
 	p.Eval("(() => { const s = document.getElementById('top'); s.value = '10'; s.dispatchEvent(new Event('change', "+
 		"{bubbles: true})); })()", nil)
-	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"), "10 of 50 trials")
+	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"), "10 of 50 trials, 40 hidden by the filter")
 	p.Eval("document.getElementById('clear').click()", nil)
 
 	testBrush(t, p)
@@ -216,7 +216,7 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	p.Eval("document.getElementById('clear').click()", nil)
 	p.Eval("document.querySelector('[data-pick=\"14\"]').click()", nil)
 	want(t, "the trial that is open", p.Text("document.querySelector('#trial h2').firstChild.textContent"), "Trial 14")
-	want(t, "curves of it in its drawing", p.Number("document.querySelectorAll('#trial path.curve.hi').length"), 1.0)
+	want(t, "curves of it in its drawing", p.Number("document.querySelectorAll('#trial svg path.curve.hi').length"), 1.0)
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "trial=14&open=1") {
 		t.Errorf("the address is %q, want that it leads to the open trial", hash)
 	}
@@ -419,16 +419,17 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"12 of 50 trials ended, about 34 min left", "version 8 is live · promoted", "days ago",
 			"Last sweep: not promoted", "worse than version 8 by 0.0031"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing needs you", "nothing is live"}},
-		{"sweep", sample(50), []string{"ctr@3 became the champion", "Better by 0.0012.", "within noise of the runner-up", "2.56 %, average_precision",
-			"better than version 2 tonight", "How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
-		{"held", held(), []string{"ctr@3 was not promoted", "Worse than version 2 by 0.0031"}},
+		{"sweep", sample(50), []string{"ctr@3 became the champion", "Better than version 2 on 20000 sampled test rows: log_loss 0.113 against 0.114", "within noise of the runner-up", "2.56 %, average_precision",
+			"better beyond chance than the default, trial 2 and better beyond chance than version 2 tonight", "How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
+		{"held", held(), []string{"ctr@3 was not promoted", "Worse than version 2 on 20000 sampled test rows: log_loss 0.1171 against 0.114"}},
 		{"running", running(), []string{"Running: 11 of 50 trials ended", "About 34 min left, 29.8 min to 38.2 min"}},
 		{"none", allAre(page.StateFailed), []string{"No winner", "the quorum is 4"}},
-		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago", "Worse than version 9 by 0.0031",
+		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago, none since: not promoted", "Worse than version 9 by 0.0031",
 			"9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
-		{"blocked dataset", blocked(), []string{"The newest night is blocked", "Nothing is trained on it."}},
-		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ"}},
+		{"blocked dataset", blocked(), []string{"The newest night is blocked", "Nothing is trained on it. Found: price: the numbers are 100 times what they were: median 299, before 2.99",
+			"launcher datasets show clicks@"}},
+		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ", "there is no interval"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

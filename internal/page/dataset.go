@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
@@ -115,17 +116,16 @@ func (p *datasetPage) answer() answer {
 			promoted++
 		}
 	}
-	v.add("made a champion", fmt.Sprintf("%d of %d nights", promoted, n))
+	v.add("made a champion", fmt.Sprintf("%d of the last %s", promoted, english.Plural(n, "night", "")))
 
 	last := p.Nights[n-1]
 	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)
 	if last.State == contractBlocked {
 		v.Class, v.Text = answerNone, "Nothing is trained on it."
+		v.Command = "launcher datasets show " + p.Name + "@" + last.Version
 	}
-	for _, f := range last.Findings {
-		if f.Level == "blocking" {
-			v.Text += " " + sentence(capital(f.Text))
-		}
+	if why := nights.Reason(last.Findings); why != "" {
+		v.Text += " Found: " + sentence(why)
 	}
 	if v.Text = strings.TrimSpace(v.Text); last.Sweep != "" {
 		v.Text = fmt.Sprintf("Its sweep %s: %s.", last.Sweep, cmp.Or(words(last.Verdict), "not ended"))

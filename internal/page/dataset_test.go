@@ -38,7 +38,7 @@ func manyNights(n int) *page.DatasetPage {
 			k.Value, k.Ratio, k.Seconds, k.Cost = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			k.Drift["price"] = 0.62
 			k.Findings = []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price",
-				Text: "all numbers are about 100 times what they were"},
+				Text: "the numbers are 100 times what they were: median 299, before 2.99"},
 				{Code: nights.CodeDrift, Level: nights.Warning, Column: "age",
 					Text: "the values are distributed otherwise: 0.12 from the night before"}}
 		case i%5 == 3 && i != n-2:

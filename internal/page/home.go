@@ -1,14 +1,17 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/metric"
+	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
@@ -75,11 +78,8 @@ func (i *Index) Write(w io.Writer) error {
 	for _, d := range p.Datasets {
 		if n := d.Night; n != nil && n.State == "blocked" {
 			text := fmt.Sprintf("version %s was blocked when it was staged; nothing is trained on it.", n.Version)
-			for _, f := range n.Findings {
-				if f.Level == "blocking" {
-					text += " " + sentence(capital(f.Text))
-					break
-				}
+			if why := nights.Reason(n.Findings); why != "" {
+				text += " Found: " + sentence(why)
 			}
 			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text,
 				"launcher datasets show " + d.Name + "@" + n.Version})
@@ -102,6 +102,8 @@ func (i *Index) Write(w io.Writer) error {
 				"its plan or its conclusion cannot be read.", "launcher status " + s.ID})
 		}
 	}
+	later := func(n need) int { return map[bool]int{true: 1}[n.Class != answerNone] } // than what is broken
+	slices.SortStableFunc(p.Needs, func(a, b need) int { return cmp.Compare(later(a), later(b)) })
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
@@ -168,8 +170,8 @@ func (m IndexModel) Trended() string {
 	if last < 1 {
 		return fmt.Sprintf("%s on test: %s", m.Metric, plot.Plain.Format(m.Trend[last]))
 	}
-	return fmt.Sprintf("Test %s: %s now, %s %s before", directed(m.Metric), plot.Plain.Format(m.Trend[last]),
-		plot.Plain.Format(m.Trend[0]), english.Plural(last, "night", ""))
+	return fmt.Sprintf("Test %s: from %s to %s in %s, each on its own rows", directed(m.Metric),
+		plot.Plain.Format(m.Trend[0]), plot.Plain.Format(m.Trend[last]), english.Plural(last, "night", ""))
 }
 
 // directed is a metric's name with which way is better, where the name is known.

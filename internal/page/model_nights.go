@@ -128,10 +128,7 @@ func (p *modelPage) answer() answer {
 
 	last := p.Nights[0]
 	v.Class = last.Night().Class()
-	v.Text = fmt.Sprintf("The last night: %s.", last.Night().Word())
-	if last.Why != "" {
-		v.Text = fmt.Sprintf("The last night: %s. %s", last.Night().Word(), sentence(capital(last.Why)))
-	}
+	v.Text = strings.TrimSpace(fmt.Sprintf("%s. %s", last.Night().Word(), sentence(capital(last.Why))))
 	promoted, held := 0, 0
 	for i, n := range p.Nights {
 		if n.Verdict == sweep.VerdictPromoted {
@@ -179,8 +176,9 @@ func (p *modelPage) next() *plot.Chart {
 	}
 	c.Y.Label, c.Lines = directed(metric), []plot.Line{tonight, live}
 	c.Summary = fmt.Sprintf("%s of the version that was live and of the night's new one, on the same test rows. "+
-		"In %d of %s the new one was promoted. Last: %s live, %s new.", capital(metric), better,
-		english.Plural(len(live.X), "night", ""), plot.Plain.Format(live.Y[len(live.Y)-1]),
+		"In %d of the %d that compared two (of %s) the new one was promoted. Last: %s live, %s new. Each night has "+
+		"other rows: compare the lines, not the nights.", capital(metric), better, len(live.X),
+		english.Plural(len(p.Nights), "night", ""), plot.Plain.Format(live.Y[len(live.Y)-1]),
 		plot.Plain.Format(tonight.Y[len(tonight.Y)-1]))
 	c.Keys = []plot.Key{
 		{Class: "rel r1", Label: "live, its next day"},

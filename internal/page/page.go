@@ -38,7 +38,7 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "unit": format,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last, "unit": format,
 		"count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
@@ -134,6 +134,11 @@ func when(t time.Time) template.HTML {
 // ago is a time that the script shows as how long it has been.
 func ago(t time.Time) template.HTML {
 	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="1" `, 1))
+}
+
+// last is a time of what should come every night: the script says so if none has come since.
+func last(t time.Time) template.HTML {
+	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="night" `, 1))
 }
 
 // words is a name of a state or a verdict as text.

@@ -9,8 +9,9 @@
   const $ = (q, e = document) => e.querySelector(q);
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
-  let data, rowOf, marks, axes;                    // rowOf: trial -> row of the columns; marks: trial -> elements
-  let plots, lines, made;                          // plots: drawings with marks of trials; lines: the leaderboard's trials, in their order; made: trial -> row
+  // rowOf: trial -> row of the columns; marks: trial -> elements; plots: drawings with marks of trials; lines: the leaderboard's trials,
+  // in their order; made: trial -> row
+  let data, rowOf, marks, axes, plots, lines, made;
   const state = {hide: new Set(), top: 0, ranges: {}, pick: null, open: false, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@
     list();
     catchUp();
     const s = $('#shown');
-    if (s) s.textContent = `${rowOf.size - hidden.size} of ${rowOf.size} trials`;
+    if (s) s.textContent = `${rowOf.size - hidden.size} of ${rowOf.size} trials${hidden.size ? `, ${hidden.size} hidden by the filter` : ''}`;
     drawRanges();
     if (!drag) remember();
   }
@@ -106,7 +107,7 @@
     for (const p of plots) if (p.late && near.has(p.id)) mark(p);
     clearTimeout(later);
     const late = plots.some(p => p.late);
-    $('#main').setAttribute('aria-busy', String(late));
+    $('#main').setAttribute('aria-busy', late);
     if (late) later = setTimeout(() => { const p = plots.find(p => p.late); p && mark(p); catchUp(); }, 40);
   }
   function mark(p) {
@@ -200,7 +201,7 @@
     if (state.open) p.set('open', '1');
     if (state.sort !== 'rank' || state.down) p.set('sort', (state.down ? '-' : '') + state.sort);
     const h = p.toString();
-    if (h !== location.hash.slice(1)) { try { history.replaceState(null, '', h ? '#' + h : location.pathname + location.search); } catch { /* a file may not */ } }
+    if (h !== location.hash.slice(1)) { try { history.replaceState(null, '', h ? '#' + h : location.pathname + location.search); } catch {} }
   }
   function recall() {
     const p = new URLSearchParams(location.hash.slice(1));
@@ -226,7 +227,8 @@
   }
 
   // --- tables ------------------------------------------------------------------------------------------------------------------------
-  function rows(id) {                              // [columns, rows] of a chart's table
+  // [columns, rows] of a chart's table
+  function rows(id) {
     const t = data.tables[id];
     if (id === 'curves') {
       const head = [{n: 'trial', v: []}, {n: 'tree', v: []}, {n: 'score', v: []}], out = [];
@@ -322,7 +324,7 @@
       $$('.hi', svg).forEach(e => e.classList.remove('hi'));
       $$('.off', svg).forEach(e => e.classList.remove('off'));
       $$(`[data-t="${t}"]`, svg).forEach(e => { e.classList.add('hi'); e.parentNode.append(e); });
-      box.append(make('div', {class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Learning curve, scrolls'}, svg));
+      box.append($('#curves .keys').cloneNode(true), make('div', {class: 'scroll', tabindex: 0, role: 'group', 'aria-label': 'Learning curve, scrolls'}, svg));
     }
     const table = make('table', {}, make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, 'what'), make('th', {scope: 'col', class: 'n'}, `trial ${t}`), make('th', {scope: 'col', class: 'n'}, make('label', {}, make('span', {class: 'hush'}, 'beside '), other)))), body);
     box.append(make('div', {class: 'scroll data', tabindex: 0, role: 'group', 'aria-label': 'Beside another trial, scrolls'}, table));
@@ -445,7 +447,11 @@
     }
     readAxes();
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
-    $$('time').forEach(e => { e.title = local(new Date(e.dateTime)); e.textContent = e.dataset.ago ? ago(new Date(e.dateTime)) : e.title.slice(0, 16); });
+    $$('time').forEach(e => {
+      const d = new Date(e.dateTime), kind = e.dataset.ago;
+      e.title = local(d);
+      e.textContent = (kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && Date.now() - d > 2592e5 ? ', none since' : '');
+    });
     columnMenu();
     recall();
     offer();
@@ -564,12 +570,12 @@
   // --- light and dark ------------------------------------------------------------------------------------------------------------------------
   const dark = matchMedia('(prefers-color-scheme: dark)');
   function theme(t) {
-    if (t) { root.dataset.theme = t; try { localStorage.setItem('coppice-theme', t); } catch { /* a file may not */ } }
+    if (t) { root.dataset.theme = t; try { localStorage.setItem('coppice-theme', t); } catch {} }
     const on = (root.dataset.theme || (dark.matches ? 'dark' : 'light')) === 'dark';
     const b = $('#theme');
     if (b) b.textContent = on ? 'Light' : 'Dark';
   }
-  try { const t = localStorage.getItem('coppice-theme'); if (t === 'dark' || t === 'light') root.dataset.theme = t; } catch { /* a file may not */ }
+  try { const t = localStorage.getItem('coppice-theme'); if (t === 'dark' || t === 'light') root.dataset.theme = t; } catch {}
   theme();
   dark.addEventListener('change', () => theme());
   addEventListener('hashchange', recall);

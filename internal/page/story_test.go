@@ -214,7 +214,7 @@ func TestFront(t *testing.T) {
 		}
 		text := write(t, svg{c})
 		for _, want := range []string{"average_precision by model_bytes",
-			"Pareto front of all objectives: trials 0 and 1", "KiB"} {
+			"Pareto front of all objectives: trial 0", "KiB"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("no %q in %s", want, text)
 			}

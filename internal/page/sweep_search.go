@@ -59,13 +59,13 @@ func (p *sweepPage) objective() []*plot.Chart {
 			keys = append(keys, plot.Key{Class: class(state) + " key", Label: state})
 		}
 	}
-	draw := func(id, title, column string, x plot.Axis, along map[int]float64) *plot.Chart {
+	draw := func(id, title, column, of string, x plot.Axis, along map[int]float64) *plot.Chart {
 		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: plot.Half, H: 250, Summary: p.best(), Keys: keys},
 			X: x, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
 		if len(ended) > 0 {
 			best := p.scored()[0]
-			c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s.", best.Number,
-				plot.Plain.Format(best.Score), x.Unit.Format(along[best.Number]), x.Unit.Format(greatest(along)))
+			c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s%s.", best.Number,
+				plot.Plain.Format(best.Score), x.Unit.Format(along[best.Number]), x.Unit.Format(greatest(along)), of)
 		}
 		for _, t := range ended {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: along[t.Number], Y: t.Score, Class: t.Class()})
@@ -74,12 +74,13 @@ func (p *sweepPage) objective() []*plot.Chart {
 		return c.Draw()
 	}
 	charts := []*plot.Chart{
-		draw("objective-trials", "Score by trial", "order", plot.Axis{Label: "trials ended", Whole: true}, order),
-		draw("objective-time", "Score over time", "elapsed", plot.Axis{Label: "time since start", Unit: plot.Seconds},
+		draw("objective-trials", "Score by trial", "order", " trials with a score",
+			plot.Axis{Label: "trials ended", Whole: true}, order),
+		draw("objective-time", "Score over time", "elapsed", "", plot.Axis{Label: "time since start", Unit: plot.Seconds},
 			elapsed),
 	}
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
-		charts = append(charts, draw("objective-cost", "Score over cost", "spent",
+		charts = append(charts, draw("objective-cost", "Score over cost", "spent", "",
 			plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
 	}
 	if len(p.Goals) > 0 {
@@ -235,7 +236,8 @@ func (p *sweepPage) curves() *plot.Chart {
 		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1),
 			Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
 	}
-	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"})
+	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"},
+		plot.Key{Class: "curve own", Label: "picked out"})
 	p.data.Curves = kept
 	p.data.table("curves", "Learning curves", "trial", "tree", "score")
 	return c.Draw()

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a sweep of n trials as it may look in the middle of things: every state, every way in which an attempt
+// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended, every way in which an attempt
 // ends.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
@@ -57,7 +57,7 @@ func sample(n int) *page.Sweep {
 	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8},
 		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
-		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 3, HoursTaken: 1.5}
+		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 2, HoursTaken: 1}
 	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "35"}},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",
@@ -67,19 +67,25 @@ func sample(n int) *page.Sweep {
 			Valid:    map[string]float64{"auc": 0.76, "ece": 0.003},
 			Test:     map[string]float64{"auc": 0.77, "ece": 0.002},
 			Rejected: []sweep.Rejected{{Trial: 4, Reason: "trees <= 500 is not met"}},
-			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better by 0.0012",
+			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better than version 2 on " +
+				"20000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016), margin 0",
 				Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
 				Checks: []sweep.GateCheck{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
 					Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}}},
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
 			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested: tested()}
-	won := 0
+	won, next := 0, 0 // that may win
 	for i, t := range s.Trials {
-		if t.Score > s.Trials[won].Score {
-			won = i
+		switch {
+		case t.State != page.StateComplete:
+		case t.Score > s.Trials[won].Score:
+			won, next = i, won
+		case won == next || t.Score > s.Trials[next].Score:
+			next = i
 		}
 	}
+	s.Winner.Tested.RunnerUp.Trial = next
 	s.Trials[won].Highlight, s.Winner.Trial = true, won
 	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision", won)
 	return s
@@ -122,15 +128,23 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 		t.State = page.StateEarly
 	}
 	if i > 3 && i%6 == 5 {
-		t.State = page.States[2+i/6%5]
+		t.State = page.States[2+i/6%3]
 	}
-	t.Reason = "because it is " + t.State
+	t.Reason = map[string]string{page.StateFailed: "out of memory", page.StateTimedOut: "more than 10 minutes",
+		page.StateCancelled: "never begun"}[t.State]
 	if t.State != page.StateComplete && t.State != page.StateEarly {
 		return t
 	}
 
 	t.Trees, t.Grown, t.Best = 100-i%30, 120-i%30, 100-i%30
+	t.Reason = fmt.Sprintf("no better after tree %d; ended at %d of 500", t.Best, t.Grown)
+	if t.State == page.StateEarly {
+		t.Reason = fmt.Sprintf("rank 9 of 12 at rung %d; 4 continue", t.Grown)
+	}
 	t.Score = 0.12 - 0.02*math.Abs(math.Log(t.Values[4])+2.3) - 0.004*rng.Float64()
+	if t.State == page.StateEarly {
+		t.Score -= 0.004 // why it was stopped
+	}
 	t.Ended = planned.Add(time.Duration(i+1) * 40 * time.Second)
 	t.Seconds, t.Cost, t.Private = 20+10*rng.Float64(), 0.01*rng.Float64(), 5e7
 	for k := 1; k <= t.Grown; k++ {

@@ -263,7 +263,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	}
 
 	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: plot.Half},
-		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 170,
+		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 185,
 		NoteRoom: 165}
 	var is []string
 	for _, o := range all {
@@ -273,9 +273,9 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
 		switch {
 		case o.Low > 0:
-			is = append(is, "better than "+o.Name)
+			is = append(is, "better beyond chance than "+o.Name)
 		case o.High < 0:
-			is = append(is, "worse than "+o.Name)
+			is = append(is, "worse beyond chance than "+o.Name)
 		default:
 			is = append(is, "within noise of "+o.Name)
 		}

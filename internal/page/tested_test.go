@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,9 +86,10 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 // TestTheDefaultIsARival: how much better the winner is than the default stands in the verdict and is drawn; once where
 // the default is the runner-up.
 func TestTheDefaultIsARival(t *testing.T) {
-	s := sample(8)
-	for _, want := range []string{"within noise of the runner-up, trial 7, better than the default, trial 2",
-		"the runner-up and default, trial 7"} {
+	s := sample(50)
+	next := s.Winner.Tested.RunnerUp.Trial
+	for _, want := range []string{fmt.Sprintf("within noise of the runner-up, trial %d, better beyond chance than the "+
+		"default, trial 2", next), fmt.Sprintf("the runner-up and default, trial %d", next)} {
 		if text := said(write(t, s)); !strings.Contains(text, want) {
 			t.Errorf("got %.900q, want %q in it", text, want)
 		}
@@ -104,7 +106,7 @@ func TestRivalsAreTheGates(t *testing.T) {
 	s.Winner.Gate.Champion = 2
 	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
 		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
-	if text, want := said(write(t, s)), "better than version 5 on earlier nights"; !strings.Contains(text, want) {
+	if text, want := said(write(t, s)), "better beyond chance than version 5 on earlier nights"; !strings.Contains(text, want) {
 		t.Errorf("got %.900q, want %q in it", text, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -108,15 +109,17 @@ func versusAnswer(a, b *sweepPage) answer {
 	if better > 0 {
 		first, second, x, y = b, a, y, x
 	}
-	v.Title = fmt.Sprintf("%s has the better best trial, by %s", first.ID, plot.Plain.Format(max(x.Score-y.Score,
-		y.Score-x.Score)))
+	v.Title = fmt.Sprintf("%s has the better best trial, by %s %s", first.ID,
+		plot.Plain.Format(math.Abs(x.Score-y.Score)), a.Metric)
 	if better == 0 {
 		v.Title = "Their best trials are equally good"
 		v.Text = fmt.Sprintf("Both have %s %s on the same valid rows.", a.Metric, plot.Plain.Format(x.Score))
 		return v
 	}
 	v.Text = fmt.Sprintf("On the same valid rows its trial %d has %s %s, trial %d of %s %s.", x.Number, a.Metric,
-		plot.Plain.Format(x.Score), y.Number, second.ID, plot.Plain.Format(y.Score))
+		plot.Plain.Format(x.Score), y.Number, second.ID, plot.Plain.Format(y.Score)) +
+		" It may be chance: a sweep keeps scores, not predictions, so there is no interval. launcher registry compare " +
+		"gives one of two registered versions."
 	return v
 }
 

@@ -231,6 +231,9 @@ func (s scale) ticks(n int) []float64 {
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64) // no 0.30000000000000004
 		out = append(out, v)
 	}
+	if len(out) < 2 && n < 20 { // one number gives no scale
+		return s.ticks(2 * n)
+	}
 	return out
 }
 
