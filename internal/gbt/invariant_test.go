@@ -268,7 +268,11 @@ func (w *watch) checkNodes(t *Tree) error {
 			if child < 0 && findObjective(w.p.Objective).renews {
 				continue // a quantile of its rows, which TestObjectivesAgainstTheReference checks
 			}
-			if v := children[i].value; !near(said, v*rate+bias, 1e-6) {
+			v := children[i].value
+			if child < 0 && w.p.Objective == "gamma" && v*rate+bias < said && said < bias {
+				continue // raised to its best value, which that test checks, too
+			}
+			if !near(said, v*rate+bias, 1e-6) {
 				return fmt.Errorf("child %d of node %d has the value %v, expected %v", child, node, said, v*rate+bias)
 			}
 			if w.p.MaxDeltaStep > 0 && math.Abs(said-bias) > w.p.MaxDeltaStep*rate+1e-9 {

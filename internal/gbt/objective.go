@@ -109,7 +109,9 @@ func objectives() []objectiveSpec {
 				return rowLoss{slope: poissonSlope(p.PoissonMaxDeltaStep), wrong: zeroOrMore, start: logOfMean}
 			})},
 		{name: "gamma", text: "gamma", output: logMean, about: "amounts above 0: gamma deviance",
-			make: of(func(*Params) rowLoss { return rowLoss{slope: gammaSlope, wrong: aboveZero, start: logOfMean} })},
+			make: of(func(*Params) rowLoss {
+				return rowLoss{slope: gammaSlope, wrong: aboveZero, start: logOfMean, least: gammaLeast}
+			})},
 		{name: "tweedie", text: "tweedie", output: logMean, uses: tweediePower,
 			about: "amounts that are often 0: Tweedie deviance",
 			make: of(func(p *Params) rowLoss {

@@ -22,6 +22,9 @@ type rowLoss struct {
 	// little where h says nothing of the loss. scale divides a row's weight in it.
 	level float64
 	scale func(y float64) float64
+	// least, if not nil, is the step that minimises the loss of a leaf with these sums, below which no leaf goes: where
+	// the loss grows faster than any parabola, a Newton step may overshoot without end.
+	least func(g, h float64) float64
 }
 
 // pointwise is an objective that is a weighted sum of the rows' losses.
@@ -265,8 +268,17 @@ func nth(all []residual, n int) float64 {
 	return all[n].value
 }
 
-// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate.
+// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least, unless
+// monotone constraints bind them to each other.
 func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
+	if o.least != nil && g.p.MonotoneConstraints == "" {
+		for i := range g.leaves {
+			x := g.leaves[i].sums
+			if t.LeafValue[i] < 0 && x.g > 0 {
+				t.LeafValue[i] = max(t.LeafValue[i], o.least(float64(x.g*o.pack.g1), float64(x.h*o.pack.h1)))
+			}
+		}
+	}
 	if o.level == 0 {
 		return
 	}
@@ -338,6 +350,9 @@ func gammaSlope(raw, y float64) (g, h float64) {
 	ratio := float64(y * Exp(-raw))
 	return 1 - ratio, ratio
 }
+
+// gammaLeast: with ratios y e^-raw, whose sum is h, of rows whose number is g + h.
+func gammaLeast(g, h float64) float64 { return Log(h / (g + h)) }
 
 func tweedieSlope(rho float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) {

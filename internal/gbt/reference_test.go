@@ -274,8 +274,22 @@ func (r *reference) settle(grown []*refTree, dropped []int) {
 	r.left = append(r.left, 1/(n+rate))
 }
 
-// renew gives leaves the quantiles of their rows' residuals, found by sorting.
+// renew gives leaves the quantiles of their rows' residuals, found by sorting; of gamma, it raises them to the value of
+// least loss.
 func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []float64) {
+	if r.p.Objective == "gamma" && r.p.MonotoneConstraints == "" {
+		all := make([][]uint32, len(t.LeafValue))
+		for _, row := range rows {
+			all[r.leafOf(t, row)] = append(all[r.leafOf(t, row)], row)
+		}
+		for leaf, own := range all {
+			x := r.sum(own)
+			g, h := float64(float64(x.g)*r.pack.g1), float64(float64(x.h)*r.pack.h1)
+			if best := Log(h / (g + h)); g > 0 && t.LeafValue[leaf] < best {
+				t.LeafValue[leaf] = best
+			}
+		}
+	}
 	o, ok := obj.(*pointwise)
 	if !ok || o.level == 0 {
 		return
