@@ -106,7 +106,8 @@ func TestBrowserFile(t *testing.T) {
 	// The best few.
 	p.Eval("(() => { const s = document.getElementById('top'); s.value = '10'; s.dispatchEvent(new Event('change', "+
 		"{bubbles: true})); })()", nil)
-	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"), "10 of 50 trials, 40 hidden by the filter")
+	want(t, "of the best ten", p.Text("document.getElementById('shown').textContent"),
+		"10 of 50 trials, 40 hidden by the filter")
 	p.Eval("document.getElementById('clear').click()", nil)
 
 	testBrush(t, p)
@@ -419,17 +420,24 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"12 of 50 trials ended, about 34 min left", "version 8 is live · promoted", "days ago",
 			"Last sweep: not promoted", "worse than version 8 by 0.0031"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing needs you", "nothing is live"}},
-		{"sweep", sample(50), []string{"ctr@3 became the champion", "Better than version 2 on 20000 sampled test rows: log_loss 0.113 against 0.114", "within noise of the runner-up", "2.56 %, average_precision",
-			"better beyond chance than the default, trial 2 and better beyond chance than version 2 tonight", "How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
-		{"held", held(), []string{"ctr@3 was not promoted", "Worse than version 2 on 20000 sampled test rows: log_loss 0.1171 against 0.114"}},
+		{"sweep", sample(50), []string{"ctr@3 became the champion",
+			"Better than version 2 on 20000 sampled test rows: log_loss 0.113 against 0.114",
+			"within noise of the runner-up", "2.56 %, average_precision",
+			"better beyond chance than the default, trial 2 and better beyond chance than version 2 tonight",
+			"How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
+		{"held", held(), []string{"ctr@3 was not promoted",
+			"Worse than version 2 on 20000 sampled test rows: log_loss 0.1171 against 0.114"}},
 		{"running", running(), []string{"Running: 11 of 50 trials ended", "About 34 min left, 29.8 min to 38.2 min"}},
 		{"none", allAre(page.StateFailed), []string{"No winner", "the quorum is 4"}},
-		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago, none since: not promoted", "Worse than version 9 by 0.0031",
+		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago, none since: not promoted",
+			"Worse than version 9 by 0.0031",
 			"9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
-		{"blocked dataset", blocked(), []string{"The newest night is blocked", "Nothing is trained on it. Found: price: the numbers are 100 times what they were: median 299, before 2.99",
+		{"blocked dataset", blocked(), []string{"The newest night is blocked",
+			"Nothing is trained on it. Found: price: the numbers are 100 times what they were: median 299, before 2.99",
 			"launcher datasets show clicks@"}},
-		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ", "there is no interval"}},
+		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ",
+			"there is no interval"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

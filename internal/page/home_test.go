@@ -27,7 +27,8 @@ func tonight() *page.Index {
 		Sweeps: []page.IndexSweep{runs, held, ended("night-ctr-1", sweep.VerdictPromoted, "better by 0.001", 8),
 			{ID: "night-x", State: "unreadable", Best: math.NaN()}},
 		Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30, Staged: at, Night: &page.Night{Version: "2",
-			State: "blocked", Findings: []nights.Finding{{Code: nights.CodeLabelsLost, Level: "blocking", Text: "20 % of the labels are missing"}}}},
+			State: "blocked", Findings: []nights.Finding{{Code: nights.CodeLabelsLost, Level: "blocking",
+				Text: "20 % of the labels are missing"}}}},
 			{Name: "views", Versions: 2, Staged: at, Night: &page.Night{Version: "1", State: "good"}}},
 		Models: []page.IndexModel{{Name: "ctr", Versions: 9, Champion: 8, Since: at.Add(-72 * time.Hour),
 			Metric: "log_loss", Trend: []float64{0.12, 0.118, 0.119, 0.115}, Last: &held, Held: 2},
@@ -45,7 +46,8 @@ func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"version 8 is live", "not promoted", "3 things need you, one sweep runs",
 		"12 of 50 trials ended, about 34 min left, best log_loss 0.1131, about $2.00 spent.", "clicks : version 2 was blocked when it was staged",
-		"Found: 20 % of the labels are missing (labels_lost).", "2 sweeps in a row made no champion. The last one: worse than version 8 by",
+		"Found: 20 % of the labels are missing (labels_lost).",
+		"2 sweeps in a row made no champion. The last one: worse than version 8 by",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.1500q, want %q in it", text, want)

@@ -102,8 +102,8 @@ func TestModelPage(t *testing.T) {
 // changed, how the live version did on its rows, and of those held back why.
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
-	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00 UTC The last night, 2026-10-11 02:00 UTC : " +
-		"not promoted. Worse than version 9 by 0.0031.",
+	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00 UTC " +
+		"The last night, 2026-10-11 02:00 UTC : not promoted. Worse than version 9 by 0.0031.",
 		"made a champion 9 of 11 nights held back 2 nights", "num_leaves 29 → 30; warning: price is distributed otherwise",
 		"blocked 2026-10-05 14:00 UTC : all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",

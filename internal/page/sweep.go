@@ -538,7 +538,8 @@ func (p *sweepPage) best() string {
 		return "No trial has a score yet."
 	}
 	b := scored[0]
-	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), b.Number, p.Metric, plot.Plain.Format(b.Score))
+	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), b.Number, p.Metric,
+		plot.Plain.Format(b.Score))
 	if len(scored) > 1 {
 		r := scored[1]
 		text += fmt.Sprintf("; next is trial %d with %s", r.Number, plot.Plain.Format(r.Score))

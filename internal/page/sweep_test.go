@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended, every way in which an attempt
-// ends.
+// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended,
+// every way in which an attempt ends.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	planned := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)

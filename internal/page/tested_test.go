@@ -106,7 +106,8 @@ func TestRivalsAreTheGates(t *testing.T) {
 	s.Winner.Gate.Champion = 2
 	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
 		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
-	if text, want := said(write(t, s)), "better beyond chance than version 5 on earlier nights"; !strings.Contains(text, want) {
+	want := "better beyond chance than version 5 on earlier nights"
+	if text := said(write(t, s)); !strings.Contains(text, want) {
 		t.Errorf("got %.900q, want %q in it", text, want)
 	}
 }
