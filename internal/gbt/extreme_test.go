@@ -42,11 +42,13 @@ func lossOf(p *Params, raw, y float64) float64 {
 func TestExtremes(t *testing.T) {
 	t.Parallel()
 	labels := map[string]func(y float64, rng *rand.Rand) float64{
-		"huge":          func(y float64, _ *rand.Rand) float64 { return y * 1e12 },
-		"tiny":          func(y float64, _ *rand.Rand) float64 { return y * 1e-12 },
-		"huge and tiny": func(y float64, rng *rand.Rand) float64 { return y * math.Pow(10, float64(24*rng.IntN(2)-12)) },
-		"a heavy tail":  func(y float64, rng *rand.Rand) float64 { return y * math.Exp(6*rng.ExpFloat64()) },
-		"far from 0":    func(y float64, _ *rand.Rand) float64 { return y + 1e5 },
+		"huge": func(y float64, _ *rand.Rand) float64 { return y * 1e12 },
+		"tiny": func(y float64, _ *rand.Rand) float64 { return y * 1e-12 },
+		"huge and tiny": func(y float64, rng *rand.Rand) float64 {
+			return y * math.Pow(10, float64(24*rng.IntN(2)-12))
+		},
+		"a heavy tail": func(y float64, rng *rand.Rand) float64 { return y * math.Exp(6*rng.ExpFloat64()) },
+		"far from 0":   func(y float64, _ *rand.Rand) float64 { return y + 1e5 },
 		"one huge in 200": func(y float64, rng *rand.Rand) float64 {
 			return y * max(1, 1e12*float64(1-rng.IntN(200)))
 		},
@@ -64,9 +66,9 @@ func TestExtremes(t *testing.T) {
 		}
 		for of, label := range labels {
 			for by, weight := range weights {
-				rng := rand.New(rand.NewPCG(uint64(seed), 3))
-				tr := &trial{table: randomTable(tableSpec{rows: 800, numerical: 4, categorical: 1, bins: 20, missing: 0.1,
-					regression: true, seed: uint64(seed)}), p: small()}
+				rng := rand.New(rand.NewPCG(seed, 3))
+				tr := &trial{table: randomTable(tableSpec{rows: 800, numerical: 4, categorical: 1, bins: 20,
+					missing: 0.1, regression: true, seed: seed}), p: small()}
 				tr.withObjective(name, rng)
 				tr.p.RegSqrt, tr.p.NumIterations = false, 20
 				for r, y := range tr.Label {
