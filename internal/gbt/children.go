@@ -89,7 +89,7 @@ func (g *grower) nextByGain(i, splits int) []int {
 	}
 	most := leavesEach*g.pool.size - known
 	if team {
-		most = g.histograms.mostPairs()
+		most = g.histograms.mostPairs() - known // so that those ahead take 4 MiB at most
 	}
 
 	// Next by gain, as long as they are likely to be split at all.

@@ -31,9 +31,9 @@ func sameScores(t *testing.T, what string, m *Model, d *Data, rated []float64) {
 	}
 }
 
-// TestDART: of every objective, a model is the reference's for any number of threads, its held-out scores are those of
+// TestDARTAgainstTheReference: of every objective, a model is the reference's for any number of threads, its held-out scores are those of
 // the finished model to the last bit, and it is the same when it is killed and resumed.
-func TestDART(t *testing.T) {
+func TestDARTAgainstTheReference(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 5, func(t *testing.T, trial *trial, rng *rand.Rand) {
 		trial.asDART(rng)

@@ -14,6 +14,11 @@ func Run(version string, args []string) int {
 	return run("launcher", version, args, false, func(*program.World) {})
 }
 
+// RunAll is Run for a program that is the three others, too.
+func RunAll(version string, args []string) int {
+	return run("launcher", version, args, true, func(*program.World) {})
+}
+
 func run(name, version string, args []string, all bool, adapt func(*program.World)) int {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()

@@ -17,7 +17,7 @@ import (
 var version = "dev"
 
 var programs = map[string]func(version string, args []string) int{
-	"launcher": launcher.Run, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.RunAll,
+	"launcher": launcher.RunAll, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.RunAll,
 }
 
 func main() {

@@ -516,7 +516,7 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)
 	})
 	if gbt.Classes(objective) {
-		first, ids = ofClasses, true
+		first, ids = ofClasses, s.label.present >= fewRows // with few rows ofIDs is still learning at the last tree
 	}
 	if n := s.label.present; n < fewRows { // the default of 20 rows in a leaf would leave too few leaves
 		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, n/leafShare))
