@@ -115,7 +115,8 @@ const errWinRefused = syscall.Errno(10061)
 // running, for which waiting does not help; elsewhere, a refused connection may be a temporary outage.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
-	if errors.As(err, &op) && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errWinRefused)) && op.Addr != nil {
+	refused := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errWinRefused)
+	if refused && errors.As(err, &op) && op.Addr != nil {
 		if tcp, isTCP := op.Addr.(*net.TCPAddr); isTCP && tcp.IP.IsLoopback() {
 			return tcp.String(), true
 		}

@@ -76,8 +76,8 @@ func (p *sweepPage) objective() []*plot.Chart {
 	charts := []*plot.Chart{
 		draw("objective-trials", "Score by trial", "order", " trials with a score",
 			plot.Axis{Label: "trials ended", Whole: true}, order),
-		draw("objective-time", "Score over time", "elapsed", "", plot.Axis{Label: "time since start", Unit: plot.Seconds},
-			elapsed),
+		draw("objective-time", "Score over time", "elapsed", "",
+			plot.Axis{Label: "time since start", Unit: plot.Seconds}, elapsed),
 	}
 	if p.Sweep.Money != nil && p.Sweep.Money.Known {
 		charts = append(charts, draw("objective-cost", "Score over cost", "spent", "",

@@ -118,8 +118,8 @@ func versusAnswer(a, b *sweepPage) answer {
 	}
 	v.Text = fmt.Sprintf("On the same valid rows its trial %d has %s %s, trial %d of %s %s.", x.Number, a.Metric,
 		plot.Plain.Format(x.Score), y.Number, second.ID, plot.Plain.Format(y.Score)) +
-		" It may be chance: a sweep keeps scores, not predictions, so there is no interval. launcher registry compare " +
-		"gives one of two registered versions."
+		" It may be chance: a sweep keeps scores, not predictions, so there is no interval. launcher registry " +
+		"compare gives one of two registered versions."
 	return v
 }
 
