@@ -54,16 +54,9 @@ def quantized(train, valid, a):
     return lightgbm(train, valid, a, dict(use_quantized_grad=True))
 
 
-def xgboost(train, valid, a):
-    """max_bin is 256 and min_child_weight LightGBM's min_sum_hessian_in_leaf; there is nothing like
-    min_data_in_leaf."""
-    import xgboost as xgb
-
-    x, y, categorical = train
-    start = now()
-    d = xgb.QuantileDMatrix(x, y, max_bin=BINS + 1, nthread=a.threads, enable_categorical=bool(categorical))
-    made = now()
-    params = dict(
+def leafwise(a):
+    """XGBoost's parameters for trees by leaf, which hessboost takes, too."""
+    return dict(
         objective="binary:logistic",
         tree_method="hist",
         grow_policy="lossguide",
@@ -75,6 +68,18 @@ def xgboost(train, valid, a):
         reg_lambda=0,
         min_child_weight=1e-3,
     )
+
+
+def xgboost(train, valid, a):
+    """max_bin is 256 and min_child_weight LightGBM's min_sum_hessian_in_leaf; there is nothing like
+    min_data_in_leaf."""
+    import xgboost as xgb
+
+    x, y, categorical = train
+    start = now()
+    d = xgb.QuantileDMatrix(x, y, max_bin=BINS + 1, nthread=a.threads, enable_categorical=bool(categorical))
+    made = now()
+    params = leafwise(a)
     model = xgb.train(params, d, a.trees)
     done = now()
     return (
@@ -92,18 +97,7 @@ def hessboost(train, valid, a):
     start = now()
     d = hb.BinnedMatrix(hb.DMatrix(x, label=y), BINS + 1)
     made = now()
-    params = dict(
-        objective="binary:logistic",
-        tree_method="hist",
-        grow_policy="lossguide",
-        max_leaves=a.leaves,
-        max_depth=0,
-        eta=RATE,
-        max_bin=BINS + 1,
-        nthread=a.threads,
-        reg_lambda=0,
-        min_child_weight=1e-3,
-    )
+    params = leafwise(a)
     model = hb.train(params, d, a.trees, verbose_eval=False)
     done = now()
     return made[0] - start[0], took(made, done), lambda: model.predict(valid[0])

@@ -31,8 +31,8 @@ func sameScores(t *testing.T, what string, m *Model, d *Data, rated []float64) {
 	}
 }
 
-// TestDARTAgainstTheReference: of every objective, a model is the reference's for any number of threads, its held-out scores are those of
-// the finished model to the last bit, and it is the same when it is killed and resumed.
+// TestDARTAgainstTheReference: of every objective, a model is the reference's for any number of threads, its held-out
+// scores are those of the finished model to the last bit, and it is the same when it is killed and resumed.
 func TestDARTAgainstTheReference(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 5, func(t *testing.T, trial *trial, rng *rand.Rand) {

@@ -92,7 +92,8 @@ func TestExtremes(t *testing.T) {
 				// Without weights, a quantile lies between two labels, as LightGBM's, and not on one of least loss.
 				between := name == "quantile" && by == "none" && !math.IsInf(got, 0)
 				if !(got <= want+1e-9*math.Abs(want)) && !between {
-					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v", of, by, got,
+					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v", of, by,
+						got,
 						want)
 				}
 			}

@@ -57,8 +57,10 @@ const off = "document.querySelectorAll('#objective-trials [data-t].off').length"
 const settled = `document.getElementById('main').getAttribute('aria-busy') !== 'true'`
 
 // astray are the drawings in which other trials are off than in the leaderboard.
-const astray = `[...document.querySelectorAll('figure:has(svg [data-t])')].filter(f => { const on = new Set([...document.querySelectorAll('#board tbody tr')].map(r => r.dataset.t));
-	return [...f.querySelectorAll('[data-t]')].some(e => e.classList.contains('off') === on.has(e.dataset.t)); }).map(f => f.id).join()`
+const astray = `[...document.querySelectorAll('figure:has(svg [data-t])')].filter(f => {
+	const on = new Set([...document.querySelectorAll('#board tbody tr')].map(r => r.dataset.t));
+	return [...f.querySelectorAll('[data-t]')].some(e => e.classList.contains('off') === on.has(e.dataset.t));
+}).map(f => f.id).join()`
 
 // What a page does, from a file.
 func TestBrowserFile(t *testing.T) {
@@ -217,7 +219,8 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	p.Eval("document.getElementById('clear').click()", nil)
 	p.Eval("document.querySelector('[data-pick=\"14\"]').click()", nil)
 	want(t, "the trial that is open", p.Text("document.querySelector('#trial h2').firstChild.textContent"), "Trial 14")
-	want(t, "curves of it in its drawing", p.Number("document.querySelectorAll('#trial svg path.curve.hi').length"), 1.0)
+	curves := p.Number("document.querySelectorAll('#trial svg path.curve.hi').length")
+	want(t, "curves of it in its drawing", curves, 1.0)
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "trial=14&open=1") {
 		t.Errorf("the address is %q, want that it leads to the open trial", hash)
 	}
@@ -385,14 +388,15 @@ func TestBrowserPages(t *testing.T) {
 	}
 }
 
-// TestBrowserSmall: whatever a page is about, a phone has its answer in three screens, the rest folded, and paper in two
-// sheets.
+// TestBrowserSmall: whatever a page is about, a phone has its answer in three screens, the rest folded, and paper in
+// two sheets.
 func TestBrowserSmall(t *testing.T) {
 	b := pagetest.Start(t)
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
-		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "backtest": played(30), "classes": ofClasses(5, "class"),
-		"versus": &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
+		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "backtest": played(30),
+		"classes": ofClasses(5, "class"),
+		"versus":  &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
 			t.Fatal(err)
@@ -416,7 +420,8 @@ func TestBrowserTenSeconds(t *testing.T) {
 		view    writer
 		answers []string
 	}{
-		{"home", tonight(), []string{"3 things need you, one sweep runs", "version 2 was blocked when it was staged", "launcher datasets show clicks@2",
+		{"home", tonight(), []string{"3 things need you, one sweep runs", "version 2 was blocked when it was staged",
+			"launcher datasets show clicks@2",
 			"12 of 50 trials ended, about 34 min left", "version 8 is live · promoted", "days ago",
 			"Last sweep: not promoted", "worse than version 8 by 0.0031"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing needs you", "nothing is live"}},
@@ -436,8 +441,8 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"blocked dataset", blocked(), []string{"The newest night is blocked",
 			"Nothing is trained on it. Found: price: the numbers are 100 times what they were: median 299, before 2.99",
 			"launcher datasets show clicks@"}},
-		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by", "lines below differ",
-			"there is no interval"}},
+		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by",
+			"lines below differ", "there is no interval"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
@@ -459,8 +464,11 @@ func TestBrowserTenSeconds(t *testing.T) {
 
 // inSight says whether a text ends within the first screens.
 func inSight(p *pagetest.Page, text string, screens int) bool {
-	return p.Text(fmt.Sprintf(`(() => { const has = e => e.textContent.replace(/\s+/g, ' ').includes(%q); return String([...document.querySelectorAll('main *')].some(e => has(e) && ![...e.children].some(has) &&
-		e.checkVisibility() && !e.closest('.hush') && e.getBoundingClientRect().bottom + scrollY <= %d * innerHeight)); })()`, text, screens)) == "true"
+	return p.Text(fmt.Sprintf(`(() => {
+		const has = e => e.textContent.replace(/\s+/g, ' ').includes(%q);
+		return String([...document.querySelectorAll('main *')].some(e => has(e) && ![...e.children].some(has) &&
+			e.checkVisibility() && !e.closest('.hush') &&
+			e.getBoundingClientRect().bottom + scrollY <= %d * innerHeight)); })()`, text, screens)) == "true"
 }
 
 // Hostile texts do nothing in a browser either.
@@ -532,8 +540,8 @@ func TestBrowserSpeed(t *testing.T) {
 }
 
 // testPaint opens fifty and five thousand trials, five times each. What a processor had done when the first picture was
-// seen to be there bounds the time until it is painted where little else runs; the time that passed depends on what else
-// does.
+// seen to be there bounds the time until it is painted where little else runs; the time that passed depends on what
+// else does.
 func testPaint(t *testing.T, b *pagetest.Browser) {
 	t.Helper()
 	for _, n := range []int{50, 5000} {

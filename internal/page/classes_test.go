@@ -87,11 +87,13 @@ func TestConfusion(t *testing.T) {
 		}
 		intervals := slices.ContainsFunc(by.Marks, func(m plot.Mark) bool { return m.Class == "iv r1" })
 		if intervals != (w == 1) {
-			t.Errorf("with rows of weight %v intervals are drawn: %t, want them only where rows count alike", w, intervals)
+			t.Errorf("with rows of weight %v intervals are drawn: %t, want them only where rows count alike", w,
+				intervals)
 		}
 		columns := dataOf(t, write(t, s)).Columns
 		for key, want := range map[string]string{"confusion-0": "[a b c]",
-			"confusion-1": fmt.Sprint([]any{996 * w, 4 * w, 0}), "classes-2": "[0.996 0.6 <nil>]", "classes-3": "[0.996 0.6 <nil>]", "classes-6": "[b a ]"} {
+			"confusion-1": fmt.Sprint([]any{996 * w, 4 * w, 0}), "classes-2": "[0.996 0.6 <nil>]",
+			"classes-3": "[0.996 0.6 <nil>]", "classes-6": "[b a ]"} {
 			if got := fmt.Sprint(columns[key].V); got != want {
 				t.Errorf("got %s in the column %s, want %s", got, key, want)
 			}

@@ -71,7 +71,8 @@ func TestBrowserGuards(t *testing.T) {
 		view writer
 	}{{"sweep", sample(50)}, {"running", running()}, {"held", held()}, {"none", allAre(page.StateFailed)},
 		{"waiting", allAre(page.StateWaiting)}, {"paused", allAre(page.StatePaused)}, {"long names", longNames()},
-		{"classes", ofClasses(5, "class")}, {"long classes", ofClasses(14, "late_by_more_than_an_hour_שם_ארוך_מאוד_של_עמודה_")},
+		{"classes", ofClasses(5, "class")},
+		{"long classes", ofClasses(14, "late_by_more_than_an_hour_שם_ארוך_מאוד_של_עמודה_")},
 		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
 		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)}, {"backtest", played(30)},
 		{"blocked", blocked()}, {"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},

@@ -45,7 +45,8 @@ func said(page string) string {
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"version 8 is live", "not promoted", "3 things need you, one sweep runs",
-		"12 of 50 trials ended, about 34 min left, best log_loss 0.1131, about $2.00 spent.", "clicks : version 2 was blocked when it was staged",
+		"12 of 50 trials ended, about 34 min left, best log_loss 0.1131, about $2.00 spent.",
+		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",
 		"2 sweeps in a row made no champion. The last one: worse than version 8 by",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {

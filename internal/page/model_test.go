@@ -104,7 +104,8 @@ func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00 UTC " +
 		"The last night, 2026-10-11 02:00 UTC : not promoted. Worse than version 9 by 0.0031.",
-		"made a champion 9 of 11 nights held back 2 nights", "num_leaves 29 → 30; warning: price is distributed otherwise",
+		"made a champion 9 of 11 nights held back 2 nights",
+		"num_leaves 29 → 30; warning: price is distributed otherwise",
 		"blocked 2026-10-05 14:00 UTC : all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",
 		"not promoted 10 9 0.11396 0.11706"} {
@@ -113,8 +114,8 @@ func TestNightsOfAModel(t *testing.T) {
 		}
 	}
 	m := versions(4)
-	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3, To: 2,
-		At: m.Moves[2].At.Add(time.Hour)})
+	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3,
+		To: 2, At: m.Moves[2].At.Add(time.Hour)})
 	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-10-04 04:00") {
 		t.Errorf("got %.300q, want that a rollback has restored version 2", text)
 	}

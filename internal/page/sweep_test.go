@@ -20,7 +20,6 @@ import (
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
 
@@ -67,8 +66,9 @@ func sample(n int) *page.Sweep {
 			Valid:    map[string]float64{"auc": 0.76, "ece": 0.003},
 			Test:     map[string]float64{"auc": 0.77, "ece": 0.002},
 			Rejected: []sweep.Rejected{{Trial: 4, Reason: "trees <= 500 is not met"}},
-			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss", Reason: "better than version 2 on " +
-				"20000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016), margin 0",
+			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss",
+				Reason: "better than version 2 on " +
+					"20000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016), margin 0",
 				Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
 				Checks: []sweep.GateCheck{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
 					Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}}},
@@ -569,35 +569,5 @@ func TestPolicy(t *testing.T) {
 	}
 	if regexp.MustCompile(`\s(style|on[a-z]+)=`).MatchString(visible(text)) {
 		t.Error("an attribute that the policy forbids")
-	}
-}
-
-// TestWorths: groups of columns are drawn with their intervals, those whose worth is not known are in the table only,
-// and the summary names what helps beyond chance.
-func TestWorths(t *testing.T) {
-	s := sample(12)
-	if charts := s.Charts(); slices.ContainsFunc(charts, func(c *plot.Chart) bool { return c.ID == "worths" }) {
-		t.Error("a sweep over parameters has a chart of groups of columns")
-	}
-	is := func(x float64) *float64 { return &x }
-	s.Worths = &search.Worths{How: "intervals of 95 %", Groups: []search.Worth{
-		{Group: "sites", Columns: []string{"a", "b", "c"}, Worth: is(0.02), Low: is(0.01), High: is(0.03)},
-		{Group: "user", Columns: []string{"d"}, Worth: is(0.001), Low: is(-0.01), High: is(0.012)},
-		{Group: "noise", Columns: []string{"e", "f"}, Worth: is(-0.004)}, {Group: "late", Columns: []string{"g", "h"}}}}
-	c := chart(t, s, "worths")
-	if want := "Beyond chance: sites."; !strings.Contains(c.Summary, want) {
-		t.Errorf("the summary is %q, expected that it says %q", c.Summary, want)
-	}
-	text := write(t, svg{c})
-	for _, want := range []string{"sites", "3 columns", "1 column", "noise", "dot good", "dot open"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the chart of worths does not say %q", want)
-		}
-	}
-	if strings.Contains(text, ">late<") || strings.Contains(text, "dot bad") {
-		t.Error("the chart of worths shows a group without a worth, or calls one without an interval bad beyond chance")
-	}
-	if text := write(t, s); !strings.Contains(text, "late") {
-		t.Error("the page does not list a group without a worth")
 	}
 }

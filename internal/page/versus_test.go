@@ -73,7 +73,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestTheBestAreDrawn: of thousands of trials the best have rows in the page and marks in the drawings, and the data all.
+// TestTheBestAreDrawn: of thousands of trials the best have rows in the page and marks in the drawings, and the data
+// all.
 func TestTheBestAreDrawn(t *testing.T) {
 	text := write(t, sample(1200))
 	rows := strings.Count(text, `<tr data-t=`)

@@ -11,8 +11,8 @@ import (
 )
 
 // Become runs another program in the place of this one, which Windows cannot replace: it waits, ends with the other's
-// exit code, and takes the other with it if it is killed. Ctrl-C reaches both, and this one, which has a handler, stays.
-// The error is never nil, so that nothing else is done.
+// exit code, and takes the other with it if it is killed. Ctrl-C reaches both, and this one, which has a handler,
+// stays. The error is never nil, so that nothing else is done.
 func Become(path string, argv, env []string) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	if err := cmd.Start(); err != nil {

@@ -7,7 +7,8 @@ import (
 
 // FuzzDecodeTested: of what is decoded, each class says of all classes how many of its rows were predicted as them.
 func FuzzDecodeTested(f *testing.F) {
-	for _, classes := range []string{`{"name":"a","rows":1,"weight":1,"sum":1,"taken":[1,0]},{"name":"b","taken":[0,0]}`,
+	for _, classes := range []string{
+		`{"name":"a","rows":1,"weight":1,"sum":1,"taken":[1,0]},{"name":"b","taken":[0,0]}`,
 		`{"name":"a","taken":[1]},{"name":"b","taken":[0,0]}`, `{"taken":[-1]}`, `{"taken":[1],"rows":-1}`,
 		`{"taken":[1],"weight":-1}`, `{}`} {
 		f.Add([]byte(`{"format":1,"classes":[` + classes + `]}`))

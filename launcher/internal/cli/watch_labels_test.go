@@ -49,7 +49,8 @@ func TestWatchLabels(t *testing.T) {
 		told[0].Title() != "ctr@1: what it serves needs a look" || !strings.Contains(told[0].Reason, "50 % fewer") {
 		t.Errorf("people were told %+v, want the one hour of ctr@1", told)
 	}
-	w.refused(sweep.ExitNotFound, "no version \"9\"", "watch-labels", "--in", good, "--label", "click", "--tell", "ctr@9")
+	w.refused(sweep.ExitNotFound, "no version \"9\"", "watch-labels", "--in", good, "--label", "click", "--tell",
+		"ctr@9")
 	data, err := told[0].Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -149,8 +149,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	c.look = func(state string) {
 		switch state {
 		case "RUNNING":
-			if err := put(t.Context(), store, folder+progressFile, blob.Any, Progress{Format: 1, Step: stager.StepWrite, Done: 5,
-				Total: 10}); err != nil {
+			half := Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}
+			if err := put(t.Context(), store, folder+progressFile, blob.Any, half); err != nil {
 				t.Error(err)
 			}
 		case "SUCCEEDED":
@@ -251,7 +251,8 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}
 }
 
-// TestOneOfSeveralTasksFails: it is heard, though another one ends well after it; not if it was repeated and ended well.
+// TestOneOfSeveralTasksFails: it is heard, though another one ends well after it; not if it was repeated and ended
+// well.
 func TestOneOfSeveralTasksFails(t *testing.T) {
 	for state, says := range map[string]string{"FAILED": "the ids have changed", "SUCCEEDED": ""} {
 		store, w := blob.Memory(), &cloud{states: []string{"RUNNING", state}, fail: "exit code 3"}
@@ -261,10 +262,12 @@ func TestOneOfSeveralTasksFails(t *testing.T) {
 		}
 		task := &Task{Env: sweep.LauncherTaskEnv{Dataset: "ctr", Job: j.ID}, Store: store, Now: time.Now,
 			Every: time.Minute, Code: func(error) int { return 3 }}
-		if task.Predict(t.Context(), func() (*Predicted, error) { return nil, errors.New("the ids have changed") }) == nil {
+		fails := func() (*Predicted, error) { return nil, errors.New("the ids have changed") }
+		if task.Predict(t.Context(), fails) == nil {
 			t.Error("a task that fails ends well")
 		}
-		if err := task.Predict(t.Context(), func() (*Predicted, error) { return &Predicted{Tables: 1}, nil }); err != nil {
+		ends := func() (*Predicted, error) { return &Predicted{Tables: 1}, nil }
+		if err := task.Predict(t.Context(), ends); err != nil {
 			t.Errorf("the other task: %v", err)
 		}
 		f := &Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}

@@ -143,7 +143,8 @@ func TestSweepsSideBySide(t *testing.T) {
 	}
 	for i, model := range []string{"ctr", "views"} {
 		other := *p
-		other.Sweep, other.Created, other.Spec.Model = sweep.ID(fmt.Sprint("night-", i+2)), planned.Add(time.Hour), model
+		other.Sweep, other.Spec.Model = sweep.ID(fmt.Sprint("night-", i+2)), model
+		other.Created = planned.Add(time.Hour)
 		if _, err := sweepstore.New(bucket, other.Sweep).CreatePlan(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}

@@ -106,7 +106,8 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 // for it, and the plan says so; of one machine, what others would bring.
 func TestMachinesOfTheFinalTraining(t *testing.T) {
 	of := func(size Stated, machines string) (*Offer, string) {
-		q := request(t, size, "spot: true", "vms: 8, spot: true", "final: {rows: train}", "final: {rows: all"+machines+"}")
+		q := request(t, size, "spot: true", "vms: 8, spot: true", "final: {rows: train}",
+			"final: {rows: all"+machines+"}")
 		if err := q.Price(); err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func (g *group) signal(pid int, sig syscall.Signal) {
 	case sig == syscall.SIGKILL:
 		g.job.Kill(killedCode)
 	case sig == sigStop, g.shared: // the console has told it
-	case windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(pid)) != nil: //nolint:gosec // a process's id
+	case windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(pid)) != nil: //nolint:gosec // an id
 		g.job.Kill(killedCode)
 	}
 }

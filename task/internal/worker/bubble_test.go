@@ -16,8 +16,8 @@ import (
 // TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten
 // writes and stalls for longer than the takeover time; for half of the seeds the client gives up at once, so that
 // attempts end. Every trial must be done once, with the model of an undisturbed sweep, be published at most once, and
-// leave no checkpoint. A failure names its seed. Which call meets a lost answer is up to the scheduler: if the first seeds
-// end no attempt, more of them run.
+// leave no checkpoint. A failure names its seed. Which call meets a lost answer is up to the scheduler: if the first
+// seeds end no attempt, more of them run.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
 	seeds := 16
