@@ -200,6 +200,27 @@ func float64s(t *testing.T, file string) []float64 {
 	return out
 }
 
+// TestInteropParameters: whoever comes with any parameter that the installed LightGBM has, by any of its names, is told
+// what it is here. internal/gbt/testdata/lightgbm/params.json is such a list, for tests without Python.
+func TestInteropParameters(t *testing.T) {
+	r := execute(t, ".", nil, python(t), "-c", "import json; from lightgbm.basic import _ConfigAliases as all\n"+
+		"all.get('seed'); print(json.dumps({name: list(words) for name, words in all.aliases.items()}))")
+	r.ok(t)
+	var all map[string][]string
+	decode(t, r.out, &all)
+	if len(all) < 140 {
+		t.Fatalf("got %d parameters, want LightGBM's: %.200s", len(all), r.out)
+	}
+	for name, words := range all {
+		for _, word := range append(words, name) {
+			if p, err := gbt.FindParameter(word); err != nil || p.Name != name {
+				t.Errorf("LightGBM's %s, called %s: got %q, %v; add it to internal/gbt/params.go or foreign.go", name,
+					word, p.Name, err)
+			}
+		}
+	}
+}
+
 // TestInteropObjectives compares every objective's metric on held-out rows of a real table with LightGBM's.
 func TestInteropObjectives(t *testing.T) {
 	data := filepath.Dir(realData(t, "nycflights13_337k.csv.gz"))

@@ -102,6 +102,8 @@ var foreignObjectives = map[string]string{
 	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"custom":               "a function cannot travel to another machine",
 	"none":                 "a function cannot travel to another machine",
+	"null":                 "a function cannot travel to another machine",
+	"na":                   "a function cannot travel to another machine",
 }
 
 // elsewhere are parameters of LightGBM's programs and of whole trainings, with where that is said here. They are no
