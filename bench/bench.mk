@@ -99,13 +99,6 @@ bench-tomorrow: build $(PEERS_READY) ## default, winner and ensemble of whole sw
 	$(PEERS) bench/tomorrow.py --data $(DATA) --bin bin --out $(BENCH)/tomorrow --seeds $(SEEDS) --trials $(TRIALS) \
 	  --rows $(ROWS) $(if $(ONLY),--only $(ONLY))
 
-.PHONY: bench-choices
-bench-choices: SEEDS = 4
-# DATA=, ONLY=, SEEDS=, AT_ONCE=; an hour and a half on one core; goes on where it was
-bench-choices: bench-programs $(PEERS_READY) ## rules that choose a winner, and ways to stage small tables, on real tables
-	$(PEERS) bench/choices.py --data $(DATA) --bin bin --out $(BENCH)/choices --seeds $(SEEDS) \
-	  --at-once $(or $(AT_ONCE),1) $(if $(ONLY),--only $(ONLY))
-
 .PHONY: bench-search-surrogate
 bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
@@ -195,12 +188,6 @@ bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening
 bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote
 	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows \
 	  $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
-
-.PHONY: bench-arrow
-# docs/design/014-parquet.md
-bench-arrow: bench-programs $(PEERS_READY) ## our reader of Parquet beside arrow-go's and parquet-go's: damage, time
-	GOFLAGS='-trimpath -buildvcs=false' $(GO) build -C bench/gauge/testdata/arrow -o $(abspath bin)/ .
-	$(PEERS) bench/arrow.py --bin bin --out $(BENCH)/arrow --rounds 5
 
 build/venv-peers/ok: bench/requirements-peers.txt
 	$(PYTHON312) -m venv build/venv-peers

@@ -272,28 +272,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestParquetCountsWhatIsThere(t *testing.T) {
-	var got outcome
-	path := filepath.FromSlash("../../internal/dataset/table/testdata/foreign/pyarrow.parquet")
-	if err := run(t, &got, "parquet", path); err != nil {
-		t.Fatal(err)
-	}
-	if got.What != "ok" || got.Rows != 40 || got.Cells == 0 || got.Error != "" {
-		t.Errorf("reading %s: got %+v, want 40 rows with values", path, got)
-	}
-
-	bad := filepath.Join(t.TempDir(), "bad.parquet")
-	if err := os.WriteFile(bad, []byte("PAR1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t, &got, "parquet", bad); err != nil {
-		t.Fatal(err)
-	}
-	if got.What != "error" || !strings.Contains(got.Error, "not a complete Parquet file") {
-		t.Errorf("reading a cut file: got %+v, want an error that it is not whole", got)
-	}
-}
-
 // A simulated sweep that stops trials early finds the best configuration for a part of the trees; without a rule every
 // trial grows all of them.
 func TestRegretStopping(t *testing.T) {

@@ -27,8 +27,7 @@ func main() {
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
 	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), loadCommand(out), regretCommand(out),
-		regretStoppingCommand(out), regretTableCommand(out), parquetCommand(out), versionsCommand(os.Stdin, out),
-		choicesCommand(out))
+		regretStoppingCommand(out), regretTableCommand(out), versionsCommand(os.Stdin, out))
 	return cmd
 }
 
