@@ -210,7 +210,11 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
-		return sweepview.NoWinner(c, "")
+		err := sweepview.NoWinner(c, "")
+		if c.Done+c.Failed == 0 {
+			err = fmt.Errorf("%w\nNo trial ended within %s: give more --minutes", err, f.Limit)
+		}
+		return err
 	}
 
 	view, err := w.pages().Sweep(ctx, string(p.Sweep))
