@@ -6,6 +6,7 @@ log loss of each library and by how much it is above Coppice's, with the standar
 from __future__ import annotations
 
 import argparse
+import glob
 import json
 import os
 import sys
@@ -22,8 +23,17 @@ LEAST = 1e-15
 ROWS = 12_000
 
 
-def tables(data: str):
-    """Name, a function that returns features and labels, and the most rows that are drawn."""
+def tables(data: str, folder: str):
+    """Name and a function that returns features and labels; of a folder's CSV files the last column is the label."""
+    if folder:
+        for path in sorted(glob.glob(f"{folder}/*.csv")):
+
+            def read(path=path):
+                f = pd.read_csv(path, low_memory=False)
+                return f.iloc[:, :-1], f.iloc[:, -1].astype(str)
+
+            yield os.path.basename(path)[:-4], read
+        return
 
     def kddcup99():  # kinds of attack; the rarest of 23 have two rows
         f = pd.read_csv(f"{data}/kddcup99_10pct_494k.csv.gz")
@@ -80,18 +90,20 @@ def losses(y, p, classes):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data")
+    parser.add_argument("--tables", help="folder of CSV files instead of --data")
     parser.add_argument("--only", default="", help="tables, comma-separated")
     parser.add_argument("--who", default="coppice,lightgbm,xgboost,catboost")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--trials", type=int, help="of Coppice; 1 trains its first configuration")
+    parser.add_argument("--iterations", type=int, help="of CatBoost; 1,000 of many classes take long")
     parser.add_argument("--out", required=True, help="file of measurements, one JSON object a line")
     a = parser.parse_args()
     os.makedirs(os.path.dirname(a.out) or ".", exist_ok=True)
     who = a.who.split(",")
     print("| table | classes | " + " | ".join(who) + " |\n|---|---" + "|---" * len(who) + "|")
-    for name, make in tables(a.data):
+    for name, make in tables(a.data, a.tables):
         if a.only and name not in a.only.split(","):
             continue
         x_all, y_all = make()
@@ -103,6 +115,8 @@ def main() -> int:
             for w in who:
                 began = time.monotonic()
                 more = {"random_state": seed, "trials": a.trials} if w == "coppice" else {}
+                if w == "catboost":
+                    more = {"iterations": a.iterations}
                 p = WHO[w](x[~judged], codes[~judged], x[judged], a.minutes, more)
                 own = losses(y[judged], p, classes)
                 found[w].append(own.mean())

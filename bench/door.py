@@ -89,7 +89,8 @@ def catboost_(x, y, new, minutes, more):
 
     texts = [c for c in x if not pd.api.types.is_numeric_dtype(x[c])]
     fill = {c: "" for c in texts}
-    model = CatBoostClassifier(verbose=0, cat_features=texts, allow_writing_files=False)
+    few = more.get("iterations")
+    model = CatBoostClassifier(iterations=few, verbose=0, cat_features=texts, allow_writing_files=False)
     return model.fit(x.fillna(fill), y).predict_proba(new.fillna(fill))
 
 

@@ -393,7 +393,7 @@
       const answer = await fetch(text.dataset.explain, {method: 'POST', headers: {'Content-Type': 'text/plain'}, body: text.value});
       if (!answer.ok) { said.textContent = await answer.text(); return; }
       const r = await answer.json(), most = Math.max(...r.features.map(f => Math.abs(f.shap)));
-      said.textContent = `Predicted ${typeof r.prediction === 'string' ? r.prediction : digits(r.prediction, 5)}. The raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what its features add.`;
+      said.textContent = `Predicted ${r.class ? `${r.class} with probability ` : ''}${typeof r.prediction === 'string' ? r.prediction : digits(r.prediction, 5)}. ${r.class ? 'Its' : 'The'} raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what its features add.`;
       $('tbody', table).replaceChildren(...r.features.map(f => {
         const bar = make('span', {class: f.shap < 0 ? 'adds less' : 'adds'});
         bar.style.width = `${Math.round(140 * Math.abs(f.shap) / most)}px`;

@@ -175,16 +175,6 @@ func damage(err error, unfit func(error) error) error {
 	return err
 }
 
-// OneOutput refuses a model of several classes where there is room for one prediction a row; what is the command.
-func (s *Scorer) OneOutput(what string) error {
-	if n := len(s.Encoding.Classes); n > 0 {
-		return problem.New(problem.Input,
-			"%s does not take models of several classes, and this one has %d; launcher predict, "+
-				"launcher serve and Python do", what, n)
-	}
-	return nil
-}
-
 // Columns returns the names of the columns that a row must have.
 func (s *Scorer) Columns() []string {
 	names := slices.Clone(s.encoder.Columns()) // the caller may sort them

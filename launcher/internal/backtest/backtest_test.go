@@ -355,3 +355,34 @@ func TestLabelsThatComeLate(t *testing.T) {
 		t.Errorf("a shorter delay: %v", err)
 	}
 }
+
+// TestBacktestOfClasses: nights learn which of three kinds a row is, and are compared; a night that has not seen the
+// classes of another is not, and says which they are.
+func TestBacktestOfClasses(t *testing.T) {
+	spec := strings.Replace(plain, "{num_iterations: 8", "{objective: multiclass, num_iterations: 8", 1) +
+		"metric: multi_logloss\n"
+	table := func(text string) string { // the label is a text of its own
+		return strings.NewReplacer(",0\n", ",none\n", ",1\n", ",click\n", ",2\n", ",sale\n").Replace(text)
+	}
+	some := func(r *row) {
+		if r.second%3 == 0 && r.click == 1 {
+			r.click = 2
+		}
+	}
+	r := play(t, spec, table(clicks(12, some)))
+	if n := r.Nights[3]; len(r.Nights) != 4 || !(n.Value > 0.2 && n.Value < 1) || n.Stale[2] == nil ||
+		n.Stale[1].Old == n.Stale[1].New {
+		t.Errorf("got %+v, want four nights that are better than chance, and compared with older ones", r.Nights)
+	}
+
+	for day, want := range map[int]string{3: "(click, none, sale; click, none, rare, sale)", 8: `"rare", none of the classes`} {
+		_, err := tryPlay(t, spec, "{budget: 0}", strings.ReplaceAll(table(clicks(12, func(r *row) {
+			if some(r); r.second < 10_000 && (r.day < day) == (day == 3) {
+				r.click = 3
+			}
+		})), ",3\n", ",rare\n"))
+		if err == nil || !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), want) {
+			t.Errorf("with a class until or from day %d: got error %v, want one with %q", day, err, want)
+		}
+	}
+}

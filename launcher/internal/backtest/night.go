@@ -109,7 +109,7 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 	if err != nil {
 		return nil, err
 	}
-	o, candidate, err := b.best(ctx, table, input)
+	o, candidate, err := b.best(ctx, table, &ds.Manifest.Label, input)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (b *Runner) trainNight(ctx context.Context, night int) (g *nightModel, err 
 // knows. The gate's rules still compare judged models.
 func (b *Runner) trainFinal(ctx context.Context, g *nightModel, table *fit.Table, ds *dataset.Dataset,
 	p gbt.Params) error {
-	p.NumIterations, p.EarlyStoppingRound = max(1, g.trees), 0
+	p.NumIterations, p.EarlyStoppingRound, p.NumClass = max(1, g.trees), 0, max(1, len(g.label.Classes))
 	rows := []sweep.Rows{{Split: sweep.Train}, {Split: sweep.Valid}, {Split: sweep.Calib}, {Split: sweep.Test}}
 	o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.Spec.metric, Threads: b.Threads, Rows: rows,
 		Final: true})
@@ -165,10 +165,14 @@ func (b *Runner) input(m *dataset.Manifest, night int) (*gbt.InputModel, error) 
 }
 
 // best trains all candidates and returns the one with the best score on valid; on a tie the first.
-func (b *Runner) best(ctx context.Context, table *fit.Table, input *gbt.InputModel) (best *fit.Evaluated, candidate int,
-	err error) {
+func (b *Runner) best(ctx context.Context, table *fit.Table, label *dataset.LabelInfo,
+	input *gbt.InputModel) (best *fit.Evaluated, candidate int, err error) {
 	valid := sweep.Rows{Split: sweep.Valid}
 	for i, p := range b.Spec.params {
+		if err := fit.CheckClasses(p.Objective, label); err != nil {
+			return nil, 0, err
+		}
+		p.NumClass = max(1, len(label.Classes))
 		o, err := table.Train(ctx, fit.Request{Params: p, Metric: b.Spec.metric, Valid: &valid, Threads: b.Threads,
 			Input: input})
 		if err != nil {

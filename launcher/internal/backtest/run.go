@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
 	"coppice/internal/page"
+	"coppice/internal/problem"
 	"coppice/launcher/internal/stager"
 )
 
@@ -205,6 +208,7 @@ type scope struct {
 // compare returns the gain of one night's model over that of an older night, on the same days.
 func (b *Runner) compare(ctx context.Context, of scope, old int, confidence float64) (*page.BacktestGain,
 	error) {
+	night := of.night
 	a, err := b.predicted(ctx, of)
 	if err != nil {
 		return nil, err
@@ -213,6 +217,11 @@ func (b *Runner) compare(ctx context.Context, of scope, old int, confidence floa
 	o, err := b.predicted(ctx, of)
 	if err != nil {
 		return nil, err
+	}
+	if now, then := b.models[night].label.Classes, b.models[old].label.Classes; !slices.Equal(now, then) {
+		return nil, problem.New(problem.Input, "the nights of %s and %s have learnt other classes and cannot be "+
+			"compared (%.200s; %.200s): use a longer window, or group or drop rows of rare classes", dayName(night),
+			dayName(old), strings.Join(now, ", "), strings.Join(then, ", "))
 	}
 
 	c, err := b.Spec.metric.Compare(a.input(), o.pred, metric.Confidence{Level: confidence, Seed: b.Spec.Seed})

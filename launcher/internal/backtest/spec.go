@@ -170,10 +170,6 @@ func (s *Config) checkModel() error {
 		if err != nil {
 			return s.doc.Errorf("params", "%v", err)
 		}
-		if gbt.Classes(p.Objective) {
-			return s.doc.Errorf("params", "a backtest predicts one number a row, and objective %s one for each class",
-				p.Objective)
-		}
 		if err := s.metric.CheckObjective(p.Objective); err != nil {
 			return s.doc.Errorf("metric", "%v", err)
 		}

@@ -30,7 +30,8 @@ func registryCompareCommand(w *Setup) *cobra.Command {
 		Short: "Score two versions on the same rows, with significance",
 		Long: `Scores versions A and B (MODEL@VERSION or MODEL@ALIAS, of one model or of two) on the same raw rows,
 each through its own encoding, and shows each metric with the paired confidence interval of B's gain over A: what
-the rows do to both cancels out. By default the rows are the sampled test rows of B's dataset, without those on
+the rows do to both cancels out. Of several classes, metrics of two, such as log_loss or auc, are measured for each
+class against all others. By default the rows are the sampled test rows of B's dataset, without those on
 which either version was calibrated. --on FILE takes every row of a CSV or Parquet table that has the label: make
 sure that neither version was trained on it.`,
 		Example: `  launcher registry compare ctr@champion ctr@12
@@ -47,7 +48,8 @@ sure that neither version was trained on it.`,
 	cmd.Flags().StringVar(&f.on, "on", "", "dataset NAME[@VERSION], or a local table (default: B's dataset)")
 	cmd.Flags().StringVar(&f.by, "by", "", "column: one line for each of its values, with the first metric")
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil, "metrics (default: log_loss, normalized_entropy, auc, "+
-		"average_precision and calibration_ratio, rmse and mae, or ndcg@10 and map@10)")
+		"average_precision and calibration_ratio, rmse and mae, ndcg@10 and map@10, or multi_logloss, multi_error and "+
+		"log_loss)")
 	cmd.Flags().Float64Var(&f.confidence, "confidence", 0.95, "confidence level of the intervals")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
@@ -75,9 +77,6 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 			return err
 		}
 		defer s.Close()
-		if err := s.OneOutput("registry compare"); err != nil {
-			return err
-		}
 		sides[i] = compare.Side{Name: of.Name(), Scorer: s, Plan: of.Plan}
 	}
 
@@ -92,7 +91,7 @@ func compareVersions(ctx context.Context, w *Setup, args []string, f compareFlag
 
 	confidence := metric.Confidence{Level: f.confidence}
 	c := compare.Scores{A: sides[0].Name, B: sides[1].Name, On: on}
-	if c.All, err = rows.Compare(metrics, confidence); err != nil {
+	if c.All, c.Classes, err = rows.Compare(metrics, confidence); err != nil {
 		return err
 	}
 	if f.by != "" {

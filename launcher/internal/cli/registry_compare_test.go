@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,7 +35,14 @@ type grown struct {
 // grow stages a dataset and registers a version of it for each number of trees.
 func (w *world) grow(trees ...int) *grown {
 	w.t.Helper()
-	o := datasettest.Options{Rows: 3000, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.1, test: 0.3}"}
+	return w.growBy("is_click", trees...)
+}
+
+// growBy is grow with a label.
+func (w *world) growBy(label string, trees ...int) *grown {
+	w.t.Helper()
+	o := datasettest.Options{Rows: 3000, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.1, test: 0.3}",
+		Label: label}
 	dir, m := datasettest.Dir(w.t, o)
 	g := &grown{world: w, manifest: m, dir: dir}
 	for _, name := range append(names(m.Files), dataset.ManifestFile) {
@@ -79,7 +87,11 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 
 	p := gbt.Defaults()
 	p.NumIterations = trees
-	m, err := metric.Lookup("log_loss")
+	by := "log_loss"
+	if n := len(g.manifest.Label.Classes); n > 0 {
+		p.Objective, p.NumClass, by = "multiclass", n, "multi_logloss"
+	}
+	m, err := metric.Lookup(by)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -99,25 +111,12 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		g.t.Fatal(err)
 	}
 	plan := sweep.Plan{Format: 1, Input: in, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
-		Spec:    sweep.Spec{Model: "ctr", Objective: "binary", Metric: "log_loss", Seed: 7},
+		Spec:    sweep.Spec{Model: "ctr", Objective: p.Objective, Metric: by, Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
 		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}},
 			Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
 		Sizing: sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second),
 		Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
-
-	calib, err := table.Select(plan.Holdout.Calib)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	raw, err := res.Model.PredictBinned(&calib.Data, 1)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	choice, err := calibrate.Choose(raw, calib.Label, nil, plan.Spec.Seed)
-	if err != nil {
-		g.t.Fatal(err)
-	}
 
 	var model bytes.Buffer
 	if _, err := res.Model.WriteTo(&model); err != nil {
@@ -133,10 +132,13 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	if kept != nil {
 		files[scorer.FileLevels] = kept.Encode()
 	}
-	for name, v := range map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan,
-		scorer.FileCalibrator: choice.Calibrator,
+	made := map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan,
 		scorer.FileResult: sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map(),
-			TreesGrown: res.Grown, AtLimit: g.limit > 0}} {
+			TreesGrown: res.Grown, AtLimit: g.limit > 0}}
+	if p.NumClass == 1 {
+		made[scorer.FileCalibrator] = g.calibrated(table, res.Model, plan)
+	}
+	for name, v := range made {
 		text, err := json.MarshalIndent(v, "", "  ")
 		if name == scorer.FileCalibrator {
 			text, err = json.Marshal(v)
@@ -154,6 +156,23 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		g.t.Fatal(err)
 	}
 	return v
+}
+
+func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *calibrate.Calibrator {
+	g.t.Helper()
+	calib, err := table.Select(plan.Holdout.Calib)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	raw, err := m.PredictBinned(&calib.Data, 1)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	choice, err := calibrate.Choose(raw, calib.Label, nil, plan.Spec.Seed)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return choice.Calibrator
 }
 
 // compared runs the command and reads its JSON.
@@ -253,4 +272,101 @@ func (w *world) predicted(model, in string) (out []float64) {
 		out = append(out, p)
 	}
 	return out
+}
+
+// TestCompareClasses: two versions that predict which site a row is of, on a file: the numbers are those of predict's
+// table, for all classes and for each against the others, and the rows of a column's values add up.
+func TestCompareClasses(t *testing.T) {
+	w := newWorld(t)
+	g := w.growBy("{column: site, kind: classes}", 1, 30)
+	classes := g.manifest.Label.Classes
+	in := w.file("today.csv", string(datasettest.Table(datasettest.Options{Rows: 400, Seed: 5})))
+	c := g.compared("ctr@1", "ctr@2", "--on", in, "--by", "campaign_id")
+
+	var x metric.Input
+	var old []float64
+	for i, version := range []string{"ctr@1", "ctr@2"} {
+		rows, names := w.predictedClasses(version, in, g.manifest.Label.Column)
+		for r, row := range rows {
+			if i == 0 {
+				x.Label = append(x.Label, float32(slices.Index(classes, names[r])))
+				old = append(old, row...)
+			} else {
+				x.Pred = append(x.Pred, row...)
+			}
+		}
+	}
+	for i, name := range []string{"multi_logloss", "multi_error"} {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := m.Compare(x, old, metric.Confidence{Level: 0.95})
+		if l := c.All[i]; err != nil || l.Metric != name || l.A != want.Old || l.B != want.New || l.Low != want.Low {
+			t.Errorf("got %+v, want %s as of predict's table: %+v, %v", l, name, want, err)
+		}
+	}
+	if len(c.All) != 2 || len(c.Classes) != len(classes) {
+		t.Fatalf("got %d and %d lines, want 2, and log_loss of each of %q", len(c.All), len(c.Classes), classes)
+	}
+	logLoss, err := metric.Lookup("log_loss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for k, l := range c.Classes {
+		one := metric.Input{}
+		for i, label := range x.Label {
+			one.Label = append(one.Label, map[bool]float32{true: 1}[int(label) == k])
+			one.Pred = append(one.Pred, x.Pred[i*len(classes)+k])
+		}
+		want, err := logLoss.Eval(one)
+		if rows += l.Rows; err != nil || l.By != classes[k] || l.Metric != "log_loss" || l.B != want {
+			t.Errorf("class %s: got %+v, want log_loss %v of B (%v)", classes[k], l, want, err)
+		}
+	}
+	by := 0
+	for _, l := range c.By {
+		if by += l.Rows; l.Metric != "multi_logloss" {
+			t.Errorf("by campaign: got %+v, want multi_logloss", l)
+		}
+	}
+	if rows != 400 || by != 400 {
+		t.Errorf("got %d rows of all classes and %d of all campaigns, want 400 of both", rows, by)
+	}
+	if of := g.compared("ctr@1", "ctr@2", "--metric", "auc"); len(of.All) != 1 || len(of.Classes) != len(classes) ||
+		of.Classes[0].Metric != "auc" {
+		t.Errorf("by auc on the sample: got %+v, want multi_logloss and the auc of each class", of)
+	}
+	w.refused(sweep.ExitUsage, "rmse is of regression, and the label has", "registry", "compare", "ctr@1", "ctr@2",
+		"--metric", "rmse")
+}
+
+// predictedClasses returns each row's probabilities, by launcher predict, and its value of a column.
+func (w *world) predictedClasses(model, in, column string) (rows [][]float64, values []string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, "predicted.csv")
+	w.must("predict", "--model", model, "--in", in, "--out", path, "--keep", column)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	header := strings.Split(lines[0], ",")
+	for _, line := range lines[1:] {
+		var row []float64
+		for i, cell := range strings.Split(line, ",") {
+			if header[i] == column {
+				values = append(values, cell)
+			} else if strings.HasPrefix(header[i], "prediction:") {
+				p, err := strconv.ParseFloat(cell, 64)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				row = append(row, p)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, values
 }

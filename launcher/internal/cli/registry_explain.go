@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
@@ -32,7 +33,8 @@ func registryExplainCommand(w *Setup) *cobra.Command {
 shows the number of splits and the share of their gain; its contribution, the mean of |SHAP value| in the raw score
 (log odds), which says how much it moves predictions; and its worth: how much worse the metric gets when its values
 are shuffled among the rows, with a 95 % interval. Features made from the same columns are also shown together,
-since they move a prediction together and each can replace the other.`,
+since they move a prediction together and each can replace the other. Each of several classes has a raw score, and
+contributions are added up over them; those by class are in --json.`,
 		Example: "  launcher registry explain ctr\n  launcher registry explain ctr@12 --metric auc --rows 10000 --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.rows < 2 || f.rows > maxExplained {
@@ -48,7 +50,8 @@ since they move a prediction together and each can replace the other.`,
 	}
 
 	cmd.Flags().StringSliceVar(&f.metrics, "metric", nil,
-		"metric by which a feature's worth is measured (default: log_loss, for regression rmse, for an order ndcg@10)")
+		"metric by which a feature's worth is measured (default: log_loss, of several classes multi_logloss, "+
+			"for regression rmse, for an order ndcg@10)")
 	cmd.Flags().IntVar(&f.rows, "rows", 2000,
 		"maximum number of rows; the SHAP values of a row take up to a few milliseconds")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
@@ -64,6 +67,14 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	metrics, err := compare.Metrics(f.metrics, o.Plan, o.Manifest)
 	if err != nil {
 		return err
+	}
+	if n := len(o.Manifest.Label.Classes); n > 0 {
+		for _, m := range metrics {
+			if m.Kind != metric.Classes && len(f.metrics) > 0 {
+				return program.Usagef("--metric: %s is of two classes, and the label has %d: use multi_logloss or "+
+					"multi_error", m.Name, n)
+			}
+		}
 	}
 	if _, ok := v.File(scorer.FileReference); !ok {
 		return problem.New(problem.Input, "%s keeps no test rows (%s): the split that its sweep tested on had no "+
@@ -82,9 +93,6 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 		return err
 	}
 	defer s.Close()
-	if err := s.OneOutput("registry explain"); err != nil {
-		return err
-	}
 
 	r, err := explain.Run(explain.Request{Scorer: s, Rows: rows, Most: f.rows, Metrics: metrics, Threads: f.threads})
 	if err != nil {

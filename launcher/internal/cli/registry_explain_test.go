@@ -79,8 +79,8 @@ func TestExplain(t *testing.T) {
 	if !reflect.DeepEqual(r, explained("--threads", "3")) {
 		t.Error("three threads explain otherwise")
 	}
-	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(r.Expected < 0) {
-		t.Errorf("%d rows, %s %v, expected score %v", r.Rows, r.Metric, r.Value, r.Expected)
+	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(*r.Expected < 0) {
+		t.Errorf("%d rows, %s %v, expected score %v", r.Rows, r.Metric, r.Value, *r.Expected)
 	}
 
 	w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
@@ -139,6 +139,49 @@ func TestExplain(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
 	w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
+}
+
+// TestExplainClasses: contributions are there for each class and in all, and what is shown names the class that a
+// feature moves most.
+func TestExplainClasses(t *testing.T) {
+	w := newWorld(t)
+	g := w.growBy("{column: site, kind: classes}", 10)
+	g.withReference()
+	var r explain.Report
+	if err := json.Unmarshal([]byte(w.must("registry", "explain", "ctr@2", "--rows", "200", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	classes := g.manifest.Label.Classes
+	if r.Metric != "multi_logloss" || !slices.Equal(r.Classes, classes) || len(r.ExpectedByClass) != len(classes) ||
+		r.Expected != nil {
+		t.Errorf("got %s, classes %q, %d expected scores; want multi_logloss and a score of each of %q", r.Metric,
+			r.Classes, len(r.ExpectedByClass), classes)
+	}
+	features, columns := 0.0, 0.0
+	for _, f := range r.Features {
+		sum := 0.0
+		for _, v := range f.ByClass {
+			sum += v
+		}
+		if len(f.ByClass) != len(classes) || math.Abs(sum-f.Contribution) > 1e-12 {
+			t.Errorf("%s: got contributions %v, want those of each class, which add up to %v", f.Name, f.ByClass,
+				f.Contribution)
+		}
+		features += f.Contribution
+	}
+	for _, c := range r.Columns {
+		columns += c.Contribution
+	}
+	if top := r.Features[0]; !(top.Contribution > 0) || !(columns > 0 && columns <= features+1e-9) {
+		t.Errorf("features contribute %v, columns %v, the first %v; want more than 0, and no more together", features,
+			columns, top.Contribution)
+	}
+	out := w.must("registry", "explain", "ctr@2", "--rows", "200")
+	if k := slices.Index(r.Features[0].ByClass, slices.Max(r.Features[0].ByClass)); !strings.Contains(out,
+		classes[k]+" (") || strings.Contains(out, "base score") {
+		t.Errorf("got\n%s\nwant class %s beside the first feature, and no base score", out, classes[k])
+	}
+	w.refused(sweep.ExitUsage, "auc is of two classes", "registry", "explain", "ctr@2", "--metric", "auc")
 }
 
 // TestListAcrossNights: the newest version comes first, with the day of its slot, if it has one, and its aliases.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
@@ -35,8 +36,27 @@ type Predictions struct {
 	Label  []float32
 	Weight []float32    // nil if all are 1
 	Group  []uint64     // nil without groups
-	Pred   [2][]float64 // of the first side and the second
+	Pred   [2][]float64 // of the first side and the second; of several classes, one for each in every row
 	By     []string     // value of the column to divide by; nil without one
+	// Classes are the names of the label's classes; nil unless there are several.
+	Classes []string
+}
+
+// classesOf are the classes that both sides predict; versions with others have no prediction in common.
+func classesOf(sides [2]Side) ([]string, error) {
+	a, b := sides[0].Scorer.Encoding.Classes, sides[1].Scorer.Encoding.Classes
+	if !slices.Equal(a, b) {
+		return nil, errorf("%s predicts %s, %s %s: compare versions that predict the same", sides[0].Name, predicts(a),
+			sides[1].Name, predicts(b))
+	}
+	return a, nil
+}
+
+func predicts(classes []string) string {
+	if len(classes) == 0 {
+		return "one number"
+	}
+	return fmt.Sprintf("%d classes (%.300s)", len(classes), strings.Join(classes, ", "))
 }
 
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
@@ -85,6 +105,9 @@ func OnFile(ctx context.Context, sides [2]Side, f TableInput) (*Predictions, err
 	}
 
 	r := &Predictions{}
+	if r.Classes, err = classesOf(sides); err != nil {
+		return nil, err
+	}
 	labels := ingest.NewLabels(f.Label, f.Missing)
 	rows := min(batchRows, table.BatchRows(len(wanted)))
 	err = t.Read(ctx, wanted, rows, func(b *table.Batch) error { return r.add(sides, b, labels, f) })
@@ -131,8 +154,9 @@ func (r *Predictions) add(sides [2]Side, b *table.Batch, labels *ingest.Labels, 
 		if err != nil {
 			return fmt.Errorf("%s: %w", sides[s].Name, err)
 		}
+		k := max(1, len(r.Classes))
 		for _, i := range places {
-			r.Pred[s] = append(r.Pred[s], pred[i])
+			r.Pred[s] = append(r.Pred[s], pred[int(i)*k:][:k]...)
 		}
 	}
 
@@ -212,6 +236,10 @@ func unseen(sides [2]Side, on *dataset.Manifest, split string, fold uint8) bool 
 // OnSample scores the rows of a dataset's sample for which pass is true, with the targets of its split.
 func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pass func(fold uint8) bool) (*Predictions,
 	error) {
+	classes, err := classesOf(sides)
+	if err != nil {
+		return nil, err
+	}
 	var divided *dataset.Values
 	if by != "" {
 		if divided = s.Column(by); divided == nil {
@@ -228,13 +256,12 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 					"file that does", side.Name, name)
 			}
 		}
-		var err error
 		if pred[i], err = side.Scorer.Sample(s, runtime.GOMAXPROCS(0)); err != nil {
 			return nil, fmt.Errorf("%s: %w", side.Name, err)
 		}
 	}
 
-	r := &Predictions{}
+	r, k := &Predictions{Classes: classes}, max(1, len(classes))
 	for i, row := range s.Row {
 		if int(row) >= len(t.Label) || t.Fold != nil && !pass(t.Fold[row]) {
 			continue
@@ -247,7 +274,7 @@ func OnSample(sides [2]Side, s *dataset.Sample, t dataset.Targets, by string, pa
 			r.Group = append(r.Group, t.Group[row])
 		}
 		for side := range pred {
-			r.Pred[side] = append(r.Pred[side], pred[side][i])
+			r.Pred[side] = append(r.Pred[side], pred[side][i*k:][:k]...)
 		}
 		if divided != nil {
 			r.divide(divided, []int32{int32(i)})
@@ -266,13 +293,15 @@ type Scores struct {
 	On  string `json:"on"` // what the rows are
 	All []Line `json:"all"`
 	By  []Line `json:"by,omitempty"`
+	// Classes are metrics of two classes, each class against all others.
+	Classes []Line `json:"classes,omitempty"`
 }
 
 // Line is one metric of both sides.
 type Line struct {
 	Metric string  `json:"metric"`
-	By     string  `json:"by,omitempty"` // value of the column to divide by; empty for all rows
-	Rows   int     `json:"rows"`
+	By     string  `json:"by,omitempty"` // value of the column to divide by, or class; empty for all rows
+	Rows   int     `json:"rows"`         // of them or, of a class, with this label
 	A      float64 `json:"a"`
 	B      float64 `json:"b"`
 	Gain   float64 `json:"gain"` // above 0 if B is better, for any metric
@@ -290,27 +319,62 @@ const (
 	Same   = "the same predictions"
 )
 
-// Compare evaluates each metric on all rows. An undefined metric is left out, unless all are.
-func (r *Predictions) Compare(metrics []metric.Metric, c metric.Confidence) ([]Line, error) {
-	var lines []Line
+// Compare evaluates each metric on all rows: all are for these, and classes for each class against the others. An
+// undefined metric is left out, unless all are.
+func (r *Predictions) Compare(metrics []metric.Metric, c metric.Confidence) (all, classes []Line, err error) {
 	var last error
-	for _, m := range metrics {
-		l, err := r.line(m, c, nil)
+	try := func(lines []Line, side *Predictions, m metric.Metric, class string) ([]Line, error) {
+		l, err := side.line(m, c)
 		var undefined *metric.InputError
 		if errors.As(err, &undefined) {
 			last = err
+			return lines, nil
+		}
+		l.By = class
+		return append(lines, l), err
+	}
+	for _, m := range metrics {
+		if len(r.Classes) == 0 || m.Kind == metric.Classes {
+			if all, err = try(all, r, m, ""); err != nil {
+				return nil, nil, err
+			}
 			continue
 		}
-		if err != nil {
-			return nil, err
+		for k, name := range r.Classes {
+			one := r.class(k)
+			n := len(classes)
+			if classes, err = try(classes, one, m, name); err != nil {
+				return nil, nil, err
+			}
+			if len(classes) > n {
+				classes[n].Rows = count(one.Label)
+			}
 		}
-		lines = append(lines, l)
 	}
 
-	if len(lines) == 0 {
-		return nil, last
+	if len(all)+len(classes) == 0 {
+		return nil, nil, last
 	}
-	return lines, nil
+	return all, classes, nil
+}
+
+// class has the same rows with the label 1 in those of class k, and its probability as the prediction.
+func (r *Predictions) class(k int) *Predictions {
+	one := &Predictions{Weight: r.Weight, Group: r.Group}
+	for i, l := range r.Label {
+		one.Label = append(one.Label, map[bool]float32{true: 1}[int(l) == k])
+		for s := range r.Pred {
+			one.Pred[s] = append(one.Pred[s], r.Pred[s][i*len(r.Classes)+k])
+		}
+	}
+	return one
+}
+
+func count(label []float32) (positive int) {
+	for _, l := range label {
+		positive += int(l)
+	}
+	return positive
 }
 
 // mostValues is how many values of a column get a line of their own.
@@ -340,7 +404,7 @@ func (r *Predictions) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, e
 
 	var lines []Line
 	for _, v := range values {
-		l, err := r.line(m, c, rows[v])
+		l, err := r.pick(rows[v]).line(m, c)
 		var undefined *metric.InputError
 		if errors.As(err, &undefined) {
 			continue
@@ -354,22 +418,29 @@ func (r *Predictions) CompareBy(m metric.Metric, c metric.Confidence) ([]Line, e
 	return lines, nil
 }
 
-// line compares some rows, or all if rows is nil.
-func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Line, error) {
-	label, weight, group, pred := r.Label, r.Weight, r.Group, r.Pred
-	if rows != nil {
-		label, weight, group, pred = dataset.Pick(label, rows), dataset.Pick(weight, rows), dataset.Pick(group, rows),
-			[2][]float64{dataset.Pick(pred[0], rows), dataset.Pick(pred[1], rows)}
+// pick has some of the rows.
+func (r *Predictions) pick(rows []int) *Predictions {
+	some := &Predictions{Label: dataset.Pick(r.Label, rows), Weight: dataset.Pick(r.Weight, rows),
+		Group: dataset.Pick(r.Group, rows), Classes: r.Classes}
+	k := max(1, len(r.Classes))
+	for s, pred := range r.Pred {
+		for _, i := range rows {
+			some.Pred[s] = append(some.Pred[s], pred[i*k:][:k]...)
+		}
 	}
+	return some
+}
 
-	x, err := m.Compare(metric.Input{Label: label, Weight: weight, Group: group, Pred: pred[1]}, pred[0], c)
+// line compares all rows.
+func (r *Predictions) line(m metric.Metric, c metric.Confidence) (Line, error) {
+	x, err := m.Compare(metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: r.Pred[1]}, r.Pred[0], c)
 	if err != nil {
 		return Line{}, err
 	}
-	l := Line{Metric: m.Name, Rows: len(label), A: x.Old, B: x.New, Gain: x.Gain, Low: x.Low, High: x.High,
+	l := Line{Metric: m.Name, Rows: len(r.Label), A: x.Old, B: x.New, Gain: x.Gain, Low: x.Low, High: x.High,
 		Method: x.Method, Says: Equal}
 	switch {
-	case slices.Equal(pred[0], pred[1]):
+	case slices.Equal(r.Pred[0], r.Pred[1]):
 		l.Says = Same
 	case x.Better(0):
 		l.Says = Better
@@ -384,8 +455,11 @@ func (r *Predictions) line(m metric.Metric, c metric.Confidence, rows []int) (Li
 func Metrics(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
 	if len(names) == 0 {
 		names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
-		if m.Label.Kind == dataset.Regression {
+		switch m.Label.Kind {
+		case dataset.Regression:
 			names = []string{"rmse", "mae"}
+		case dataset.Classes:
+			names = []string{"multi_logloss", "multi_error", "log_loss"}
 		}
 		if p != nil && gbt.Ranks(p.Spec.Objective) {
 			names = []string{"ndcg@10", "map@10"}
@@ -393,11 +467,29 @@ func Metrics(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metri
 	}
 	var metrics []metric.Metric
 	for _, name := range names {
-		m, err := metric.Lookup(name)
+		of, err := metric.Lookup(name)
 		if err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--metric")
 		}
-		metrics = append(metrics, m)
+		switch n := len(m.Label.Classes); {
+		case n == 0 && of.Kind == metric.Classes:
+			return nil, problem.New(problem.Usage, "--metric: %s is of several classes, and the label has none", name)
+		case n > 0 && of.Kind != metric.Classes && of.Kind != metric.Binary:
+			return nil, problem.New(problem.Usage, "--metric: %s is of %s, and the label has %d classes: use "+
+				"multi_logloss, multi_error, or a metric of two classes, which measures each against the others", name,
+				of.Kind, n)
+		}
+		metrics = append(metrics, of)
+	}
+	if m.Label.Kind == dataset.Classes { // those of all classes first: the first one divides, or measures features
+		if !slices.ContainsFunc(metrics, func(of metric.Metric) bool { return of.Kind == metric.Classes }) {
+			all, err := metric.Lookup("multi_logloss")
+			if err != nil {
+				return nil, err
+			}
+			metrics = append(metrics, all)
+		}
+		slices.SortStableFunc(metrics, func(a, b metric.Metric) int { return cmp.Compare(b.Kind, a.Kind) })
 	}
 	return metrics, nil
 }

@@ -29,10 +29,14 @@ type Request struct {
 type Report struct {
 	Rows     int           `json:"rows"`
 	Metric   string        `json:"metric"`
-	Value    float64       `json:"value"`    // of the metric
-	Expected float64       `json:"expected"` // raw score of a row without known values
+	Value    float64       `json:"value"`              // of the metric
+	Expected *float64      `json:"expected,omitempty"` // raw score of a row without known values; nil if Classes
 	Features []Explained   `json:"features"`
 	Columns  []ColumnShare `json:"columns"`
+
+	// Of several classes only: their names, and the raw score of each.
+	Classes         []string  `json:"classes,omitempty"`
+	ExpectedByClass []float64 `json:"expected_by_class,omitempty"`
 }
 
 // Explained is one of the model's inputs.
@@ -42,8 +46,10 @@ type Explained struct {
 	Splits int      `json:"splits"`     // over all trees
 	Gain   float64  `json:"gain"`       // of all these splits, in units of the loss
 	Share  float64  `json:"gain_share"` // of all features' gain
-	// Contribution is the mean of |SHAP value|, the change of a row's raw score.
-	Contribution float64 `json:"contribution"`
+	// Contribution is the mean of |SHAP value|, the change of a row's raw score; of several classes the sum of those
+	// of each, which are ByClass.
+	Contribution float64   `json:"contribution"`
+	ByClass      []float64 `json:"contribution_by_class,omitempty"`
 	// Worth is how much better the metric is than with the feature's values shuffled between rows, within Low and High
 	// (95 %); a feature that no tree uses is worth nothing.
 	Worth float64 `json:"worth"`
@@ -57,7 +63,7 @@ type ColumnShare struct {
 	Name         string  `json:"name"`
 	Features     int     `json:"features"`
 	Share        float64 `json:"gain_share"`
-	Contribution float64 `json:"contribution"` // mean of |sum of its features' SHAP values|
+	Contribution float64 `json:"contribution"` // mean of |sum of its features' SHAP values|; as a feature's
 }
 
 // run is a request in progress.
@@ -178,14 +184,12 @@ func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	return slices.Compact(names)
 }
 
+// phiNumbers bounds the SHAP values in memory, of as many rows at a time: 64 MiB.
+const phiNumbers = 8 << 20
+
 // contributions computes the mean SHAP values of features and columns.
 func (r *run) contributions(report *Report) error {
-	n, f := report.Rows, len(report.Features)
-	phi := make([]float64, n*(f+1))
-	if err := r.Scorer.Model.Contributions(r.values, phi, r.Threads); err != nil {
-		return err
-	}
-	report.Expected = phi[f]
+	n, f, k := report.Rows, len(report.Features), r.Scorer.Model.Outputs()
 
 	// Features of the same columns move a prediction together.
 	at := map[string]int{}
@@ -200,19 +204,44 @@ func (r *run) contributions(report *Report) error {
 		report.Columns[c].Features++
 		report.Columns[c].Share += report.Features[i].Share
 		together[c] = append(together[c], i)
+		report.Features[i].ByClass = make([]float64, k)
 	}
 
-	for row := range n {
-		of := phi[row*(f+1):]
-		for i := range report.Features {
-			report.Features[i].Contribution += math.Abs(of[i]) / float64(n)
+	report.ExpectedByClass = make([]float64, k)
+	atOnce := max(1, phiNumbers/(k*(f+1)))
+	phi := make([]float64, min(n, atOnce)*k*(f+1))
+	for first := 0; first < n; first += atOnce {
+		rows := min(atOnce, n-first)
+		phi = phi[:rows*k*(f+1)]
+		if err := r.Scorer.Model.Contributions(r.values[first*f:(first+rows)*f], phi, r.Threads); err != nil {
+			return err
 		}
-		for c := range together {
-			sum := 0.0
-			for _, i := range together[c] {
-				sum += of[i]
+		for o := range rows * k {
+			of := phi[o*(f+1):]
+			report.ExpectedByClass[o%k] = of[f]
+			for i := range report.Features {
+				report.Features[i].ByClass[o%k] += math.Abs(of[i]) / float64(n)
 			}
-			report.Columns[c].Contribution += math.Abs(sum) / float64(n)
+			for c := range together {
+				sum := 0.0
+				for _, i := range together[c] {
+					sum += of[i]
+				}
+				report.Columns[c].Contribution += math.Abs(sum) / float64(n)
+			}
+		}
+	}
+
+	for i := range report.Features {
+		e := &report.Features[i]
+		for _, v := range e.ByClass {
+			e.Contribution += v
+		}
+	}
+	if report.Classes = r.Scorer.Encoding.Classes; report.Classes == nil {
+		report.Expected, report.ExpectedByClass = &report.ExpectedByClass[0], nil
+		for i := range report.Features {
+			report.Features[i].ByClass = nil
 		}
 	}
 	slices.SortStableFunc(report.Columns,

@@ -17,8 +17,9 @@ import (
 	"coppice/internal/scorer"
 )
 
-// Row is one row's prediction, with what each feature adds to its raw score.
+// Row is one row's prediction, with what each feature adds to its raw score: of several classes, the likeliest one's.
 type Row struct {
+	Class      string       `json:"class,omitempty"` // of several
 	Prediction Number       `json:"prediction"`
 	Raw        float64      `json:"raw"`      // the score before calibration: Expected and all contributions
 	Expected   float64      `json:"expected"` // raw score of a row without known values
@@ -49,9 +50,6 @@ const MaxRow = 48 << 10
 // Text explains a row that a person pasted: a line of column names and one of values, separated by commas or tabs, or a
 // JSON object. It is read as `launcher predict` reads a table; what cannot be read is of kind Input.
 func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
-	if err := s.OneOutput("the explanation of a row"); err != nil {
-		return nil, err
-	}
 	text = strings.Trim(text, "\r\n") // tabs and blanks are empty cells
 	if len(text) > MaxRow {
 		return nil, problem.New(problem.Input, "a row of %d bytes; paste at most %d", len(text), MaxRow)
@@ -83,11 +81,16 @@ func Text(ctx context.Context, s *scorer.Scorer, text string) (*Row, error) {
 		if err != nil {
 			return err
 		}
-		phi := make([]float64, s.Model.Features()+1)
+		phi := make([]float64, len(predicted)*(s.Model.Features()+1))
 		if err := s.Model.Contributions(values, phi, 1); err != nil {
 			return err
 		}
-		out = &Row{Prediction: Number(predicted[0]), Raw: raw[0], Expected: phi[len(phi)-1], Features: []RowFeature{}}
+		k := slices.Index(predicted, slices.Max(predicted)) // the likeliest class
+		phi = phi[k*(s.Model.Features()+1):][:s.Model.Features()+1]
+		out = &Row{Prediction: Number(predicted[k]), Raw: raw[k], Expected: phi[len(phi)-1], Features: []RowFeature{}}
+		if s.Encoding.Classes != nil {
+			out.Class = s.Encoding.Classes[k]
+		}
 		for i := range s.Encoding.Features {
 			f := &s.Encoding.Features[i]
 			if phi[i] == 0 {

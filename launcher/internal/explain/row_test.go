@@ -32,12 +32,6 @@ func clicks(tb testing.TB) *scorer.Scorer {
 // wrote, and they add up to the raw score.
 func TestPastedRow(t *testing.T) {
 	s := clicks(t)
-	several := clicks(t)
-	several.Encoding.Classes = []string{"a", "b"}
-	if _, err := explain.Text(t.Context(), several, "site,ad price\na,9"); err == nil ||
-		!strings.Contains(err.Error(), "does not take models of several classes") {
-		t.Errorf("of a model of several classes: got error %v, want a refusal that says so", err)
-	}
 	var first []byte
 	for _, text := range []string{"ad price,site,other\n9,a,x\n", "site\tad price\na\t9",
 		"{\"ad price\": 9,\n \"site\": \"a\"}"} {
@@ -78,6 +72,33 @@ func TestPastedRow(t *testing.T) {
 		if got, err := explain.Text(t.Context(), s, text); err == nil || !problem.Is(err, problem.Input) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, %v; want an error of the input with %q", text, got, err, want)
+		}
+	}
+}
+
+// TestPastedRowOfClasses: the likeliest class is explained, whose score is what its contributions add up to.
+func TestPastedRowOfClasses(t *testing.T) {
+	reg := registry.New(blob.Memory())
+	s, err := scorer.Open(t.Context(), reg, explaintest.Sites(t, reg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for text, want := range map[string]string{"ad price,click\n2,1": "b", "ad price,click\n2,0": ""} {
+		got, err := explain.Text(t.Context(), s, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := got.Expected
+		for _, f := range got.Features {
+			sum += f.Shap
+		}
+		if want == "" {
+			want = got.Class
+		}
+		if got.Class != want || got.Class == "" || !(got.Prediction > 1./3 && got.Prediction <= 1) ||
+			math.Abs(sum-got.Raw) > 1e-9 {
+			t.Errorf("%q: got %+v, which adds up to %v; want class %s, more likely than the others", text, got, sum, want)
 		}
 	}
 }

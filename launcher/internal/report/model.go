@@ -300,7 +300,12 @@ const (
 // read. If they would cost too much, a note says how to see them.
 func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
 	rows, ok := v.File(scorer.FileReference)
-	if !ok || model.Outputs() > 1 { // contributions are drawn of one score a row
+	if !ok {
+		return nil
+	}
+	if model.Outputs() > 1 {
+		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are drawn of one score a row, not of several classes. "+
+			"launcher registry explain %s@%d shows them.", v.Model, v.Number))
 		return nil
 	}
 	levels, _ := v.File(scorer.FileLevels)

@@ -108,8 +108,9 @@ func TestModel(t *testing.T) {
 	if m.Of != 1 || m.Grown != 10 || len(m.Trees) != 8 || m.Trees[0].Leaves != 7 || len(m.Trees[0].Nodes) != 13 {
 		t.Fatalf("of version %d, %d trees, shown %+v", m.Of, m.Grown, m.Trees)
 	}
-	if notes := strings.Join(m.Notes, "; "); strings.Contains(notes, scorer.FileReference) {
-		t.Errorf("notes %s; want nothing of contributions, which are drawn of one score a row", notes)
+	if notes := strings.Join(m.Notes, "; "); strings.Contains(notes, scorer.FileReference) ||
+		!strings.Contains(notes, "launcher registry explain ctr@1") {
+		t.Errorf("notes %s; want a command in place of contributions, which are drawn of one score a row", notes)
 	}
 	questions := ""
 	for _, n := range m.Trees[0].Nodes {

@@ -30,35 +30,64 @@ func (w Printer) Compared(c compare.Scores, confidence float64, by string) {
 		t.Row(l.Metric, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
 	}
 	t.Print()
-	if by == "" {
-		return
-	}
 
-	t = w.Table(by, "rows", c.All[0].Metric+" of A", "B", "gain of B", level, "")
-	for _, l := range c.By {
-		t.Row(l.By, l.Rows, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
+	divided := func(by string, lines []compare.Line) {
+		t := w.Table(by, "rows", lines[0].Metric+" of A", "B", "gain of B", level, "").Wrap(1)
+		for _, l := range lines {
+			t.Row(l.By, l.Rows, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
+		}
+		t.Print()
 	}
-	t.Print()
+	for _, lines := range byMetric(c.Classes) {
+		divided("class, against all others", lines)
+	}
+	if len(c.By) > 0 {
+		divided(by, c.By)
+	}
+}
+
+// byMetric divides lines by their metric.
+func byMetric(lines []compare.Line) (out [][]compare.Line) {
+	for i, l := range lines {
+		if i == 0 || l.Metric != lines[i-1].Metric {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], l)
+	}
+	return out
 }
 
 // Explained writes what a version's predictions are made of. A final model has been trained on the rows.
 func (w Printer) Explained(name string, r *explain.Report, final bool) {
-	w.printf("%s on %d test rows of its night: %s %s; base score (average prediction, raw): %s\n", name, r.Rows,
-		r.Metric, Number(r.Value), Number(r.Expected))
+	w.printf("%s on %d test rows of its night: %s %s", name, r.Rows, r.Metric, Number(r.Value))
+	if r.Expected != nil {
+		w.printf("; base score (average prediction, raw): %s", Number(*r.Expected))
+	}
+	w.printf("\n")
 	if final {
 		w.printf(
 			"its final training has seen these rows, so they flatter it; registry show has what was measured before\n",
 		)
 	}
 
-	t := w.Table("feature", "splits", "gain", "contribution", "worth in "+r.Metric, "95 % interval").Wrap(1)
+	header := []any{"feature", "splits", "gain", "contribution", "worth in " + r.Metric, "95 % interval"}
+	if r.Classes != nil {
+		header = append(header, "moves most")
+	}
+	t := w.Table(header...).Wrap(1)
 	unused := 0
 	for _, f := range r.Features {
 		if f.Splits == 0 {
 			unused++
 			continue
 		}
-		t.Row(f.Name, f.Splits, Percent(f.Share), Number(f.Contribution), Number(f.Worth), interval(f.Low, f.High))
+		row := []any{f.Name, f.Splits, Percent(f.Share), Number(f.Contribution), Number(f.Worth),
+			interval(f.Low, f.High)}
+		if r.Classes != nil {
+			k := slices.Index(f.ByClass, slices.Max(f.ByClass))
+			row = append(row, fmt.Sprintf("%s (%s)", r.Classes[k], Number(f.ByClass[k])))
+		}
+		t.Row(row...)
 	}
 	t.Print()
 	if unused > 0 {

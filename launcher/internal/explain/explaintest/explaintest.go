@@ -20,7 +20,14 @@ import (
 
 // Clicks registers a version of the model ctr, trained on a table in which a high "ad price" and the site "b" are
 // clicked.
-func Clicks(tb testing.TB, reg *registry.Registry) registry.Version {
+func Clicks(tb testing.TB, reg *registry.Registry) registry.Version { return version(tb, reg, "click") }
+
+// Sites registers one that predicts which of three sites it was, from the same table.
+func Sites(tb testing.TB, reg *registry.Registry) registry.Version {
+	return version(tb, reg, "{column: site, kind: classes}")
+}
+
+func version(tb testing.TB, reg *registry.Registry, label string) registry.Version {
 	tb.Helper()
 	var text strings.Builder
 	text.WriteString("click,ad price,site\n")
@@ -33,7 +40,7 @@ func Clicks(tb testing.TB, reg *registry.Registry) registry.Version {
 		tb.Fatal(err)
 	}
 	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+file+
-		"\nlabel: click\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
+		"\nlabel: "+label+"\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,6 +61,9 @@ func Clicks(tb testing.TB, reg *registry.Registry) registry.Version {
 	}
 	p := gbt.Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.MinDataInLeaf = "binary", 20, 5, 5
+	if n := len(ds.Manifest.Label.Classes); n > 0 {
+		p.Objective, p.NumClass = "multiclass", n
+	}
 	done, err := gbt.Train(tb.Context(), data, p, gbt.Options{Threads: 1})
 	if err != nil {
 		tb.Fatal(err)
@@ -66,8 +76,10 @@ func Clicks(tb testing.TB, reg *registry.Registry) registry.Version {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
-		scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`)}
+	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features}
+	if p.NumClass == 1 {
+		files[scorer.FileCalibrator] = []byte(`{"format":1,"method":"none"}`)
+	}
 	if levels, err := os.ReadFile(filepath.Join(staged.Place, dataset.LevelsFile)); err == nil {
 		files[scorer.FileLevels] = levels
 	}
