@@ -33,6 +33,8 @@ func TestClasses(t *testing.T) {
 			numbers.String(), []string{"0", "2", "10"}, []float32{2, 0, 1}},
 		"0, 1 and 2": {"label: {column: y, kind: classes}\n",
 			"x,y\n1,1\n2,0\n3,2\n4,1\n", []string{"0", "1", "2"}, []float32{1, 0, 2}},
+		"spellings": {"label: {column: y, kind: classes}\n", "x,y\n1,01\n2,1.0\n3,b\n4,1\n5,+1\n6,2.0\n7,01\n",
+			[]string{"01", "1", "2", "b"}, []float32{0, 1, 3}},
 		"only two": {"label: {column: y, kind: classes}\n",
 			"x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
 		"of integers": {"label: {column: y, kind: classes}\n", "x,y\n1,9007199254740993\n2,3\n3,5\n", nil, nil},
@@ -45,6 +47,16 @@ func TestClasses(t *testing.T) {
 			}
 			if got := s.Split("train").Label; tc.labels != nil && !slices.Equal(got[:3], tc.labels) {
 				t.Errorf("the first labels are %v, want %v", got[:3], tc.labels)
+			}
+			said := ""
+			for _, w := range s.Manifest.About.Warnings {
+				if w.Code == WarnSpelling {
+					said += w.Column + ": " + w.Text
+				}
+			}
+			if want := map[string]string{
+				"spellings": `y: equal numbers are one class: "+1", "1", "1.0" are class 1`}[name]; said != want {
+				t.Errorf("staging says %q, want %q", said, want)
 			}
 			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {
 				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)

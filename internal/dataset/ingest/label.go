@@ -27,9 +27,10 @@ type labeler struct {
 	positives int64
 	negatives int64
 	missing   int64
-	classes   map[string]int   // numbers by name, once they are known
-	thinned   int64            // negative rows left out by sampling
-	absent    map[string]int64 // texts that stand for a missing label, up to the number listed
+	classes   map[string]int    // numbers by name, once they are known
+	thinned   int64             // negative rows left out by sampling
+	spelt     map[string]string // names by what is written
+	absent    map[string]int64  // texts that stand for a missing label, up to the number listed
 }
 
 // maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
@@ -43,7 +44,7 @@ func newLabeler(spec *dataset.Spec, t *cell.Markers) *labeler {
 		info.Kind = dataset.Binary
 	}
 	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{},
-		absent: map[string]int64{}}
+		spelt: map[string]string{}, absent: map[string]int64{}}
 }
 
 // observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for
@@ -111,7 +112,11 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 	}
 
 	if l.info.Kind == dataset.Classes {
-		countUpTo(l.texts, className(v, i), dataset.MaxClasses+1)
+		name := className(v, i)
+		countUpTo(l.texts, name, dataset.MaxClasses+1)
+		if v.Type == dataset.Text && len(l.spelt) < 2*dataset.MaxClasses {
+			l.spelt[cell.Trim(v.Text[i])] = name
+		}
 		return nil
 	}
 	if x, ok := number(v, i); ok {
@@ -130,12 +135,33 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 	return nil
 }
 
-// className is what a class is called: a number in its shortest form, or the text without blanks around it.
+// className is what a class is called: a number in its shortest form, or the text without blanks around it. Digits that
+// are no quantity, such as 01 or 623049e6, are texts.
 func className(v *dataset.Values, i int) string {
+	if v.Type == dataset.Text {
+		if _, f := cell.ParseNumber(v.Text[i]); f != cell.FormNumber {
+			return cell.Trim(v.Text[i])
+		}
+	}
 	if x, ok := number(v, i); ok && v.Type != dataset.Bool {
 		return string(dataset.AppendNumber(nil, x))
 	}
 	return cell.Trim(v.TextOf(i))
+}
+
+// spellings are the warnings of classes that are written in several ways.
+func (l *labeler) spellings() (out []dataset.Warning) {
+	of := map[string][]string{}
+	for _, text := range slices.Sorted(maps.Keys(l.spelt)) {
+		of[l.spelt[text]] = append(of[l.spelt[text]], fmt.Sprintf("%.40q", text))
+	}
+	for _, name := range l.info.Classes {
+		if texts := of[name]; len(texts) > 1 {
+			out = append(out, dataset.Warning{Code: WarnSpelling, Column: l.info.Column,
+				Text: fmt.Sprintf("equal numbers are one class: %s are class %s", list(texts), name)})
+		}
+	}
+	return out
 }
 
 func countUpTo[K comparable](m map[K]int64, key K, limit int) {
@@ -299,7 +325,7 @@ func (l *labeler) setClasses(fail func(string, ...any) error) error {
 		x, fa := cell.ParseNumber(a)
 		y, fb := cell.ParseNumber(b)
 		if fa != cell.FormText && fb != cell.FormText {
-			return cmp.Compare(x, y)
+			return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b)) // 1 and 01
 		}
 		return cmp.Or(-cmp.Compare(boolOf(fa != cell.FormText), boolOf(fb != cell.FormText)), cmp.Compare(a, b))
 	})

@@ -189,7 +189,7 @@ func (s *survey) manifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.unripe()
-	m.About.Warnings = s.ripe.warnings(s.rows + s.labels.missing)
+	m.About.Warnings = append(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings()...)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
 			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it " +

@@ -24,6 +24,7 @@ const (
 	WarnScale       = "scale"        // statistics cover many more rows than those they follow, or many fewer
 	WarnCode        = "extreme_code" // a number far from all others is likely a code
 	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
+	WarnSpelling    = "spelling"     // a class is written in several ways
 	HintIDs         = "ids"          // whole numbers may be ids
 	HintKey         = "key"          // the key of a split is not a feature
 	HintIndex       = "index"        // the index of a pandas.DataFrame is not a feature
