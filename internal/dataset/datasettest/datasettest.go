@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"testing/fstest"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
@@ -35,8 +37,49 @@ type Options struct {
 	Edit func(table []byte) []byte // changes the table before it is staged; nil changes nothing
 }
 
-// Dir stages a table and returns the folder of the dataset and its manifest.
+// staged keeps the files of each dataset that this process has staged, by its Options: tests of a package want the same
+// few, and staging takes longer than what most of them test.
+var staged struct {
+	sync.Mutex
+	files map[string]fstest.MapFS
+}
+
+// Dir stages a table and returns the folder of the dataset and its manifest, both the caller's own.
 func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
+	t.Helper()
+	if o.Edit != nil || o.Like != nil {
+		return stage(t, o)
+	}
+
+	staged.Lock()
+	defer staged.Unlock()
+	key := fmt.Sprintf("%+v", o)
+	files, ok := staged.files[key]
+	if !ok {
+		files = fstest.MapFS{}
+		dir, _ := stage(t, o)
+		each(t, dir, func(name string, data []byte) error {
+			files[name] = &fstest.MapFile{Data: data}
+			return nil
+		})
+		if staged.files == nil {
+			staged.files = map[string]fstest.MapFS{}
+		}
+		staged.files[key] = files
+	}
+
+	dir := filepath.Join(t.TempDir(), "dataset")
+	if err := os.CopyFS(dir, files); err != nil {
+		t.Fatal(err)
+	}
+	m, err := dataset.DecodeManifest(files[dataset.ManifestFile].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, m
+}
+
+func stage(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
 
 	if o.Rows == 0 {
@@ -167,25 +210,25 @@ func Encoder(t testing.TB, d *dataset.Dataset) *cell.Encoder {
 // Upload copies the dataset in dir to the place in store where tasks look for it.
 func Upload(t testing.TB, store blob.Store, dir string, m *dataset.Manifest) {
 	t.Helper()
+	each(t, dir, func(name string, data []byte) error {
+		_, err := store.Put(t.Context(), "datasets/"+m.Name+"/"+m.Version+"/"+name, blob.Any, bytes.NewReader(data))
+		return err
+	})
+}
 
-	prefix := "datasets/" + m.Name + "/" + m.Version + "/"
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// each calls do with the slash-separated name below dir and the content of each of its files.
+func each(t testing.TB, dir string, do func(name string, data []byte) error) {
+	t.Helper()
+	files := os.DirFS(dir)
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-
-		data, err := os.ReadFile(path)
+		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}
-
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-
-		_, err = store.Put(t.Context(), prefix+filepath.ToSlash(name), blob.Any, bytes.NewReader(data))
-		return err
+		return do(name, data)
 	})
 	if err != nil {
 		t.Fatal(err)
