@@ -113,6 +113,7 @@ type Request struct {
 	OneIn   int
 	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
+	Memory  int64 // that this training may have, with the table; 0 if nobody knows
 	OnTree  func(gbt.Progress) error
 	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
@@ -140,6 +141,7 @@ type Evaluated struct {
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
 	TrainRows  int
+	OutOfCore  bool // the table and what training takes were more than Request.Memory
 }
 
 // Train trains a configuration on the train split, or on q.Rows.
@@ -161,6 +163,10 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	if t.ds.Manifest.Negatives > 0 && !gbt.LogOdds(q.Params.Objective) {
 		return nil, problem.New(problem.Input, "the dataset has a sample of its negative rows, which is corrected in "+
 			"log odds, and objective %s has none", q.Params.Objective)
+	}
+
+	if t.exceeds(q, train) {
+		train.Prefetch = t.ds.Stream()
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
@@ -200,6 +206,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
+	o.OutOfCore = train.Prefetch != nil
 	// A continued model may get no tree.
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
@@ -207,6 +214,19 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		err = o.rate(q, valid)
 	}
 	return o, err
+}
+
+// exceeds reports whether a training on mapped rows takes more memory than it has.
+func (t *Table) exceeds(q Request, train *gbt.Data) bool {
+	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
+		return false
+	}
+	bins := make([]int, len(t.features))
+	for i := range bins {
+		bins[i] = t.features[i].Bins
+	}
+	own := gbt.PrivateBytes(q.Params, train.Used(), 0, bins, q.Threads)
+	return own+JoinedBytes(train.Rows, len(bins), false) > q.Memory
 }
 
 // scoreShift is the correction to add to the log odds of a model trained on sampled negatives.

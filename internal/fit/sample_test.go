@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -79,5 +80,33 @@ func TestTrainingOnASample(t *testing.T) {
 	if got := p.ForSample(100); got.MinDataInLeaf != 2 {
 		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
 			got.MinDataInLeaf)
+	}
+}
+
+// TestOutOfCore: a training with less memory than the table reads it in another order, for the same model.
+func TestOutOfCore(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 3000})
+	m, err := metric.Lookup("auc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Request{Params: gbt.Defaults(), Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}, RateTrees: true}
+	q.Params.NumIterations = 5
+	var models [3]bytes.Buffer
+	for i, memory := range []int64{0, 1 << 40, 1} {
+		q.Memory = memory
+		o, err := table.Train(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.OutOfCore != (memory == 1) {
+			t.Errorf("with %d bytes of memory: out of core is %t, want %t", memory, o.OutOfCore, !o.OutOfCore)
+		}
+		if _, err := o.Model.WriteTo(&models[i]); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(models[i].Bytes(), models[0].Bytes()) {
+			t.Errorf("with %d bytes of memory: another model, want the same", memory)
+		}
 	}
 }

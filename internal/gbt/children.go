@@ -9,12 +9,13 @@ import "slices"
 // gain. Nearly all of these will be split, and the result for a leaf does not depend on when it is computed. If there
 // are fewer such leaves than goroutines, they work on leaf i together after all.
 //
-// Workers of a team wait for each other at every exchange, so they prepare as many leaves with one as is likely to pay.
+// Workers of a team wait for each other at every exchange, and a pass over a table that is larger than memory takes as
+// long for one leaf as for many. Both prepare as many leaves with one as is likely to pay.
 func (g *grower) prepare(i int) error {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.nextByGain(i, splits)
 	switch {
-	case g.data.link != nil:
+	case g.preparesMany():
 		return g.prepareTogether(next, splits > 1)
 	case len(next) == 1 || len(next) < g.pool.size:
 		return g.prepareTogether(next[:1], splits > 1)
@@ -39,6 +40,9 @@ func (g *grower) prepare(i int) error {
 	}
 	return nil
 }
+
+// preparesMany reports whether leaves of any size are prepared ahead, by all goroutines together.
+func (g *grower) preparesMany() bool { return g.data.link != nil || g.data.Prefetch != nil }
 
 func (g *grower) newChildren() *children {
 	n := len(g.freeChildren)
@@ -65,9 +69,9 @@ func (g *grower) isSmall(l *leaf) bool {
 }
 
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
-// next; in a team, also large ones. It predicts which will be split from the gains in the previous tree, and takes at
-// most half as many as there are splits to come, since new leaves may have more gain. If features or thresholds are
-// drawn per node, a leaf's split can only be found once its parent has a number.
+// next; in a team and out of core, also large ones. It predicts which will be split from the gains in the previous
+// tree, and takes at most half as many as there are splits to come, since new leaves may have more gain. If features or
+// thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
 //
 // All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
 func (g *grower) nextByGain(i, splits int) []int {
@@ -75,8 +79,8 @@ func (g *grower) nextByGain(i, splits int) []int {
 	if g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.nextLeaves
 	}
-	team := g.data.link != nil
-	if !team && (g.pool.size == 1 || !g.isSmall(&g.leaves[i])) {
+	many := g.preparesMany()
+	if !many && (g.pool.size == 1 || !g.isSmall(&g.leaves[i])) {
 		return g.nextLeaves
 	}
 
@@ -88,16 +92,20 @@ func (g *grower) nextByGain(i, splits int) []int {
 		}
 	}
 	most := leavesEach*g.pool.size - known
-	if team {
+	if many {
 		most = g.histograms.mostPairs() - known // so that those ahead take 4 MiB at most
 	}
 
 	// Next by gain, as long as they are likely to be split at all.
+	least := g.minPrevGain / g.splitScorer.gainUnit()
+	if many && g.data.link == nil {
+		least /= 2 // another pass over the disk costs more than some histograms in vain
+	}
 	for len(g.nextLeaves) < min((splits+1)/2, most) {
-		best, gain := -1, g.minPrevGain/g.splitScorer.gainUnit()
+		best, gain := -1, least
 		for j := range g.leaves {
 			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && (team || g.isSmall(l)) && !slices.Contains(g.nextLeaves, j) {
+			if l.best.gain > gain && l.children == nil && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, j) {
 				best, gain = j, l.best.gain
 			}
 		}
@@ -116,15 +124,19 @@ type newPair struct {
 	leaves []*leaf
 }
 
-// prepareTogether prepares leaves, of which there are several only in a team, with all goroutines. The smaller child's
-// rows are added up; the larger child is the difference to the parent. The tree's last split needs no histograms of its
-// children.
+// prepareTogether prepares leaves, of which there are several only in a team and out of core, with all goroutines. The
+// smaller child's rows are added up; the larger child is the difference to the parent. The tree's last split needs no
+// histograms of its children.
 func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
 	left, all := make([]int, len(next)), make([]int64, len(next))
 	for k, i := range next {
 		l := &g.leaves[i]
 		l.children = g.newChildren()
-		left[k] = divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
+		column := g.data.Columns[l.best.feature]
+		if g.data.Prefetch != nil {
+			g.data.Prefetch(column)
+		}
+		left[k] = divide(g.pool, l.rows, l.spare, column, &l.best.left)
 		all[k] = int64(left[k])
 	}
 	g.data.link.sum(all)
@@ -143,10 +155,11 @@ func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
 			continue
 		}
 
-		pair := g.histograms.build(small.rows, small.n, parent, large.n)
+		pair := g.histograms.pair(small.rows, small.n, parent, large.n)
 		small.hist, large.hist = pair.smaller, pair.larger
 		pairs = append(pairs, newPair{pair, []*leaf{small, large}})
 	}
+	g.histograms.build(pairs)
 	return g.findSplits(pairs)
 }
 

@@ -55,6 +55,10 @@ type Data struct {
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
 
+	// Prefetch, when not nil, says that the table is larger than memory: it is read in fewer passes. Prefetch is
+	// called with the part of RowMajor or Columns that will be read next, and may begin to read it from the disk.
+	Prefetch func(part []byte)
+
 	// Team, when not nil, are the workers that train one model together. These rows are then this worker's part of the
 	// whole table, and there may be none. Copies is the whole table's. It is ignored for held-out rows, which every
 	// worker has in full.

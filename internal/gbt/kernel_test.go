@@ -97,7 +97,14 @@ func reduced(c *histogramBuilder, m histogramPair) histogramPair {
 
 // built returns the histogram of rows.
 func built(c *histogramBuilder, rows []uint32) histogram {
-	return reduced(c, c.build(rows, len(rows), histogram{}, 0)).smaller
+	return builtPair(c, c.pair(rows, len(rows), histogram{}, 0)).smaller
+}
+
+// builtPair returns a pair with its rows added and all its features reduced.
+func builtPair(c *histogramBuilder, m histogramPair) histogramPair {
+	pairs := []newPair{{pair: m}}
+	c.build(pairs)
+	return reduced(c, pairs[0].pair)
 }
 
 func TestSubtract(t *testing.T) {
@@ -122,8 +129,8 @@ func TestSubtract(t *testing.T) {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := newHistogramBuilder(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			m := c.build(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
-			rest := reduced(c, m).larger
+			parent := built(c, all[:tc.parent])
+			rest := builtPair(c, c.pair(all[:tc.child], tc.child, parent, tc.parent-tc.child)).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the wrong width for the number of rows")
 			}

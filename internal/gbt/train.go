@@ -525,12 +525,12 @@ func fillsAll(bag, rows int) bool {
 // addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table
 // through all nodes, or apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's
 // rows are known, but the rows lie in leaf order, and each has to be jumped to. If only few of the table's rows are in
-// use, routing finds few neighbours per block, too.
+// use, routing finds few neighbours per block, too; and it reads many columns, of a table that may not fit memory.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
 	apart := float64(jumpCost*b.grow.scattered()*float64(b.bag)) + float64(routeCost*float64(len(out)))
-	if byBlocks <= apart && routable(t, b.data.Columns) {
+	if b.data.Prefetch == nil && byBlocks <= apart && routable(t, b.data.Columns) {
 		addPredictions(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		return
 	}

@@ -123,6 +123,7 @@ type memory struct {
 	Predicted int64 `json:"predicted_private_bytes,omitempty"` // the launcher's memory formula, for the trainer alone
 	Shared    int64 `json:"shared_bytes"`
 	PSS       int64 `json:"pss_bytes"`
+	OutOfCore bool  `json:"out_of_core,omitempty"` // the table was larger than what was left for it
 }
 
 // check refuses flags that make no sense, in any way of training.
@@ -166,7 +167,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 
 	t := fit.NewTable(ds)
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
-		Program: w.Version}
+		Program: w.Version, Memory: max(usage.Available(), 0)}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -203,7 +204,8 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	result := resultOf(o, ds.Manifest, f.out)
-	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}
+	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS,
+		o.OutOfCore}
 	if others != nil {
 		result.Team = others.work(f.workers)
 	}
@@ -453,8 +455,12 @@ func (w *Setup) report(r trained) {
 		t.Row("workers", r.Team.describe(r.TreesGrown-r.Resumed, r.Seconds))
 	}
 	if r.Memory.PSS > 0 {
-		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
-			humanize.IBytes(uint64(r.Memory.Shared))))
+		used := fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
+			humanize.IBytes(uint64(r.Memory.Shared)))
+		if r.Memory.OutOfCore {
+			used += "; too little for the table, which was read from the disk for each tree"
+		}
+		t.Row("memory", used)
 	}
 	if r.Model != "" {
 		t.Row("model", r.Model)

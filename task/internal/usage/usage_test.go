@@ -1,6 +1,10 @@
 package usage
 
 import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 )
@@ -27,5 +31,35 @@ func TestSelf(t *testing.T) {
 	}
 	if Available() <= 0 {
 		t.Error("no memory left?")
+	}
+}
+
+// TestGroupLimit: the least limit counts, of the process's groups and those around them, in both versions.
+func TestGroupLimit(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"memory.max": "max\n", "a/memory.max": "700\n", "a/b/memory.max": "900\n",
+		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for groups, want := range map[string]int64{
+		"":                               math.MaxInt64,
+		"0::/\n":                         math.MaxInt64,
+		"0::/a/b\n":                      700,
+		"0::/not/seen/inside\n":          math.MaxInt64,
+		"3:cpu:/c\n2:memory:/c/d\n":      500,
+		"3:cpu:/c\n":                     math.MaxInt64,
+		"2:cpu,memory:/\n":               9223372036854771712,
+		"2:memory:/c\n0::/a\n":           500,
+		"memory:/c\n":                    math.MaxInt64,
+		"2:memory:/../../../../../etc\n": 9223372036854771712,
+	} {
+		if got := groupLimit(groups, root); got != want {
+			t.Errorf("groups %q: got a limit of %d, want %d", groups, got, want)
+		}
 	}
 }
