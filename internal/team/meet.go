@@ -421,8 +421,8 @@ func (c impatient) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
-		if n := poll(c.raw, b); n > 0 {
-			return n, nil
+		if n, err := poll(c.raw, b); n > 0 || err != nil {
+			return n, err
 		}
 	}
 	return c.Conn.Read(b)

@@ -2,6 +2,7 @@ package team
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -204,10 +205,19 @@ func (m *Mesh) end() {
 		close(m.stop)
 		for _, p := range m.peers {
 			if p != nil {
-				_ = p.conn.Close() // nothing more is expected of it
+				hangUp(p.conn)
 			}
 		}
 	})
+}
+
+// hangUp closes a connection of which nothing more is expected. TLS by itself would first say so to the other end, and
+// wait for one that has stopped reading.
+func hangUp(c net.Conn) {
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	_ = c.Close()
 }
 
 // Place implements gbt.Team.

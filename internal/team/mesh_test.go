@@ -2,35 +2,43 @@ package team
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"math"
 	"net"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"coppice/internal/blob"
 )
 
-// pair returns two connected meshes.
-func pair(t *testing.T) (a, b *Mesh) {
+// tcpPair returns both ends of a connection.
+func tcpPair(t *testing.T) (calls, answers net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	x, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
+	if calls, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	y, err := l.Accept()
-	if err != nil {
+	if answers, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
+	return calls, answers
+}
+
+// pair returns two connected meshes.
+func pair(t *testing.T) (a, b *Mesh) {
+	t.Helper()
+	x, y := tcpPair(t)
 	hello := header{kind: helloMessage, epoch: 3, training: 7}
 	a = newMesh(hello, 0, []net.Conn{nil, x}, time.Hour, new(Traffic))
 	b = newMesh(hello, 1, []net.Conn{y, nil}, time.Hour, new(Traffic))
@@ -72,19 +80,7 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 
 // TestAWriteToAStoppedWorkerEnds: it takes nothing, and nothing is expected of it.
 func TestAWriteToAStoppedWorkerEnds(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	raw, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw, stopped := tcpPair(t)
 	defer stopped.Close()
 	c, err := newImpatient(raw, 20*time.Millisecond)
 	if err != nil {
@@ -95,6 +91,73 @@ func TestAWriteToAStoppedWorkerEnds(t *testing.T) {
 	words := slices.Repeat([]int64{1}, 4<<20) // more than there is room for between two processes
 	if err := m.Broadcast(0, words); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("32 MiB for a worker that reads nothing: error %v, want that its time is over", err)
+	}
+}
+
+// TestCloseDoesNotWait: a worker that has stopped reading does not hold the others up when they leave.
+func TestCloseDoesNotWait(t *testing.T) {
+	board := Bucket(blob.Memory(), "a/")
+	var meshes [2]*Mesh
+	var meeting sync.WaitGroup
+	for id := range meshes {
+		w := newWorker(t, board, id, len(meshes), silence(time.Minute))
+		defer w.Close()
+		meeting.Go(func() {
+			var err error
+			if meshes[id], _, err = w.meet(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	meeting.Wait()
+	if t.Failed() {
+		return
+	}
+	defer meshes[1].Close()
+
+	raw := meshes[0].peers[1].conn.(*tls.Conn).NetConn().(impatient).Conn
+	for _, n := range []int{64 << 20, 1} { // until there is no room for a byte
+		if err := raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
+			if _, err = raw.Write(make([]byte, n)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+	}
+	closed := make(chan struct{})
+	go func() {
+		meshes[0].Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(3 * time.Second):
+		t.Error("the other worker has not left within 3 seconds, want at once")
+	}
+}
+
+// TestReasonOfAnEnd: why a connection has ended is told, although reading polls first.
+func TestReasonOfAnEnd(t *testing.T) {
+	for reset, want := range map[bool]error{true: syscall.ECONNRESET, false: io.EOF} {
+		a, b := tcpPair(t)
+		c, err := newImpatient(a, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reset {
+			if err := b.(*net.TCPConn).SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("read from a connection that the other end has closed (reset: %t): error %v, want %v", reset, err, want)
+		}
+		_ = c.Close()
 	}
 }
 

@@ -5,4 +5,4 @@ package team
 import "syscall"
 
 // poll would read what has come, at once.
-func poll(syscall.RawConn, []byte) int { return 0 }
+func poll(syscall.RawConn, []byte) (int, error) { return 0, nil }
