@@ -7,7 +7,9 @@ are drawn, so that seeds mean something. Prints one JSON object per objective: t
 """
 
 import argparse
+import concurrent.futures
 import json
+import os
 import subprocess
 import warnings
 
@@ -65,51 +67,57 @@ def of_class(y, p):
     return -np.log(np.maximum(p[np.arange(len(y)), y.astype(int)], 1e-15))
 
 
-def grade(d):
-    return np.digitize(d, [0, 15, 45, 120]) * 1.0
+LABELS = {
+    "delay": lambda d: d,
+    "positive": lambda d: np.where(d > 0, d, np.nan),
+    "ahead as 0": lambda d: np.maximum(d, 0),
+    "share of an hour": lambda d: np.clip(d, 0, 60) / 60,
+    "late": lambda d: (d > 15) * 1.0,
+    "quarters": lambda d: np.maximum(d, 0) // 15,
+    "grade": lambda d: np.digitize(d, [0, 15, 45, 120]) * 1.0,
+}
 
 
 RANK = ("lambdarank", "rank_xendcg")  # flights of an airport's day, by how late they are
 LATE = "{column: y, kind: regression}"
 CLASSES = ("multiclass", "multiclassova")  # of how late a flight is
-# name: how the label is made of the delay, parameters, metric, its formula, and whether rows have weights
+# name: the label, parameters, metric, its formula, and whether rows have weights
 CASES = {
-    "regression": (lambda d: d, {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
-    "regression sqrt": (lambda d: d, {"reg_sqrt": True}, "mae", mean(lambda y, p: abs(p - y)), False),
-    "regression_l1": (lambda d: d, {}, "mae", mean(lambda y, p: abs(p - y)), False),
-    "regression_l1 weighted": (lambda d: d, {}, "mae", mean(lambda y, p: abs(p - y)), True),
-    "huber": (lambda d: d, {"alpha": 15.0}, "huber@15", mean(lambda y, p: np.where(abs(p - y) <= 15, (p - y) ** 2 / 2, 15 * (abs(p - y) - 7.5))), False),
-    "fair": (lambda d: d, {"fair_c": 10.0}, "fair@10", mean(lambda y, p: 10 * abs(p - y) - 100 * np.log1p(abs(p - y) / 10)), False),
-    "quantile": (lambda d: d, {"alpha": 0.8}, "quantile@0.8", mean(lambda y, p: np.maximum(0.8 * (y - p), 0.2 * (p - y))), False),
-    "quantile weighted": (lambda d: d, {"alpha": 0.3}, "quantile@0.3", mean(lambda y, p: np.maximum(0.3 * (y - p), 0.7 * (p - y))), True),
-    "mape": (lambda d: d, {}, "mape", mean(lambda y, p: abs(p - y) / np.maximum(1, abs(y))), False),
-    "poisson": (lambda d: np.maximum(d, 0) // 15, {}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
-    "gamma": (lambda d: np.where(d > 0, d, np.nan), {}, "gamma_deviance", mean(lambda y, p: 2 * (y / p - 1 - np.log(y / p))), False),
-    "tweedie": (lambda d: np.maximum(d, 0), {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), False),
-    "tweedie weighted": (lambda d: np.maximum(d, 0), {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), True),
-    "cross_entropy": (lambda d: np.clip(d, 0, 60) / 60, {}, "soft_log_loss", mean(log_loss), False),
-    "binary": (lambda d: (d > 15) * 1.0, {}, "log_loss", mean(log_loss), False),
-    "binary scaled": (lambda d: (d > 15) * 1.0, {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
-    "binary goss": (lambda d: (d > 15) * 1.0, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "log_loss", mean(log_loss), False),
-    "binary rf": (lambda d: (d > 15) * 1.0, {"boosting": "rf"}, "log_loss", mean(log_loss), False),
-    "regression goss": (lambda d: d, {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
-    "binary dart": (lambda d: (d > 15) * 1.0, {"boosting": "dart"}, "log_loss", mean(log_loss), False),
-    "regression dart": (lambda d: d, {"boosting": "dart", "drop_rate": 0.2, "skip_drop": 0.2}, "l2", mean(lambda y, p: (p - y) ** 2), False),
-    "poisson dart": (lambda d: np.maximum(d, 0) // 15, {"boosting": "dart", "uniform_drop": True, "xgboost_dart_mode": True}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
-    "multiclass dart": (grade, {"num_class": 5, "boosting": "dart", "max_drop": 3}, "multi_logloss", mean(of_class), False),
-    "poisson rf": (lambda d: np.maximum(d, 0) // 15, {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
-    "multiclass": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), False),
-    "multiclass weighted": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), True),
-    "multiclassova": (grade, {"num_class": 5}, "multi_logloss", mean(of_class), False),
-    "lambdarank": (grade, {}, "ndcg@10", None, False),
-    "lambdarank weighted": (grade, {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
-    "rank_xendcg": (grade, {}, "ndcg@10", None, False),
-    "binary unbalanced": (lambda d: (d > 15) * 1.0, {"is_unbalance": True}, "log_loss", mean(log_loss), False),
+    "regression": ("delay", {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
+    "regression sqrt": ("delay", {"reg_sqrt": True}, "mae", mean(lambda y, p: abs(p - y)), False),
+    "regression_l1": ("delay", {}, "mae", mean(lambda y, p: abs(p - y)), False),
+    "regression_l1 weighted": ("delay", {}, "mae", mean(lambda y, p: abs(p - y)), True),
+    "huber": ("delay", {"alpha": 15.0}, "huber@15", mean(lambda y, p: np.where(abs(p - y) <= 15, (p - y) ** 2 / 2, 15 * (abs(p - y) - 7.5))), False),
+    "fair": ("delay", {"fair_c": 10.0}, "fair@10", mean(lambda y, p: 10 * abs(p - y) - 100 * np.log1p(abs(p - y) / 10)), False),
+    "quantile": ("delay", {"alpha": 0.8}, "quantile@0.8", mean(lambda y, p: np.maximum(0.8 * (y - p), 0.2 * (p - y))), False),
+    "quantile weighted": ("delay", {"alpha": 0.3}, "quantile@0.3", mean(lambda y, p: np.maximum(0.3 * (y - p), 0.7 * (p - y))), True),
+    "mape": ("delay", {}, "mape", mean(lambda y, p: abs(p - y) / np.maximum(1, abs(y))), False),
+    "poisson": ("quarters", {}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "gamma": ("positive", {}, "gamma_deviance", mean(lambda y, p: 2 * (y / p - 1 - np.log(y / p))), False),
+    "tweedie": ("ahead as 0", {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), False),
+    "tweedie weighted": ("ahead as 0", {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), True),
+    "cross_entropy": ("share of an hour", {}, "soft_log_loss", mean(log_loss), False),
+    "binary": ("late", {}, "log_loss", mean(log_loss), False),
+    "binary scaled": ("late", {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
+    "binary goss": ("late", {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "log_loss", mean(log_loss), False),
+    "binary rf": ("late", {"boosting": "rf"}, "log_loss", mean(log_loss), False),
+    "regression goss": ("delay", {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
+    "binary dart": ("late", {"boosting": "dart"}, "log_loss", mean(log_loss), False),
+    "regression dart": ("delay", {"boosting": "dart", "drop_rate": 0.2, "skip_drop": 0.2}, "l2", mean(lambda y, p: (p - y) ** 2), False),
+    "poisson dart": ("quarters", {"boosting": "dart", "uniform_drop": True, "xgboost_dart_mode": True}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "multiclass dart": ("grade", {"num_class": 5, "boosting": "dart", "max_drop": 3}, "multi_logloss", mean(of_class), False),
+    "poisson rf": ("quarters", {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
+    "multiclass": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
+    "multiclass weighted": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), True),
+    "multiclassova": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
+    "lambdarank": ("grade", {}, "ndcg@10", None, False),
+    "lambdarank weighted": ("grade", {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
+    "rank_xendcg": ("grade", {}, "ndcg@10", None, False),
+    "binary unbalanced": ("late", {"is_unbalance": True}, "log_loss", mean(log_loss), False),
 }  # fmt: skip
 
 
-def coppice(programs, place, params, metric, seed, scratch):
-    file = f"{scratch}/params.yaml"
+def coppice(programs, place, params, metric, seed, file):
     with open(file, "w") as f:
         for k, v in dict(params, metric=metric, seed=seed).items():
             f.write(f"{k}: {json.dumps(v)}\n")
@@ -126,71 +134,90 @@ def targets(place, split, column):
     return ipc.open_file(f"{place}/{split}/targets.arrow").read_all()[column].to_numpy()
 
 
-def main():
+class Staged:
+    """The flights with a label, and perhaps weights, as Coppice and as LightGBM see them."""
+
+    def __init__(self, args, flights, label, kind, weighted, ranked):
+        frame = flights.drop(columns="arr_delay")
+        frame["y"] = LABELS[label](flights.arr_delay.values.astype(float))
+        frame = frame[frame.y.notna()].reset_index(drop=True)
+        more = ""
+        if weighted:
+            frame["w"] = np.where(frame.carrier == "UA", 3.0, 0.5)
+            more += "weight: w\n"
+        if ranked:
+            frame["q"] = frame.origin + frame.month.astype(str) + "-" + frame.day.astype(str)
+            trains = np.random.default_rng(3).random(frame.q.nunique()) < 0.7
+            frame["part"] = np.where(trains[pd.factorize(frame.q)[0]], "train", "valid")
+            more += "group: q\nencodings: none\n"
+        name = f"{label.replace(' ', '-')}{'-ranked' * ranked}{'-weighted' * weighted}"
+        folder = f"{args.out}/{name}"
+        tables.keep(tables.Table(name, frame, "y", kind, frame.y.values), folder, ".csv")
+        with open(folder + "/dataset.yaml", "a") as f:
+            f.write(more)
+        place = self.place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
+        (x, y, self.categorical), (self.vx, self.vy, _) = tables.same_bins(place)
+        w, self.vw = [targets(place, s, "weight") if weighted else None for s in ("train", "valid")]
+        self.sizes = None
+        if ranked:  # LightGBM wants the rows of a query to be neighbours
+            rows = queries(targets(place, "train", "group"))
+            order, self.sizes = np.concatenate(rows), [len(r) for r in rows]
+            x, y, w = x[order], y[order], None if w is None else w[order]
+            self.group = targets(place, "valid", "group")
+        self.x, self.y, self.w = x, y, w
+        self.copies = len(y) // int((frame.part == "train").sum())
+
+
+def measure(args, t, case):
     import lightgbm as lgb
 
+    _, params, metric, rate, _ = CASES[case]
+    objective = case.split()[0]
+    if objective in RANK:
+        rate = ndcg(t.group)
+    full, leaves = dict(PARAMS, **params), {}
+    if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
+        leaves = {"min_data_in_leaf": 20 * t.copies, "min_data_per_group": 100 * t.copies}
+    scores = {"coppice": [], "lightgbm": []}
+    for seed in range(1, (max(args.seeds, 5) if objective in RANK else args.seeds) + 1):
+        file = f"{args.out}/{case}.yaml"
+        value = coppice(args.bin, t.place, dict(full, objective=objective), metric, seed, file)
+        scores["coppice"].append(-value if objective in RANK else value)
+        data = lgb.Dataset(t.x, t.y, weight=t.w, group=t.sizes, categorical_feature=t.categorical or "auto")
+        model = lgb.train(dict(full, **leaves, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
+        scores["lightgbm"].append(rate(t.vy, model.predict(t.vx), t.vw))
+    usual = np.full(len(t.vy), np.average(t.vy, weights=t.vw))
+    if objective in CLASSES:
+        share = np.bincount(t.vy.astype(int), t.vw, minlength=5) / (len(t.vy) if t.vw is None else t.vw.sum())
+        usual = np.tile(share, (len(t.vy), 1))
+    scores["constant"] = [rate(t.vy, usual, t.vw)]  # what the mean costs
+    return {"objective": case, "metric": metric, **{k: float(np.mean(v)) for k, v in scores.items()}}
+
+
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("data", "bin", "out"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--seeds", type=int, default=5, help="an order takes 5 at least: one moves its metric by 1 %%")
     parser.add_argument("--rows", type=int, default=60000)
     parser.add_argument("--draw", type=int, default=1, help="of the table's rows")
-    parser.add_argument("--only", help="the cases whose names begin so")
+    parser.add_argument("--only", default="", help="the cases whose names begin so")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     flights = tables.nycflights(args.data, np.random.default_rng(5)).frame
     flights = flights.sample(args.rows, random_state=args.draw).reset_index(drop=True)
 
-    for case, (label, params, metric, rate, weighted) in CASES.items():
-        if args.only and not case.startswith(args.only):
-            continue
-        frame = flights.drop(columns="arr_delay")
-        frame["y"] = label(flights.arr_delay.values.astype(float))
-        frame = frame[frame.y.notna()].reset_index(drop=True)
-        if weighted:
-            frame["w"] = np.where(frame.carrier == "UA", 3.0, 0.5)
-        objective = case.split()[0]
-        if objective in RANK:
-            frame["q"] = frame.origin + frame.month.astype(str) + "-" + frame.day.astype(str)
-            trains = np.random.default_rng(3).random(frame.q.nunique()) < 0.7
-            frame["part"] = np.where(trains[pd.factorize(frame.q)[0]], "train", "valid")
-        name = case.replace(" ", "-").replace("_", "-")
-        kind = {"binary": "y", "multiclass": "{column: y, kind: classes}", "multiclassova": "{column: y, kind: classes}"}
-        table = tables.Table(name, frame, "y", kind.get(objective, LATE), frame.y.values)
-        folder = f"{args.out}/{name}"
-        tables.keep(table, folder, ".csv")
-        if weighted:
-            with open(folder + "/dataset.yaml", "a") as f:
-                f.write("weight: w\n")
-        if objective in RANK:
-            with open(folder + "/dataset.yaml", "a") as f:
-                f.write("group: q\nencodings: none\n")
-        place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
-        (x, y, categorical), (vx, vy, _) = tables.same_bins(place)
-        w, vw = (targets(place, "train", "weight"), targets(place, "valid", "weight")) if weighted else (None, None)
-        sizes = None
-        if objective in RANK:  # LightGBM wants the rows of a query to be neighbours
-            rows = queries(targets(place, "train", "group"))
-            order, sizes = np.concatenate(rows), [len(r) for r in rows]
-            x, y, w = x[order], y[order], None if w is None else w[order]
-            rate = ndcg(targets(place, "valid", "group"))
-        full, leaves = dict(PARAMS, **params), {}
-        if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
-            copies = len(y) // int((frame.part == "train").sum())
-            leaves = {"min_data_in_leaf": 20 * copies, "min_data_per_group": 100 * copies}
-        scores = {"coppice": [], "lightgbm": []}
-        for seed in range(1, (max(args.seeds, 5) if objective in RANK else args.seeds) + 1):
-            value = coppice(args.bin, place, dict(full, objective=objective), metric, seed, args.out)
-            scores["coppice"].append(-value if objective in RANK else value)
-            data = lgb.Dataset(x, y, weight=w, group=sizes, categorical_feature=categorical or "auto")
-            model = lgb.train(dict(full, **leaves, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
-            scores["lightgbm"].append(rate(vy, model.predict(vx), vw))
-        usual = np.full(len(vy), np.average(vy, weights=vw))
-        if objective in CLASSES:
-            usual = np.tile(np.bincount(vy.astype(int), vw, minlength=5) / (len(vy) if vw is None else vw.sum()), (len(vy), 1))
-        scores["constant"] = [rate(vy, usual, vw)]  # what the mean costs
-        row = {"objective": case, "metric": metric, **{k: float(np.mean(v)) for k, v in scores.items()}}
-        print(json.dumps(row), flush=True)
+    cases, staged = [c for c in CASES if c.startswith(args.only)], {}
+    for case in cases:
+        label, weighted, objective = CASES[case][0], CASES[case][4], case.split()[0]
+        kind = "y" if objective == "binary" else "{column: y, kind: classes}" if objective in CLASSES else LATE
+        key = (label, kind, weighted, objective in RANK)
+        if key not in staged:
+            staged[key] = Staged(args, flights, *key)
+        staged[case] = staged[key]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # each training has one thread
+        for row in pool.map(lambda case: measure(args, staged[case], case), cases):
+            print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
