@@ -204,6 +204,10 @@ func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 		right.allowedGroups = left.allowedGroups
 	}
 
+	if best.forced > 0 {
+		left.forced, right.forced = l.forced.Left, l.forced.Right
+	}
+
 	l.children.left = left
 	l.children.right = right
 	if left.n > right.n {
@@ -248,6 +252,7 @@ type splitFinder struct {
 	target   splitTarget
 	features []int   // that the node may use, ascending
 	best     []split // per goroutine
+	forced   split   // the leaf's forced one, if it is possible
 }
 
 // splitScratch is the memory of the splitFinders of two leaves.
@@ -315,6 +320,9 @@ func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worke
 			if finders[s].mayUse(f, g.features) {
 				g.scoreFeature(f, &finders[s], worker)
 			}
+			if l := finders[s].leaf; l.forced != nil && l.forced.column == f {
+				finders[s].forced = g.forcedSplit(l, finders[s].target)
+			}
 		}
 	}
 }
@@ -361,7 +369,7 @@ func (s *splitFinder) mayUse(f int, all []int) bool {
 	return found
 }
 
-// end picks the best of the goroutines' splits, which does not depend on their number.
+// end picks the forced split or the best of the goroutines', which does not depend on their number.
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
@@ -369,6 +377,9 @@ func (s *splitFinder) end() {
 		if found.before(best) {
 			*best = found
 		}
+	}
+	if s.forced.forced > 0 {
+		*best = s.forced
 	}
 }
 

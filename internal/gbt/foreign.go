@@ -23,7 +23,6 @@ const (
 	oneSeed   = "all draws follow from seed"
 	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
 	noQuanta  = "gradients are exact: Coppice does not quantise them"
-	noForced  = "splits are not forced: Coppice chooses all of them"
 	tableKeys = "dataset.yaml says how a table is read"
 	noGPU     = "Coppice trains on CPUs only"
 	memory    = "launcher plan fits tasks to the machine's memory"
@@ -69,7 +68,6 @@ var foreignParams = []foreignParam{
 	{"use_quantized_grad", "", off, noQuanta},
 	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},
 	{"stochastic_rounding", "", anyValue, noQuanta},
-	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "", noForced},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
 	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",
 		"constraints are kept as by basic"},

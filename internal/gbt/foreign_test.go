@@ -33,8 +33,8 @@ func TestLightGBMsParameters(t *testing.T) {
 		"device":               {"gpu", "on CPUs only"},
 		"linear_tree":          {true, "no linear trees"},
 		"top_rate":             {0.3, "has no effect without data_sample_strategy: goss"},
-		"forcedsplits_filename": {"splits.json",
-			"LightGBM has it"},
+		"forcedsplits_filename": {"splits.json", "a file would not travel to other machines"},
+		"max_bin_by_feature":    {"3,4", "LightGBM has it"},
 		"num_class":   {3, "it belongs to multiclass and multiclassova"},
 		"num_leavess": {3, `there is no such training parameter (did you mean "num_leaves"?)`},
 	} {

@@ -76,6 +76,7 @@ type Params struct {
 	PathSmooth             float64
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
 	InteractionConstraints FeatureGroups // features that may be on the same path
+	ForcedSplits           ForcedSplits  // how every tree begins
 
 	IgnoreColumn ColumnList // features that never split
 }
@@ -110,7 +111,7 @@ func (*ParamError) Kind() problem.Kind { return problem.Input }
 type paramSpec struct {
 	name      string
 	aliases   string
-	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList or *FeatureGroups
+	field     func(*Params) any // *int, *float64, *bool, *string, *uint64, *ColumnList, *MonotoneList, *FeatureGroups or *ForcedSplits
 	low, high float64           // inclusive bounds of a number
 	traits    trait
 }
@@ -137,6 +138,7 @@ const (
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
+	forcedSplits           = "forcedsplits_filename"
 	sampleStrategy         = "data_sample_strategy"
 	topRate                = "top_rate"
 	otherRate              = "other_rate"
@@ -227,6 +229,8 @@ var paramTable = []paramSpec{
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
 		-1, 1, 0},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
+	{forcedSplits, "fs forced_splits_filename forced_splits_file forced_splits",
+		func(p *Params) any { return &p.ForcedSplits }, 0, 0, addedLater},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0},
 }
 
@@ -341,6 +345,10 @@ func (s *paramSpec) set(p *Params, value any) error {
 	case *FeatureGroups:
 		list, err := parseGroups(value)
 		*field = list
+		return err
+	case *ForcedSplits:
+		tree, err := parseForced(value)
+		*field = tree
 		return err
 	case *bool:
 		v, ok := value.(bool)
@@ -467,6 +475,8 @@ func (p Params) Map() map[string]any {
 			m[s.name] = string(*field)
 		case *FeatureGroups:
 			m[s.name] = string(*field)
+		case *ForcedSplits:
+			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field
 		case *float64:
@@ -538,6 +548,9 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 	p, err := p.ForColumns(columnNames(features))
 	if err == nil {
 		err = p.MonotoneConstraints.check(features)
+	}
+	if err == nil {
+		err = p.ForcedSplits.check(features, p.IgnoreColumn.among(features))
 	}
 	return p, err
 }

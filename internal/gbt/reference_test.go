@@ -41,6 +41,7 @@ type refLeaf struct {
 
 	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
 	path           []int   // features above
+	forced         *forcedSplit
 }
 
 // node is unique to the leaf within the tree.
@@ -58,6 +59,7 @@ type refSplit struct {
 	last    int            // numerical: the last bin of present values that goes left
 	missing bool
 	l2      float64
+	forced  int // 0 if not
 }
 
 func newReference(d *Data, p Params) *reference {
@@ -163,6 +165,12 @@ func (r *reference) train() *Model {
 			number := round*len(each) + k
 			r.gradients(obj, scores[k], rows, number)
 			r.features = treeFeatures(r.p, number, eligible)
+			for _, s := range r.p.ForcedSplits.among(r.d.Features).all() {
+				if slices.Contains(eligible, s.column) && !slices.Contains(r.features, s.column) {
+					r.features = append(slices.Clone(r.features), s.column)
+					slices.Sort(r.features)
+				}
+			}
 			t := r.grow(rows[:bag])
 			trees = append(trees, t)
 			first := len(m.Trees) == 0 && drops == nil || r.p.Boosting == "rf"
@@ -386,14 +394,21 @@ func (r *reference) leafOf(t *refTree, row uint32) int {
 // grow grows one tree on the rows, leaf by leaf; nil if no split helps.
 func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
-	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
+	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf,
+		forced: r.p.ForcedSplits.among(r.d.Features)}
 	root.out = r.output(root.sum, root.l2)
 	root.best = r.bestSplit(&root)
 	r.leaves = []refLeaf{root}
 	for len(r.leaves) < r.p.NumLeaves {
 		i := 0
 		for j := range r.leaves {
-			if r.leaves[j].best.gain > r.leaves[i].best.gain {
+			a, b := &r.leaves[j].best, &r.leaves[i].best
+			switch {
+			case a.forced > 0 && b.forced > 0:
+				if a.forced < b.forced {
+					i = j
+				}
+			case a.forced > 0 || b.forced == 0 && a.gain > b.gain:
 				i = j
 			}
 		}
@@ -441,6 +456,9 @@ func (r *reference) split(t *refTree, i int) {
 		child.path = append(slices.Clone(parent.path), best.feature)
 	}
 	r.bound(&parent, &left, &right)
+	if best.forced > 0 {
+		left.forced, right.forced = parent.forced.Left, parent.forced.Right
+	}
 	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)
 	r.leaves[i] = left
 	r.leaves = append(r.leaves, right)
