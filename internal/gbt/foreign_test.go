@@ -28,15 +28,15 @@ func TestLightGBMsParameters(t *testing.T) {
 		value any
 		says  string
 	}{
-		"boosting_type":        {"darts", "use gbdt, dart or rf"},
-		"data_sample_strategy": {"mvs", "use bagging or goss"},
-		"device":               {"gpu", "on CPUs only"},
-		"linear_tree":          {true, "no linear trees"},
-		"top_rate":             {0.3, "has no effect without data_sample_strategy: goss"},
+		"boosting_type":         {"darts", "use gbdt, dart or rf"},
+		"data_sample_strategy":  {"mvs", "use bagging or goss"},
+		"device":                {"gpu", "on CPUs only"},
+		"linear_tree":           {true, "no linear trees"},
+		"top_rate":              {0.3, "has no effect without data_sample_strategy: goss"},
 		"forcedsplits_filename": {"splits.json", "a file would not travel to other machines"},
 		"max_bin_by_feature":    {"3,4", "LightGBM has it"},
-		"num_class":   {3, "it belongs to multiclass and multiclassova"},
-		"num_leavess": {3, `there is no such training parameter (did you mean "num_leaves"?)`},
+		"num_class":             {3, "it belongs to multiclass and multiclassova"},
+		"num_leavess":           {3, `there is no such training parameter (did you mean "num_leaves"?)`},
 	} {
 		_, err := ParseParams(map[string]any{name: tc.value})
 		var of *ParamError
