@@ -11,13 +11,14 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/launcher/internal/backtest"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/show"
 )
 
 type backtestFlags struct {
 	out, scratch string
 	threads      int
-	batch        batchFlags
+	batch        cloudjob.Flags
 }
 
 func backtestCommand(w *Setup) *cobra.Command {
@@ -35,14 +36,14 @@ docs/backtest.md has the keys of backtest.yaml.`,
 		Example: `  launcher backtest backtest.yaml --out build/backtest
   launcher backtest backtest.yaml --batch --out build/backtest   # the table is gs://BUCKET/export/*.parquet`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.batch.check(cmd, "scratch", "threads"); err != nil {
+			if err := f.batch.Check(cmd, "scratch", "threads"); err != nil {
 				return err
 			}
 			return runBacktest(cmd.Context(), w, args[0], f)
 		},
 	}
 
-	f.batch.add(cmd, "run it")
+	f.batch.Add(cmd, "run it")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder for backtest.json and backtest.html")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "", "folder for temporary files (default: the system's)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
@@ -63,7 +64,7 @@ func runBacktest(ctx context.Context, w *Setup, file string, f backtestFlags) er
 			return err
 		}
 	}
-	if f.batch.on {
+	if f.batch.On {
 		return backtestInBatch(ctx, w, b, f)
 	}
 

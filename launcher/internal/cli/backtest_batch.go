@@ -29,7 +29,7 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtest.Specs, f backtes
 	if _, err := b.Spec.Column(b.Table); err != nil {
 		return err
 	}
-	machine, err := f.batch.machineType()
+	machine, err := f.batch.MachineType()
 	if err != nil {
 		return err
 	}
@@ -66,12 +66,12 @@ func backtestInBatch(ctx context.Context, w *Setup, b *backtest.Specs, f backtes
 // the table or the image has changed.
 func runInBatch(ctx context.Context, w *Setup, b *backtest.Specs, in *stager.Located, machine machines.Type,
 	key, day string, f backtestFlags) (*backtest.Results, string, error) {
-	disks, err := f.batch.disks(machine, in.DiskNeed(b.Table)+dailyFactor*in.Bytes,
+	disks, err := f.batch.Disks(machine, in.DiskNeed(b.Table)+dailyFactor*in.Bytes,
 		(stager.DiskFactor+dailyFactor)*in.Bytes)
 	if err != nil {
 		return nil, "", err
 	}
-	q := f.batch.request(machine, disks)
+	q := f.batch.Request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Backtest, b.Table.Name, key
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: b.TableFile,
 		Day:  day,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -16,88 +15,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// batchFlags select the machine for --batch.
-type batchFlags struct {
-	on       bool
-	machine  string
-	spot     bool
-	localSSD int
-	labels   map[string]string // of the sweep that the job is for
-}
-
-// stageMachine is the machine of --batch, unless --machine names another.
-const stageMachine = "n2-highmem-8"
-
-// add adds the flags to a command; what describes --batch.
-func (f *batchFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().BoolVar(&f.on, "batch", false,
-		what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was "+
-			"already running")
-	cmd.Flags().StringVar(&f.machine, "machine", stageMachine, "machine type for --batch")
-	cmd.Flags().BoolVar(&f.spot, "spot", false, "use a Spot machine for --batch")
-	cmd.Flags().IntVar(&f.localSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
-}
-
-// check rejects contradictory flags: here lists those that only apply to this machine. cmd knows which were given.
-func (f batchFlags) check(cmd *cobra.Command, here ...string) error {
-	where := "with"
-	others := here
-	if !f.on {
-		where = "without"
-		others = []string{"machine", "spot", "local-ssd"}
-	}
-
-	for _, name := range others {
-		if cmd.Flags().Changed(name) {
-			return program.Usagef("--%s has no effect %s --batch", name, where)
-		}
-	}
-
-	if f.localSSD < 0 {
-		return program.Usagef("--local-ssd is %d: use 0 or more", f.localSSD)
-	}
-	return nil
-}
-
-// machineType is the type of --machine, checked against --local-ssd.
-func (f batchFlags) machineType() (machines.Type, error) {
-	t, err := machines.Find(f.machine)
-	if err != nil {
-		return t, program.Usagef("--machine: %v", err)
-	}
-	if f.localSSD > 0 {
-		if err := t.CheckDisks(f.localSSD); err != nil {
-			return t, program.Usagef("--local-ssd: %v", err)
-		}
-	}
-	return t, nil
-}
-
-// disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no
-// such number, it is the largest one, provided that holds the minimum: few sources need the most.
-func (f batchFlags) disks(t machines.Type, need, least int64) (int, error) {
-	if f.localSSD > 0 {
-		return f.localSSD, nil
-	}
-	if n, err := t.FewestDisks(need); err == nil {
-		return n, nil
-	}
-	_, err := t.FewestDisks(least)
-	if err != nil {
-		return 0, program.Usagef("--machine: %v", err)
-	}
-	return t.Disks[len(t.Disks)-1], nil
-}
-
-// request describes a job on the machine, without its work.
-func (f batchFlags) request(t machines.Type, disks int) cloudjob.Work {
-	return cloudjob.Work{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.spot, LocalSSD: disks,
-		Limit: taskLimit, Labels: f.labels}
-}
-
 const (
-	// taskLimit bounds a job.
-	taskLimit = 24 * time.Hour
 	// taskEvery is how often a task reports its progress, and the launcher polls it.
 	taskEvery = time.Second
 	// taskGoodbye is how long the launcher waits for a job that it has cancelled.

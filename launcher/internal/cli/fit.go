@@ -24,6 +24,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
@@ -296,7 +297,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 		return nil, err
 	}
 	var how stageFlags
-	how.batch.on, how.batch.machine = !spec.Source.AnyLocal(), stageMachine
+	how.batch.On, how.batch.Machine = !spec.Source.AnyLocal(), cloudjob.DefaultMachine
 	staged, err := stageTable(ctx, w, t, dst, how)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ started again: the slot is still free. If the table is that of the slot before, 
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			if err := f.stage.batch.check(cmd); err != nil {
+			if err := f.stage.batch.Check(cmd); err != nil {
 				return err
 			}
 			return runNightly(cmd.Context(), w, args[0], f)
@@ -53,7 +53,7 @@ started again: the slot is still free. If the table is that of the slot before, 
 	}
 
 	f.assumptionFlags.add(cmd)
-	f.stage.batch.add(cmd, "stage")
+	f.stage.batch.Add(cmd, "stage")
 	f.addWatching(w, cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
 	cmd.Flags().StringVar(&f.table, "table", "", "the dataset.yaml (default: NAME.yaml beside SWEEP.yaml)")
@@ -119,7 +119,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 	if err != nil {
 		return err
 	}
-	f.stage.batch.labels = spec.Labels
+	f.stage.batch.Labels = spec.Labels
 	f.stage.nightly = true
 	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {

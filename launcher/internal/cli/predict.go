@@ -17,6 +17,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/stager"
@@ -29,7 +30,7 @@ type predictFlags struct {
 	Raw, Contributions, NoHeader              bool
 	MaxUnseen                                 float64
 
-	batch batchFlags
+	batch cloudjob.Flags
 	tasks int
 }
 
@@ -59,10 +60,10 @@ interruption, the same command goes on; another version or other flags need anot
   launcher predict --model ctr@3 --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/
   launcher predict --model ctr@3 --in gs://clicks/year/ --out gs://DATASETS/ctr-3/ --batch --tasks 20 --spot`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.batch.check(cmd); err != nil {
+			if err := f.batch.Check(cmd); err != nil {
 				return err
 			}
-			if f.tasks < 1 || f.tasks > 1000 || !f.batch.on && cmd.Flags().Changed("tasks") {
+			if f.tasks < 1 || f.tasks > 1000 || !f.batch.On && cmd.Flags().Changed("tasks") {
 				return program.Usagef("--tasks is for --batch, and at most 1,000")
 			}
 			return runPredict(cmd.Context(), w, f)
@@ -85,7 +86,7 @@ interruption, the same command goes on; another version or other flags need anot
 	cmd.Flags().Float64Var(&f.MaxUnseen, "max-unseen", 1,
 		"fail, and write nothing, if in some column the share of unseen values exceeds the usual share by more than "+
 			"this")
-	f.batch.add(cmd, "score the tables of a bucket")
+	f.batch.Add(cmd, "score the tables of a bucket")
 	cmd.Flags().IntVar(&f.tasks, "tasks", 1, "tasks of --batch, each on a machine of its own, which share the tables")
 	w.jsonFlag(cmd, "print a summary as JSON")
 	for _, name := range []string{"model", "in", "out"} {
@@ -120,7 +121,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		}
 	}
 
-	if f.batch.on && !inBucket {
+	if f.batch.On && !inBucket {
 		return program.Usagef("--batch is for tables in a bucket")
 	}
 	if _, number, _ := strings.Cut(f.Model, "@"); inBucket &&
@@ -136,7 +137,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		return predictWith(ctx, w, r, v, f)
 	}
 	return w.withVersion(ctx, f.Model, func(v registry.Version) error {
-		if f.batch.on {
+		if f.batch.On {
 			return predictInBatch(ctx, w, v, f)
 		}
 		return predictWith(ctx, w, w.registry, v, f)

@@ -73,15 +73,15 @@ func (f *predictFlags) submit(ctx context.Context, w *Setup, v registry.Version,
 	for _, o := range left {
 		largest = max(largest, o.Size)
 	}
-	machine, err := f.batch.machineType()
+	machine, err := f.batch.MachineType()
 	if err != nil {
 		return err
 	}
-	disks, err := f.batch.disks(machine, tableDisk*largest, tableDisk*largest)
+	disks, err := f.batch.Disks(machine, tableDisk*largest, tableDisk*largest)
 	if err != nil {
 		return err
 	}
-	q := f.batch.request(machine, disks)
+	q := f.batch.Request(machine, disks)
 	q.Kind, q.Dataset, q.Tasks = cloudjob.Predict, v.Model, min(f.tasks, len(left))
 	q.Fingerprint = hex.EncodeToString(what.Sum(nil)[:16])
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket,

@@ -23,7 +23,7 @@ import (
 type reproduceFlags struct {
 	dataset, scratch string
 	threads          int
-	batch            batchFlags
+	batch            cloudjob.Flags
 }
 
 func registryReproduceCommand(w *Setup) *cobra.Command {
@@ -43,7 +43,7 @@ of one task, next to the dataset.`,
 			if err := checkThreads(f.threads); err != nil {
 				return err
 			}
-			if err := f.batch.check(cmd, "dataset", "scratch", "threads"); err != nil {
+			if err := f.batch.Check(cmd, "dataset", "scratch", "threads"); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
@@ -53,7 +53,7 @@ of one task, next to the dataset.`,
 					return err
 				}
 				again := trainAgain
-				if f.batch.on {
+				if f.batch.On {
 					again = trainAgainInBatch
 				}
 				r, err := again(ctx, w, o, f)
@@ -70,7 +70,7 @@ of one task, next to the dataset.`,
 		"folder for the fetched dataset (default: the system's temporary folder)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	w.jsonFlag(cmd, "print one JSON object")
-	f.batch.add(cmd, "train")
+	f.batch.Add(cmd, "train")
 	return cmd
 }
 
@@ -123,7 +123,7 @@ func trainAgainInBatch(ctx context.Context, w *Setup, o plan.Provenance, f repro
 	if _, err := stager.Resolve(ctx, w.datasets, o.Manifest.Name+"@"+o.Manifest.Version); err != nil {
 		return nil, err
 	}
-	machine, err := f.batch.machineType()
+	machine, err := f.batch.MachineType()
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +131,12 @@ func trainAgainInBatch(ctx context.Context, w *Setup, o plan.Provenance, f repro
 	for _, file := range o.Manifest.Files {
 		bytes += file.Bytes
 	}
-	disks, err := f.batch.disks(machine, bytes, bytes)
+	disks, err := f.batch.Disks(machine, bytes, bytes)
 	if err != nil {
 		return nil, err
 	}
 
-	q := f.batch.request(machine, disks)
+	q := f.batch.Request(machine, disks)
 	q.Kind, q.Dataset = cloudjob.Reproduce, o.Manifest.Name
 	if q.Fingerprint, err = cloudjob.VersionKey(o.Version, w.Version); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
@@ -23,7 +24,7 @@ type stageFlags struct {
 	accept       string // reason for accepting a blocked night
 	day          string // the newest of a source of days
 	nightly      bool   // a schedule's slot is staged
-	batch        batchFlags
+	batch        cloudjob.Flags
 }
 
 func stageCommand(w *Setup) *cobra.Command {
@@ -44,14 +45,14 @@ reason, by --accept or launcher datasets accept.`,
   launcher stage clicks.yaml --accept "prices are in USD from today on"
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.batch.check(cmd, "out", "scratch", "threads"); err != nil {
+			if err := f.batch.Check(cmd, "out", "scratch", "threads"); err != nil {
 				return err
 			}
 			return runStage(cmd.Context(), w, args[0], f)
 		},
 	}
 
-	f.batch.add(cmd, "stage")
+	f.batch.Add(cmd, "stage")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into (default: the datasets bucket)")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "",
 		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
@@ -112,7 +113,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 // stageTable stages a table while the cloud is open: here, or as a job.
 func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination,
 	f stageFlags) (*stager.Staged, error) {
-	if f.batch.on && t.Spec.Source.AnyLocal() {
+	if f.batch.On && t.Spec.Source.AnyLocal() {
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", t.File, t.Spec.Source)
 	}
@@ -125,7 +126,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 		fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
 	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
-	if f.batch.on {
+	if f.batch.On {
 		return stageInBatch(ctx, w, s, t, dst, f.batch)
 	}
 	return stageHere(ctx, w, t, dst, s)

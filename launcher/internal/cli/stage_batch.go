@@ -14,8 +14,8 @@ import (
 
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
 func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.TableSpec, dst stager.Destination,
-	f batchFlags) (*stager.Staged, error) {
-	machine, err := f.machineType()
+	f cloudjob.Flags) (*stager.Staged, error) {
+	machine, err := f.MachineType()
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +34,11 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	}
 
 	// The disks hold the source and the dataset made from it.
-	disks, err := f.disks(machine, in.DiskNeed(t.Spec), stager.DiskFactor*in.Bytes)
+	disks, err := f.Disks(machine, in.DiskNeed(t.Spec), stager.DiskFactor*in.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	q := f.request(machine, disks)
+	q := f.Request(machine, disks)
 	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, t.Spec.Name, in.Fingerprint
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.File,
 		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/served"
@@ -14,6 +13,7 @@ import (
 func watchLabelsCommand(w *Setup) *cobra.Command {
 	var q served.Request
 	var model string
+	var then thenFlags
 	cmd := &cobra.Command{
 		Use:   "watch-labels --in TABLE --label COLUMN",
 		Short: "Judge what was served by the labels that have arrived",
@@ -23,40 +23,27 @@ entropy by hour and, with --by, by the values of a column.
 
 An hour, or a segment of it, is a finding if its calibration is off by more than --tolerance and five standard errors,
 or if its predictions say less than its share of positive rows. With findings the exit code is that of a bad night
-(8), and with --tell MODEL people are told as of nights.`,
+(8), and with --tell MODEL people are told as of nights.
+
+` + thenHelp,
 		Example: `  launcher watch-labels --in answers.parquet --label click --by site
   launcher watch-labels --in answers.parquet --labels clicks.parquet --key auction --positives-only --label click
-  launcher watch-labels --in hour.parquet --label click --tell ctr   # every hour, by a scheduler`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runWatchLabels(cmd.Context(), w, q, model) },
+  launcher watch-labels --in hour.parquet --label click --tell ctr   # every hour, by a scheduler
+  launcher watch-labels --in hour.parquet --label click --then sweep.yaml --at-most 24h --budget 12.50`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return then.around(cmd, w, func() error { return runWatchLabels(cmd.Context(), w, q, model) })
+		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&q.In, "in", "", "log of answers: a file, a glob or a folder (required)")
-	f.StringVar(&q.Labels, "labels", "", "table of labels, if they are not in the log")
-	f.StringVar(&q.Key, "key", "", "column of both tables by which --labels are joined")
-	f.StringVar(&q.Label, "label", "", "column of the labels, 0 and 1 (required)")
-	f.BoolVar(&q.PositivesOnly, "positives-only", false,
-		"a row without a label is a negative one; else it is not judged yet")
-	f.StringVar(&q.Prediction, "prediction", "prediction", "column of the predictions")
-	f.StringVar(&q.Time, "time", "time", "column of the times")
-	f.StringVar(&q.By, "by", "", "column whose values are judged by themselves")
-	f.Float64Var(&q.Tolerance, "tolerance", .2, "how far calibration may be off, relative")
-	f.StringVar(&model, "tell", "", "MODEL[@VERSION] that answered: tell people of findings")
-	w.jsonFlag(cmd, "print all hours as JSON")
-	for _, name := range []string{"in", "label"} {
-		_ = cmd.MarkFlagRequired(name)
-	}
+	q.AddFlags(cmd)
+	cmd.Flags().StringVar(&model, "tell", "", "MODEL[@VERSION] that answered: tell people of findings")
+	then.add(cmd)
+	w.jsonFlag(cmd, "print all hours as JSON, and the sweep of --then as another object")
 	return cmd
 }
 
 func runWatchLabels(ctx context.Context, w *Setup, q served.Request, model string) error {
-	if (q.Labels == "") != (q.Key == "") {
-		return program.Usagef("--labels and --key belong together")
-	}
-	if q.PositivesOnly && q.Labels == "" {
-		return program.Usagef("--positives-only is for --labels")
-	}
-	if !(q.Tolerance >= 0) {
-		return program.Usagef("--tolerance %v: give 0 or more", q.Tolerance)
+	if err := q.Check(); err != nil {
+		return err
 	}
 	judge := func(tell func(*served.OffError)) error {
 		r, err := served.Run(ctx, q)

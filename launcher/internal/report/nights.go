@@ -3,11 +3,9 @@ package report
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"coppice/internal/nights"
 	"coppice/internal/page"
@@ -40,7 +38,7 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 		for _, r := range records {
 			ref := name + "@" + r.Version
 			for _, i := range trained[ref] {
-				m.Nights[i].Found, m.Nights[i].Rate = found(r.Findings), r.Profile.Label.Mean
+				m.Nights[i].Found = found(r.Findings)
 			}
 			if r.Blocked() && trained[ref] == nil {
 				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Dataset: ref, Verdict: sweep.VerdictBlocked,
@@ -71,11 +69,11 @@ func modelNight(s seen) page.ModelNight {
 	return n
 }
 
-// found says in which columns there are findings that are more than notes: the dataset's page has the rest.
+// found are the texts of findings that are more than notes.
 func found(all []nights.Finding) (texts []string) {
 	for _, f := range all {
 		if f.Level != nights.Note {
-			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, strings.TrimSpace(f.Column+" ("+string(f.Code)+")")))
+			texts = append(texts, f.String())
 		}
 	}
 	return texts

@@ -19,10 +19,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 )
 
@@ -32,6 +35,38 @@ type Request struct {
 	Key, Label, Prediction, Time, By string // Key only with Labels; By is empty for whole hours only
 	PositivesOnly                    bool   // a row without a label is a negative one; else it is not judged
 	Tolerance                        float64
+}
+
+// AddFlags adds the flags of a command that takes a request.
+func (q *Request) AddFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.In, "in", "", "log of answers: a file, a glob or a folder (required)")
+	f.StringVar(&q.Labels, "labels", "", "table of labels, if they are not in the log")
+	f.StringVar(&q.Key, "key", "", "column of both tables by which --labels are joined")
+	f.StringVar(&q.Label, "label", "", "column of the labels, 0 and 1 (required)")
+	f.BoolVar(&q.PositivesOnly, "positives-only", false,
+		"a row without a label is a negative one; else it is not judged yet")
+	f.StringVar(&q.Prediction, "prediction", "prediction", "column of the predictions")
+	f.StringVar(&q.Time, "time", "time", "column of the times")
+	f.StringVar(&q.By, "by", "", "column whose values are judged by themselves")
+	f.Float64Var(&q.Tolerance, "tolerance", .2, "how far calibration may be off, relative")
+	for _, name := range []string{"in", "label"} {
+		_ = cmd.MarkFlagRequired(name)
+	}
+}
+
+// Check rejects flags that contradict each other.
+func (q *Request) Check() error {
+	if (q.Labels == "") != (q.Key == "") {
+		return program.Usagef("--labels and --key belong together")
+	}
+	if q.PositivesOnly && q.Labels == "" {
+		return program.Usagef("--positives-only is for --labels")
+	}
+	if !(q.Tolerance >= 0) {
+		return program.Usagef("--tolerance %v: give 0 or more", q.Tolerance)
+	}
+	return nil
 }
 
 // Hour is the rows of an hour, all or those of a segment.

@@ -1,0 +1,92 @@
+package cloudjob
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/machines"
+	"coppice/internal/problem"
+)
+
+// Flags select the machine for --batch.
+type Flags struct {
+	On       bool
+	Machine  string
+	Spot     bool
+	LocalSSD int
+	Labels   map[string]string // of the sweep that the job is for
+}
+
+// DefaultMachine is the machine of --batch, unless --machine names another.
+const DefaultMachine = "n2-highmem-8"
+
+// limit bounds a job.
+const limit = 24 * time.Hour
+
+// Add adds the flags to a command; what describes --batch.
+func (f *Flags) Add(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&f.On, "batch", false,
+		what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was "+
+			"already running")
+	cmd.Flags().StringVar(&f.Machine, "machine", DefaultMachine, "machine type for --batch")
+	cmd.Flags().BoolVar(&f.Spot, "spot", false, "use a Spot machine for --batch")
+	cmd.Flags().IntVar(&f.LocalSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
+}
+
+// Check rejects contradictory flags: here lists those that only apply to this machine. cmd knows which were given.
+func (f Flags) Check(cmd *cobra.Command, here ...string) error {
+	where := "with"
+	others := here
+	if !f.On {
+		where = "without"
+		others = []string{"machine", "spot", "local-ssd"}
+	}
+
+	for _, name := range others {
+		if cmd.Flags().Changed(name) {
+			return problem.New(problem.Usage, "--%s has no effect %s --batch", name, where)
+		}
+	}
+
+	if f.LocalSSD < 0 {
+		return problem.New(problem.Usage, "--local-ssd is %d: use 0 or more", f.LocalSSD)
+	}
+	return nil
+}
+
+// MachineType is the type of --machine, checked against --local-ssd.
+func (f Flags) MachineType() (machines.Type, error) {
+	t, err := machines.Find(f.Machine)
+	if err != nil {
+		return t, problem.New(problem.Usage, "--machine: %v", err)
+	}
+	if f.LocalSSD > 0 {
+		if err := t.CheckDisks(f.LocalSSD); err != nil {
+			return t, problem.New(problem.Usage, "--local-ssd: %v", err)
+		}
+	}
+	return t, nil
+}
+
+// Disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no
+// such number, it is the largest one, provided that holds the minimum: few sources need the most.
+func (f Flags) Disks(t machines.Type, need, least int64) (int, error) {
+	if f.LocalSSD > 0 {
+		return f.LocalSSD, nil
+	}
+	if n, err := t.FewestDisks(need); err == nil {
+		return n, nil
+	}
+	_, err := t.FewestDisks(least)
+	if err != nil {
+		return 0, problem.New(problem.Usage, "--machine: %v", err)
+	}
+	return t.Disks[len(t.Disks)-1], nil
+}
+
+// Request describes a job on the machine, without its work.
+func (f Flags) Request(t machines.Type, disks int) Work {
+	return Work{Machine: t.Name, VCPUs: t.VCPUs, Memory: t.MemoryBytes, Spot: f.Spot, LocalSSD: disks,
+		Limit: limit, Labels: f.Labels}
+}
