@@ -301,7 +301,7 @@ build/tools/ok: .ci/tools/go.mod .ci/tools/go.sum
 
 .PHONY: team-faults
 team-faults: ## trainings of several workers over a network with faults: RUNS=
-	$(GO) test -count 1 -timeout 1h -parallel 12 -run NetworkFaults -faults $(or $(RUNS),100) ./internal/team
+	$(GO) test -count 1 -timeout 1h -parallel 12 -run NetworkFaults -faults $(or $(RUNS),200) ./internal/team
 
 fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	@for pkg in $$($(GO) list ./...); do \

@@ -20,14 +20,18 @@ import (
 
 var faults = flag.Int("faults", 8, "trainings over a network with faults")
 
-// fault is what befalls a connection, besides being slow, when so many bytes have passed.
+// fault is what befalls a connection, besides being slow, when so many bytes have passed; or a worker.
 type fault int
 
 const (
 	cut       fault = iota // in the middle of a message
 	blackHole              // nothing passes any more, and nobody is told
+	pause                  // nothing passes for a while, as if the other end were stopped and continued
 	twice                  // it is made twice, and the second one repeats what the first has sent
 	noFault
+	died // a worker, in the middle of a tree or between two
+	came // another one in its place
+	faultKinds
 )
 
 // proxy stands before a worker's port: it delays and throttles what passes, and its first connections have a fault.
@@ -35,9 +39,10 @@ type proxy struct {
 	listener net.Listener
 	target   string
 	seed     uint64
-	had      *[noFault]atomic.Int32 // how many faults have happened
-	delay    time.Duration          // the longest
-	atOnce   int                    // bytes that pass without a delay, at most
+	had      *[faultKinds]atomic.Int32 // how many faults have happened
+	delay    time.Duration             // the longest
+	silence  time.Duration             // pauses are up to half as long again
+	atOnce   int                       // bytes that pass without a delay, at most
 
 	accepted int
 	conns    sync.WaitGroup
@@ -88,6 +93,7 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 		defer from.Close()
 		rng := rand.New(rand.NewPCG(seed, 0))
 		b := make([]byte, p.atOnce)
+		paused := false
 		for {
 			n, err := from.Read(b)
 			if err != nil {
@@ -96,11 +102,16 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 			<-time.After(time.Duration(rng.Int64N(int64(p.delay))))
 
 			before := int(passed.Add(int64(n))) - n
-			if f < twice && before+n > at { // what is left before that still passes
-				if before <= at {
-					p.had[f].Add(1)
-					_, _ = to.Write(b[:at-before])
-				}
+			happens := f < twice && before+n > at
+			if happens && before <= at {
+				p.had[f].Add(1)
+			}
+			switch {
+			case happens && f == pause && !paused:
+				paused = true
+				<-time.After(time.Duration(rng.Int64N(int64(p.silence) * 3 / 2)))
+			case happens && f != pause: // what is left before that still passes
+				_, _ = to.Write(b[:max(at-before, 0)])
 				if f == cut {
 					return
 				}
@@ -138,10 +149,10 @@ func (b announcedAt) Create(ctx context.Context, name string, data []byte) error
 	return b.Board.Create(ctx, name, data)
 }
 
-// TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent and repeats connections, all
-// workers end with the model of one, and leave no connection.
+// TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent, pauses and repeats connections,
+// where workers die and others come, all that end have the model of one, and leave no connection.
 func TestNetworkFaults(t *testing.T) {
-	var had [noFault]atomic.Int32
+	var had [faultKinds]atomic.Int32
 	t.Run("seeds", func(t *testing.T) {
 		for seed := range uint64(*faults) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -151,13 +162,13 @@ func TestNetworkFaults(t *testing.T) {
 		}
 	})
 	for f := range had {
-		if had[f].Load() == 0 {
+		if had[f].Load() == 0 && fault(f) != noFault {
 			t.Errorf("fault %d has not happened in %d trainings, want each", f, *faults)
 		}
 	}
 }
 
-func overFaults(t *testing.T, seed uint64, had *[noFault]atomic.Int32) {
+func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	d, p := table(500+rng.IntN(1500), 6, seed), params(10)
 	alone, err := gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1})
@@ -166,28 +177,48 @@ func overFaults(t *testing.T, seed uint64, had *[noFault]atomic.Int32) {
 	}
 	want := text(t, alone)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx, over := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer over()
 	board := Bucket(blob.Memory(), "a/")
 	var proxies, training sync.WaitGroup
 	n := 2 + rng.IntN(3)
-	for id := range n {
+	var start func(id int)
+	start = func(id int) {
+		mine := rand.New(rand.NewPCG(seed, uint64(id)))
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
-		own := &proxy{listener: l, seed: seed + uint64(id), had: had, delay: time.Duration(1 + rng.IntN(3e6)),
-			atOnce: 200 + rng.IntN(20_000)}
+		own := &proxy{listener: l, seed: seed + uint64(id), had: had, delay: time.Duration(1 + mine.IntN(3e6)),
+			silence: time.Second, atOnce: 200 + mine.IntN(20_000)}
 		at := announcedAt{board, l.Addr().String()}
-		w := newWorker(t, at, id, n, silence(2*time.Second), func(o *Options) { o.Patience = 5 * time.Second })
+		w := newWorker(t, at, id, n, silence(own.silence), func(o *Options) { o.Patience = 5 * time.Second })
 		own.target = w.listener.Addr().String()
 		proxies.Go(own.serve)
+
+		ctx, die := context.WithCancel(ctx)
+		dies := id%2 == 1 && id < n // after so many trees
+		after := 1 + mine.IntN(9)
 		training.Go(func() {
+			defer die()
 			defer l.Close()
 			defer w.Close()
-			res, err := w.Train(ctx, d, p, gbt.Options{Threads: 1})
+			res, err := w.Train(ctx, d, p, gbt.Options{Threads: 1, Checkpoint: func(c *gbt.Checkpoint) error {
+				if !dies || c.Rounds() != after {
+					return nil
+				}
+				dies = false
+				had[died].Add(1)
+				if mine.IntN(2) == 0 {
+					had[came].Add(1)
+					start(id + n)
+				}
+				time.AfterFunc(time.Duration(mine.IntN(2000))*time.Microsecond, die)
+				return nil
+			}})
 			if id == 0 {
-				defer cancel() // whoever has not ended with it is of no use any more
+				defer over() // whoever has not ended with it is of no use any more
 			}
 			switch {
 			case err == nil && text(t, res) != want:
@@ -198,6 +229,9 @@ func overFaults(t *testing.T, seed uint64, had *[noFault]atomic.Int32) {
 				t.Errorf("worker %d of %d: %v", id, n, err)
 			}
 		})
+	}
+	for id := range n {
+		start(id)
 	}
 	training.Wait()
 	proxies.Wait()
