@@ -141,7 +141,7 @@ type Evaluated struct {
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
 	TrainRows  int
-	OutOfCore  bool // the table and what training takes were more than Request.Memory
+	OutOfCore  bool // Request.Memory was too little to read the table in the usual order
 }
 
 // Train trains a configuration on the train split, or on q.Rows.
@@ -216,7 +216,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	return o, err
 }
 
-// exceeds reports whether a training on mapped rows takes more memory than it has.
+// exceeds reports whether a training on mapped rows has so little memory that it should read the table in few passes.
+// With two thirds of the table in memory the usual order is still faster (docs/machines.md).
 func (t *Table) exceeds(q Request, train *gbt.Data) bool {
 	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
 		return false
@@ -226,7 +227,7 @@ func (t *Table) exceeds(q Request, train *gbt.Data) bool {
 		bins[i] = t.features[i].Bins
 	}
 	own := gbt.PrivateBytes(q.Params, train.Used(), 0, bins, q.Threads)
-	return own+JoinedBytes(train.Rows, len(bins), false) > q.Memory
+	return own+JoinedBytes(train.Rows, len(bins), false)*2/3 > q.Memory
 }
 
 // scoreShift is the correction to add to the log odds of a model trained on sampled negatives.

@@ -123,7 +123,7 @@ type memory struct {
 	Predicted int64 `json:"predicted_private_bytes,omitempty"` // the launcher's memory formula, for the trainer alone
 	Shared    int64 `json:"shared_bytes"`
 	PSS       int64 `json:"pss_bytes"`
-	OutOfCore bool  `json:"out_of_core,omitempty"` // the table was larger than what was left for it
+	OutOfCore bool  `json:"out_of_core,omitempty"` // the table was read in few passes, for lack of memory
 }
 
 // check refuses flags that make no sense, in any way of training.
