@@ -91,7 +91,8 @@ func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile 
 // sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns.
 func (p *Profile) sameTable(o *Profile) bool {
 	return len(p.Prints) > 0 && bytes.Equal(p.Prints, o.Prints) ||
-		p.Rows == o.Rows && p.Label == o.Label && p.Newest.Equal(o.Newest)
+		p.Rows == o.Rows && p.Label.Kind == o.Label.Kind && p.Label.Mean == o.Label.Mean &&
+			p.Label.Middle == o.Label.Middle && p.Newest.Equal(o.Newest)
 }
 
 // comparison compares tonight's profile with those of the nights before.
@@ -209,8 +210,8 @@ func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
 		c.add(Blocking, CodeRows, "", "%d rows, but contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
 	}
-	if !c.rules.Label.Holds(c.p.Label.Mean) {
-		c.add(Blocking, CodeLabelRate, "", "the label's mean is %.6g, but contract.label allows %s", c.p.Label.Mean,
+	if l := c.p.Label; !c.rules.Label.Holds(l.Mean) {
+		c.add(Blocking, CodeLabelRate, "", "%s %.6g, but contract.label allows %s", l.meanIs(), l.Mean,
 			rangeText(c.rules.Label))
 	}
 

@@ -1,8 +1,12 @@
 package nights
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+
+	"coppice/internal/dataset"
 )
 
 // The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they
@@ -32,13 +36,13 @@ func (c *comparison) checkLeaks() {
 		k := &c.p.Columns[i]
 		before := c.learn(func(p *Profile) (float64, bool) { // older records have no Info
 			old := p.column(k.Name)
-			if old == nil || p.Split == "" {
+			if old == nil || p.Split == "" || p.Label.Positive != c.p.Label.Positive {
 				return 0, false
 			}
 			return old.Info, true
 		})
 		switch {
-		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
+		case before.nights > 0 && (c.foundCode(CodeLabelRate) || c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:
@@ -167,8 +171,61 @@ func (c *comparison) checkLabels() {
 		c.add(Blocking, CodeRows, "", "%s of the rows have no label, but at most %s had none before",
 			percent(c.p.Unlabelled), percent(missing.hi))
 	}
+	if c.p.Label.Kind == dataset.Classes {
+		c.checkClasses()
+		return
+	}
 	c.checkRate()
 	c.checkSegments()
+}
+
+// meanIs begins a sentence about Mean.
+func (l Label) meanIs() string {
+	if l.Kind == dataset.Classes {
+		return fmt.Sprintf("the share of the most frequent class, %.60q, is", l.Positive)
+	}
+	return "the label's mean is"
+}
+
+// classRows is how many rows of a class are expected if its absence is noticed.
+const classRows = 25
+
+// checkClasses compares the shares of several classes with earlier ones. That two of similar shares were swapped does
+// not show here, but in the gate: the champion no longer tells them from the others.
+func (c *comparison) checkClasses() {
+	names := maps.Clone(c.p.Label.Classes)
+	for _, p := range c.before[max(0, len(c.before)-recent):] {
+		maps.Copy(names, p.Label.Classes)
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		share := c.p.Label.Classes[name]
+		u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Classes[name], p.Label.Kind == dataset.Classes })
+		if u.nights == 0 {
+			return
+		}
+		expected := u.center * float64(c.p.Rows)
+		far := 0.0
+		if share > 0 && u.center > 0 {
+			usually := 0.0
+			if u.lo > 0 {
+				usually = max(math.Log(u.hi/u.center), math.Log(u.center/u.lo))
+			}
+			chance := labelChance / math.Sqrt(max(1, expected*(1-u.center)))
+			far = math.Abs(math.Log(share/u.center)) - usually - chance
+		}
+		switch {
+		case share == 0 && u.lo > 0 && expected >= classRows:
+			c.add(Blocking, CodeLabelsLost, "", "no row is of class %.60q, but %s to %s were before", name, percent(u.lo),
+				percent(u.hi))
+		case share > 0 && u.hi == 0:
+			c.add(Warning, CodeLabelRate, "", "class %.60q is new, with %s of the rows: versions that do not know it "+
+				"cannot be compared with new ones", name, percent(share))
+		case max(expected, share*float64(c.p.Rows)) >= classRows: // of fewer, chance has the last word
+			c.addIf(far > u.doubt()*rateFar, far > u.doubt()*rateRise, CodeLabelRate, "",
+				"%s of the rows are of class %.60q, but %s to %s were before", percent(share), name, percent(u.lo),
+				percent(u.hi))
+		}
+	}
 }
 
 // checkRate compares the mean label with earlier ones, and with the one that the witness expects of tonight's rows,

@@ -52,9 +52,12 @@ type Profile struct {
 // Label summarises the labels.
 type Label struct {
 	Kind dataset.LabelKind `json:"kind"`
-	Mean float64           `json:"mean"`
+	Mean float64           `json:"mean"` // of several classes, the share of Positive
 	// for a regression, the median: labels above it count as positive when ranked
 	Middle float64 `json:"middle"`
+	// Of several classes: their shares by name, and the most frequent one, whose rows count as positive.
+	Classes  map[string]float64 `json:"classes,omitempty"`
+	Positive string             `json:"positive,omitempty"`
 }
 
 // Buckets count rows by time, or by position in the table if it has no times.
@@ -110,13 +113,13 @@ func (w *worker) each(columns int, fn func(i int)) {
 }
 
 func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
-	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: labelKind(m.Label.Kind)},
+	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind},
 		Split: m.Split.By + " " + m.Split.Column, Segments: segmentsOf(n.Segments)}
 	p.Ratio = ratioOf(n.Segments)
 	if m.LeftOut > 0 {
 		p.Unlabelled = float64(m.LeftOut) / float64(m.LeftOut+n.Table)
 	}
-	p.measureLabel(n)
+	p.measureLabel(n, m.Label.Classes)
 	p.measurePrints(n)
 	p.measureTimes(n)
 	if u := m.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
@@ -142,7 +145,7 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 		}
 	}
 
-	y, share := positives(n, p.Label), min(1, wideColumns/float64(max(len(values), 1)))
+	y, share := positives(n, p.Label, m.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
 	codes := make([][]uint8, min(len(values), tied))
 	w.each(len(values), func(i int) {
 		p.Columns[i].measure(n, values[i], y, share)
@@ -153,29 +156,35 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	if w.ctx.Err() == nil {
 		p.Ties = ties(codes)
 		p.findAggregates(n, values)
-		p.fitOdds(w, n, values, y)
+		if p.Label.Kind != dataset.Classes { // rows of several classes are not judged by segments
+			p.fitOdds(w, n, values, y)
+		}
 		p.measureMiddles(n, values)
 	}
 	return p
 }
 
-// labelKind is the kind of label by which a night is measured: of several classes by their numbers, as a quantity.
-func labelKind(k dataset.LabelKind) dataset.LabelKind {
-	if k == dataset.Classes {
-		return dataset.Regression
-	}
-	return k
-}
-
-func (p *Profile) measureLabel(n *ingest.Night) {
+func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	sum, weight := 0.0, 0.0
+	shares := make([]float64, len(classes))
 	for i, y := range n.Label {
 		w := weightOf(n, i)
 		sum += w * float64(y)
 		weight += w
+		if classes != nil {
+			shares[int(y)] += w
+		}
 	}
 	if weight > 0 {
 		p.Label.Mean = sum / weight
+	}
+	if classes != nil && weight > 0 {
+		p.Label.Classes = map[string]float64{}
+		for k, name := range classes {
+			p.Label.Classes[name] = round5(shares[k] / weight)
+		}
+		most := slices.Index(shares, slices.Max(shares))
+		p.Label.Positive, p.Label.Mean = classes[most], shares[most]/weight
 	}
 
 	if p.Label.Kind == dataset.Regression && len(n.Label) > 0 {
@@ -192,13 +201,14 @@ func weightOf(n *ingest.Night, i int) float64 {
 }
 
 // positives returns the labels as 0 and 1.
-func positives(n *ingest.Night, l Label) []float32 {
-	if l.Kind != dataset.Regression {
+func positives(n *ingest.Night, l Label, classes []string) []float32 {
+	if l.Kind != dataset.Regression && l.Kind != dataset.Classes {
 		return n.Label
 	}
+	positive := slices.Index(classes, l.Positive)
 	out := make([]float32, len(n.Label))
 	for i, y := range n.Label {
-		if float64(y) > l.Middle {
+		if classes == nil && float64(y) > l.Middle || classes != nil && int(y) == positive {
 			out[i] = 1
 		}
 	}
@@ -349,7 +359,9 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 	for i, y := range n.Label {
 		if k := at(i); k >= 0 {
 			b.Rows[k]++
-			b.Label[k] += float64(y)
+			if p.Label.Kind != dataset.Classes { // numbers that are no quantity
+				b.Label[k] += float64(y)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/segment"
 )
 
@@ -226,7 +227,7 @@ type suspect struct {
 // checkSegments looks for segments whose labels are not what earlier nights lead to expect.
 func (c *comparison) checkSegments() {
 	segments := c.p.Segments
-	if len(segments) == 0 || c.p.Label.Kind == "regression" {
+	if len(segments) == 0 || c.p.Label.Kind != dataset.Binary {
 		return
 	}
 	usual, spreads := c.usualSegments()

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 )
@@ -215,4 +216,51 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 		{"for so many of its rows", plot.Percent, func(r recognised) any { return r.share }},
 	})
 	return c.Draw()
+}
+
+// Calibrated reports whether any night's predictions were held against its labels in total.
+func (p *datasetPage) Calibrated() bool {
+	return slices.ContainsFunc(p.Nights, func(n Night) bool { return !math.IsNaN(n.Ratio) })
+}
+
+// positive is the class whose rows count as positive in the newest night's numbers; empty unless there are several.
+func (p *datasetPage) positive() string {
+	if n := len(p.Nights); n > 0 {
+		return p.Nights[n-1].Positive
+	}
+	return ""
+}
+
+// Rate names what is drawn of the labels.
+func (p *datasetPage) Rate() string {
+	if class := p.positive(); class != "" {
+		return "share of " + class
+	}
+	return "label rate"
+}
+
+// titleOf is the title of what is drawn of each night.
+func (p *datasetPage) titleOf(id, title string) string {
+	if id == "label" {
+		return p.Rate()
+	}
+	return cmp.Or(title, p.Metric)
+}
+
+func (p *datasetPage) predicted() string { return cmp.Or(p.positive(), "the label") }
+
+// labelIn describes the label of a split, as a name and its value.
+func labelIn(t *dataset.Manifest, s *dataset.Rows) (name, value string) {
+	if n := len(t.Label.Classes); n > 0 {
+		return "classes", strconv.Itoa(n)
+	}
+	return "label in " + s.Name, plot.Plain.Format(s.LabelMean)
+}
+
+// noteOf is the label of a split behind its number of rows.
+func noteOf(t *dataset.Manifest, s *dataset.Rows) string {
+	if t.Label.Kind == dataset.Classes {
+		return ""
+	}
+	return ", label " + plot.Plain.Format(s.LabelMean)
 }

@@ -2,11 +2,13 @@ package page_test
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
@@ -123,4 +125,26 @@ func TestPageOfAHundredClasses(t *testing.T) {
 
 func TestHostileClasses(t *testing.T) {
 	hostilePages(t, func() writer { return ofClasses(14, "class ") })
+}
+
+// TestNightsOfClassesOnAPage: what is drawn of the labels is the share of a class, by name, and no mean of the classes'
+// numbers; without probabilities of two classes there is no calibration either.
+func TestNightsOfClassesOnAPage(t *testing.T) {
+	d := manyNights(12)
+	d.Table.Label = dataset.LabelInfo{Column: "outcome", Kind: dataset.Classes, Classes: []string{"buy", "cart", "view"}}
+	for i := range d.Nights {
+		d.Nights[i].Positive, d.Nights[i].Ratio = "view", math.NaN()
+	}
+	text := write(t, d)
+	for _, not := range []string{"label rate", "label in train", "alibration ratio", "label 0.02"} {
+		if strings.Contains(text, not) {
+			i := strings.Index(text, not)
+			t.Errorf("the page of classes says %q, want nothing of a label that is a quantity: %q", not, text[i-80:i+40])
+		}
+	}
+	for _, want := range []string{"share of view", "Class view, in the table.", "alone it predicts view with an AUC", ">classes<"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of classes does not say %q", want)
+		}
+	}
 }

@@ -39,6 +39,7 @@ type Night struct {
 	Accepted  string // by whom and why
 	Rows      float64
 	LabelRate float64
+	Positive  string // of several classes, the one whose share LabelRate is
 	Findings  []nights.Finding
 	Drift     map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
 
@@ -103,7 +104,7 @@ func (p *datasetPage) answer() answer {
 		v.add("features", strconv.Itoa(len(t.Features)))
 		v.add("size", plot.Bytes.Format(float64(t.Bytes())))
 		if train, ok := t.FindSplit(dataset.TrainSplit); ok {
-			v.add("label in train", plot.Plain.Format(train.LabelMean))
+			v.add(labelIn(t, &train))
 		}
 	}
 	n := len(p.Nights)
@@ -151,7 +152,10 @@ func (p *datasetPage) columns() {
 		return map[bool]string{true: "yes", false: "no"}[n.Estimated]
 	})
 	for _, t := range trends {
-		add(d, t.id, cmp.Or(t.title, p.Metric), t.unit, n, func(n Night) any { return t.of(&n) })
+		if t.id == "ratio" && !p.Calibrated() {
+			continue
+		}
+		add(d, t.id, p.titleOf(t.id, t.title), t.unit, n, func(n Night) any { return t.of(&n) })
 	}
 }
 
@@ -207,7 +211,10 @@ func day(t time.Time) float64 { return float64(t.Unix()) / (24 * 3600) }
 func (p *datasetPage) trends() []*plot.Chart {
 	var charts []*plot.Chart
 	for _, t := range trends {
-		title := cmp.Or(t.title, p.Metric)
+		title := p.titleOf(t.id, t.title)
+		if class := p.positive(); t.id == "label" && class != "" {
+			t.words = "Class " + class + ", in the table."
+		}
 		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: plot.Third, H: 200},
 			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
 		for i := range p.Nights {
@@ -367,8 +374,7 @@ func (p *datasetPage) splits() *plot.Chart {
 	for _, s := range t.Splits {
 		c.Bars = append(c.Bars,
 			plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(t.TableRows(s.Name))}},
-				Note: fmt.Sprintf("%s, label %s", humanize.Comma(int64(t.TableRows(s.Name))),
-					plot.Plain.Format(s.LabelMean))})
+				Note: humanize.Comma(int64(t.TableRows(s.Name))) + noteOf(t, &s)})
 	}
 	c.Summary = "Split " + splitWords(t.Split) + "."
 	if t.LeftOut > 0 {
@@ -377,11 +383,15 @@ func (p *datasetPage) splits() *plot.Chart {
 	if t.Thinned > 0 {
 		c.Summary += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(t.Thinned))
 	}
-	tabulate(p.data, "splits", c.Title, t.Splits, []field[dataset.Rows]{
+	fields := []field[dataset.Rows]{
 		{"split", plot.Plain, func(s dataset.Rows) any { return s.Name }},
 		{"rows", plot.Count, func(s dataset.Rows) any { return t.TableRows(s.Name) }},
 		{"label's mean", plot.Plain, func(s dataset.Rows) any { return s.LabelMean }},
-	})
+	}
+	if t.Label.Kind == dataset.Classes {
+		fields = fields[:2] // the mean of their numbers says nothing
+	}
+	tabulate(p.data, "splits", c.Title, t.Splits, fields)
 	return c.Draw()
 }
 
@@ -484,13 +494,13 @@ func (p *datasetPage) spread() []*plot.Chart {
 }
 
 // says is what there is to say of a column.
-func says(k *nights.Column) string {
+func (p *datasetPage) says(k *nights.Column) string {
 	text := fmt.Sprintf("%s, %s values", k.Kind, humanize.Comma(int64(k.Distinct)))
 	if k.Missing > 0 {
 		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
 	}
 	if k.AUC > 0 {
-		text += fmt.Sprintf("; alone it predicts the label with an AUC of %s",
+		text += fmt.Sprintf("; alone it predicts %s with an AUC of %s", p.predicted(),
 			plot.Plain.Format(math.Round(1000*k.AUC)/1000))
 	}
 	return text + "."
@@ -508,7 +518,7 @@ func rateClass(rate, of float64) string {
 // RateKeys are the colours of label rates.
 func (p *datasetPage) RateKeys() []plot.Key {
 	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""},
-		{Class: "bar key v3", Label: "the table's label rate"}, {Class: "bar key v4", Label: ""},
+		{Class: "bar key v3", Label: "the table's " + p.Rate()}, {Class: "bar key v4", Label: ""},
 		{Class: "bar key v6", Label: "2.4 times or more"}}
 }
 
@@ -526,7 +536,7 @@ type slab struct{ low, high, share, rate float64 }
 
 // numbers draws how a column's numbers are spread.
 func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.Chart {
-	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, H: 120, Summary: says(k)}}
+	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, H: 120, Summary: p.says(k)}}
 	n := len(k.Quantiles) - 1
 	q := k.Quantiles
 
@@ -548,7 +558,7 @@ func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.C
 		{"from", plot.Plain, func(s slab) any { return s.low }},
 		{"to", plot.Plain, func(s slab) any { return s.high }},
 		{"share of the rows", plot.Percent, func(s slab) any { return s.share }},
-		{"label rate", plot.Plain, func(s slab) any { return s.rate }},
+		{p.Rate(), plot.Plain, func(s slab) any { return s.rate }},
 	})
 	return h.Draw()
 }
@@ -559,7 +569,7 @@ const mostLevels = 8
 // levels draws how often a column's levels are.
 func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
 	c := plot.Bars{
-		Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: says(k)},
+		Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: p.says(k)},
 		X:     plot.Axis{Unit: plot.Percent},
 		Room:  96,
 	}
@@ -583,7 +593,7 @@ func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Ch
 	tabulate(p.data, id, k.Name, all, []field[nights.ColumnLevel]{
 		{k.Name, plot.Plain, func(l nights.ColumnLevel) any { return l.Text }},
 		{"share of the rows", plot.Percent, func(l nights.ColumnLevel) any { return l.Share }},
-		{"label rate", plot.Plain, func(l nights.ColumnLevel) any { return l.Rate }},
+		{p.Rate(), plot.Plain, func(l nights.ColumnLevel) any { return l.Rate }},
 	})
 	return c.Draw()
 }

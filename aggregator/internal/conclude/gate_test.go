@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,7 +14,9 @@ import (
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/blob"
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -421,5 +424,21 @@ func TestCalibratedBySegment(t *testing.T) {
 		t.Errorf("by a column that is not there: %+v", c)
 	} else {
 		contains(t, c.Reason, `nobody`)
+	}
+}
+
+// TestSharesOfClasses: the first trees are those of every class, or one that is told apart by a single column, as the
+// first class here, would look like a leak.
+func TestSharesOfClasses(t *testing.T) {
+	m := &gbt.Model{Objective: "multiclass num_class:3", FeatureNames: []string{"a", "b"}}
+	for range firstTrees {
+		for k := range 3 {
+			m.Trees = append(m.Trees, &gbt.Tree{Feature: []int{min(k, 1)}, Gain: []float64{1}})
+		}
+	}
+	e := &dataset.Encoding{Features: []dataset.Feature{{Name: "a"}, {Name: "b"}}}
+	got := shares(m, e)
+	if len(got) != 2 || got[0].Column != "b" || math.Abs(got[0].Share-2./3) > 1e-12 {
+		t.Errorf("got %+v, want two thirds of the gain of b, and the rest of a", got)
 	}
 }

@@ -43,8 +43,8 @@ type match struct {
 // newMatch scores the new model on tonight's rows, through its own encoding.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
-	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Seed: p.Spec.Seed, Shares: shares(w.trees,
-		h.manifest.Encoding())}
+	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Classes: h.manifest.Label.Classes,
+		Seed: p.Spec.Seed, Shares: shares(w.trees, h.manifest.Encoding())}
 	var err error
 	if m.measure, err = metric.Lookup(m.gate.Metric); err != nil {
 		return nil, err
@@ -332,7 +332,7 @@ const firstTrees = 10
 // made of several columns is split evenly between them.
 func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	gains := make([]float64, m.Features())
-	for _, t := range m.Trees[:min(firstTrees, len(m.Trees))] {
+	for _, t := range m.Trees[:min(firstTrees*m.Outputs(), len(m.Trees))] { // of several classes, as many of each
 		for i, f := range t.Feature {
 			gains[f] += t.Gain[i]
 		}

@@ -31,7 +31,8 @@ type Share struct {
 
 // Evidence is all that the verdict depends on.
 type Evidence struct {
-	Binary   bool // whether predictions are probabilities
+	Binary   bool     // whether predictions are probabilities
+	Classes  []string // of which a row has a probability each; nil unless there are several
 	Seed     uint64
 	Champion int // 0 when there is none
 	// Latest is the newest version that nothing was found to be wrong with, if it is not the champion; else 0.
@@ -79,6 +80,9 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	}
 	if e.Binary {
 		d.calibration(g, e)
+	}
+	if e.Classes != nil {
+		d.shares(g, e)
 	}
 	d.balance(g, e.Shares)
 	d.conclude(compared, g.Promote)

@@ -147,6 +147,112 @@ func TestRowsOfClasses(t *testing.T) {
 	}
 }
 
+// kinds are rows of three classes that models with errors of such a size in log odds predict; bad changes a row's class.
+func kinds(seed uint64, n int, errNew, errOld float64, bad func(r *rand.Rand, class int) int) (out judge.Judged) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	for range n {
+		var z [3]float64
+		p := func(err float64) []float64 {
+			var q [3]float64
+			sum := 0.0
+			for k := range z {
+				q[k] = math.Exp(z[k] + err*r.NormFloat64())
+				sum += q[k]
+			}
+			return []float64{q[0] / sum, q[1] / sum, q[2] / sum}
+		}
+		for k := range z {
+			z[k] = []float64{0, -0.5, -1}[k] + 1.5*r.NormFloat64()
+		}
+		class, u, known := 0, r.Float64(), p(errNew)
+		for _, q := range p(0)[:2] {
+			if u -= q; u > 0 {
+				class++
+			}
+		}
+		out.Label = append(out.Label, float32(bad(r, class)))
+		for k := range known { // as a model learns it that trains on the labels; of shuffled ones it learns their shares
+			out.New = append(out.New, known[bad(nil, k)])
+		}
+		out.Old = append(out.Old, p(errOld)...)
+	}
+	return out
+}
+
+// TestNightsOfClasses: of ten quiet nights of three classes nearly all go live. Labels that are shuffled, and two
+// classes that are swapped, block a night, with the class by name; so does a model that knows only the shares.
+func TestNightsOfClasses(t *testing.T) {
+	m := named(t, "multi_logloss")
+	spec := sweep.Spec{Metric: "multi_logloss"}
+	same := func(_ *rand.Rand, class int) int { return class }
+	evidence := func(seed uint64, bad func(*rand.Rand, int) int) judge.Evidence {
+		return judge.Evidence{Classes: []string{"red", "green", "blue"}, Seed: seed, Champion: 3, Shares: even,
+			Tonight: kinds(seed, 2000, 0.3, 0.3, bad), Earlier: earlier(kinds(seed+100, 2000, 0.3, 0.3, same), 3)}
+	}
+	promoted := 0
+	for seed := range uint64(10) {
+		d := judge.Judge(spec.Gated(), m, evidence(seed, same))
+		if d.Passed {
+			promoted++
+		} else {
+			t.Log(d.Reason)
+		}
+	}
+	if promoted < 9 {
+		t.Errorf("%d of 10 quiet nights were promoted, want 9", promoted)
+	}
+
+	for name, tc := range map[string]struct {
+		change  func(*judge.Evidence)
+		bad     func(*rand.Rand, int) int
+		verdict sweep.Verdict
+		says    string
+	}{
+		"shuffled": {nil, func(r *rand.Rand, class int) int {
+			if r == nil {
+				return class
+			}
+			return r.IntN(3)
+		}, sweep.VerdictBlocked, "tonight's labels are not like theirs"},
+		"swapped": {nil, func(_ *rand.Rand, class int) int { return []int{0, 2, 1}[class] }, sweep.VerdictBlocked,
+			`tonight's rows of this class look like those of class "green"`},
+		"fallen behind in one class": {func(e *judge.Evidence) {
+			for i := range e.Tonight.Label {
+				e.Tonight.Old[3*i], e.Tonight.Old[3*i+1] = 0.6*float64(i%2), 0.3
+			}
+		}, same, sweep.VerdictPromoted, "better than version 3"},
+		"one class gone": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it predicts others", "it, too" },
+			same, sweep.VerdictNotComparable, "it predicts others"},
+		"first, and knows the shares alone": {func(e *judge.Evidence) {
+			e.Champion, e.Tonight.Old, e.Earlier = 0, nil, nil
+			for i := range e.Tonight.New {
+				e.Tonight.New[i] = []float64{0.4, 0.3, 0.3}[i%3]
+			}
+		}, same, sweep.VerdictNotPromoted, "times that of always predicting the classes' shares on 2000 test rows"},
+	} {
+		e := evidence(50, tc.bad)
+		if tc.change != nil {
+			tc.change(&e)
+		}
+		d := judge.Judge(spec.Gated(), m, e)
+		if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted) || !strings.Contains(d.Reason, tc.says) {
+			t.Errorf("%s: got %s (%s), want %s with %q", name, d.Verdict, d.Reason, tc.verdict, tc.says)
+		}
+		if strings.Contains(d.Reason, "positive") || strings.Contains(d.Reason, "base rate") {
+			t.Errorf("%s: got %q, want no words of two classes", name, d.Reason)
+		}
+	}
+}
+
+func named(t *testing.T, name string) metric.Metric {
+	t.Helper()
+	m, err := metric.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
 // Tonight's labels are not trusted if the champion, which cannot have been influenced by them, predicts them far worse
@@ -20,8 +23,11 @@ const (
 func WrongLabels(e Evidence) []string {
 	reference := joined(e.Earlier)
 	witness := latest(&e.Tonight)
-	if !e.Binary || e.NotTonight != "" || e.NotReference != "" || witness == nil || reference.Old == nil {
+	if !e.Binary && e.Classes == nil || e.NotTonight != "" || e.NotReference != "" || witness == nil || reference.Old == nil {
 		return nil
+	}
+	if e.Classes != nil {
+		return wrongClasses(e, e.Tonight.input(witness), reference.input(reference.Old))
 	}
 
 	var found []string
@@ -69,4 +75,99 @@ func calibrated(tonight metric.Interval, before float64) string {
 	return fmt.Sprintf("predicts %.3g times tonight's mean label (%.3g to %.3g), and %.3g times that of earlier "+
 		"nights: tonight's label rate is not like theirs",
 		tonight.Value, tonight.Low, tonight.High, before)
+}
+
+// listedClasses is how many classes a reason names.
+const listedClasses = 3
+
+// wrongClasses is ranking for each class against all others. A champion may also have fallen behind in one class, such
+// as one that depends on a column of which it has not seen tonight's values. So either tonight's own model does not know
+// the class either, or another class has taken its place. Shares are left to the contract: a product of which there is
+// more tonight is no wrong label.
+func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
+	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed} // together err as one
+	m := named("auc")
+	for k, name := range e.Classes {
+		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
+		if min(positive(now), positive(then)) < segmentClicks {
+			continue
+		}
+		i, err := m.Interval(now, c)
+		old, unknown := m.Eval(then)
+		least := 0.5 + labelsKept*(old-0.5)
+		if err != nil || unknown != nil || i.High >= least {
+			continue
+		}
+		text := fmt.Sprintf("version %d tells class %.60q from all others with an AUC of %.4f (%.4f to %.4f) tonight, and "+
+			"of %.4f on earlier nights", e.measure(), name, i.Value, i.Low, i.High, old)
+		if own, err := m.Interval(ofClass(e.Tonight.input(e.Tonight.New), k, k), c); err == nil && own.High < least {
+			found = append(found, text+": tonight's labels are not like theirs")
+			continue
+		}
+		for other, taken := range e.Classes {
+			if a, err := m.Interval(ofClass(tonight, k, other), c); err == nil && a.Low > least {
+				found = append(found, fmt.Sprintf("%s: tonight's rows of this class look like those of class %.60q", text,
+					taken))
+				break
+			}
+		}
+	}
+	if n := len(found) - listedClasses; n > 0 {
+		found = append(found[:listedClasses], "the same of "+english.Plural(n, "more class", "more classes"))
+	}
+	return found
+}
+
+// ofClass has the label 1 for the rows of class k, and the probability of class by as the prediction.
+func ofClass(in metric.Input, k, by int) metric.Input {
+	n := len(in.Pred) / max(1, len(in.Label))
+	out := metric.Input{Weight: in.Weight, Label: make([]float32, len(in.Label)), Pred: make([]float64, len(in.Label))}
+	for i, l := range in.Label {
+		if int(l) == k {
+			out.Label[i] = 1
+		}
+		out.Pred[i] = in.Pred[i*n+by]
+	}
+	return out
+}
+
+func positive(in metric.Input) (rows int) {
+	for _, l := range in.Label {
+		rows += int(l)
+	}
+	return rows
+}
+
+// shares requires that a model of several classes beats always predicting their shares, as entropy does of two.
+func (d *decision) shares(g sweep.Gate, e Evidence) {
+	in := e.Tonight.input(e.Tonight.New)
+	i, err := named("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
+	if err != nil {
+		return
+	}
+	weights, all := make([]float64, len(e.Classes)), 0.0
+	for row, l := range in.Label {
+		w := 1.0
+		if in.Weight != nil {
+			w = float64(in.Weight[row])
+		}
+		weights[int(l)] += w
+		all += w
+	}
+	entropy := 0.0
+	for _, w := range weights {
+		if w > 0 {
+			entropy -= w / all * math.Log(w/all)
+		}
+	}
+	if entropy == 0 {
+		return // rows of one class: left to the comparison
+	}
+	limit := g.Calibration.NormalizedEntropy
+	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < limit*entropy, Value: i.Value / entropy,
+		Low: i.Low / entropy, High: i.High / entropy, Rows: len(in.Label)}
+	check.Reason = fmt.Sprintf("multi_logloss is %.4g times that of always predicting the classes' shares on %d test "+
+		"rows (%.4g %% interval: %.4g to %.4g; required: below %.4g)", check.Value, check.Rows, 100*g.Confidence,
+		check.Low, check.High, limit)
+	d.add(check)
 }

@@ -164,7 +164,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
 	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
-		LabelRate: r.Profile.Label.Mean, Findings: r.Findings,
+		LabelRate: r.Profile.Label.Mean, Positive: r.Profile.Label.Positive, Findings: r.Findings,
 		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
 	switch {
 	case r.Blocked():

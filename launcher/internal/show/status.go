@@ -1,7 +1,10 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,7 +132,7 @@ func (w Printer) Night(r *nights.Record) {
 		{"dataset", r.Dataset + "@" + r.Version},
 		{"staged", r.At.Format(time.RFC3339)},
 		{"rows", fmt.Sprint(p.Rows)},
-		{"label", fmt.Sprintf("mean %.5g", p.Label.Mean)},
+		{"label", labelOf(&p.Label)},
 	}
 	if p.TimeColumn != "" {
 		rows = append(rows, [2]string{p.TimeColumn,
@@ -163,3 +166,24 @@ func (w Printer) Findings(r *nights.Record) {
 		w.printf("accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
 	}
 }
+
+// labelOf is a night's mean label, or the shares of its most frequent classes.
+func labelOf(l *nights.Label) string {
+	if l.Classes == nil {
+		return fmt.Sprintf("mean %.5g", l.Mean)
+	}
+	names := slices.SortedFunc(maps.Keys(l.Classes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.Classes[b], l.Classes[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, name := range names[:min(len(names), mostShown)] {
+		parts = append(parts, fmt.Sprintf("%s %s", name, Percent(l.Classes[name])))
+	}
+	text := strings.Join(parts, ", ")
+	if more := len(names) - mostShown; more > 0 {
+		text += fmt.Sprintf(" and %s", english.Plural(more, "more class", "more classes"))
+	}
+	return text
+}
+
+const mostShown = 8

@@ -3,6 +3,8 @@ package show
 import (
 	"testing"
 
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
@@ -23,5 +25,21 @@ func TestCountsLeaveOutZeros(t *testing.T) {
 	f := &sweepview.FoldCounts{Done: 1, Dropped: 1, Open: 2}
 	if got, want := f.String(), "1 done, 1 dropped, 2 open"; got != want {
 		t.Errorf("configurations in short: got %q, expected %q", got, want)
+	}
+}
+
+// TestLabelOfANight: of several classes there is no mean.
+func TestLabelOfANight(t *testing.T) {
+	many := map[string]float64{}
+	for i := range 9 {
+		many[string(rune('a'+i))] = float64(i) / 36
+	}
+	for want, l := range map[string]*nights.Label{"mean 0.25": {Kind: dataset.Binary, Mean: 0.25},
+		"view 75.0 %, buy 25.0 %": {Kind: dataset.Classes, Mean: 0.75, Classes: map[string]float64{"buy": 0.25, "view": 0.75}},
+		"i 22.2 %, h 19.4 %, g 16.7 %, f 13.9 %, e 11.1 %, d 8.3 %, c 5.6 %, b 2.8 % and 1 more class": {
+			Kind: dataset.Classes, Classes: many}} {
+		if got := labelOf(l); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
