@@ -66,7 +66,8 @@ func TestNightsOfClasses(t *testing.T) {
 		}
 		before = append(before, n.profile)
 	}
-	if l := before[9].Label; l.Positive != "red" || math.Abs(l.Classes["red"]-l.Mean) > 1e-5 || !(l.Mean > 0.45 && l.Mean < 0.55) {
+	if l := before[9].Label; l.Positive != "red" || math.Abs(l.Classes["red"]-l.Mean) > 1e-5 ||
+		!(l.Mean > 0.45 && l.Mean < 0.55) {
 		t.Errorf("got %+v, want a half of the rows of class red", l)
 	}
 	turn := 0

@@ -42,7 +42,8 @@ func (c *comparison) checkLeaks() {
 			return old.Info, true
 		})
 		switch {
-		case before.nights > 0 && (c.foundCode(CodeLabelRate) || c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
+		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
+			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:

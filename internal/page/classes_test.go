@@ -142,7 +142,8 @@ func TestNightsOfClassesOnAPage(t *testing.T) {
 			t.Errorf("the page of classes says %q, want nothing of a label that is a quantity: %q", not, text[i-80:i+40])
 		}
 	}
-	for _, want := range []string{"share of view", "Class view, in the table.", "alone it predicts view with an AUC", ">classes<"} {
+	for _, want := range []string{"share of view", "Class view, in the table.", "alone it predicts view with an AUC",
+		">classes<"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of classes does not say %q", want)
 		}

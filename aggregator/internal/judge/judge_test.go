@@ -147,7 +147,7 @@ func TestRowsOfClasses(t *testing.T) {
 	}
 }
 
-// kinds are rows of three classes that models with errors of such a size in log odds predict; bad changes a row's class.
+// kinds are rows of three classes that models with errors of such a size in log odds predict; bad changes a class.
 func kinds(seed uint64, n int, errNew, errOld float64, bad func(r *rand.Rand, class int) int) (out judge.Judged) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	for range n {
@@ -235,7 +235,8 @@ func TestNightsOfClasses(t *testing.T) {
 			tc.change(&e)
 		}
 		d := judge.Judge(spec.Gated(), m, e)
-		if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted) || !strings.Contains(d.Reason, tc.says) {
+		if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted) ||
+			!strings.Contains(d.Reason, tc.says) {
 			t.Errorf("%s: got %s (%s), want %s with %q", name, d.Verdict, d.Reason, tc.verdict, tc.says)
 		}
 		if strings.Contains(d.Reason, "positive") || strings.Contains(d.Reason, "base rate") {

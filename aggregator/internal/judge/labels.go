@@ -23,7 +23,8 @@ const (
 func WrongLabels(e Evidence) []string {
 	reference := joined(e.Earlier)
 	witness := latest(&e.Tonight)
-	if !e.Binary && e.Classes == nil || e.NotTonight != "" || e.NotReference != "" || witness == nil || reference.Old == nil {
+	if !e.Binary && e.Classes == nil || e.NotTonight != "" || e.NotReference != "" || witness == nil ||
+		reference.Old == nil {
 		return nil
 	}
 	if e.Classes != nil {
