@@ -186,6 +186,17 @@ func (s *Scorer) Columns() []string {
 	return names
 }
 
+// Numbers tells, for each of Columns, whether only the numbers that its texts spell matter, and not their spelling.
+func (s *Scorer) Numbers() []bool {
+	numbers := s.encoder.Numbers()
+	for _, name := range s.by() {
+		if i := slices.Index(s.encoder.Columns(), name); i >= 0 {
+			numbers[i] = false
+		}
+	}
+	return append(numbers, make([]bool, len(s.Columns())-len(numbers))...)
+}
+
 // by returns the columns by which the predictions are calibrated.
 func (s *Scorer) by() []string {
 	if s.Calibrator == nil {

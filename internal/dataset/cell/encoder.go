@@ -91,6 +91,27 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 // Columns returns the names of the columns that the features are made of, as to be passed to Table.Read.
 func (e *Encoder) Columns() []string { return e.inputs }
 
+// Numbers tells, for each of Columns, whether it is a feature of numbers and nothing else is made of it but from the
+// numbers: then it may be given as numbers in place of their texts.
+func (e *Encoder) Numbers() []bool {
+	numbers := make([]bool, len(e.inputs))
+	for i, w := range e.witnesses {
+		numbers[i] = w.number >= 0 && e.encoding.Features[w.number].Kind == dataset.Numeric
+	}
+	for i := range e.encoding.Features {
+		if f := &e.encoding.Features[i]; f.From != nil {
+			for at, part := range f.From.Of {
+				in := e.features[i][at]
+				numbers[in] = numbers[in] && part.Kind == dataset.Numeric
+			}
+		}
+	}
+	for i, part := range e.parts.All {
+		numbers[e.partIn[i]] = numbers[e.partIn[i]] && part.Kind == dataset.Numeric
+	}
+	return numbers
+}
+
 // Encode returns the model values of a batch in row-major order, b.Rows x features, in the memory of out if it
 // suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
 // range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are

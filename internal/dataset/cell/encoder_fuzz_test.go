@@ -82,7 +82,7 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 func randomBatch(names []string, rng *rand.Rand) *table.Batch {
 	b := &table.Batch{Names: names, Rows: rng.IntN(9)}
 	texts := []string{"", "-999", "7", "7.0", "Ulm", "Bonn", "TRUE", "2017-07-02", "2017-07-02T10:03:20Z", "1e400",
-		"\xff", "nan"}
+		"\xff", "nan", "-0.25", "-999.0"}
 	floats := []float64{0, -1, 7, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1.5e9}
 	for range names {
 		v := dataset.Values{Type: []dataset.Type{dataset.Text, dataset.Float, dataset.Int, dataset.Bool,
@@ -141,7 +141,8 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 
 	for range 20 {
 		b := randomBatch(enc.Columns(), rng)
-		out, err := enc.Encode(b, nil, nil, 1)
+		var in Inputs
+		out, err := enc.Encode(b, nil, &in, 1)
 		var bad *table.InputError
 		switch {
 		case err != nil && !errors.As(err, &bad):
@@ -151,9 +152,44 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 		case err == nil:
 			encoded++
 			checkCodes(t, e, out)
+			checkNumbers(t, enc, b, out, &in)
 		}
 	}
 	return encoded
+}
+
+// checkNumbers gives the encoder numbers in place of their texts, where it says that it may be: the same comes out.
+func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wantIn *Inputs) {
+	t.Helper()
+	columns := slices.Clone(b.Columns)
+	for i, may := range enc.Numbers() {
+		if !may || columns[i].Type != dataset.Text {
+			continue
+		}
+		v := dataset.Values{Type: dataset.Float}
+		for r, text := range columns[i].Text {
+			x, form := ParseNumber(text)
+			if columns[i].IsNull(r) {
+				x = math.NaN()
+			} else if form == FormText {
+				break
+			}
+			v.Float = append(v.Float, x)
+		}
+		if len(v.Float) == b.Rows {
+			columns[i] = v
+		}
+	}
+	var in Inputs
+	got, err := enc.Encode(&table.Batch{Names: b.Names, Rows: b.Rows, Columns: columns}, nil, &in, 1)
+	if err != nil || !slices.Equal(in.Columns, wantIn.Columns) {
+		t.Fatalf("numbers in place of texts: got %v, %+v; want %+v", err, in, *wantIn)
+	}
+	for i, x := range got {
+		if math.Float64bits(x) != math.Float64bits(want[i]) {
+			t.Fatalf("value %d from numbers: got %v, want %v as from texts", i, x, want[i])
+		}
+	}
 }
 
 // checkCodes makes sure that every code is a bin of its feature.

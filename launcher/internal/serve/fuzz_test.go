@@ -4,19 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/problem"
 )
 
 // forColumns is a model of some columns, which reads and does not predict.
 func forColumns(names ...string) *Model {
-	m := &Model{columns: names, place: map[string]int{}}
+	m := &Model{columns: names, numbers: make([]bool, len(names)), place: map[string]int{}}
 	for i, name := range names {
 		m.place[name] = i
 	}
@@ -44,19 +47,36 @@ func checkBatch(t *testing.T, m *Model, b *table.Batch) {
 	}
 }
 
-// FuzzInstances compares with encoding/json: what is read has the values that it finds.
+// FuzzInstances compares with encoding/json: what is read has the values that it finds. A column of numbers has those
+// that the texts spell.
 func FuzzInstances(f *testing.F) {
 	for _, text := range []string{`{"instances":[{"a":1,"b":"x"},{"b":null,"c":[1,{"d":2}],"a":-1.5e3}]}`,
-		`{"x":{"y":[]},"instances":[{"a":true,"b":"\u00fc\n"}] }`, `{"instances":[{"b":1,"a":2},{"a":3}]}`} {
+		`{"x":{"y":[]},"instances":[{"a":true,"b":"\u00fc\n"}] }`, `{"instances":[{"b":1,"a":2},{"a":3}]}`,
+		`{"instances":[{"a":-0.25,"b":01},{"a":123456789012345678,"b":0}]}`,
+		`{"instances":[{"a":-0,"b":1},{"a":0.7 },{},{"a":1e9},{"a":1234567890.12345}]}`,
+		`{"instances":[{"a":1.0,"b":1.},{"a":-.5}]}`, `{"instances":[{"a":12345678901234567,"b":2,"b":3}]}`,
+		`{"instances":[{"a":0.3,"b":2},{"a":"1"},{"a":null}]}`, `{"instances":[{"a":007,"b":""}]}`} {
 		f.Add([]byte(text))
 	}
-	m := forColumns("a", "b")
+	m, numeric := forColumns("a", "b"), forColumns("a", "b")
+	numeric.numbers[0] = true
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b, err := readInstances(m, body, fuzzRows)
+		n, numericErr := readInstances(numeric, body, fuzzRows)
+		if fmt.Sprint(err) != fmt.Sprint(numericErr) {
+			t.Fatalf("%q: as numbers %v, want %v as of texts", body, numericErr, err)
+		}
 		if err != nil {
 			return
 		}
 		checkBatch(t, m, b)
+		checkBatch(t, numeric, n)
+		for r, x := range n.Columns[0].Float {
+			want, _ := cell.ParseForced(b.Columns[0].Text[r])
+			if null := b.Columns[0].IsNull(r); null != (x != x) || !null && math.Float64bits(x) != math.Float64bits(want) {
+				t.Fatalf("%q: row %d: got the number %v, want %q", body, r, x, b.Columns[0].Text[r])
+			}
+		}
 		var want struct {
 			Instances []map[string]any
 		}

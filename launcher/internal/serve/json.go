@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 )
 
@@ -18,12 +20,24 @@ const maxDepth = 32
 // readInstances reads {"instances": [{"column": value, ...}, ...]}, one object for each row. Values are texts, numbers
 // as they are written, like a file of objects that `launcher predict` reads: a key that some row lacks is null there. A
 // second key of one name is an error, as is anything but white space behind the value. Other keys of the request are
-// ignored.
+// ignored. Columns of which only the number matters are read as numbers, unless a row has a text in one of them.
 func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
 	if !utf8.Valid(body) {
 		return nil, errors.New("the request is not UTF-8")
 	}
-	r := &instances{scanner: scanner{text: string(body)}, columns: newColumns(m), limit: limit}
+	text := string(body)
+	b, err := readColumns(m, text, limit, m.numbers)
+	if errors.Is(err, errText) {
+		b, err = readColumns(m, text, limit, make([]bool, len(m.numbers)))
+	}
+	return b, err
+}
+
+// errText is a value that is not a number.
+var errText = errors.New("a text in a column of numbers")
+
+func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch, error) {
+	r := &instances{scanner: scanner{text: text}, columns: newColumns(m), limit: limit, numbers: numbers}
 	r.last = make([]int, len(m.columns))
 	rows := -1
 	err := r.object(func(key string) error {
@@ -51,8 +65,7 @@ func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
 	}
 
 	for i := range r.columns.batch.Columns {
-		v := &r.columns.batch.Columns[i]
-		r.columns.have[i] = len(v.Text) > 0
+		r.columns.have[i] = r.columns.batch.Columns[i].Len() > 0
 		r.pad(i, rows)
 	}
 	return r.columns.done(rows)
@@ -63,8 +76,9 @@ type instances struct {
 	scanner
 	columns *columns
 	limit   int
-	row     int   // number of the current one
-	last    []int // by the model's column, the number of rows that have been written
+	numbers []bool // columns that are read as numbers
+	row     int    // number of the current one
+	last    []int  // by the model's column, the number of rows that have been written
 	order   []placed
 	used    int      // keys of this row that are in the order of the row before
 	seen    []string // keys of this row that the model does not need
@@ -72,8 +86,9 @@ type instances struct {
 
 // placed is a key and the place of its column: rows mostly have the same keys in the same order.
 type placed struct {
-	key string
-	at  int
+	key    string
+	quoted string // the key as it is written; empty if it has escapes
+	at     int
 }
 
 // list reads the rows and returns how many there are.
@@ -91,6 +106,7 @@ func (r *instances) list() (int, error) {
 			return 0, tooMany(r.limit)
 		}
 		r.used, r.seen = 0, r.seen[:0]
+		r.expect()
 		if r.peek() != '{' {
 			return 0, r.broken(`an object such as {"column": value}`)
 		}
@@ -102,7 +118,11 @@ func (r *instances) list() (int, error) {
 			rows := min((len(r.text)-r.at)/(r.at-from), r.limit)
 			for i := range r.columns.batch.Columns {
 				v := &r.columns.batch.Columns[i]
-				v.Text = slices.Grow(v.Text, rows)
+				if v.Type == dataset.Float {
+					v.Float = slices.Grow(v.Float, rows)
+				} else {
+					v.Text = slices.Grow(v.Text, rows)
+				}
 			}
 		}
 		switch r.peek() {
@@ -124,9 +144,14 @@ func (r *instances) cell(key string) error {
 		place = r.order[r.used].at
 	} else {
 		place = r.columns.at(key)
-		r.order = append(r.order[:r.used], placed{key, place})
+		p := placed{key: key, at: place}
+		if quoted := r.text[r.key:r.keyEnd]; len(quoted) == len(key)+2 {
+			p.quoted = quoted
+		}
+		r.order = append(r.order[:r.used], p)
 	}
 	r.used++
+	r.expect()
 	if place < 0 {
 		for _, other := range r.seen {
 			if other == key {
@@ -143,28 +168,51 @@ func (r *instances) cell(key string) error {
 		return r.twice(key)
 	}
 
-	text, null, err := r.scalar(key)
-	if err != nil {
-		return err
-	}
 	v := &r.columns.batch.Columns[place]
-	if len(v.Text) < r.row || r.row == 0 {
+	if r.last[place] < r.row || r.row == 0 {
 		r.pad(place, r.row)
 	}
-	v.Text = append(v.Text, text)
-	if null && v.Null == nil {
-		v.Null = make([]bool, r.row, r.row+8)
-	}
-	if v.Null != nil {
-		v.Null = append(v.Null, null)
+	if v.Type == dataset.Float {
+		x, ok := r.number()
+		if !ok {
+			return errText
+		}
+		v.Float = append(v.Float, x)
+	} else {
+		text, null, err := r.scalar(key)
+		if err != nil {
+			return err
+		}
+		v.Text = append(v.Text, text)
+		if null && v.Null == nil {
+			v.Null = make([]bool, r.row, r.row+8)
+		}
+		if v.Null != nil {
+			v.Null = append(v.Null, null)
+		}
 	}
 	r.last[place] = r.row + 1
 	return nil
 }
 
+// expect has the next key compared with that of the row before.
+func (r *instances) expect() {
+	if r.likely = ""; r.used < len(r.order) {
+		r.likely = r.order[r.used].quoted
+	}
+}
+
 // pad fills a column up to so many rows with nulls.
 func (r *instances) pad(place, rows int) {
 	v := &r.columns.batch.Columns[place]
+	r.last[place] = rows
+	if r.numbers[place] {
+		v.Type = dataset.Float
+		for len(v.Float) < rows {
+			v.Float = append(v.Float, math.NaN())
+		}
+		return
+	}
 	v.Type = dataset.Text
 	for n := len(v.Text); n < rows; n++ {
 		if v.Null == nil {
@@ -172,7 +220,6 @@ func (r *instances) pad(place, rows int) {
 		}
 		v.Text, v.Null = append(v.Text, ""), append(v.Null, true)
 	}
-	r.last[place] = rows
 }
 
 func (r *instances) twice(key string) error {
@@ -206,8 +253,10 @@ func (r *instances) scalar(key string) (text string, null bool, err error) {
 
 // scanner reads JSON, strictly.
 type scanner struct {
-	text string
-	at   int
+	text        string
+	at          int
+	key, keyEnd int    // where the last key is, in quotes
+	likely      string // the next key in quotes, if it is known
 }
 
 func (s *scanner) fail(format string, args ...any) error {
@@ -267,10 +316,17 @@ func (s *scanner) object(use func(key string) error) error {
 		if s.peek() != '"' {
 			return s.broken("a key in quotes")
 		}
-		key, err := s.str()
-		if err != nil {
-			return err
+		var key string
+		if s.key = s.at; s.likely != "" && strings.HasPrefix(s.text[s.at:], s.likely) {
+			key = s.likely[1 : len(s.likely)-1]
+			s.at += len(s.likely)
+		} else {
+			var err error
+			if key, err = s.str(); err != nil {
+				return err
+			}
 		}
+		s.keyEnd = s.at
 		if s.peek() != ':' {
 			return s.broken("a colon")
 		}
@@ -364,6 +420,56 @@ func (s *scanner) plain() string {
 		return text[:i]
 	}
 	return ""
+}
+
+// tens are the powers of ten by which the digits of a short number are divided.
+var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+
+// number reads a number, NaN for null, to the same bits as cell.ParseForced. It reports false and stays where there is
+// neither.
+func (s *scanner) number() (float64, bool) {
+	s.peek()
+	text := s.text[s.at:]
+	digits, from, point := uint64(0), 0, -1
+	if text != "" && text[0] == '-' {
+		from = 1
+	}
+	i := from
+	for ; i < len(text); i++ {
+		if c := uint64(text[i] - '0'); c <= 9 {
+			digits = digits*10 + c
+		} else if text[i] == '.' && point < 0 && i > from {
+			point = i
+		} else {
+			break
+		}
+	}
+	fraction, n := 0, i-from
+	if point >= 0 {
+		fraction = i - point - 1
+		n--
+	}
+	whole := n - fraction
+	// Most numbers are short, and then an exact division gives the nearest float64.
+	if i < len(text) && (text[i] == ',' || text[i] == '}' || text[i] == ' ') && n <= 15 &&
+		whole > 0 && (whole == 1 || text[from] != '0') && (point < 0 || fraction > 0) {
+		s.at += i
+		x := float64(digits) / tens[fraction]
+		if from > 0 {
+			x = -x
+		}
+		return x, true
+	}
+
+	begin := s.at
+	switch word := s.word(); {
+	case word == "null":
+		return math.NaN(), true
+	case isNumber(word):
+		return cell.ParseForced(word)
+	}
+	s.at = begin
+	return 0, false
 }
 
 // str reads a text in quotes.

@@ -22,6 +22,7 @@ type Model struct {
 	Scorer  *scorer.Scorer
 
 	columns  []string // as Scorer.Columns
+	numbers  []bool   // by column: as Scorer.Numbers
 	place    map[string]int
 	features int          // of the trees
 	classes  []string     // as Scorer.Encoding.Classes
@@ -42,7 +43,7 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 		return nil, err
 	}
 	m := &Model{Version: v, Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Scorer: s, columns: s.Columns(),
-		place: map[string]int{}, features: s.Model.Features(), classes: s.Encoding.Classes}
+		numbers: s.Numbers(), place: map[string]int{}, features: s.Model.Features(), classes: s.Encoding.Classes}
 	m.users.Store(1)
 	for i, name := range m.columns {
 		m.place[name] = i
