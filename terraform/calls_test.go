@@ -31,7 +31,6 @@ var calls = map[string][]call{
 		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false},
 		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
 		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
-		{"ListJobs", []string{"batch.jobs.list"}, "project", true, false, false},
 	},
 	"internal/cloud/gcs": {
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},

@@ -52,7 +52,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
 		Registry: storage.Bucket(env.RegistryBucket),
-		Messages: receiver{messages.Subscription(env.Subscription)}, Jobs: watcher{jobs}, Channels: channels,
+		Messages: messages.Subscription(env.Subscription), Jobs: watcher{jobs}, Channels: channels,
 		Close: closeAll,
 	}, nil
 }
@@ -77,13 +77,6 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
-}
-
-// receiver passes on a message's data.
-type receiver struct{ sub *pubsub.Receiver }
-
-func (r receiver) Receive(ctx context.Context, handle func(context.Context, []byte) error) error {
-	return r.sub.Receive(ctx, func(ctx context.Context, m pubsub.Message) error { return handle(ctx, m.Data) })
 }
 
 // watcher asks Batch whether a job will still run tasks.

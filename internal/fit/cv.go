@@ -109,8 +109,7 @@ type CrossRequest struct {
 type FoldOutcome struct {
 	Fold
 	TrainRows, RatedRows int
-	Trees, Grown         int
-	Stopped              gbt.Stop
+	Trees                int
 	Metrics              map[string]float64 // on the evaluated rows, where they are defined
 	Seconds              float64
 }
@@ -171,7 +170,7 @@ func (t *Table) crossFold(ctx context.Context, q CrossRequest, f Fold) (*FoldOut
 		return nil, err
 	}
 	return &FoldOutcome{Fold: f, TrainRows: train.Used(), RatedRows: rated.Len(), Trees: res.Model.Iterations(),
-		Grown: res.Grown, Stopped: res.Stopped, Metrics: o.Metrics, Seconds: o.Seconds}, nil
+		Metrics: o.Metrics, Seconds: o.Seconds}, nil
 }
 
 // mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the

@@ -326,19 +326,9 @@ func TestListJobs(t *testing.T) {
 	}
 	hanging := w.create("other-1", "hang", 1, nil)
 	w.waitState(hanging.Name, batchpb.JobStatus_RUNNING)
-	for _, c := range []struct {
-		parent, filter, order string
-		want                  string
-	}{
-		{parent, "", "", "list-0 list-1 list-2 list-3 list-4 other-1"},
-		{parent, "", "create_time desc", "other-1 list-4 list-3 list-2 list-1 list-0"},
-		{parent, `labels."coppice-sweep" = "list-3"`, "", "list-3"},
-		{parent, `labels.coppice-sweep=list-3 AND labels.absent="x"`, "", ""},
-		{parent, `labels.absent = "x"`, "", ""},
-		{"projects/elsewhere/locations/us-central1", "", "", ""},
-	} {
-		it := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: c.parent, Filter: c.filter, OrderBy: c.order,
-			PageSize: 2})
+	for parent, want := range map[string]string{parent: "list-0 list-1 list-2 list-3 list-4 other-1",
+		"projects/elsewhere/locations/us-central1": ""} {
+		it := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: parent, PageSize: 2})
 		var got []string
 		for {
 			j, err := it.Next()
@@ -346,18 +336,18 @@ func TestListJobs(t *testing.T) {
 				break
 			}
 			if err != nil {
-				t.Fatalf("list %+v: %v", c, err)
+				t.Fatalf("list the jobs of %s: %v", parent, err)
 			}
 			got = append(got, j.Name[strings.LastIndex(j.Name, "/")+1:])
 		}
-		if s := strings.Join(got, " "); s != c.want {
-			t.Errorf("%+v: got %s", c, s)
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("the jobs of %s: got %s, want %s", parent, s, want)
 		}
 	}
-	for _, filter := range []string{"status.state", `labels.a = "`, `labels.a = "x" b = "y"`, `labels."a" != "x"`} {
-		_, err := w.client.ListJobs(w.ctx, &batchpb.ListJobsRequest{Parent: parent, Filter: filter}).Next()
-		if status.Code(err) != codes.Unimplemented {
-			t.Errorf("filter %q: got %v, expected that it is not imitated", filter, err)
+	for _, r := range []*batchpb.ListJobsRequest{{Filter: `labels.a = "b"`}, {OrderBy: "create_time desc"}} {
+		r.Parent = parent
+		if _, err := w.client.ListJobs(w.ctx, r).Next(); status.Code(err) != codes.Unimplemented {
+			t.Errorf("list %v: got %v, want that it is not imitated", r, err)
 		}
 	}
 }

@@ -7,8 +7,7 @@
 // texts of their status events; counts, instances and run duration; task count, parallelism and tasks per VM; a local
 // SSD per machine, shared by all its tasks, empty at first and gone at the end; the environment of a task, which is the
 // job's and contains nothing of localemu's own; exit codes, the lifecycle policy, retries, maxRunDuration; preemption,
-// lost machines and machines that are not available (scripted, see Faults); cancelling, listing with filters
-// and pages.
+// lost machines and machines that are not available (scripted, see Faults); cancelling, listing in pages.
 //
 // Not imitated:
 //   - Containers, unless Options.Containers names a tool that runs them. An image name stands for a local program,
@@ -27,7 +26,7 @@
 //     instance templates: UNIMPLEMENTED, so that no job silently runs differently here.
 //   - On Windows, scripts that do more than make folders, and pausing tasks.
 //   - Deleting jobs, and listing tasks.
-//   - In lists, filters other than by labels, and orders other than by name and by the latest.
+//   - Filters of lists, and orders other than by name.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to
 //     publish them.
 //   - Variables that are set in the cloud but not documented (BATCH_JOB_ID and its like): a task must not need them.

@@ -179,21 +179,6 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-func FuzzFilter(f *testing.F) {
-	f.Add(`labels."a" = "b" AND labels.c = d`)
-	f.Add(`a."`)
-	f.Fuzz(func(t *testing.T, text string) {
-		keep, err := parseFilter(text)
-		if err != nil {
-			if status.Code(err) != codes.Unimplemented {
-				t.Fatalf("filter %q: got %v, expected UNIMPLEMENTED", text, err)
-			}
-			return
-		}
-		keep(map[string]string{"a": "b"})
-	})
-}
-
 func scriptRunnable(text string) *batchpb.Runnable {
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Script_{Script: &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{Text: text}}}}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,9 +68,8 @@ func TestSubmitAndWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.Tasks != 3 || s.ID != "ok-1" ||
-		s.UID == "" || s.RunDuration <= 0 {
-		t.Errorf("the job that was waited for: got %+v; want ok-1 finished, with three tasks that succeeded, a UID "+
+	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.RunDuration <= 0 {
+		t.Errorf("the job that was waited for: got %+v; want ok-1 finished, with three tasks that succeeded "+
 			"and a duration", s)
 	}
 	if s.FailureReason() != "" || len(s.Events) != 3 || !strings.Contains(s.Events[2].Text, "RUNNING to SUCCEEDED") {
@@ -115,7 +113,7 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
-func TestCancelAndList(t *testing.T) {
+func TestCancel(t *testing.T) {
 	c := emulator(t)
 	var names []string
 	for _, id := range []string{"a-1", "b-1"} {
@@ -131,26 +129,6 @@ func TestCancelAndList(t *testing.T) {
 	}
 	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
 		t.Errorf("cancel again: %+v %v", s, err)
-	}
-	list := func(label, value string) (ids []string) {
-		for s, err := range c.List(t.Context(), label, value) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids = append(ids, s.ID)
-		}
-		return ids
-	}
-	if got := list("", ""); !slices.Equal(got, []string{"b-1", "a-1"}) {
-		t.Errorf("all jobs: %q", got)
-	}
-	if got := list("coppice-sweep", "a-1"); !slices.Equal(got, []string{"a-1"}) {
-		t.Errorf("jobs with a label: %q", got)
-	}
-	for _, err := range c.List(t.Context(), `x" OR "`, "y") {
-		if !problem.Is(err, problem.Input) {
-			t.Errorf("hostile label: %v", err)
-		}
 	}
 	if s, err = c.Get(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
 		t.Errorf("looking at a job that does not exist: %+v, %v, expected ErrNotExist", s, err)
@@ -303,7 +281,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 	}
 	all.Wait()
 	jobs := 0
-	for _, err := range first.List(t.Context(), "", "") {
+	for _, err := range first.c.ListJobs(t.Context(), &batchpb.ListJobsRequest{Parent: first.parent}).All() {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,8 +327,7 @@ func TestLived(t *testing.T) {
 			" for job projects/1/locations/l/jobs/j."}
 	}
 	queued, running := change(1, Queued, Scheduled), change(5, Scheduled, Running)
-	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1",
-		State: "RUNNING"}
+	task := Event{Time: at(6), Text: "Task state is updated from PENDING to RUNNING on zones/z/instances/1"}
 	for name, c := range map[string]struct {
 		s        Status
 		from, to time.Time

@@ -28,13 +28,8 @@ func (s State) Finished() bool { return s == Succeeded || s == Failed || s == Ca
 
 // Status describes a job.
 type Status struct {
-	Name        string
-	ID          string
-	UID         string // Batch's own id, used by Cloud Logging
 	State       State
-	Labels      map[string]string
 	Counts      map[string]int64 // of tasks by state: PENDING, ASSIGNED, RUNNING, SUCCEEDED, FAILED, UNEXECUTED
-	Tasks       int64            // number of tasks
 	Events      []Event          // sorted by time
 	Created     time.Time
 	RunDuration time.Duration
@@ -42,10 +37,8 @@ type Status struct {
 
 // Event is a change in the life of a job or task.
 type Event struct {
-	Time     time.Time
-	Text     string
-	State    string // a task's new state; "" for a job's event
-	ExitCode int32  // of a failed task
+	Time time.Time
+	Text string
 }
 
 // FailureReason is the last event's text for a failed job, "" for others.
@@ -111,20 +104,13 @@ func (s Status) NoCapacity() string {
 
 func statusOf(j *batchpb.Job) Status {
 	s := Status{
-		Name:        j.GetName(),
-		ID:          lastPart(j.GetName()),
-		UID:         j.GetUid(),
 		State:       State(j.GetStatus().GetState().String()),
-		Labels:      j.GetLabels(),
 		Counts:      map[string]int64{},
 		Events:      eventsOf(j.GetStatus().GetStatusEvents()),
 		Created:     j.GetCreateTime().AsTime(),
 		RunDuration: j.GetStatus().GetRunDuration().AsDuration(),
 	}
 
-	for _, g := range j.GetTaskGroups() {
-		s.Tasks += g.GetTaskCount()
-	}
 	for _, g := range j.GetStatus().GetTaskGroups() {
 		for state, n := range g.GetCounts() {
 			s.Counts[state] += n
@@ -137,15 +123,8 @@ func statusOf(j *batchpb.Job) Status {
 func eventsOf(in []*batchpb.StatusEvent) []Event {
 	out := make([]Event, 0, len(in))
 	for _, e := range in {
-		state := ""
-		if e.GetTaskState() != batchpb.TaskStatus_STATE_UNSPECIFIED {
-			state = e.GetTaskState().String()
-		}
-		out = append(out, Event{Time: e.GetEventTime().AsTime(), Text: e.GetDescription(), State: state,
-			ExitCode: e.GetTaskExecution().GetExitCode()})
+		out = append(out, Event{Time: e.GetEventTime().AsTime(), Text: e.GetDescription()})
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return a.Time.Compare(b.Time) })
 	return out
 }
-
-func lastPart(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -87,15 +87,6 @@ func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]s
 // Close waits for pending messages and ends the Publisher.
 func (p *Publisher) Close() { p.p.Stop() }
 
-// Message is a delivered message.
-type Message struct {
-	ID         string // the service's id; a message published twice has two
-	Data       []byte
-	Attributes map[string]string
-	Published  time.Time
-	Attempt    int // number of the delivery, from 1; 0 if the subscription does not count
-}
-
 // Receiver receives from one subscription.
 type Receiver struct {
 	s    *pubsub.Subscriber
@@ -111,18 +102,13 @@ func (c *Client) Subscription(name string) *Receiver {
 	return &Receiver{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
 }
 
-// Receive calls handle for every message, from several goroutines at once, until ctx ends (then it returns nil) or
+// Receive calls handle with the data of every message, from several goroutines at once, until ctx ends (then it returns nil) or
 // receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
 // redelivered, with a pause and possibly elsewhere. A missing subscription, credentials or emulator is a
 // *cloud.SetupError. The context of handle ends with ctx.
-func (s *Receiver) Receive(ctx context.Context, handle func(context.Context, Message) error) error {
+func (s *Receiver) Receive(ctx context.Context, handle func(ctx context.Context, data []byte) error) error {
 	err := s.s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
-		attempt := 0
-		if m.DeliveryAttempt != nil {
-			attempt = *m.DeliveryAttempt
-		}
-		if handle(ctx, Message{ID: m.ID, Data: m.Data, Attributes: m.Attributes, Published: m.PublishTime,
-			Attempt: attempt}) != nil {
+		if handle(ctx, m.Data) != nil {
 			m.Nack()
 			return
 		}

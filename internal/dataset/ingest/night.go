@@ -92,26 +92,6 @@ func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []fl
 	return x, float64(good) / float64(max(there, 1))
 }
 
-// Half returns every second row of the night, starting with row first, 0 or 1, without prints.
-func (n *Night) Half(first int) *Night {
-	var places []int32
-	for i := first; i < len(n.Label); i += 2 {
-		places = append(places, int32(i))
-	}
-
-	out := &Night{Table: int64(len(places)), TimeColumn: n.TimeColumn, markers: n.markers,
-		Row: dataset.Pick(n.Row, places), Split: dataset.Pick(n.Split, places), Label: dataset.Pick(n.Label, places),
-		Weight: dataset.Pick(n.Weight, places), Time: dataset.Pick(n.Time, places)}
-	out.Sample = &dataset.Sample{Names: n.Sample.Names}
-	for i := range places {
-		out.Sample.Row = append(out.Sample.Row, uint32(i))
-	}
-	for i := range n.Sample.Columns {
-		out.Sample.Columns = append(out.Sample.Columns, n.Sample.Columns[i].Pick(places))
-	}
-	return out
-}
-
 // nightTaker collects a Night during the second pass.
 type nightTaker struct {
 	night  *Night

@@ -234,9 +234,6 @@ func (s *Config) checkDelay(l *dataset.LabelSpec) error {
 // warm reports whether a night continues the previous night's model.
 func (s *Config) warm(night int) bool { return s.WarmStart > 0 && (night-s.from)%s.WarmStart != 0 }
 
-// Nights is the number of nights.
-func (s *Config) Nights() int { return s.to - s.from + 1 }
-
 // days returns the rows that a night knows: its last day, and the first days of valid, calib and test.
 func (s *Config) days(night int) (first, valid, calib, test, last int) {
 	last = night - s.Delay

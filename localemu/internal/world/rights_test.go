@@ -126,12 +126,12 @@ func TestRightsOfMessages(t *testing.T) {
 		t.Errorf("the aggregator publishes: %v", err)
 	}
 	if err := client(terraform.Task).Subscription(subscription).Receive(t.Context(),
-		func(context.Context, pubsub.Message) error { return nil }); !refused(err) {
+		func(context.Context, []byte) error { return nil }); !refused(err) {
 		t.Errorf("a task receives: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	err := client(terraform.Aggregator).Subscription(subscription).Receive(ctx,
-		func(context.Context, pubsub.Message) error { stop(); return nil })
+		func(context.Context, []byte) error { stop(); return nil })
 	if err != nil {
 		t.Errorf("the aggregator receives: %v", err)
 	}
