@@ -904,93 +904,103 @@ done:
 	VZEROUPPER
 	RET
 
-// func routeWord(nodes *flatNode, n int, rows, answers *uint64, exits int, order, numbers *[8]uint64)
+// node sends the rows of a node of a tree, as far as they are in the words from DI and DX on and in the answers from BX on,
+// to its sides, and adds the exits on its left to the numbers of those that go right.
+#define node(tree, words, number) \
+	MOVL flatNode_predicate(tree), R8; \
+	MOVWLZX flatNode_left(tree), R9; \
+	MOVWLZX flatNode_right(tree), R10; \
+	VPBROADCASTB flatNode_before(tree), Z1; \
+	MOVQ (words)(DX), R11; \
+	MOVQ (BX)(R8*8), R12; \
+	ANDQ R11, R12; \
+	XORQ R12, R11; \
+	MOVQ R12, (words)(DI)(R9*8); \
+	MOVQ R11, (words)(DI)(R10*8); \
+	KMOVQ R11, K1; \
+	VPADDB Z1, number, K1, number; \
+	ADDQ $flatNode__size, tree
+
+// func addTrees(trees *flatTree, n int, rows, answers *uint64, eights int, order, numbers *[8]uint64, sums *float64)
 //
-// Sends up to 64 rows down a tree of n nodes: a node's rows are a bit each of its word in rows, as are those of exits, from
-// word maxExits on. Then it numbers the exits of the rows, in the order of batchScratch.exits.
-TEXT ·routeWord(SB), NOSPLIT, $0-56
-	MOVQ nodes+0(FP), SI
-	MOVQ n+8(FP), CX
+// Sends up to 64 rows down n trees, and adds the values of their exits to the sums of eights times eight rows. A node's rows
+// are a bit each of its word in rows. The exits are numbered from left to right, so that a row's exit is the sum of what its
+// nodes have before their right sides; that of the last tree is written in the order of batchScratch.exits. Two trees at a
+// time, since a node waits for its parent.
+TEXT ·addTrees(SB), NOSPLIT, $0-64
+	MOVQ trees+0(FP), R13
+	MOVQ n+8(FP), R14
 	MOVQ rows+16(FP), DI
 	MOVQ answers+24(FP), BX
-	MOVQ $-1, (DI)
-	MOVQ DI, DX
-
-node:
-	MOVL flatNode_predicate(SI), R8
-	MOVWLZX flatNode_left(SI), R9
-	MOVWLZX flatNode_right(SI), R10
-	MOVQ (DX), R11
-	MOVQ (BX)(R8*8), R12
-	ANDQ R11, R12
-	XORQ R12, R11
-	MOVQ R12, (DI)(R9*8)
-	MOVQ R11, (DI)(R10*8)
-	ADDQ $flatNode__size, SI
-	ADDQ $8, DX
-	DECQ CX
-	JNZ  node
-
-	// Z8 = each row's exit, of even numbers, and Z7, of odd ones; no row has to be told of the first
-	VPXORQ Z8, Z8, Z8
-	VPXORQ Z7, Z7, Z7
-	MOVL $2, R8
-	VPBROADCASTB R8, Z2
-	MOVL $1, R8
-	VPBROADCASTB R8, Z1
-	VMOVDQA64 Z2, Z0
-	MOVQ exits+32(FP), CX
-	ADDQ $(const_maxExits*8+8), DI
-	SUBQ $1, CX
-	JMP  more
-
-exit:
-	KMOVQ (DI), K1
-	KMOVQ 8(DI), K2
-	VMOVDQU8 Z1, K1, Z7
-	VMOVDQU8 Z0, K2, Z8
-	VPADDB Z2, Z1, Z1
-	VPADDB Z2, Z0, Z0
-	ADDQ $16, DI
-more:
-	SUBQ $2, CX
-	JGE  exit
-	CMPQ CX, $-1
-	JNE  order
-	KMOVQ (DI), K1
-	VMOVDQU8 Z1, K1, Z7
-
-order:
-	VPORQ Z7, Z8, Z8
 	MOVQ order+40(FP), AX
-	MOVQ numbers+48(FP), DX
-	VMOVDQU64 (AX), Z0
-	VPERMB Z8, Z0, Z8
-	VMOVDQU64 Z8, (DX)
-	VZEROUPPER
-	RET
-
-// func addExits(numbers *[8]uint64, values, sums *float64)
-//
-// Adds to 64 sums the values of their exits, of which there are up to 64: eight rows have a byte each in the eight words.
-TEXT ·addExits(SB), NOSPLIT, $0-24
-	MOVQ numbers+0(FP), AX
-	MOVQ values+8(FP), BX
-	MOVQ sums+16(FP), DI
-	VMOVDQU64 (AX), Z8
-	VMOVUPD (BX), Z0
-	VMOVUPD 64(BX), Z1
-	VMOVUPD 128(BX), Z2
-	VMOVUPD 192(BX), Z3
-	VMOVUPD 256(BX), Z4
-	VMOVUPD 320(BX), Z5
-	VMOVUPD 384(BX), Z6
-	VMOVUPD 448(BX), Z7
+	VMOVDQU64 (AX), Z16
 	MOVQ $16, R8
 	VPBROADCASTQ R8, Z9
 	MOVQ $32, R8
 	VPBROADCASTQ R8, Z10
-	MOVQ $8, CX
+	MOVQ $255, R8
+	VPBROADCASTQ R8, Z17
+
+trees:
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z18, Z18, Z18
+	MOVQ DI, DX
+	MOVQ $-1, (DI)
+	MOVQ flatTree_nodes(R13), SI
+	MOVQ (flatTree_nodes+8)(R13), CX
+	XORQ R15, R15 // trees whose values are not added yet, after the first
+	CMPQ R14, $1
+	JEQ  first
+	MOVQ $1, R15
+	MOVQ $-1, 4096(DI)
+	MOVQ (flatTree__size+flatTree_nodes)(R13), AX
+	MOVQ (flatTree__size+flatTree_nodes+8)(R13), R8
+	CMPQ R8, CX
+	CMOVQLT R8, CX
+
+both:
+	node(SI, 0, Z8)
+	node(AX, 4096, Z18)
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  both
+
+	MOVQ (flatTree_nodes+8)(R13), CX
+	SUBQ (flatTree__size+flatTree_nodes+8)(R13), CX
+	JGT  first
+	JEQ  numbered
+	NEGQ CX
+
+second:
+	node(AX, 4096, Z18)
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  second
+	JMP  numbered
+
+first:
+	node(SI, 0, Z8)
+	ADDQ $8, DX
+	DECQ CX
+	JNZ  first
+
+numbered:
+	VPERMB Z8, Z16, Z8
+	MOVQ numbers+48(FP), AX
+	VMOVDQU64 Z8, (AX)
+	MOVQ flatTree_values(R13), AX
+	MOVQ eights+32(FP), CX
+	MOVQ sums+56(FP), DX
+	CMPQ flatTree_exits(R13), $64
+	JGT  gather
+	VMOVUPD (AX), Z0
+	VMOVUPD 64(AX), Z1
+	VMOVUPD 128(AX), Z2
+	VMOVUPD 192(AX), Z3
+	VMOVUPD 256(AX), Z4
+	VMOVUPD 320(AX), Z5
+	VMOVUPD 384(AX), Z6
+	VMOVUPD 448(AX), Z7
 
 eight: // a value among sixteen by four bits of its number, and among the sixteens by the next two
 	VPTESTMQ Z9, Z8, K1
@@ -1006,42 +1016,69 @@ eight: // a value among sixteen by four bits of its number, and among the sixtee
 	VBLENDMPD Z12, Z11, K1, Z11
 	VBLENDMPD Z14, Z13, K1, Z13
 	VBLENDMPD Z13, Z11, K2, Z11
-	VMOVUPD (DI), Z15
-	VADDPD Z11, Z15, Z15
-	VMOVUPD Z15, (DI)
+	VADDPD (DX), Z11, Z11
+	VMOVUPD Z11, (DX)
 	VPSRLQ $8, Z8, Z8
-	ADDQ $64, DI
+	ADDQ $64, DX
 	DECQ CX
 	JNZ  eight
+	JMP  next
+
+gather:
+	VPANDQ Z17, Z8, Z11
+	KXNORQ K1, K1, K1
+	VGATHERQPD (AX)(Z11*8), K1, Z12
+	VADDPD (DX), Z12, Z12
+	VMOVUPD Z12, (DX)
+	VPSRLQ $8, Z8, Z8
+	ADDQ $64, DX
+	DECQ CX
+	JNZ  gather
+
+next:
+	ADDQ $flatTree__size, R13
+	DECQ R14
+	JZ   done
+	VMOVDQA64 Z18, Z8
+	SUBQ $1, R15
+	JEQ  numbered
+	JMP  trees
+
+done:
 	VZEROUPPER
 	RET
 
-// func findBounds(keys *uint64, n int, bounds, answers *uint64)
+// func findBounds(x *float64, step, n int, missing float64, bounds, answers *uint64)
 //
-// Sets the bit of each of n keys in the answer to the first bound that is not below it. bounds are 16 pivots, each the last
-// of 32 bounds, and then these, so that the number of bounds below a key is two sums of comparisons.
-TEXT ·findBounds(SB), NOSPLIT, $0-32
-	MOVQ keys+0(FP), SI
-	MOVQ n+8(FP), CX
-	MOVQ bounds+16(FP), BX
-	MOVQ answers+24(FP), DI
-	VMOVDQU64 (BX), Z0
-	VMOVDQU64 64(BX), Z1
+// Sets the bit of each of n values, which are step bytes apart, in the answer to the first bound that is not below it. Instead
+// of NaN it takes missing. bounds are 16 pivots, each the last of 32 bounds, and then these, so that the number of bounds
+// below a value is two sums of comparisons.
+TEXT ·findBounds(SB), NOSPLIT, $0-48
+	MOVQ x+0(FP), SI
+	MOVQ step+8(FP), DX
+	MOVQ n+16(FP), CX
+	VBROADCASTSD missing+24(FP), Z3
+	MOVQ bounds+32(FP), BX
+	MOVQ answers+40(FP), DI
+	VMOVUPD (BX), Z0
+	VMOVUPD 64(BX), Z1
 	ADDQ $128, BX
 	MOVQ $1, R12
 
-key:
-	VPBROADCASTQ (SI), Z2
-	VPCMPUQ $ABOVE, Z0, Z2, K1
-	VPCMPUQ $ABOVE, Z1, Z2, K2
+value:
+	VBROADCASTSD (SI), Z2
+	VCMPPD $UNORDERED, Z2, Z2, K1
+	VMOVAPD Z3, K1, Z2
+	VCMPPD $GREATER, Z0, Z2, K1
+	VCMPPD $GREATER, Z1, Z2, K2
 	KUNPCKBW K1, K2, K1
 	KMOVW K1, R9
 	POPCNTL R9, R9
 	SHLQ $8, R9
-	VPCMPUQ $ABOVE, (BX)(R9*1), Z2, K3
-	VPCMPUQ $ABOVE, 64(BX)(R9*1), Z2, K4
-	VPCMPUQ $ABOVE, 128(BX)(R9*1), Z2, K5
-	VPCMPUQ $ABOVE, 192(BX)(R9*1), Z2, K6
+	VCMPPD $GREATER, (BX)(R9*1), Z2, K3
+	VCMPPD $GREATER, 64(BX)(R9*1), Z2, K4
+	VCMPPD $GREATER, 128(BX)(R9*1), Z2, K5
+	VCMPPD $GREATER, 192(BX)(R9*1), Z2, K6
 	KUNPCKBW K3, K4, K3
 	KUNPCKBW K5, K6, K5
 	KUNPCKWD K3, K5, K3
@@ -1050,9 +1087,9 @@ key:
 	LEAQ (R9)(R10*8), R9
 	ORQ  R12, (DI)(R9*1)
 	ADDQ R12, R12
-	ADDQ $8, SI
+	ADDQ DX, SI
 	DECQ CX
-	JNZ  key
+	JNZ  value
 	VZEROUPPER
 	RET
 

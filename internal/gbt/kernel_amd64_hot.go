@@ -44,13 +44,10 @@ func subtract8(from, words *int64, n int)
 func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
 
 //go:noescape
-func routeWord(nodes *flatNode, n int, rows, answers *uint64, exits int, order, numbers *[8]uint64)
+func addTrees(trees *flatTree, n int, rows, answers *uint64, eights int, order, numbers *[8]uint64, sums *float64)
 
 //go:noescape
-func addExits(numbers *[8]uint64, values, sums *float64)
-
-//go:noescape
-func findBounds(keys *uint64, n int, bounds, answers *uint64)
+func findBounds(x *float64, step, n int, missing float64, bounds *float64, answers *uint64)
 
 // pause tells the processor that this loop is waiting, so that the core's other thread runs faster.
 func pause()
@@ -430,45 +427,47 @@ var exitOrder = func() (order [8]uint64) {
 	return order
 }()
 
-// addFew adds a tree's values to the sums of a batch that fills one machine word, as far as its flat part goes.
-func (s *batchScratch) addFew(t *flatTree) {
-	if len(t.nodes) == 0 || !s.vectors {
-		s.route(t)
-		s.add(t)
-		return
+// addFew adds the values of the first trees to the sums of n rows, which fill one machine word, as far as their flat
+// parts go, and returns how many trees these are: several, if all but the last are flat. The exits are those of the last.
+func (s *batchScratch) addFew(trees []flatTree, n int) int {
+	if !s.vectors || trees[0].run == 0 {
+		s.route(&trees[0])
+		s.add(&trees[0])
+		return 1
 	}
-	routeWord(&t.nodes[0], len(t.nodes), &s.rows[0][0], &s.few[0], t.exits, &exitOrder, &s.exits[0])
-	if t.exits > 64 {
-		s.add(t)
-		return
-	}
-	addExits(&s.exits[0], &t.values[0], &s.sums[0])
+	addTrees(&trees[0], trees[0].run, &s.rows[0][0], &s.few[0], (n+7)/8, &exitOrder, &s.exits[0], &s.sums[0])
+	return trees[0].run
 }
 
-// findBounds compares a key with pivots, and with the bounds between two of them.
+// findBounds compares a value with pivots, and with the bounds between two of them.
 const (
 	pivots       = 16
 	boundsAPivot = 32
 )
 
 // widened returns a column's bounds as findBounds wants them; nil if it cannot take them.
-func (c *numberColumn) widened() []uint64 {
-	if !hasVectors() || c.count >= pivots*boundsAPivot {
+func (c *numberColumn) widened(bounds []float64) []float64 {
+	if !hasVectors() || c.rule == zeroGoesRight || c.count >= pivots*boundsAPivot || bounds[c.count-1] > math.MaxFloat64 {
 		return nil
 	}
-	out := slices.Repeat([]uint64{math.MaxUint64}, pivots+(c.count/boundsAPivot+1)*boundsAPivot)
-	copy(out[pivots:], c.bounds[:c.count])
+	out := slices.Repeat([]float64{math.Inf(1)}, pivots+(c.count/boundsAPivot+1)*boundsAPivot)
+	copy(out[pivots:], bounds)
 	for i := range c.count / boundsAPivot {
-		out[i] = c.bounds[(i+1)*boundsAPivot-1]
+		out[i] = bounds[(i+1)*boundsAPivot-1]
 	}
 	return out
 }
 
-// locateFew sets the bit of each key in the answer to the first bound that is not below it.
-func (c *numberColumn) locateFew(keys, answers []uint64) {
-	if c.wide == nil || len(keys) == 0 {
-		c.locateFewGo(keys, answers)
-		return
+// locateFew sets the bit of each of n values, which are so many apart, in the answer to the first bound that is not
+// below it. It reports false if it cannot.
+func (c *numberColumn) locateFew(x []float64, apart, n int, answers []uint64) bool {
+	if c.wide == nil {
+		return false
 	}
-	findBounds(&keys[0], len(keys), &c.wide[0], &answers[0])
+	missing := math.Inf(1)
+	if c.rule == nanIsZero {
+		missing = 0
+	}
+	findBounds(&x[0], 8*apart, n, missing, &c.wide[0], &answers[0])
+	return true
 }

@@ -56,10 +56,11 @@ func routable(*Tree, [][]byte) bool                 { return false }
 func newRoutePlan(*Tree, [][]byte) *routePlan       { return nil }
 func (*routePlan) run([]block, []uint64, []float64) {}
 
-func (s *batchScratch) addFew(t *flatTree) {
-	s.route(t)
-	s.add(t)
+func (s *batchScratch) addFew(trees []flatTree, _ int) int {
+	s.route(&trees[0])
+	s.add(&trees[0])
+	return 1
 }
 
-func (*numberColumn) widened() []uint64                  { return nil }
-func (c *numberColumn) locateFew(keys, answers []uint64) { c.locateFewGo(keys, answers) }
+func (*numberColumn) widened([]float64) []float64                  { return nil }
+func (*numberColumn) locateFew([]float64, int, int, []uint64) bool { return false }

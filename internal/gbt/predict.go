@@ -38,11 +38,11 @@ type treeBlock struct {
 type numberColumn struct {
 	feature int
 	rule    missingRule
-	count   int      // of predicates; two may have one bound and send missing values different ways
-	left    []uint32 // the predicates that send missing values left, those of the others go right
-	bounds  []uint64 // their sort keys, ascending, padded with the largest to one less than a power of two
-	wide    []uint64 // the bounds for vectors; nil without
-	first   int      // index of the first answer: count words, and one that is only written
+	count   int       // of predicates; two may have one bound and send missing values different ways
+	left    []uint32  // the predicates that send missing values left, those of the others go right
+	bounds  []uint64  // their sort keys, ascending, padded with the largest to one less than a power of two
+	wide    []float64 // the bounds for vectors; nil without
+	first   int       // index of the first answer: count words, and one that is only written
 }
 
 // categoryColumn holds the predicates "value in set" of one feature.
@@ -60,9 +60,10 @@ type categoryGroup struct {
 
 // flatTree is the upper part of a tree, or all of it if it has at most maxExits leaves. Rows leave it through an exit.
 type flatTree struct {
-	nodes  []flatNode // parents before children
-	exits  int
+	nodes  []flatNode         // parents before children
+	exits  int                // numbered from left to right
 	values *[maxExits]float64 // by exit; entries after the last exit belong to other trees
+	run    int                // trees that addTrees adds in one call, from this one on; 0 if it cannot
 
 	// rest gives, by exit, the node from which the row walks on, or -1 if the exit is a leaf. It is nil if all exits
 	// are leaves.
@@ -75,6 +76,7 @@ type flatTree struct {
 type flatNode struct {
 	predicate   uint32 // index of its answer
 	left, right uint16
+	before      uint8 // exits on its left
 }
 
 // deepNode sends a row to next[1] if the answer is yes, to next[0] if it is no. A negative destination is a leaf, as in
@@ -86,7 +88,7 @@ type deepNode struct {
 
 const (
 	batchWords = 4
-	batchRows  = 64 * batchWords // rows predicted at once
+	batchRows  = 64 * batchWords // rows predicted at once; 64 with vectors, which have a routine for one machine word
 
 	// fewRows is how many rows can be walked down the trees one by one in less time than a batch takes. A batch of up
 	// to 64 rows takes a quarter of the time of a full one.
@@ -157,24 +159,26 @@ func (f *forest) predict(x, out []float64, pool *pool) {
 
 // add adds the values of the tree block's trees to the rows' sums.
 func (g *treeBlock) add(s *batchScratch, x, sums []float64, features int) {
-	s.answers = s.answers[:g.answers]
+	if !s.vectors {
+		s.answers = s.answers[:g.answers]
+	}
 	for len(sums) > 0 {
 		n := min(len(sums), batchRows)
-		if s.words = batchWords; n <= 64 {
-			s.words = 1
+		if s.words = batchWords; n <= 64 || s.vectors {
+			n, s.words = min(n, 64), 1
 		}
 		batch := x[:n*features]
 		copy(s.sums[:], sums[:n])
 		s.answer(g, batch, features)
 
-		for i := range g.trees {
-			t := &g.trees[i]
+		for i := 0; i < len(g.trees); i++ {
 			if s.words == 1 {
-				s.addFew(t)
+				i += s.addFew(g.trees[i:], n) - 1
 			} else {
-				s.route(t)
-				s.add(t)
+				s.route(&g.trees[i])
+				s.add(&g.trees[i])
 			}
+			t := &g.trees[i]
 			switch {
 			case t.rest == nil:
 			case t.deep != nil:

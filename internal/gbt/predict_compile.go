@@ -60,7 +60,11 @@ func (m *Model) compile() *forest {
 		answers = max(answers, f.treeBlocks[i].answers)
 	}
 	f.scratch.New = func() any {
-		return &batchScratch{vectors: canPickBytes(), answers: make([]word, answers), few: make([]uint64, answers)}
+		s := &batchScratch{vectors: canPickBytes(), few: make([]uint64, answers)}
+		if !s.vectors {
+			s.answers = make([]word, answers)
+		}
+		return s
 	}
 	return f
 }
@@ -131,6 +135,7 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 		b.ask(&s, node)
 	}
 
+	s.number()
 	if slices.Max(s.rest) < 0 {
 		s.rest = nil
 	} else if len(s.nodes) > 0 && t.Leaves() <= maxDeep {
@@ -149,6 +154,39 @@ func (s *treeBuilder) exit(child int) uint16 {
 	s.rest = append(s.rest, int32(max(child, -1)))
 	s.exits++
 	return uint16(s.exits - 1)
+}
+
+// number gives the exits their numbers from left to right, and has an empty node behind the last one.
+func (s *treeBuilder) number() {
+	n := len(s.nodes)
+	exits := func(below []int, child uint16) int { // below a child
+		if child >= maxExits {
+			return 1
+		}
+		return below[child]
+	}
+	below := make([]int, n)
+	for i := n - 1; i >= 0; i-- {
+		left := exits(below, s.nodes[i].left)
+		s.nodes[i].before = uint8(left)
+		below[i] = left + exits(below, s.nodes[i].right)
+	}
+
+	values, rest := slices.Clone(s.values), slices.Clone(s.rest)
+	first := make([]int, n) // of each node's exits
+	place := func(child *uint16, number int) {
+		if *child < maxExits {
+			first[*child] = number
+			return
+		}
+		s.values[number], s.rest[number] = values[*child-maxExits], rest[*child-maxExits]
+		*child = uint16(maxExits + number)
+	}
+	for i := range s.nodes {
+		place(&s.nodes[i].left, first[i])
+		place(&s.nodes[i].right, first[i]+int(s.nodes[i].before))
+	}
+	s.nodes = append(s.nodes, flatNode{left: 2*maxExits - 1, right: 2*maxExits - 1})[:n]
 }
 
 // deepen adds the other nodes, unless one has a predicate that cannot be evaluated for a batch.
@@ -229,6 +267,15 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 		at += copy(values[at:], s.values)
 		g.trees = append(g.trees, s.flatTree)
 	}
+	for i := len(g.trees) - 1; i >= 0; i-- {
+		t := &g.trees[i]
+		if len(t.nodes) == 0 {
+			continue
+		}
+		if t.run = 1; t.rest == nil && i+1 < len(g.trees) {
+			t.run += min(g.trees[i+1].run, mostTrees-1)
+		}
+	}
 	return g
 }
 
@@ -239,6 +286,9 @@ func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	}
 	return b.answers[s.bounds[i]]
 }
+
+// mostTrees bounds how long a routine takes that cannot be preempted.
+const mostTrees = 256
 
 // placeBounds makes one column for each feature and notion of what is missing.
 func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
@@ -255,11 +305,13 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 
 	for len(all) > 0 {
 		c := numberColumn{feature: all[0].feature, rule: all[0].rule.notion(), first: g.answers}
+		var values []float64
 		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule.notion() == c.rule {
 			if all[c.count].rule.left() {
 				c.left = append(c.left, uint32(c.count))
 			}
 			c.bounds = append(c.bounds, sortKey(all[c.count].value))
+			values = append(values, all[c.count].value)
 			b.answers[all[c.count]] = uint32(c.first + c.count)
 			c.count++
 		}
@@ -269,7 +321,7 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 			c.bounds = append(c.bounds, math.MaxUint64)
 		}
 
-		c.wide = c.widened()
+		c.wide = c.widened(values)
 		g.numbers = append(g.numbers, c)
 		g.answers += c.count + 1
 		all = all[c.count:]

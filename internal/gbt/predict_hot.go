@@ -9,7 +9,7 @@ import (
 type batchScratch struct {
 	vectors bool                  // there are vectors of 64 bytes
 	words   int                   // of a word that the batch fills: 1 for up to 64 rows, else all
-	answers []word                // of a tree block's predicates
+	answers []word                // of a tree block's predicates; none with vectors
 	few     []uint64              // the same, if one machine word is all of a word
 	rows    [2 * maxExits]word    // by node or exit: the rows that reach it
 	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
@@ -31,10 +31,10 @@ func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
 
 	for i := range g.numbers {
 		c := &g.numbers[i]
-		n := s.sortKeys(x[c.feature:], features, c.rule)
 		if s.words == 1 {
-			c.answerFew(s.keys[:n], s.few[c.first:c.first+c.count+1])
+			s.answerFew(c, x[c.feature:], features)
 		} else {
+			n := s.sortKeys(x[c.feature:], features, c.rule)
 			c.answer(s.keys[:n], s.answers[c.first:c.first+c.count+1])
 		}
 	}
@@ -131,9 +131,15 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 	}
 }
 
-// answerFew is answer for a batch that fills one machine word.
-func (c *numberColumn) answerFew(keys, answers []uint64) {
-	c.locateFew(keys, answers)
+// answerFew is answer for the values at every step-th position of x, of a batch that fills one machine word.
+func (s *batchScratch) answerFew(c *numberColumn, x []float64, step int) {
+	answers := s.few[c.first : c.first+c.count+1]
+	located := c.locateFew(x, step, (len(x)+step-1)/step, answers)
+	if !located {
+		for r, key := range s.keys[:s.sortKeys(x, step, c.rule)] {
+			answers[c.below(key)] |= 1 << (r % 64)
+		}
+	}
 	above := answers[c.count] // no bound is as large, or the value is missing
 	var w uint64
 	for i := range answers {
@@ -144,20 +150,13 @@ func (c *numberColumn) answerFew(keys, answers []uint64) {
 		return
 	}
 	var missing uint64
-	for r, key := range keys {
+	for r, key := range s.keys[:s.sortKeys(x, step, c.rule)] {
 		if key == missingKey {
 			missing |= 1 << (r % 64)
 		}
 	}
 	for _, i := range c.left {
 		answers[i] |= missing
-	}
-}
-
-// locateFewGo is locateFew without vectors.
-func (c *numberColumn) locateFewGo(keys, answers []uint64) {
-	for r, key := range keys {
-		answers[c.below(key)] |= 1 << (r % 64)
 	}
 }
 
