@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"time"
 
@@ -46,17 +47,17 @@ func (p *sweepPage) answer() answer {
 	case w == nil:
 		v.Title = fmt.Sprintf("%s: %d of %s ended", capital(p.State), v.Done, trials)
 		v.Text = p.best()
-		if p.Left > 0 {
-			v.Text += " About " + plot.Seconds.Format(p.Left.Round(time.Second).Seconds()) + " left"
-			if low, high := p.between(len(p.Trials) - v.Done); high > 0 {
-				v.Text += fmt.Sprintf(", %s to %s as trials have differed so far", plot.Seconds.Format(low),
-					plot.Seconds.Format(high))
+		if p.Left.Expected > 0 {
+			v.add("time left, about", plot.Seconds.Format(p.Left.Expected))
+		}
+		if m := p.Sweep.Money; m != nil {
+			if text := tooFast(m.Total, m.Hourly, m.Budget, p.Left); text != "" {
+				p.Notes = append([]string{text}, p.Notes...)
 			}
-			v.Text += "."
-			v.add("time left, about", plot.Seconds.Format(p.Left.Seconds()))
 		}
 	case w.Outcome != sweep.OutcomeWinner:
-		v.Class, v.Title, v.Text = answerNone, "No winner", sentence(capital(w.Reason))
+		v.Class, v.Title = answerNone, "No winner"
+		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live."
 		if w.Outcome == sweep.OutcomeCancelled {
 			v.Title = "Cancelled"
 		}
@@ -64,6 +65,9 @@ func (p *sweepPage) answer() answer {
 		v.Class, v.Title, v.Text = p.won(w)
 		if test, ok := w.Test[p.Metric]; ok {
 			v.add(p.Metric+" on test", plot.Plain.Format(test))
+			if alone := w.alone(p.Metric); !math.IsNaN(alone) {
+				v.add(shareAlone, plot.Plain.Format(alone))
+			}
 		}
 		if in := w.Within; in != nil {
 			v.add("95 % interval", plot.Plain.Format(in.Low)+" to "+plot.Plain.Format(in.High))
@@ -73,10 +77,7 @@ func (p *sweepPage) answer() answer {
 	if s := p.scored(); len(s) > 0 {
 		v.add("best on valid", plot.Plain.Format(s[0].Score))
 	}
-	if r := p.Rows["train"]; r > 0 {
-		v.add("rows trained on", plot.Count.Format(float64(r)))
-	}
-	if n := len(p.Sweep.Memory); n > 0 {
+	if n := len(p.Sweep.Memory); n > 0 && w == nil {
 		v.add("machines", fmt.Sprint(n))
 	}
 	if m := p.Sweep.Money; m != nil {
@@ -84,34 +85,54 @@ func (p *sweepPage) answer() answer {
 			v.add("took", plot.Seconds.Format(3600*m.HoursTaken))
 		}
 		if m.Known {
-			v.add("cost", plot.USD.Format(m.Total))
-			if m.Budget > 0 {
-				v.add("of a budget of", plot.USD.Format(m.Budget))
-			}
+			v.add(map[bool]string{true: "spent", false: "cost"}[w == nil], ofBudget(m.Total, m.Budget))
 		}
 	}
 	if w != nil && w.Verified != nil {
-		v.add("verified by", w.Verified.Scorer)
+		v.add("a second library agrees", w.Verified.Scorer)
 	}
 	return v
 }
 
-// between is the range, about 95 %, of the time left of so many trials, in seconds, as trials so far have differed in
-// theirs: the mean of those that are left is compared with that of those that have ended. It is 0 of fewer than five.
-func (p *sweepPage) between(left int) (low, high float64) {
-	var n, sum, squares float64
-	for _, t := range p.Trials {
-		if !math.IsNaN(t.Seconds) {
-			n, sum, squares = n+1, sum+t.Seconds, squares+t.Seconds*t.Seconds
+// ofBudget is a sum of USD, of a budget if there is one.
+func ofBudget(sum, budget float64) string {
+	text := plot.USD.Format(sum)
+	if budget > 0 {
+		text += " of " + plot.USD.Format(budget)
+	}
+	return text
+}
+
+// tooFast says that a running sweep reaches its budget, in USD, before its last trial has ended, and what comes of it;
+// empty if it does not. All its machines cost hourly.
+func tooFast(spent, hourly, budget float64, left sweep.Range) string {
+	all := spent + hourly*left.Expected/3600
+	if budget <= 0 || hourly <= 0 || all <= budget {
+		return ""
+	}
+	return fmt.Sprintf("At this pace it would cost about %s and reaches its budget of %s in about %s. If nobody "+
+		"cancels it, it ends then, with the trials that have ended.", plot.USD.Format(all), plot.USD.Format(budget),
+		plot.Seconds.Format(3600*max(0, budget-spent)/hourly))
+}
+
+// ends is about when a running sweep ends, with a range if there is one: clock times within half a day.
+func ends(asOf time.Time, left sweep.Range) template.HTML {
+	if asOf.IsZero() || left.Expected <= 0 {
+		return ""
+	}
+	at := func(seconds float64) template.HTML {
+		t := asOf.Add(time.Duration(seconds * float64(time.Second)))
+		if left.Expected > 12*3600 || left.High > 12*3600 {
+			return when(t)
 		}
+		return template.HTML(fmt.Sprintf(`<time data-ago="clock" datetime="%s">%s UTC</time>`,
+			t.UTC().Format(time.RFC3339), t.UTC().Format("15:04")))
 	}
-	if n < 5 || sum <= 0 || left < 1 {
-		return 0, 0
+	text := at(left.Expected)
+	if left.High > left.Low {
+		text += " (" + at(left.Low) + " to " + at(left.High) + ")"
 	}
-	mean := sum / n
-	spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
-	by := 2 * spread * math.Sqrt(1/n+1/float64(left))
-	return p.Left.Seconds() * max(0, 1-by), p.Left.Seconds() * (1 + by)
+	return text
 }
 
 func (v *answer) add(name, text string) { v.Facts = append(v.Facts, Pair{name, text}) }
@@ -134,7 +155,7 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	if live := w.Live(); live != "" {
 		text += " " + sentence(capital(live))
 	} else if g != nil && !g.Promoted && g.Champion > 0 {
-		text += fmt.Sprintf(" Version %d stayed live.", g.Champion)
+		text += fmt.Sprintf(" Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion)
 	}
 	if g != nil && g.Reason != "" {
 		text += " " + sentence(capital(g.Reason))

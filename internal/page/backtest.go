@@ -220,7 +220,7 @@ func (p *backtestPage) live() *plot.Chart {
 		for j := range p.Nights {
 			n := &p.Nights[j]
 			v := n.Rules[r.Name]
-			class := "at a0"
+			class := "at a6"
 			if v.Promoted && v.True != nil && v.True.Gain < 0 {
 				class = "at a3"
 			}
@@ -239,7 +239,7 @@ func (p *backtestPage) live() *plot.Chart {
 		}
 	}
 
-	g.Keys = []plot.Key{{Class: "at key a0", Label: "promoted, and no worse than the previous one"},
+	g.Keys = []plot.Key{{Class: "at key a6", Label: "promoted, and no worse than the previous one"},
 		{Class: "at key a3", Label: "promoted, but worse on the following day"}}
 	g.Summary = "Each piece is a champion, from the first day that it would have served to the last; its name is " +
 		"the night that trained it."

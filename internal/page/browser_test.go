@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/page"
 	"coppice/internal/page/pagetest"
@@ -415,31 +416,36 @@ func TestBrowserSmall(t *testing.T) {
 // first screen and on a phone in the first three (docs/page.md has the questions).
 func TestBrowserTenSeconds(t *testing.T) {
 	b := pagetest.Start(t)
+	b.Now = time.Date(2026, 11, 22, 3, 12, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		name    string
 		view    writer
 		answers []string
 	}{
-		{"home", tonight(), []string{"3 things need you, one sweep runs", "version 2 was blocked when it was staged",
-			"launcher datasets show clicks@2",
-			"12 of 50 trials ended, about 34 min left", "version 8 is live · promoted", "days ago",
-			"Last sweep: not promoted", "worse than version 8 by 0.0031"}},
+		{"home", tonight(), []string{"4 things need you, one sweep runs", "version 2 was blocked when it was staged",
+			"nothing is trained on it and what is live stays live", "launcher datasets show clicks@2",
+			"11 of 50 trials ended, about 34 min left", "about $0.533 of $2.00 spent", "reaches its budget of $2.00",
+			"version 9 is live · promoted", "1 day ago", "Last sweep: not promoted", "worse than version 9 by 0.0031",
+			"version 9 stays live and the next sweep tries again"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing needs you", "nothing is live"}},
-		{"sweep", sample(50), []string{"ctr@3 became the champion",
-			"Better than version 2 on 20000 sampled test rows: log_loss 0.113 against 0.114",
+		{"sweep", sample(50), []string{"ctr@9 became the champion",
+			"Better than version 8 on 20000 sampled test rows: log_loss 0.113 against 0.114",
 			"within noise of the runner-up", "2.56 %, average_precision",
-			"better beyond chance than the default, trial 2 and better beyond chance than version 2 tonight",
+			"better beyond chance than the default (trial 2) and version 8 and within", "the label rate alone",
+			"a second library agrees", "so the lead may be luck",
 			"How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
-		{"held", held(), []string{"ctr@3 was not promoted",
-			"Worse than version 2 on 20000 sampled test rows: log_loss 0.1171 against 0.114"}},
-		{"running", running(), []string{"Running: 11 of 50 trials ended", "About 34 min left, 29.8 min to 38.2 min"}},
+		{"held", held(), []string{"ctr@10 was not promoted",
+			"Version 9 stayed live; if nobody acts, the next sweep tries again",
+			"Worse than version 9 on 20000 sampled test rows: log_loss 0.1171 against 0.114"}},
+		{"running", running(), []string{"Running: 11 of 50 trials ended", "34 min", "It ends about", "$0.53 of $2.00",
+			"reaches its budget of $2.00"}},
 		{"none", allAre(page.StateFailed), []string{"No winner", "the quorum is 4"}},
-		{"model", versions(10), []string{"Version 9 is live", "promoted", "days ago, none since: not promoted",
+		{"model", versions(10), []string{"Version 9 is live", "promoted", "1 day ago: not promoted", "the label rate alone",
 			"Worse than version 9 by 0.0031",
 			"9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
 		{"blocked dataset", blocked(), []string{"The newest night is blocked",
-			"Nothing is trained on it. Found: price: the numbers are 100 times what they were: median 299, before 2.99",
+			"Found: price: the numbers are 100 times what they were: median 299, before 2.99", "nothing is trained on it",
 			"launcher datasets show clicks@"}},
 		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by",
 			"lines below differ", "there is no interval"}},

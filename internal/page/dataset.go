@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
+	"coppice/internal/metric"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 )
@@ -122,11 +123,14 @@ func (p *datasetPage) answer() answer {
 	last := p.Nights[n-1]
 	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)
 	if last.State == contractBlocked {
-		v.Class, v.Text = answerNone, "Nothing is trained on it."
+		v.Class = answerNone
 		v.Command = "launcher datasets show " + p.Name + "@" + last.Version
 	}
 	if why := nights.Reason(last.Findings); why != "" {
 		v.Text += " Found: " + sentence(why)
+	}
+	if last.State == contractBlocked {
+		v.Text += " " + leftBlocked
 	}
 	if v.Text = strings.TrimSpace(v.Text); last.Sweep != "" {
 		v.Text = fmt.Sprintf("Its sweep %s: %s.", last.Sweep, cmp.Or(words(last.Verdict), "not ended"))
@@ -186,17 +190,17 @@ func (n *Night) Class() string {
 	case n.State == contractBlocked:
 		return "s2x"
 	case n.Verdict == "promoted":
-		return "s1"
+		return "s8"
 	case n.Verdict == "":
 		return "s4"
 	}
-	return "s0"
+	return "s5"
 }
 
 const contractBlocked = "blocked"
 
 func verdictKeys() []plot.Key {
-	return []plot.Key{{Class: "s1 key", Label: "promoted to champion"}, {Class: "s0 key", Label: "not promoted"},
+	return []plot.Key{{Class: "s8 key", Label: "promoted to champion"}, {Class: "s5 key", Label: "not promoted"},
 		{Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
 }
 
@@ -228,6 +232,13 @@ func (p *datasetPage) trends() []*plot.Chart {
 		}
 		columns := []string{"at", "version", t.id, "state", "verdict"}
 		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
+		if t.id == "value" {
+			last := p.Nights[len(p.Nights)-1].LabelRate
+			if alone, ok := metric.OfConstant(p.Metric, []float64{1 - last, last}); ok {
+				c.Summary += " The label rate alone scores about " + plot.Plain.Format(alone) + "."
+			}
+			c.Y.Label = directed(p.Metric)
+		}
 		if t.id == "cost" {
 			c.Summary = p.costWords() + " " + lastOf(c.Points, t.unit)
 			columns = append(columns, "estimated")

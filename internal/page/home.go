@@ -48,10 +48,11 @@ type IndexSweep struct {
 	Running bool
 	Ended   int
 	Metric  string
-	Best    float64       // NaN without
-	Left    time.Duration // about; 0 if unknown
-	Price   float64       // USD an hour; 0 if unknown
-	Now     time.Time     // when its newest object was written
+	Best    float64     // NaN without
+	Left    sweep.Range // seconds, about; 0 if unknown
+	Price   float64     // USD an hour, of all its machines; 0 if unknown
+	Budget  float64     // USD; 0 without
+	Now     time.Time   // when its newest object was written
 }
 
 // IndexDataset is a line of the list of datasets.
@@ -72,23 +73,34 @@ type homePage struct {
 	Running []IndexSweep
 }
 
+// leftBlocked is what comes of a blocked night that nobody looks at.
+const leftBlocked = "If nobody accepts or mends it, nothing is trained on it and what is live stays live."
+
 // Write writes the page.
 func (i *Index) Write(w io.Writer) error {
 	p := &homePage{Index: cleaned(i)}
 	for _, d := range p.Datasets {
 		if n := d.Night; n != nil && n.State == "blocked" {
-			text := fmt.Sprintf("version %s was blocked when it was staged; nothing is trained on it.", n.Version)
+			text := fmt.Sprintf("version %s was blocked when it was staged.", n.Version)
 			if why := nights.Reason(n.Findings); why != "" {
 				text += " Found: " + sentence(why)
 			}
+			text += " " + leftBlocked
 			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text,
 				"launcher datasets show " + d.Name + "@" + n.Version})
 		}
 	}
 	for _, m := range p.Models {
 		if m.Held > 0 {
-			text := fmt.Sprintf("%s in a row made no champion. The last one: %s", english.Plural(m.Held, "sweep", ""),
-				sentence(m.Last.Why))
+			text := "the last sweep made no champion: " + sentence(m.Last.Why)
+			if m.Held > 1 {
+				text = fmt.Sprintf("%d sweeps in a row made no champion. The last one: %s", m.Held,
+					sentence(m.Last.Why))
+			}
+			if m.Champion > 0 {
+				text += fmt.Sprintf(" If nobody acts, version %d stays live and the next sweep tries again.",
+					m.Champion)
+			}
 			p.Needs = append(p.Needs, need{m.Last.Class(), m.Last.Word(), "/sweeps/" + m.Last.ID, m.Name, text,
 				"launcher nights " + m.Name})
 		}
@@ -96,10 +108,15 @@ func (i *Index) Write(w io.Writer) error {
 	for _, s := range p.Sweeps {
 		if s.Running {
 			p.Running = append(p.Running, s)
+			if text := tooFast(s.spent(), s.Price, s.Budget, s.Left); text != "" {
+				p.Needs = append(p.Needs, need{answerHeld, "over budget", "/sweeps/" + s.ID, s.ID, text,
+					"launcher bill " + s.ID})
+			}
 		}
 		if s.State == "unreadable" {
 			p.Needs = append(p.Needs, need{answerNone, "unreadable", "/sweeps/" + s.ID, s.ID,
-				"its plan or its conclusion cannot be read.", "launcher status " + s.ID})
+				"its plan or its conclusion cannot be read. If nobody repairs it, its results stay out of all " +
+					"pages; no other sweep waits for it.", "launcher status " + s.ID})
 		}
 	}
 	later := func(n need) int { return map[bool]int{true: 1}[n.Class != answerNone] } // than what is broken
@@ -149,17 +166,20 @@ func (s IndexSweep) Word() string {
 // Progress is how far a running sweep is, in a line.
 func (s IndexSweep) Progress() string {
 	text := fmt.Sprintf("%d of %s ended", s.Ended, english.Plural(s.Trials, "trial", ""))
-	if s.Left > 0 {
-		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(s.Left.Seconds()))
+	if s.Left.Expected > 0 {
+		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(s.Left.Expected))
+	}
+	if spent := s.spent(); spent > 0 {
+		text += ", about " + ofBudget(spent, s.Budget) + " spent"
 	}
 	if !math.IsNaN(s.Best) {
 		text += fmt.Sprintf(", best %s %s", s.Metric, plot.Plain.Format(s.Best))
 	}
-	if hours := s.Now.Sub(s.Planned).Hours(); s.Price > 0 && hours > 0 {
-		text += ", about " + plot.USD.Format(s.Price*hours) + " spent"
-	}
 	return text + "."
 }
+
+// spent is about what a running sweep has cost, in USD.
+func (s IndexSweep) spent() float64 { return s.Price * max(0, s.Now.Sub(s.Planned).Hours()) }
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.
 func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }

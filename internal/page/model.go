@@ -332,7 +332,7 @@ func (p *modelPage) live() *plot.Chart {
 				}
 			}
 		}
-		kind := "at a0"
+		kind := "at a6"
 		if m.Kind == registry.RolledBack {
 			kind = "at a3"
 		}
@@ -344,7 +344,7 @@ func (p *modelPage) live() *plot.Chart {
 	if p.Champion > 0 {
 		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
 	}
-	c.Keys = []plot.Key{{Class: "at key a0", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
+	c.Keys = []plot.Key{{Class: "at key a6", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
 	tabulate(p.data, "aliases", c.Title, p.Moves, []field[registry.Event]{
 		{"alias", plot.Plain, func(m registry.Event) any { return m.Alias }},
 		{"what", plot.Plain, func(m registry.Event) any { return string(m.Kind) }},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -29,6 +30,7 @@ type ModelNight struct {
 	Metric    string
 	Was       int // the version that was live before
 	Next, New float64
+	Rate      float64 // of the label in the night's table; 0 if unknown
 
 	Live    int    // the version that was live afterwards; 0 without. Write fills it in
 	Changed string // against the version before. Write fills it in
@@ -141,11 +143,17 @@ func (p *modelPage) answer() answer {
 	if held > 1 {
 		v.Text += fmt.Sprintf(" %d nights in a row have made no champion.", held)
 	}
+	if held > 0 && p.Champion > 0 {
+		v.Text += fmt.Sprintf(" If nobody acts, version %d stays live and the next night tries again.", p.Champion)
+	}
 	v.add("made a champion", fmt.Sprintf("%d of %s", promoted, english.Plural(len(p.Nights), "night", "")))
 	v.add("held back", english.Plural(len(p.Back), "night", ""))
 	if !math.IsNaN(last.Next) {
 		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
 		v.add(last.Metric+", new", plot.Plain.Format(last.New))
+		if alone, ok := metric.OfConstant(last.Metric, []float64{1 - last.Rate, last.Rate}); ok {
+			v.add(shareAlone+", about", plot.Plain.Format(alone))
+		}
 	}
 	return v
 }

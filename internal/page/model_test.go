@@ -15,7 +15,7 @@ import (
 
 // versions is a model of n versions, all but the last one promoted in turn.
 func versions(n int) *page.Model {
-	first := time.Date(2026, 10, 1, 3, 0, 0, 0, time.UTC)
+	first := time.Date(2026, 11, 11, 4, 0, 0, 0, time.UTC)
 	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1, Grown: 300,
 		Features: []page.Importance{{Feature: "campaign_id rate", Gain: 0.5, Splits: 400},
 			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}},
@@ -44,12 +44,12 @@ func versions(n int) *page.Model {
 	for i := n; i >= 1; i-- {
 		night := page.ModelNight{At: first.AddDate(0, 0, i).Add(-time.Hour), Sweep: fmt.Sprint("night-ctr-", i),
 			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i,
-			Metric: "log_loss", Was: i - 1, Next: 0.1145 + 0.001*math.Sin(float64(i)),
+			Metric: "log_loss", Was: i - 1, Rate: 0.026, Next: 0.1145 + 0.001*math.Sin(float64(i)),
 			New: 0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {
 		case n:
 			night.Verdict, night.Why = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031"
-			night.Found = []string{"warning: price is distributed otherwise"}
+			night.Found = []string{"warning: price (drift)"}
 			night.New = night.Next + 0.0031
 		case 1:
 			night.Next, night.New = math.NaN(), math.NaN()
@@ -102,11 +102,12 @@ func TestModelPage(t *testing.T) {
 // changed, how the live version did on its rows, and of those held back why.
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
-	for _, want := range []string{"Version 9 is live promoted 2026-10-10 03:00 UTC " +
-		"The last night, 2026-10-11 02:00 UTC : not promoted. Worse than version 9 by 0.0031.",
+	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 UTC " +
+		"The last night, 2026-11-21 03:00 UTC : not promoted. Worse than version 9 by 0.0031. " +
+		"If nobody acts, version 9 stays live and the next night tries again.", "the label rate alone, about 0.12055",
 		"made a champion 9 of 11 nights held back 2 nights",
-		"num_leaves 29 → 30; warning: price is distributed otherwise",
-		"blocked 2026-10-05 14:00 UTC : all labels are 0",
+		"num_leaves 29 → 30; warning: price (drift)",
+		"blocked 2026-11-15 15:00 UTC : all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",
 		"not promoted 10 9 0.11396 0.11706"} {
 		if !strings.Contains(text, want) {
@@ -116,7 +117,7 @@ func TestNightsOfAModel(t *testing.T) {
 	m := versions(4)
 	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3,
 		To: 2, At: m.Moves[2].At.Add(time.Hour)})
-	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-10-04 04:00") {
+	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-11-14 05:00") {
 		t.Errorf("got %.300q, want that a rollback has restored version 2", text)
 	}
 	m = versions(4)

@@ -38,7 +38,7 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last, "ends": ends,
 		"unit": format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
@@ -188,7 +188,7 @@ type table struct {
 // curves are the learning curves as they are drawn. Their table has a row for each point.
 type curves struct {
 	Trial []int   `json:"t"`
-	X     [][]num `json:"x"`
+	X     [][]num `json:"x"` // from the point before: shorter than the numbers of trees
 	Y     [][]num `json:"y"` // of five digits
 }
 

@@ -232,7 +232,7 @@
     const t = data.tables[id];
     if (id === 'curves') {
       const head = [{n: 'trial', v: []}, {n: 'tree', v: []}, {n: 'score', v: []}], out = [];
-      data.curves.t.forEach((trial, i) => { if (!hidden.has(trial)) data.curves.x[i].forEach((x, j) => out.push([trial, x, data.curves.y[i][j]])); });
+      data.curves.t.forEach((trial, i) => { if (!hidden.has(trial)) { let x = 0; data.curves.x[i].forEach((step, j) => out.push([trial, x += step, data.curves.y[i][j]])); } });
       return [head, out];
     }
     const cols = t.c.map(column), trial = t.c.find(k => column(k).n === 'trial');
@@ -450,7 +450,7 @@
     $$('time').forEach(e => {
       const d = new Date(e.dateTime), kind = e.dataset.ago;
       e.title = local(d);
-      e.textContent = (kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && Date.now() - d > 2592e5 ? ', none since' : '');
+      e.textContent = (kind === 'clock' ? e.title.slice(11, 16) : kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && Date.now() - d > 2592e5 ? ', none since' : '');
     });
     columnMenu();
     recall();

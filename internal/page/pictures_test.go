@@ -21,6 +21,7 @@ import (
 
 	"coppice/internal/page"
 	"coppice/internal/page/pagetest"
+	"coppice/internal/sweep"
 )
 
 var pictures = flag.String("pictures", "", "folder for the pictures of docs/page.md")
@@ -28,9 +29,11 @@ var pictures = flag.String("pictures", "", "folder for the pictures of docs/page
 // running is a sweep in which a fifth of the trials have ended.
 func running() *page.Sweep {
 	s := sample(50)
-	s.State, s.Winner, s.Left, s.AsOf = "running", nil, 34*time.Minute, s.Planned.Add(10*time.Minute)
-	s.Money.Total, s.Money.Useful, s.Money.Stopped, s.Money.Lost, s.Money.Idle = 0.34, 0.18, 0.02, 0.02, 0.02
-	s.Money.MachineHours, s.Money.HoursTaken, s.Money.Saved = 1.0/3, 1.0/6, 0.05
+	s.ID, s.State, s.Winner = "night-ctr-11", "running", nil
+	s.Planned, s.AsOf = s.Planned.AddDate(0, 0, 2), s.Planned.AddDate(0, 0, 2).Add(10*time.Minute)
+	s.Left = sweep.Range{Low: 1788, Expected: 2040, High: 2292}
+	s.Money.Total, s.Money.Useful, s.Money.Stopped, s.Money.Lost, s.Money.Idle = 0.53, 0.31, 0.05, 0.02, 0.05
+	s.Money.MachineHours, s.Money.HoursTaken, s.Money.Saved, s.Money.Hourly = 1.0/3, 1.0/6, 0.05, 3.2
 	for i := range s.Trials {
 		if t := &s.Trials[i]; i > 10 {
 			*t = page.TrialRow{Number: i, State: page.StateWaiting, Reason: "not started", Values: t.Values,
@@ -55,8 +58,11 @@ func paused() *page.Sweep {
 // held is a sweep whose winner was not promoted.
 func held() *page.Sweep {
 	s := sample(50)
+	s.ID, s.Planned = "night-ctr-10", s.Planned.AddDate(0, 0, 1)
+	s.AsOf, s.Winner.At, s.Winner.Version = s.Planned.Add(time.Hour), s.Planned.Add(time.Hour), 10
 	g := s.Winner.Gate
-	g.Promoted, g.Passed, g.New, g.Reason = false, false, 0.1171, "worse than version 2 on 20000 sampled test rows: "+
+	g.Champion = 9
+	g.Promoted, g.Passed, g.New, g.Reason = false, false, 0.1171, "worse than version 9 on 20000 sampled test rows: "+
 		"log_loss 0.1171 against 0.114, gain -0.0031 (-0.005 to -0.0012), margin 0"
 	g.Checks[0].Passed, g.Checks[0].Reason = false, g.Reason
 	g.Checks[0].Value, g.Checks[0].Low, g.Checks[0].High = -0.0031, -0.005, -0.0012
@@ -66,7 +72,6 @@ func held() *page.Sweep {
 // aHeldOne is the held sweep of another night.
 func aHeldOne() *page.Sweep {
 	s := held()
-	s.ID, s.Planned = "night-ctr-5e6f7a8b", s.Planned.Add(24*time.Hour)
 	for i := range s.Trials {
 		s.Trials[i].Score -= 0.001 * float64(1+i%3)
 	}
@@ -90,6 +95,7 @@ func TestPictures(t *testing.T) {
 		folder = t.TempDir() // they can be made
 	}
 	b := pagetest.Start(t)
+	b.Now = time.Date(2026, 11, 22, 3, 12, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		name          string
 		view          writer

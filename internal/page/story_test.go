@@ -88,7 +88,7 @@ func TestWhyATrialWasTried(t *testing.T) {
 	}
 	s.Trials[1].Tried = "gp: expected improvement 0.2"
 	if text := write(t, s); !strings.Contains(text, head) ||
-		!strings.Contains(text, `<td class="r">gp: expected improvement 0.2</td></tr>`) ||
+		!strings.Contains(text, `<td class="r">gp: expected improvement 0.2</tr>`) ||
 		!strings.Contains(text, `"tried"`) {
 		t.Error("why trial 1 was tried is not on the board and in its table")
 	}
@@ -221,31 +221,41 @@ func TestFront(t *testing.T) {
 		}
 	}
 	if text := write(t, s); !strings.Contains(text, ">model_bytes</button>") ||
-		!strings.Contains(text, "<td>front</td>") {
+		!strings.Contains(text, "<td>front<") {
 		t.Error("the leaderboard has no column of the bytes, or does not say which trials are on the front")
 	}
 }
 
-// TestTimeLeftHasARange: as wide as the trials differ, and none where too few have ended.
-func TestTimeLeftHasARange(t *testing.T) {
-	for spread, want := range map[float64]string{0: "About 10 min left, 10 min to 10 min as trials",
-		0.5: "About 10 min left, 2.93 min to 17.1 min as trials"} {
-		s := sample(10)
-		s.State, s.Winner, s.Left = "running", nil, 10*time.Minute
-		for i := range s.Trials {
-			s.Trials[i].Seconds = math.NaN()
-			if i < 6 {
-				s.Trials[i].Seconds = 60 * (1 + spread*float64(2*(i%2)-1))
-			} else {
-				s.Trials[i].State, s.Trials[i].Score = []string{page.StateWaiting, page.StatePaused}[i%2], math.NaN()
-			}
+// TestWhenASweepEnds: as a clock time with its range, as a day too where that is far off; and it warns where it costs
+// more than its budget by then, and says what comes of it.
+func TestWhenASweepEnds(t *testing.T) {
+	s := sample(10)
+	s.State, s.Winner, s.AsOf = "running", nil, s.Planned.Add(10*time.Minute)
+	s.Money.Total, s.Money.Hourly = 0.5, 3
+	for _, tc := range []struct {
+		left sweep.Range
+		want string
+	}{
+		{sweep.Range{Expected: 600}, "It ends about 03:20 UTC ."},
+		{sweep.Range{Low: 300, Expected: 600, High: 900}, "It ends about 03:20 UTC ( 03:15 UTC to 03:25 UTC )."},
+		{sweep.Range{Expected: 86400}, "It ends about 2026-11-21 03:10 UTC ."},
+		{sweep.Range{}, ""},
+	} {
+		s.Left = tc.left
+		text := said(write(t, s))
+		if !strings.Contains(text, tc.want) || strings.Contains(text, "It ends about") == (tc.want == "") {
+			t.Errorf("with %v left: got %.900q, want %q in it", tc.left, text, tc.want)
 		}
-		if text := said(write(t, s)); !strings.Contains(text, want) || !strings.Contains(text, "6 of 10 trials ended") {
-			t.Errorf("got %.800q, want %q in it, and that six have ended", text, want)
+		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody cancels " +
+			"it, it ends then, with the trials that have ended."
+		if got, want := strings.Contains(text, warning), tc.left.Expected == 86400; got != want {
+			t.Errorf("with %v left, it warns: %t, want %t: %.900q", tc.left, got, want, text)
 		}
-		s.Trials[0].Seconds, s.Trials[1].Seconds = math.NaN(), math.NaN()
-		if text := said(write(t, s)); !strings.Contains(text, "About 10 min left.") {
-			t.Errorf("of four trials got %.800q, want no range", text)
-		}
+	}
+
+	home := tonight()
+	const warning = "over budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget of $2.00"
+	if text := said(write(t, home)); !strings.Contains(text, warning) {
+		t.Errorf("home: got %.900q, want %q in it", text, warning)
 	}
 }

@@ -26,7 +26,7 @@ type Sweep struct {
 	Maximize                              bool
 	State                                 string // running, cancelled, winner, no_winner
 	Planned, AsOf                         time.Time
-	Left                                  time.Duration // about, of a sweep that runs; 0 if unknown
+	Left                                  sweep.Range // seconds, about, of a sweep that runs; 0 if unknown
 	Features                              int
 	Rows                                  map[string]int
 	Params                                []Param        // those that differ between trials
@@ -138,6 +138,7 @@ type Money struct {
 	QuoteLow, Quote, QuoteHigh  float64
 	Saved                       float64 // by stopping trials early, about
 	MachineHours, HoursTaken    float64
+	Hourly                      float64 // of all its machines; 0 if unknown
 }
 
 // Winner is how the sweep ended: its conclusion, and what the registry has of the winner.

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -262,6 +263,7 @@ func (p *sweepPage) winner() (c winnerCharts) {
 		{"test before calibration", plot.Plain, func(m Measure) any { return m.Before }},
 		{"test after", plot.Plain, func(m Measure) any { return m.After }},
 		{"test", plot.Plain, func(m Measure) any { return m.Test }},
+		{shareAlone, plot.Plain, func(m Measure) any { return m.Alone }},
 	})
 
 	c.Measures = calibrationChart(w)
@@ -282,6 +284,7 @@ func (p *sweepPage) winner() (c winnerCharts) {
 type Measure struct {
 	Name                       string
 	Valid, Before, After, Test float64
+	Alone                      float64 // what the shares of the classes score
 }
 
 // Final is the metric on test as it is registered.
@@ -314,9 +317,24 @@ func (w *Winner) Measures() []Measure {
 	var out []Measure
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		out = append(out, Measure{name, value(w.Valid, name), value(before, name), value(after, name),
-			value(w.Test, name)})
+			value(w.Test, name), w.alone(name)})
 	}
 	return out
+}
+
+// shareAlone heads what a model without features would score: it predicts the label rate, or the classes' shares.
+const shareAlone = "the label rate alone"
+
+// alone is what the shares of the classes of the test rows score by themselves; NaN if that is unknown.
+func (w *Winner) alone(name string) float64 {
+	if w.Tested == nil {
+		return math.NaN()
+	}
+	v, ok := metric.OfConstant(name, w.Tested.Shares())
+	if !ok {
+		return math.NaN()
+	}
+	return v
 }
 
 // Agreement says how an independent scorer agrees with the trainer's predictions.

@@ -222,7 +222,11 @@ func (p *sweepPage) curves() *plot.Chart {
 		}
 		c.Lines = append(c.Lines, l)
 		kept.Trial = append(kept.Trial, t.Number)
-		kept.X, kept.Y = append(kept.X, nums(x)), append(kept.Y, nums(y))
+		steps := slices.Clone(x)
+		for i := len(x) - 1; i > 0; i-- {
+			steps[i] -= x[i-1]
+		}
+		kept.X, kept.Y = append(kept.X, nums(steps)), append(kept.Y, nums(y))
 	}
 	c.Y.Low, c.Y.High = p.window(with)
 

@@ -29,8 +29,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // every way in which an attempt ends.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
-	planned := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	s := &page.Sweep{ID: "night-ctr-1a2b3c4d", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
+	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	s := &page.Sweep{ID: "night-ctr-9", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
 		Metric: "average_precision", Version: "v1",
 		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23,
 		Rows: map[string]int{"train": 200000},
@@ -58,18 +58,19 @@ func sample(n int) *page.Sweep {
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
 		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 2, HoursTaken: 1}
 	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "35"}},
-		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 3, At: s.AsOf,
+		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 9, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",
 			Calibration: &sweep.Calibration{Method: "platt", Reason: "lowest log loss",
 				Before: map[string]float64{"ece": 0.004}, After: map[string]float64{"ece": 0.002}},
 			Verified: &sweep.Verified{Scorer: "leaves", Rows: 20861},
-			Valid:    map[string]float64{"auc": 0.76, "ece": 0.003},
-			Test:     map[string]float64{"auc": 0.77, "ece": 0.002},
+			Valid:    map[string]float64{"auc": 0.76, "ece": 0.003, "log_loss": 0.1122},
+			Test: map[string]float64{"auc": 0.77, "ece": 0.002, "log_loss": 0.113,
+				"average_precision": 0.1162},
 			Rejected: []sweep.Rejected{{Trial: 4, Reason: "trees <= 500 is not met"}},
 			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss",
-				Reason: "better than version 2 on " +
+				Reason: "better than version 8 on " +
 					"20000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016), margin 0",
-				Champion: 2, Old: 0.114, New: 0.113, Rows: 20000,
+				Champion: 8, Old: 0.114, New: 0.113, Rows: 20000,
 				Checks: []sweep.GateCheck{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
 					Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}}},
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
@@ -99,7 +100,7 @@ func tested() *metric.Tested {
 		Default: &metric.Rival{Trial: 2, Metric: "average_precision", Rows: 20000, New: 0.12,
 			Old: 0.117, Gain: 0.003, Low: 0.0011, High: 0.0049}}
 	for i := range 40 {
-		predicted := 0.004 * math.Exp(float64(i)/10)
+		predicted := 0.002 * math.Exp(float64(i)/10)
 		t.Bins = append(t.Bins,
 			metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)),
 				Before: 2000 * 1.3 * predicted, After: 2000 * predicted})

@@ -238,20 +238,20 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		second, usual := t.RunnerUp, t.Default
 		switch {
 		case second != nil && usual != nil && second.Trial == usual.Trial:
-			all = append(all, rival{fmt.Sprintf("the runner-up and default, trial %d", usual.Trial), *usual})
+			all = append(all, rival{fmt.Sprintf("the runner-up and default (trial %d)", usual.Trial), *usual})
 		default:
 			if second != nil {
-				all = append(all, rival{fmt.Sprintf("the runner-up, trial %d", second.Trial), *second})
+				all = append(all, rival{fmt.Sprintf("the runner-up (trial %d)", second.Trial), *second})
 			}
 			if usual != nil {
-				all = append(all, rival{fmt.Sprintf("the default, trial %d", usual.Trial), *usual})
+				all = append(all, rival{fmt.Sprintf("the default (trial %d)", usual.Trial), *usual})
 			}
 		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
-				all = append(all, rival{fmt.Sprintf("version %d %s", cmp.Or(k.Version, g.Champion), words),
+				all = append(all, rival{fmt.Sprintf("version %d%s", cmp.Or(k.Version, g.Champion), words),
 					metric.Rival{Metric: g.Metric,
 						Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
 			}
@@ -265,7 +265,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: plot.Half},
 		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 185,
 		NoteRoom: 165}
-	var is []string
+	var better, worse, open []string
 	for _, o := range all {
 		by := math.Abs(o.Old)
 		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: plot.Percent.Format(o.Gain/by) + ", " + o.Metric,
@@ -273,16 +273,25 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
 		switch {
 		case o.Low > 0:
-			is = append(is, "better beyond chance than "+o.Name)
+			better = append(better, o.Name)
 		case o.High < 0:
-			is = append(is, "worse beyond chance than "+o.Name)
+			worse = append(worse, o.Name)
 		default:
-			is = append(is, "within noise of "+o.Name)
+			open = append(open, o.Name)
+		}
+	}
+	var is []string
+	for _, of := range []struct {
+		words string
+		names []string
+	}{{"better beyond chance than ", better}, {"worse beyond chance than ", worse}, {"within noise of ", open}} {
+		if len(of.names) > 0 {
+			is = append(is, of.words+list(of.names))
 		}
 	}
 	sure = "On the same test rows it is " + list(is) + "."
-	r.Summary = "The winner is " + list(is) + ". Right of the line it is better; both models on the same rows, with " +
-		"the gate's intervals (95 % unless set otherwise)."
+	r.Summary = "Right of the line the winner is better. Beyond chance: its whole interval (95 % unless the gate has " +
+		"another) is on one side. Within noise: it crosses the line, so the lead may be luck."
 	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
 		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
 	tabulate(d, "rivals", r.Title, all, []field[rival]{
@@ -297,4 +306,4 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 }
 
 // comparisons are those checks, and on which rows they compare; with which version says each check of a later build.
-var comparisons = map[string]string{"tonight": "tonight", "reference": "on earlier nights"}
+var comparisons = map[string]string{"tonight": "", "reference": " on earlier nights"}

@@ -88,8 +88,9 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 func TestTheDefaultIsARival(t *testing.T) {
 	s := sample(50)
 	next := s.Winner.Tested.RunnerUp.Trial
-	for _, want := range []string{fmt.Sprintf("within noise of the runner-up, trial %d, better beyond chance than the "+
-		"default, trial 2", next), fmt.Sprintf("the runner-up and default, trial %d", next)} {
+	for _, want := range []string{fmt.Sprintf("better beyond chance than the default (trial 2) and version 8 and "+
+		"within noise of the runner-up (trial %d)", next),
+		fmt.Sprintf("the runner-up and default (trial %d)", next)} {
 		if text := said(write(t, s)); !strings.Contains(text, want) {
 			t.Errorf("got %.900q, want %q in it", text, want)
 		}
@@ -106,7 +107,7 @@ func TestRivalsAreTheGates(t *testing.T) {
 	s.Winner.Gate.Champion = 2
 	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
 		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
-	want := "better beyond chance than version 5 on earlier nights"
+	want := "and version 5 on earlier nights"
 	if text := said(write(t, s)); !strings.Contains(text, want) {
 		t.Errorf("got %.900q, want %q in it", text, want)
 	}

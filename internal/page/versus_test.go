@@ -26,7 +26,7 @@ func TestVersus(t *testing.T) {
 			for i := range b.Trials {
 				b.Trials[i].Score -= 0.02
 			}
-		}, []string{"night-ctr-1a2b3c4d has the better best trial, by 0.02"}, true},
+		}, []string{"night-ctr-9 has the better best trial, by 0.02"}, true},
 		"other table": {func(b *page.Sweep) { b.Dataset = "views@1" },
 			[]string{"Their scores cannot be compared", "the valid rows of its own table", "views@1"}, true},
 		"other metric": {func(b *page.Sweep) { b.Metric = "auc" },
@@ -65,11 +65,11 @@ func TestBeside(t *testing.T) {
 	x := tonight()
 	x.Sweeps = append([]page.IndexSweep{{ID: "other", Model: "views"}}, x.Sweeps...)
 	var got []string
-	for _, s := range x.Beside("night-ctr-2", "ctr") {
+	for _, s := range x.Beside("night-ctr-10", "ctr") {
 		got = append(got, s.ID)
 	}
-	if want := "[night-ctr-3 night-ctr-1 other]"; fmt.Sprint(got) != want {
-		t.Errorf("beside night-ctr-2 come %v, want %s", got, want)
+	if want := "[night-ctr-11 night-ctr-9 other]"; fmt.Sprint(got) != want {
+		t.Errorf("beside night-ctr-10 come %v, want %s", got, want)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 
 // Browser is a running Chromium.
 type Browser struct {
+	Now time.Time // what pages that are opened from now on take for now, where it is not zero
+
 	t     *testing.T
 	write *os.File
 
@@ -187,6 +189,10 @@ func (b *Browser) Open(url string, width, height int) *Page {
 
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.Call(domain+".enable", nil)
+	}
+	if !b.Now.IsZero() {
+		p.Call("Page.addScriptToEvaluateOnNewDocument", map[string]any{
+			"source": fmt.Sprintf("Date.now = () => %d", b.Now.UnixMilli())})
 	}
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
 		"deviceScaleFactor": 1, "mobile": width < 500})

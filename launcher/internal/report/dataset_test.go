@@ -63,7 +63,8 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 			Version: r.Version},
 		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"},
 			Test: sweep.Rows{Split: "valid"}},
-		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 4}}
+		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 2},
+		Sizing: sweep.Sizing{VMs: 2}}
 	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr",
 		Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,

@@ -129,7 +129,8 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Running, line.Metric, line.Best, line.Price = true, s.metric, math.NaN(), s.hourly
+	line.Running, line.Metric, line.Best = true, s.metric, math.NaN()
+	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
 	line.Now = s.Planned
 	for _, row := range state.Board.Rows {
 		if row.Result == nil {
@@ -215,7 +216,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 				Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
 		if p.Quote != nil {
-			line.hourly = p.Quote.Hourly
+			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
 	c, err := sweepview.Conclusion(ctx, x.sweeps, id)

@@ -3,9 +3,11 @@ package report
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"coppice/internal/nights"
 	"coppice/internal/page"
@@ -38,7 +40,7 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 		for _, r := range records {
 			ref := name + "@" + r.Version
 			for _, i := range trained[ref] {
-				m.Nights[i].Found = found(r.Findings)
+				m.Nights[i].Found, m.Nights[i].Rate = found(r.Findings), r.Profile.Label.Mean
 			}
 			if r.Blocked() && trained[ref] == nil {
 				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Dataset: ref, Verdict: sweep.VerdictBlocked,
@@ -69,11 +71,11 @@ func modelNight(s seen) page.ModelNight {
 	return n
 }
 
-// found are the texts of findings that are more than notes.
+// found says in which columns there are findings that are more than notes: the dataset's page has the rest.
 func found(all []nights.Finding) (texts []string) {
 	for _, f := range all {
 		if f.Level != nights.Note {
-			texts = append(texts, f.String())
+			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, strings.TrimSpace(f.Column+" ("+string(f.Code)+")")))
 		}
 	}
 	return texts

@@ -79,7 +79,8 @@ func money(b *bill.Bill, trials []page.TrialRow, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost,
 		Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
-		Budget: b.Budget, MachineHours: b.MachineHours, HoursTaken: b.Hours}
+		Budget: b.Budget, MachineHours: b.MachineHours, HoursTaken: b.Hours,
+		Hourly: b.Hourly * float64(max(p.Placed(b.Jobs[len(b.Jobs)-1].Number).Sizing.VMs, 1))}
 	if q := b.Quote; q != nil {
 		m.QuoteLow, m.Quote, m.QuoteHigh = q.Cost.Low, q.Cost.Expected, q.Cost.High
 	}

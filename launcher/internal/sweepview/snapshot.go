@@ -3,6 +3,7 @@ package sweepview
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type Snapshot struct {
 	Best       *Best             `json:"best,omitempty"`   // with folds the refit
 	Folds      *FoldCounts       `json:"configurations,omitempty"`
 	Left       float64           `json:"seconds_left,omitempty"`
+	LeftLow    float64           `json:"seconds_left_low,omitempty"` // of a range of about 95 %
+	LeftHigh   float64           `json:"seconds_left_high,omitempty"`
 	Halted     time.Time         `json:"paused_since,omitzero"` // the whole sweep
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 	Night      *Night            `json:"night,omitempty"` // of status
@@ -64,7 +67,7 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 		snap.Best = &Best{r.Trial, r.Score}
 	}
 	if left, ok := s.Left(st); ok && b.Waiting > 0 && !job.Finished && st.Conclusion == nil {
-		snap.Left = left.Round(time.Second).Seconds()
+		snap.Left, snap.LeftLow, snap.LeftHigh = math.Round(left.Expected), math.Round(left.Low), math.Round(left.High)
 	}
 	return snap
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -161,23 +162,31 @@ func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conc
 	return sweepstore.New(store, id).Conclusion(ctx)
 }
 
-// Left estimates the time for the remaining trials: at the pace of those that have ended, with as many at once as the
-// sweep has tasks. ok is false until the first has ended.
-func (s *View) Left(state State) (left time.Duration, ok bool) {
-	var spent time.Duration
-	n := 0
+// Left estimates the seconds for the remaining trials: at the pace of those that have ended, with as many at once as
+// the sweep has tasks. Low and High are a range of about 95 %, as trials have differed so far, or 0 where fewer than
+// five have ended. ok is false until the first has ended.
+func (s *View) Left(state State) (left sweep.Range, ok bool) {
+	var n, sum, squares float64
 	for _, r := range s.results {
-		if d := r.Ended.Sub(r.Started); d > 0 {
-			spent += d
-			n++
+		if d := r.Ended.Sub(r.Started).Seconds(); d > 0 {
+			n, sum, squares = n+1, sum+d, squares+d*d
 		}
 	}
-
 	if n == 0 {
-		return 0, false
+		return sweep.Range{}, false
 	}
-	left = time.Duration(s.waves(state) * float64(spent) / float64(n))
-	return min(left, time.Duration(s.Plan.Spec.Limits.Sweep)), true // which ends it, however slow its trials are
+
+	mean := sum / n
+	left.Expected = s.waves(state) * mean
+	if waiting := float64(state.Board.Waiting); n >= 5 && waiting > 0 {
+		// The mean of the trials that are left is compared with that of those that have ended.
+		spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
+		by := 2 * spread * math.Sqrt(1/n+1/waiting)
+		left.Low, left.High = left.Expected*max(0, 1-by), left.Expected*(1+by)
+	}
+	limit := time.Duration(s.Plan.Spec.Limits.Sweep).Seconds() // ends it, however slow its trials are
+	left.Low, left.Expected, left.High = min(left.Low, limit), min(left.Expected, limit), min(left.High, limit)
+	return left, true
 }
 
 // waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every

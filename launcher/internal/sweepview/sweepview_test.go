@@ -2,6 +2,7 @@ package sweepview_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -80,12 +81,12 @@ func TestLook(t *testing.T) {
 		t.Errorf("midway: got %+v; want one trial done, one failed, one running, three waiting, and trial 0 the best",
 			st)
 	}
-	if left, ok := s.Left(st); !ok || left != 15*time.Second { // 3 trials, 2 at once, 10 s each
-		t.Errorf("left %s", left)
+	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 15}) { // 3 trials, 2 at once, 10 s each
+		t.Errorf("left %v, want 15 s and no range of one trial", left)
 	}
 	s.Plan.Spec.Limits.Sweep = sweep.Duration(12 * time.Second)
-	if left, ok := s.Left(st); !ok || left != 12*time.Second {
-		t.Errorf("left %s of a sweep that may take 12 s", left)
+	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 12}) {
+		t.Errorf("left %v of a sweep that may take 12 s", left)
 	}
 	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
 	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep,
@@ -194,9 +195,45 @@ func TestLeftOfASelection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, ok := s.Left(st); !ok || left != 20*time.Second {
+	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 20}) {
 		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left,
 			ok)
+	}
+}
+
+// TestTimeLeftHasARange: as wide as the trials differ, and none where fewer than five have ended.
+func TestTimeLeftHasARange(t *testing.T) {
+	for _, tc := range []struct {
+		ended  int
+		spread time.Duration
+		want   sweep.Range
+	}{{4, time.Second, sweep.Range{Expected: 30}}, {5, 0, sweep.Range{Low: 25, Expected: 25, High: 25}},
+		{6, time.Second, sweep.Range{Low: 16, Expected: 20, High: 24}}} { // 2 x 1.095/10 x sqrt(1/6 + 1/4) of 20 s
+		store, p := world(t)
+		p.Trials = nil
+		for i := range 10 {
+			p.Trials = append(p.Trials, sweep.Trial{Number: i})
+		}
+		put(t, store, sweep.Names(p.Sweep).Plan(), p)
+		for i := range tc.ended {
+			r := result(p, i, 0.5)
+			r.Ended = r.Ended.Add(tc.spread * time.Duration(2*(i%2)-1))
+			put(t, store, sweep.Names(p.Sweep).Result(i), r)
+		}
+		s, err := sweepview.Open(t.Context(), store, p.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := s.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, _ := s.Left(st)
+		for i, v := range []*float64{&left.Low, &left.Expected, &left.High} {
+			if got, want := *v, []float64{tc.want.Low, tc.want.Expected, tc.want.High}[i]; math.Abs(got-want) > 1.2 {
+				t.Errorf("%d of 10 ended, 10 s more or less %v: %+v left, want %+v", tc.ended, tc.spread, left, tc.want)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,68 @@
+package metric
+
+import (
+	"math"
+	"slices"
+)
+
+// OfConstant is what always predicting the shares of the classes scores: of labels 0 and 1, those of both. ok is false
+// of a metric for which that says nothing, and where no share is between 0 and 1.
+func OfConstant(name string, shares []float64) (value float64, ok bool) {
+	entropy, squares := 0.0, 0.0
+	for _, p := range shares {
+		if !(p >= 0 && p <= 1) {
+			return 0, false
+		}
+		if p > 0 {
+			entropy -= p * math.Log(p)
+		}
+		squares += p * p
+	}
+	if entropy == 0 {
+		return 0, false
+	}
+	switch name {
+	case "log_loss", "multi_logloss":
+		return entropy, true
+	case "multi_error", "error_rate":
+		return 1 - slices.Max(shares), true
+	case "accuracy":
+		return slices.Max(shares), true
+	case "normalized_entropy":
+		return 1, true
+	case "relative_information_gain":
+		return 0, true
+	}
+	if len(shares) != 2 {
+		return 0, false
+	}
+	switch name {
+	case "brier":
+		return (1 - squares) / 2, true
+	case "auc":
+		return 0.5, true
+	case "average_precision":
+		return shares[1], true
+	}
+	return 0, false
+}
+
+// Shares are those of the test rows' classes, of labels 0 and 1 of both; nil of other labels.
+func (t *Tested) Shares() []float64 {
+	var sum float64
+	var shares []float64
+	for _, c := range t.Classes {
+		shares, sum = append(shares, c.Weight), sum+c.Weight
+	}
+	if t.Calibrated {
+		var all Bin
+		for _, b := range t.Bins {
+			all = all.Plus(b)
+		}
+		shares, sum = []float64{all.Weight - all.Positive, all.Positive}, all.Weight
+	}
+	for i := range shares {
+		shares[i] /= sum
+	}
+	return shares
+}
