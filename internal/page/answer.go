@@ -19,8 +19,8 @@ type answer struct {
 	Text  string
 	Facts []Pair
 	// Command is what shows more in a terminal; empty where the page has all.
-	Command string
-	Done    int // of a sweep that runs: trials that have ended
+	Command  string
+	Done, Of int // trials that have ended, of how many, without a final training
 }
 
 // The classes of answers.
@@ -34,13 +34,16 @@ const (
 // answer says what came of the sweep, or where it stands.
 func (p *sweepPage) answer() answer {
 	v := answer{Class: answerOpen}
-	for _, c := range p.Counts {
-		if c.State != StateRunning && c.State != StateWaiting && c.State != StatePaused {
-			v.Done += c.Count
+	for _, t := range p.Trials {
+		if !t.Final {
+			v.Of++
+			if t.State != StateRunning && t.State != StateWaiting && t.State != StatePaused {
+				v.Done++
+			}
 		}
 	}
-	trials := english.Plural(len(p.Trials), "trial", "")
-	v.add("trials ended", fmt.Sprintf("%d of %d", v.Done, len(p.Trials)))
+	trials := english.Plural(v.Of, "trial", "")
+	v.add("trials ended", fmt.Sprintf("%d of %d", v.Done, v.Of))
 
 	w := p.Winner
 	switch {

@@ -235,6 +235,18 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	want(t, "num_leaves of trial 14", leaves(1), s.Trials[14].Values[5])
 	want(t, "num_leaves of trial 3 beside it", leaves(2), s.Trials[3].Values[5])
 	judge(t, p, "a trial")
+	p.Dark(true)
+	judge(t, p, "a trial in the dark")
+	p.Dark(false)
+	size := func(width, height int) {
+		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
+			"deviceScaleFactor": 1, "mobile": width < 500})
+	}
+	size(390, 844)
+	judge(t, p, "a trial on a phone")
+	want(t, "how much wider than a phone a trial is", p.Number("Math.max(0, document.getElementById('trial')."+
+		"getBoundingClientRect().right - innerWidth)"), 0.0)
+	size(1280, 900)
 	shot(p, "04-trial")
 	p.Eval("[...document.querySelectorAll('#trial button')].at(-1).click()", nil)
 	p.Until("!document.getElementById('trial')")
@@ -345,7 +357,7 @@ func TestBrowserPages(t *testing.T) {
 				"r.firstChild.textContent === 'outcome').textContent"), "outcomepromotedrunning")
 		}},
 		{"index", tonight(), func(p *pagetest.Page) {
-			p.Eval("(() => { const f = document.querySelector('[data-find]'); f.value = 'ctr-2'; "+
+			p.Eval("(() => { const f = document.querySelector('[data-find]'); f.value = 'ctr-10'; "+
 				"f.dispatchEvent(new Event('input', {bubbles: true})); })()", nil)
 			want(t, "sweeps found", p.Number("[...document.querySelectorAll('#sweeps tbody tr')].filter(r => "+
 				"!r.hidden).length"), 1.0)
@@ -431,7 +443,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"sweep", sample(50), []string{"ctr@9 became the champion",
 			"Better than version 8 on 20000 sampled test rows: log_loss 0.113 against 0.114",
 			"within noise of the runner-up", "2.56 %, average_precision",
-			"better beyond chance than the default (trial 2) and version 8 and within", "the label rate alone",
+			"better beyond chance than the default (trial 2) and version 8 and within", "the base rate alone",
 			"a second library agrees", "so the lead may be luck",
 			"How certain the gain is", "gain, as a share of the other's value", "$1.50"}},
 		{"held", held(), []string{"ctr@10 was not promoted",
@@ -440,7 +452,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"running", running(), []string{"Running: 11 of 50 trials ended", "34 min", "It ends about", "$0.53 of $2.00",
 			"reaches its budget of $2.00"}},
 		{"none", allAre(page.StateFailed), []string{"No winner", "the quorum is 4"}},
-		{"model", versions(10), []string{"Version 9 is live", "promoted", "1 day ago: not promoted", "the label rate alone",
+		{"model", versions(10), []string{"Version 9 is live", "promoted", "1 day ago: not promoted", "the base rate alone",
 			"Worse than version 9 by 0.0031",
 			"9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},

@@ -235,7 +235,7 @@ func (p *datasetPage) trends() []*plot.Chart {
 		if t.id == "value" {
 			last := p.Nights[len(p.Nights)-1].LabelRate
 			if alone, ok := metric.OfConstant(p.Metric, []float64{1 - last, last}); ok {
-				c.Summary += " The label rate alone scores about " + plot.Plain.Format(alone) + "."
+				c.Summary += " The base rate alone scores about " + plot.Plain.Format(alone) + "."
 			}
 			c.Y.Label = directed(p.Metric)
 		}

@@ -55,6 +55,22 @@ func longNames() *page.Sweep {
 	return s
 }
 
+// longModel is a model whose features have names of 60 characters, and from the right.
+func longModel() *page.Model {
+	m := versions(10)
+	long := strings.Repeat("clicks_of_the_last_seven_days_", 2)
+	for i, name := range []string{long, "מחיר_ממוצע_לקליק_בשבעה_הימים_האחרונים_לפי_קמפיין_ומפרסם", long + "01"} {
+		m.Features[i].Feature, m.Effects[i].Feature = name, name
+	}
+	m.Nights[0].Found = []string{"warning: " + long}
+	for i := range m.Trees {
+		for j := range m.Trees[i].Nodes {
+			m.Trees[i].Nodes[j].Text = strings.ReplaceAll(m.Trees[i].Nodes[j].Text, "price", long)
+		}
+	}
+	return m
+}
+
 // TestBrowserGuards: no state of a page makes its reader stumble, on a desk, in the dark and on a phone; and each guard
 // finds the fault that it is there for.
 func TestBrowserGuards(t *testing.T) {
@@ -74,6 +90,7 @@ func TestBrowserGuards(t *testing.T) {
 		{"classes", ofClasses(5, "class")},
 		{"long classes", ofClasses(14, "late_by_more_than_an_hour_שם_ארוך_מאוד_של_עמודה_")},
 		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
+		{"long model", longModel()},
 		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)}, {"backtest", played(30)},
 		{"blocked", blocked()}, {"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},
 	} {

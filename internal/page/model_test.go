@@ -49,7 +49,7 @@ func versions(n int) *page.Model {
 		switch i {
 		case n:
 			night.Verdict, night.Why = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031"
-			night.Found = []string{"warning: price (drift)"}
+			night.Found = []string{"warning: price"}
 			night.New = night.Next + 0.0031
 		case 1:
 			night.Next, night.New = math.NaN(), math.NaN()
@@ -104,9 +104,9 @@ func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 UTC " +
 		"The last night, 2026-11-21 03:00 UTC : not promoted. Worse than version 9 by 0.0031. " +
-		"If nobody acts, version 9 stays live and the next night tries again.", "the label rate alone, about 0.12055",
+		"If nobody acts, version 9 stays live and the next night tries again.", "the base rate alone, about 0.12055",
 		"made a champion 9 of 11 nights held back 2 nights",
-		"num_leaves 29 → 30; warning: price (drift)",
+		"num_leaves 29 → 30; warning: price",
 		"blocked 2026-11-15 15:00 UTC : all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",
 		"not promoted 10 9 0.11396 0.11706"} {

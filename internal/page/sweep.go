@@ -96,6 +96,7 @@ type TrialRow struct {
 	CurveX    []float64
 	CurveY    []float64
 	Highlight bool // it won
+	Final     bool // it trains the winner again on all rows
 
 	Goals []float64 // its value of each objective; nil where one is not known
 	Front bool      // no other trial is better in all objectives
@@ -131,6 +132,7 @@ type Memory struct {
 // Money is what the sweep cost, in USD.
 type Money struct {
 	Known                       bool // there is a price
+	Free                        bool // nothing is paid for: a local cloud's machines
 	Total                       float64
 	Useful, Stopped, Lost, Lead float64
 	Idle                        float64
@@ -211,7 +213,7 @@ func (s *Sweep) Write(w io.Writer) error {
 // tab is the page's title: it tells in a browser's tab how far the sweep is, or that it has ended.
 func (p *sweepPage) tab() string {
 	if p.Open() {
-		return fmt.Sprintf("%d/%d %s", p.Answer.Done, len(p.Trials), p.ID)
+		return fmt.Sprintf("%d/%d %s", p.Answer.Done, p.Answer.Of, p.ID)
 	}
 	return p.StateWord() + ": " + p.ID
 }

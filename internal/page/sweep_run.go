@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/metric"
@@ -181,7 +180,7 @@ type spending struct {
 // money draws what was spent on what.
 func (p *sweepPage) money() *plot.Chart {
 	m := p.Sweep.Money
-	if m == nil {
+	if m == nil || m.Free {
 		return nil
 	}
 	c := plot.Bars{
@@ -323,7 +322,7 @@ func (w *Winner) Measures() []Measure {
 }
 
 // shareAlone heads what a model without features would score: it predicts the label rate, or the classes' shares.
-const shareAlone = "the label rate alone"
+const shareAlone = "the base rate alone"
 
 // alone is what the shares of the classes of the test rows score by themselves; NaN if that is unknown.
 func (w *Winner) alone(name string) float64 {
@@ -335,17 +334,6 @@ func (w *Winner) alone(name string) float64 {
 		return math.NaN()
 	}
 	return v
-}
-
-// Agreement says how an independent scorer agrees with the trainer's predictions.
-func (w *Winner) Agreement() string {
-	v := w.Verified
-	if v.MaxDiff == 0 {
-		return fmt.Sprintf("Verified: the %s library reproduces all %s predictions exactly.", v.Scorer,
-			humanize.Comma(int64(v.Rows)))
-	}
-	return fmt.Sprintf("Verified: the %s library reproduces all %s predictions to within %.2g.", v.Scorer,
-		humanize.Comma(int64(v.Rows)), v.MaxDiff)
 }
 
 // interval is a check's value with its interval, as text. An interval with two equal ends is none.

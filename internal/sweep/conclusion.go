@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Board is the state of a sweep according to its results. It depends only on the plan and the set of results, not on
@@ -366,6 +368,15 @@ type Verified struct {
 	Scorer  string  `json:"scorer"`
 	Rows    int     `json:"rows"`
 	MaxDiff float64 `json:"max_diff"` // largest difference of raw scores
+}
+
+// Text says it in words, without a full stop.
+func (v *Verified) Text() string {
+	how := "exactly"
+	if v.MaxDiff > 0 {
+		how = fmt.Sprintf("to within %.2g", v.MaxDiff)
+	}
+	return fmt.Sprintf("the %s library reproduces all %s predictions %s", v.Scorer, humanize.Comma(int64(v.Rows)), how)
 }
 
 // Verdict is the outcome of a night in one word, for metrics and alerts.

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// Axe has axe-core, which the file holds, look for what keeps people out, however minor.
+// Axe has axe-core, which the file holds, look for what keeps people out, however minor: in the dialog that is open, or
+// in all of the page.
 func (p *Page) Axe(file string) (findings []string) {
 	p.b.t.Helper()
 	if file == "" {
@@ -23,7 +24,7 @@ func (p *Page) Axe(file string) (findings []string) {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML, FailureSummary string }
 	}
-	if err := json.Unmarshal([]byte(p.Text(`axe.run(document, {resultTypes: ['violations']}).then(r => `+
+	if err := json.Unmarshal([]byte(p.Text(`axe.run(document.querySelector('dialog[open]') || document, {resultTypes: ['violations']}).then(r => `+
 		`JSON.stringify(r.violations))`)), &found); err != nil {
 		p.b.t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func (s *Swarm) Draw() *Chart {
 
 	for i, row := range s.Rows {
 		y := float64(i*swarmHeight) + 2 + swarmHeight/2
-		c.label(within(row.Label, s.Room, 6.8), s.Room-10, y+4, "e")
+		c.label(within(row.Label, s.Room-12, 7), s.Room-10, y+4, "e")
 		c.pile(row.Points, x, y)
 	}
 	for i, name := range []string{"lowest values", "", "middle", "", "highest", "none, or a category"} {

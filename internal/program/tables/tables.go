@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -17,25 +18,29 @@ import (
 // Screen is where tables are printed.
 type Screen struct {
 	program.Output
-	Width  int // of the terminal in characters; 0 if it is none: then nothing is left out
+	// Width is that of the terminal in characters; in a file or a pipe $COLUMNS, or 0: then nothing is left out.
+	Width  int
 	Colour bool
 }
 
 // On is the screen of a program.
 func On(w program.World) Screen {
 	s := Screen{Output: w.Out}
-	if !w.Terminal {
-		return s
-	}
-	if s.Width = w.Width; s.Width <= 0 {
-		s.Width = 80 // the terminal does not tell
-	}
 	set := func(name string) string {
 		if w.Env == nil {
 			return ""
 		}
 		value, _ := w.Env.Lookup(name)
 		return value
+	}
+	if !w.Terminal {
+		if wide, err := strconv.Atoi(set("COLUMNS")); err == nil && wide >= 40 {
+			s.Width = wide
+		}
+		return s
+	}
+	if s.Width = w.Width; s.Width <= 0 {
+		s.Width = 80 // the terminal does not tell
 	}
 	s.Colour = set("NO_COLOR") == "" && set("TERM") != "dumb" // https://no-color.org
 	return s

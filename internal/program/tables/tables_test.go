@@ -102,6 +102,16 @@ func TestColour(t *testing.T) {
 	}
 }
 
+// TestColumns: in a file or a pipe a table is as wide as $COLUMNS says; without it nothing is left out.
+func TestColumns(t *testing.T) {
+	for columns, want := range map[string]int{"": 0, "100": 100, "many": 0, "-3": 0, "7": 0} {
+		w := program.World{Env: envconfig.MapLookuper(map[string]string{"COLUMNS": columns}), Width: 50}
+		if got := tables.On(w).Width; got != want {
+			t.Errorf("with COLUMNS=%q the width is %d, want %d", columns, got, want)
+		}
+	}
+}
+
 // TestEmptyTable: a table without a header and rows prints nothing that is wide, on a terminal as elsewhere.
 func TestEmptyTable(t *testing.T) {
 	for _, width := range []int{0, 80} {

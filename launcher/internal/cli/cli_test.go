@@ -74,7 +74,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	out := w.must("sweep", file)
 	for _, part := range []string{"4 trials", "note:", "calib or test", "trial   3", "winner",
-		"trial 3 of sweep night-", "auc 0.61", "champion: there was no champion", "launcher registry show ctr@1"} {
+		"trial 3 of sweep night-", "auc 0.61", "promoted: there was no champion", "launcher registry show ctr@1"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -86,7 +86,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 			t.Errorf("%s was submitted %d times", id, n)
 		}
 	}
-	if out := w.must("ls"); !strings.Contains(out, "ctr@1") || !strings.Contains(out, "winner") {
+	if out := w.must("ls"); !strings.Contains(out, "ctr@1") || !strings.Contains(out, "promoted") {
 		t.Errorf("ls:\n%s", out)
 	}
 	var id sweep.ID

@@ -29,7 +29,7 @@ func statusCommand(w *Setup) *cobra.Command {
 				snap := s.Snapshot(st, job)
 				of := s.Plan.Dataset
 				snap.Night = sweepview.NightOf(cmd.Context(), w.datasets, of.Name, of.Version)
-				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap) })
+				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap, w.Now()) })
 			})
 		},
 	}

@@ -40,7 +40,7 @@ const (
 
 // Console serves the pages.
 type Console struct {
-	Online  bool // as in report.Sweep
+	Online  bool // as in report.SweepReader; without it nothing is paid for, and no page has costs
 	Actions Actions
 	Callers Callers // nil only on a loopback address
 
@@ -183,7 +183,7 @@ func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Online = c.Online
+		s.Online, s.Free = c.Online, !c.Online
 		w = &watched{sweep: s, changed: make(chan struct{})}
 		if err := c.look(unhurried(ctx), w); err != nil {
 			return nil, err
@@ -207,6 +207,7 @@ func (c *Console) state(w *watched) (text []byte, version string, ended bool, mo
 
 // Handler serves requests that were sent to one of hosts, as a browser names them.
 func (c *Console) Handler(hosts []string) http.Handler {
+	c.index.Free = !c.Online
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {

@@ -47,14 +47,14 @@ func (f Finder) Find(ctx context.Context, names ...string) (view AnyPage, note s
 		{"sweep:", func(id string) (AnyPage, error) { return f.Sweep(ctx, id) },
 			func(s string) bool { return sweep.CheckID(s) == nil }},
 		{"dataset:", func(ref string) (AnyPage, error) {
-			return NewDatasets(f.Datasets, NewIndex(f.Sweeps, f.Datasets, f.Registry)).Look(ctx, ref)
+			return f.nights().Look(ctx, ref)
 		}, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
 		{"model:", func(name string) (AnyPage, error) {
 			m, err := Model(ctx, f.Registry, name)
 			if err != nil {
 				return nil, err
 			}
-			return m, NewDatasets(f.Datasets, NewIndex(f.Sweeps, f.Datasets, f.Registry)).Nights(ctx, m)
+			return m, f.nights().Nights(ctx, m)
 		},
 			func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
@@ -117,6 +117,13 @@ func Backtest(file string) (AnyPage, error) {
 	return r.View()
 }
 
+// nights reads the nights of datasets and models.
+func (f Finder) nights() *Datasets {
+	index := NewIndex(f.Sweeps, f.Datasets, f.Registry)
+	index.Free = !f.Online
+	return NewDatasets(f.Datasets, index)
+}
+
 // Sweep reads the current state of a sweep.
 func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	id, err := sweepview.Find(ctx, f.Sweeps, arg)
@@ -127,7 +134,7 @@ func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Online = f.Online
+	s.Online, s.Free = f.Online, !f.Online
 	view, _, err := s.Look(ctx)
 	return view, err
 }

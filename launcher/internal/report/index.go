@@ -23,6 +23,8 @@ const mostSweeps = 200
 
 // Cache caches plans and conclusions, which never change.
 type Cache struct {
+	Free bool // nothing is paid for: the sweeps ran in a local cloud, and no page has costs
+
 	sweeps, datasets blob.Store
 	registry         *registry.Registry
 	known            map[sweep.ID]seen
@@ -215,7 +217,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		line = seen{dataset: p.Dataset, metric: p.Spec.Metric, view: f,
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 				Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
-		if p.Quote != nil {
+		if p.Quote != nil && !x.Free {
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
@@ -228,6 +230,9 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 	case c != nil:
 		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
 		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
+		if x.Free {
+			c.Cost = nil
+		}
 	}
 	return line, nil
 }

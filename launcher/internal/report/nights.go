@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"coppice/internal/nights"
 	"coppice/internal/page"
@@ -75,7 +74,7 @@ func modelNight(s seen) page.ModelNight {
 func found(all []nights.Finding) (texts []string) {
 	for _, f := range all {
 		if f.Level != nights.Note {
-			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, strings.TrimSpace(f.Column+" ("+string(f.Code)+")")))
+			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, cmp.Or(f.Column, string(f.Code))))
 		}
 	}
 	return texts

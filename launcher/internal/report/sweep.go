@@ -32,6 +32,8 @@ import (
 type SweepReader struct {
 	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
 	Online bool
+	// Free says that nothing is paid for: the sweep ran in a local cloud, and its page has no costs.
+	Free bool
 
 	registry *registry.Registry
 	follow   *sweepview.View
@@ -198,6 +200,15 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 	s.tellRunning(v, l)
 	v.Memory = memory(l, results)
 	v.Money = money(b, v.Trials, p)
+	if s.Free {
+		v.Money = &page.Money{Free: true, MachineHours: b.MachineHours, HoursTaken: b.Hours}
+		for i := range v.Trials {
+			v.Trials[i].Cost = math.NaN()
+		}
+		for i := range v.Attempts {
+			v.Attempts[i].Cost = math.NaN()
+		}
+	}
 	return v
 }
 
@@ -223,7 +234,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
-		Values:  params.values(t.Shown()), Attempts: len(listed.Claims)}
+		Values:  params.values(t.Shown()), Attempts: len(listed.Claims), Final: t.Refit}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}

@@ -306,6 +306,32 @@ func TestLookingAgain(t *testing.T) {
 	}
 }
 
+// TestLocalRunsCostNothing: the page of a sweep in a local cloud has no amount of money, nor a column or drawing of it;
+// the same sweep elsewhere has.
+func TestLocalRunsCostNothing(t *testing.T) {
+	for _, free := range []bool{true, false} {
+		n := middle(t)
+		s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Free = free
+		v, _, err := s.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := v.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`data-sort="cost"`, `id="money"`, `id="objective-cost"`, "<dt>spent</dt>", "What it cost"} {
+			if got := strings.Contains(out.String(), part); got == free {
+				t.Errorf("nothing is paid for: %t; the page has %s: %t", free, part, got)
+			}
+		}
+	}
+}
+
 // TestASweepThatHasEndedCostsItsBill: of a sweep that was cancelled while tasks were at work, the page has the sum that
 // launcher bill shows from then on.
 func TestASweepThatHasEndedCostsItsBill(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
@@ -85,7 +86,7 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 			goals, header = append(goals, i), append(header, g.Name)
 		}
 	}
-	header = append(header, "trees", "seconds")
+	header = append(header, "trees", "training")
 	if several {
 		header = append(header, "front")
 	}
@@ -102,7 +103,7 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 		}
 		rank, score, trees, took, what := any(""), "-", any(""), "", differ.trial(row.Trial)
 		if r := row.Result; r != nil && r.Status == sweep.StatusDone {
-			rank, score, trees, took = i+1, Number(r.Score), r.Trees, fmt.Sprintf("%.1f", r.Usage.TrainSeconds)
+			rank, score, trees, took = i+1, Number(r.Score), r.Trees, plot.Seconds.Format(r.Usage.TrainSeconds)
 			if r.Refits != nil { // it is trained again from the trial whose score it has, and not ranked
 				rank, score = sweep.SourceFinal, "-"
 				what = strings.TrimSpace(r.Usage.Together() + "  " + what)
@@ -212,8 +213,7 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 			[2]string{"test before", Metrics(k.Before)}, [2]string{"test after", Metrics(k.After)})
 	}
 	if v := c.Verified; v != nil {
-		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows, largest difference %.1g",
-			v.Scorer, v.Rows, v.MaxDiff)})
+		rows = append(rows, [2]string{"verified", v.Text()})
 	}
 
 	for _, text := range c.AtBounds {
@@ -226,11 +226,7 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 		rows = append(rows, [2]string{"final", fmt.Sprintf("trial %d: %s", f.Trial, f.Reason)})
 	}
 	if g := c.Gate; g != nil {
-		verdict := "not promoted: "
-		if g.Promoted {
-			verdict = "champion: "
-		}
-		rows = append(rows, [2]string{"gate", verdict + g.Reason})
+		rows = append(rows, [2]string{"verdict", sweep.VerdictWords(c.Verdict()) + ": " + g.Reason})
 	}
 	if s := c.Standing; s != nil {
 		rows = append(rows, [2]string{"champion", s.Text(c.At)})

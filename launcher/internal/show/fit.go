@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -211,30 +210,25 @@ func (f *Fit) tested() string {
 	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
 }
 
-// baseRate says how good it is always to predict the mean label, or the classes' shares.
+// baseRate says what the base rate scores alone, or the classes' shares: a model without features.
 func (f *Fit) baseRate() string {
-	switch {
-	case f.Metric == "log_loss" && f.Base > 0 && f.Base < 1:
-		loss := entropy(f.Base) + entropy(1-f.Base)
-		return fmt.Sprintf("always predicting the base rate, %s, has log_loss %s", Percent(f.Base), Number(loss))
-	case f.Metric == "multi_logloss" && len(f.Classes) > 0:
-		loss, most := 0.0, f.Classes[0]
+	shares, what := []float64{1 - f.Base, f.Base}, "the base rate alone, "+Percent(f.Base)+","
+	more := ""
+	if len(f.Classes) > 0 {
+		most := f.Classes[0]
+		shares, what = nil, "the classes' shares alone"
 		for _, c := range f.Classes {
-			loss += entropy(c.Rate)
+			shares = append(shares, c.Rate)
 			if c.Rate > most.Rate {
 				most = c
 			}
 		}
-		return fmt.Sprintf("always predicting the classes' shares has multi_logloss %s; the most frequent, %s, has %s "+
-			"of the rows", Number(loss), most.Name, Percent(most.Rate))
+		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
 	}
-	return ""
-}
-
-// entropy is a class's part of the log loss of always predicting its share.
-func entropy(share float64) float64 {
-	if share == 0 {
-		return 0
+	alone, ok := metric.OfConstant(f.Metric, shares)
+	if !ok {
+		return ""
 	}
-	return -share * math.Log(share)
+	verb := map[bool]string{true: "score", false: "scores"}[len(f.Classes) > 0]
+	return fmt.Sprintf("%s %s %s %s%s", what, verb, f.Metric, Number(alone), more)
 }

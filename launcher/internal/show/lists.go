@@ -20,17 +20,20 @@ import (
 
 // Sweeps writes a list of sweeps.
 func (w Printer) Sweeps(all []sweepview.ListedSweep) {
-	t := w.Table("sweep", "planned", "dataset", "trials", "outcome", "registered").Least("dataset",
+	t := w.Table("sweep", "planned", "dataset", "trials", "state", "registered").Least("dataset",
 		"planned")
 	for _, l := range all {
-		registered, planned := "", ""
+		registered, planned, state := "", "", l.Outcome.String()
+		if l.Verdict != "" {
+			state = sweep.VerdictWords(l.Verdict)
+		}
 		if l.Version > 0 {
 			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
 		}
 		if !l.Created.IsZero() {
 			planned = l.Created.Format(time.DateTime)
 		}
-		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(l.Outcome.String()), registered)
+		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(state), registered)
 	}
 	t.Print()
 }

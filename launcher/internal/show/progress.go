@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 
+	"coppice/internal/page/plot"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
@@ -70,14 +70,14 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot,
 }
 
 func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
-	left := s.Left
-	s.Left = 0 // a change of the estimate alone does not count
+	left, low, high := s.Left, s.LeftLow, s.LeftHigh
+	s.Left, s.LeftLow, s.LeftHigh = 0, 0, 0 // a change of the estimate alone does not count
 	key, err := json.Marshal(s)
 	if err != nil || string(key) == v.last {
 		return
 	}
 	v.last = string(key)
-	s.Left = left
+	s.Left, s.LeftLow, s.LeftHigh = left, low, high
 	_ = json.NewEncoder(v.w.Out).Encode(s)
 }
 
@@ -102,7 +102,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	case !s.Halted.IsZero():
 		parts = append(parts, "pausing: saving trials")
 	case s.Left > 0:
-		parts = append(parts, fmt.Sprintf("%s left", time.Duration(s.Left)*time.Second))
+		parts = append(parts, fmt.Sprintf("%s left", plot.Seconds.Format(s.Left)))
 	case s.Done == 0 && s.Job.State != "RUNNING":
 		parts = append(parts, strings.ToLower(s.Job.State))
 	case s.Waiting == 0 && s.Conclusion == nil:
@@ -126,8 +126,8 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 			untrained, why = untrained+1, FirstLine(r.Reason)
 			continue
 		}
-		how := fmt.Sprintf("%s %s, %d trees, %.1f s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
-			r.Usage.TrainSeconds)
+		how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
+			plot.Seconds.Format(r.Usage.TrainSeconds))
 		if r.Status != sweep.StatusDone {
 			how = FirstLine(r.Reason)
 			if !strings.HasPrefix(how, r.State()) {

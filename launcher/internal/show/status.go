@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/nights"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
@@ -52,8 +53,24 @@ func job(j provision.JobStatus, concluded bool) string {
 
 func trials(n int) string { return english.Plural(n, "trial", "") }
 
-// Status writes the state of a sweep.
-func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot) {
+// Left is about how long a running sweep takes, and until when, as its page says it.
+func Left(s sweepview.Snapshot, now time.Time) string {
+	at := func(seconds float64) string {
+		layout := "15:04"
+		if max(s.Left, s.LeftHigh) > 12*3600 {
+			layout = "2006-01-02 15:04"
+		}
+		return now.Add(time.Duration(seconds * float64(time.Second))).UTC().Format(layout)
+	}
+	text := fmt.Sprintf("about %s, ends about %s UTC", plot.Seconds.Format(s.Left), at(s.Left))
+	if s.LeftHigh > s.LeftLow {
+		text += fmt.Sprintf(" (%s to %s)", at(s.LeftLow), at(s.LeftHigh))
+	}
+	return text
+}
+
+// Status writes the state of a sweep as of now.
+func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, now time.Time) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
@@ -112,7 +129,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		add("best", "trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, Number(snap.Best.Score))
 	}
 	if snap.Left > 0 {
-		add("left", "about %s", time.Duration(snap.Left)*time.Second)
+		add("left", "%s", Left(snap, now))
 	}
 
 	w.Pairs(rows...)

@@ -25,6 +25,7 @@ type ListedSweep struct {
 	Dataset string        `json:"dataset"`
 	Trials  int           `json:"trials"`
 	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, "running" or "paused"
+	Verdict sweep.Verdict `json:"verdict,omitempty"`
 	Model   string        `json:"model"`
 	Version int           `json:"version,omitempty"`
 }
@@ -72,7 +73,7 @@ func describe(ctx context.Context, store blob.Store, id sweep.ID) (l ListedSweep
 		return l, err
 	}
 	if end != nil {
-		l.Outcome, l.Version = end.Outcome, end.Version
+		l.Outcome, l.Verdict, l.Version = end.Outcome, end.Verdict(), end.Version
 		return l, nil
 	}
 
