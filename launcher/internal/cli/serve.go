@@ -24,9 +24,9 @@ func serveCommand(w *Setup) *cobra.Command {
 		Short: "Answer requests for predictions with a registered model",
 		Long: `Answers, until Ctrl-C or SIGTERM, rows with one calibrated probability each: the same bits as launcher
 predict. POST /predict takes JSON ({"instances": [{"column": value, ...}, ...]}), lines of JSON, CSV or an Arrow
-stream, by Content-Type; /v2/models/MODEL/infer speaks the Open Inference Protocol, and in a container of Vertex AI
-its routes and port are used. Of several classes each has a probability, and the likeliest is named. /readyz, /metrics
-(Prometheus) and /status say how it is. docs/serving.md has more.
+stream, by Content-Type; /v2/models/MODEL/infer speaks the Open Inference Protocol, and so does gRPC on the same port;
+in a container of Vertex AI its routes and port are used. Of several classes each has a probability, and the likeliest
+is named. /readyz, /metrics (Prometheus) and /status say how it is. docs/serving.md has more.
 
 Without @VERSION it follows the champion, or the alias: a new version is fetched, verified, warmed and compared on
 the last requests, and then answers from one request to the next. It waits if its mean prediction is off by more than

@@ -32,8 +32,12 @@ const (
 	typeArrow = "application/vnd.apache.arrow.stream"
 )
 
-// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol.
+// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol, or of gRPC.
 func refuse(w http.ResponseWriter, status int, text string) {
+	if call, ok := w.(*call); ok {
+		call.fail(status, text)
+		return
+	}
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // the caller may have left
@@ -78,16 +82,24 @@ type scored struct {
 	asked       inferred
 }
 
-// answer reads a request within its limits, scores it and has write answer.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request,
-	read func(m *Model, body []byte) (*table.Batch, inferred, error), write func(http.ResponseWriter, scored)) {
-	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
-	defer func() { s.held.Add(-x.held) }()
-	body, ok := x.body()
-	if !ok {
-		return
-	}
+// reader makes a batch of a request's body.
+type reader = func(m *Model, body []byte) (*table.Batch, inferred, error)
 
+// answer reads a request within its limits, scores it and has write answer.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(http.ResponseWriter, scored)) {
+	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
+	defer x.free()
+	if body, ok := x.body(); ok {
+		x.answer(body, read, write)
+	}
+}
+
+// free gives back the memory that the request has taken.
+func (x *exchange) free() { x.s.held.Add(-x.held) }
+
+// answer scores a request whose body has been read, and has write answer.
+func (x *exchange) answer(body []byte, read reader, write func(http.ResponseWriter, scored)) {
+	s, w, r := x.s, x.w, x.r
 	// Only what has arrived takes a place in the queue, and a turn: a slow caller delays nobody.
 	defer s.open.Add(-1)
 	if s.open.Add(1) > int64(s.c.MaxQueue) {
@@ -220,25 +232,25 @@ func (x *exchange) body() ([]byte, bool) {
 	return nil, false
 }
 
-// mediaError is a media type that cannot be read.
-type mediaError struct{ given string }
+// refusal is a request that cannot be read, for another reason than what its rows are.
+type refusal struct {
+	status int
+	text   string
+}
 
-func (e *mediaError) Error() string {
-	return fmt.Sprintf(
-		"the media type %.60q; send %s (curl --json), %s, %s or %s",
-		e.given,
-		typeJSON,
-		typeLines,
-		typeCSV,
-		typeArrow,
-	)
+func (e *refusal) Error() string { return e.text }
+
+// unknownMedia is a media type that cannot be read.
+func unknownMedia(given string) error {
+	return &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), %s, "+
+		"%s or %s", given, typeJSON, typeLines, typeCSV, typeArrow)}
 }
 
 // statusOf is the status of a request that cannot be read.
 func statusOf(err error) int {
-	var media *mediaError
-	if errors.As(err, &media) {
-		return http.StatusUnsupportedMediaType
+	var known *refusal
+	if errors.As(err, &known) {
+		return known.status
 	}
 	return http.StatusBadRequest
 }
@@ -254,7 +266,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	read := func(m *Model, body []byte) (b *table.Batch, q inferred, fault error) {
 		switch {
 		case err != nil:
-			return nil, q, &mediaError{given}
+			return nil, q, unknownMedia(given)
 		case kind == typeJSON:
 			b, fault = readInstances(m, body, s.rows(m))
 		case kind == typeLines || kind == "application/jsonl":
@@ -264,7 +276,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 		case kind == typeArrow:
 			b, fault = readStream(m, body, s.rows(m))
 		default:
-			fault = &mediaError{given}
+			fault = unknownMedia(given)
 		}
 		return b, q, fault
 	}
@@ -335,8 +347,7 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		return readInfer(m, body, header, s.rows(m))
 	}
 	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
-		if v := r.PathValue("version"); v != "" && v != strconv.Itoa(a.m.Version.Number) { // it has moved meanwhile
-			refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20s does not answer any more; %s does", v, a.m.Name))
+		if moved(w, r, a.m) {
 			return
 		}
 		out := append([]byte(nil), `{"model_name":`...)
@@ -377,6 +388,17 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// moved reports whether another version has answered than the one that the path names, because the alias has moved
+// meanwhile, and says so.
+func moved(w http.ResponseWriter, r *http.Request, m *Model) bool {
+	v := r.PathValue("version")
+	if v == "" || v == strconv.Itoa(m.Version.Number) {
+		return false
+	}
+	refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20s does not answer any more; %s does", v, m.Name))
+	return true
+}
+
 func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", typeJSON)
 	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{"binary_tensor_data"}})
@@ -388,8 +410,17 @@ func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveModel describes the model's tensors. What a column holds is read from its values, so all are said to be texts.
+// serveModel describes the model's tensors.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
+	s.describe(w, r, func(m *Model) {
+		w.Header().Set("Content-Type", typeJSON)
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
+			"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
+	})
+}
+
+// describe has write describe the version that a request names.
+func (s *Server) describe(w http.ResponseWriter, r *http.Request, write func(m *Model)) {
 	if !s.named(w, r) {
 		return
 	}
@@ -399,15 +430,17 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer m.Release()
+	w.Header().Set(headerVersion, m.Name)
+	write(m)
+}
+
+// inputs describes the columns. What one holds is read from its values, so all are said to be texts.
+func (m *Model) inputs() []described {
 	inputs := []described{}
 	for _, name := range m.columns {
 		inputs = append(inputs, described{name, "BYTES", []int{-1}})
 	}
-	w.Header().Set("Content-Type", typeJSON)
-	w.Header().Set(headerVersion, m.Name)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
-		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": inputs,
-		"outputs": m.outputs(-1)})
+	return inputs
 }
 
 // known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature

@@ -112,36 +112,46 @@ func (a *scored) appendRows(out []byte) []byte {
 	return append(out, ']')
 }
 
+// outputs passes the tensors that are asked for, with their data: texts, or the predictions if there are none.
+func (a *scored) outputs(use func(o described, texts []string)) {
+	for _, o := range a.m.outputs(len(a.predictions) / max(1, len(a.m.classes))) {
+		switch {
+		case a.asked.outputs != nil && !a.asked.outputs[o.Name]:
+		case o.Name == outputClass:
+			use(o, a.m.classes)
+		case o.Datatype == "BYTES":
+			use(o, predict.Likeliest(a.predictions, a.m.classes))
+		default:
+			use(o, nil)
+		}
+	}
+}
+
+// appendBinary appends a tensor's data as Triton's clients read them.
+func (a *scored) appendBinary(out []byte, texts []string) []byte {
+	for _, text := range texts {
+		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(text))), text...)
+	}
+	for i := 0; texts == nil && i < len(a.predictions); i++ {
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(a.predictions[i]))
+	}
+	return out
+}
+
 // appendOutputs appends a list of the tensors that are asked for; rest is their data if they are to be binary.
 func (a *scored) appendOutputs(out []byte) (header, rest []byte) {
-	rows := len(a.predictions) / max(1, len(a.m.classes))
 	sep := byte('[')
-	for _, o := range a.m.outputs(rows) {
-		if a.asked.outputs != nil && !a.asked.outputs[o.Name] {
-			continue
-		}
+	a.outputs(func(o described, texts []string) {
 		out = append(out, sep)
 		sep = ','
 		text, _ := json.Marshal(o) // names and numbers can be written
 		out = append(out, text[:len(text)-1]...)
 
-		var texts []string
-		switch {
-		case o.Name == outputClass:
-			texts = a.m.classes
-		case o.Datatype == "BYTES":
-			texts = predict.Likeliest(a.predictions, a.m.classes)
-		}
 		if a.asked.binary {
 			before := len(rest)
-			for _, text := range texts {
-				rest = append(binary.LittleEndian.AppendUint32(rest, uint32(len(text))), text...)
-			}
-			for i := 0; texts == nil && i < len(a.predictions); i++ {
-				rest = binary.LittleEndian.AppendUint64(rest, math.Float64bits(a.predictions[i]))
-			}
+			rest = a.appendBinary(rest, texts)
 			out = fmt.Appendf(out, `,"parameters":{"binary_data_size":%d}}`, len(rest)-before)
-			continue
+			return
 		}
 		out = append(out, `,"data":`...)
 		if texts != nil {
@@ -151,6 +161,6 @@ func (a *scored) appendOutputs(out []byte) (header, rest []byte) {
 			out = appendNumbers(out, a.predictions)
 		}
 		out = append(out, '}')
-	}
+	})
 	return append(out, ']'), rest
 }

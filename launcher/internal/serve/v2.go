@@ -15,9 +15,10 @@ import (
 	"coppice/launcher/internal/predict"
 )
 
-// The Open Inference Protocol, version 2: a column is an input tensor of the shape [rows] or [rows, 1], and so is the
-// output (of several classes: classes.go). https://github.com/kserve/open-inference-protocol, with Triton's binary
-// extension, which its Python client uses unless told otherwise: tensors follow the JSON, whose length is in a header.
+// The Open Inference Protocol, version 2, over HTTP (over gRPC: grpc.go): a column is an input tensor of the shape
+// [rows] or [rows, 1], and so is the output (of several classes: classes.go).
+// https://github.com/kserve/open-inference-protocol, with Triton's binary extension, which its Python client uses
+// unless told otherwise: tensors follow the JSON, whose length is in a header.
 
 const (
 	headerLength     = "Inference-Header-Content-Length"
@@ -26,9 +27,21 @@ const (
 
 // inferred is what a request of the protocol asks for beside its rows.
 type inferred struct {
-	id      string          // as JSON; empty for none
-	binary  bool            // the outputs follow the JSON
+	id      string          // as it was written, in JSON or in a message; empty for none
+	binary  bool            // the outputs follow the JSON, or are raw in a message
 	outputs map[string]bool // names; nil for all
+}
+
+// want adds an output that is asked for.
+func (q *inferred) want(names []string, name string) error {
+	if !slices.Contains(names, name) {
+		return fmt.Errorf("there is no output %.60q, only: %s", name, strings.Join(names, ", "))
+	}
+	if q.outputs == nil {
+		q.outputs = map[string]bool{}
+	}
+	q.outputs[name] = true
+	return nil
 }
 
 // tensor is an input of a request.
@@ -36,7 +49,9 @@ type tensor struct {
 	name, datatype string
 	shape          []int64
 	data           string // as JSON; empty if it is binary
-	bytes          int64  // of binary data; -1 if there is none
+	bytes          int64  // of binary data behind the JSON; -1 if there is none
+	own            []byte // binary data, or a message of typed contents
+	typed          bool   // own is such a message
 }
 
 // mostTensors is how many inputs a request may name; a column is one.
@@ -84,18 +99,11 @@ func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, in
 			names := m.outputNames()
 			err = s.each(func() error {
 				t, err := s.tensor()
-				if err == nil && !slices.Contains(names, t.name) {
-					err = s.fail("there is no output %.60q, only: %s", t.name, strings.Join(names, ", "))
-				}
 				if err != nil {
 					return err
 				}
-				if q.outputs == nil {
-					q.outputs = map[string]bool{}
-				}
-				q.outputs[t.name] = true
 				q.binary = q.binary || t.bytes > 0
-				return nil
+				return q.want(names, t.name)
 			})
 		case "parameters":
 			_, q.binary, err = s.parameters(q.binary)
@@ -232,20 +240,19 @@ func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batc
 		seen[t.name] = true
 		rows = t.shape[0]
 
-		own := rest
 		if t.bytes >= 0 {
 			if t.bytes > int64(len(rest)) || t.data != "" {
 				return nil, &table.InputError{Column: t.name,
 					Msg: fmt.Sprintf("binary_data_size is %d where %d bytes follow",
 						t.bytes, len(rest))}
 			}
-			own, rest = rest[:t.bytes], rest[t.bytes:]
+			t.own, rest = rest[:t.bytes], rest[t.bytes:]
 		}
 		place := c.at(t.name)
 		if place < 0 {
 			continue
 		}
-		v, err := t.values(own, int(rows))
+		v, err := t.values(int(rows))
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +269,7 @@ var widths = map[string]int{"BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UI
 	"INT32": 4, "INT64": 8, "FP32": 4, "FP64": 8, "BYTES": 0}
 
 // values reads a tensor's data.
-func (t *tensor) values(own []byte, rows int) (dataset.Values, error) {
+func (t *tensor) values(rows int) (dataset.Values, error) {
 	var v dataset.Values
 	width, known := widths[t.datatype]
 	switch {
@@ -278,8 +285,19 @@ func (t *tensor) values(own []byte, rows int) (dataset.Values, error) {
 	default:
 		v.Type = dataset.Int
 	}
-	if t.bytes >= 0 {
-		return v, t.binary(&v, own, rows, width)
+	switch n := min(rows, len(t.own)); v.Type { // own has a byte for each value at least
+	case dataset.Text:
+		v.Text = make([]string, 0, n)
+	case dataset.Float:
+		v.Float = make([]float64, 0, n)
+	default:
+		v.Int = make([]int64, 0, n)
+	}
+	switch {
+	case t.typed:
+		return v, t.message(&v, rows, width)
+	case t.own != nil:
+		return v, t.binary(&v, rows, width)
 	}
 	return v, t.json(&v, rows)
 }
@@ -376,18 +394,19 @@ func (t *tensor) number(v *dataset.Values, word string) error {
 }
 
 // binary reads values as Triton's clients send them: little-endian, and texts behind their length in four bytes.
-func (t *tensor) binary(v *dataset.Values, own []byte, rows, width int) error {
+func (t *tensor) binary(v *dataset.Values, rows, width int) error {
+	own := t.own
 	if width == 0 {
-		for len(own) > 0 {
+		for all := string(own); len(own) > 0; { // one copy for all texts
 			if len(own) < 4 || int64(binary.LittleEndian.Uint32(own)) > int64(len(own)-4) {
 				return t.wrong("row %d: a text that leaves the data", len(v.Text)+1)
 			}
-			n := int(binary.LittleEndian.Uint32(own))
-			text := own[4 : 4+n]
-			if own = own[4+n:]; !utf8.Valid(text) {
+			n := 4 + int(binary.LittleEndian.Uint32(own))
+			text := all[len(all)-len(own):][4:n]
+			if own = own[n:]; !utf8.ValidString(text) {
 				return t.wrong("row %d: a text that is not UTF-8", len(v.Text)+1)
 			}
-			if v.Text = append(v.Text, string(text)); len(v.Text) > rows {
+			if v.Text = append(v.Text, text); len(v.Text) > rows {
 				return t.wrong("more than %d texts", rows)
 			}
 		}
@@ -404,20 +423,28 @@ func (t *tensor) binary(v *dataset.Values, own []byte, rows, width int) error {
 		for b := range width {
 			n |= uint64(own[r*width+b]) << (8 * b)
 		}
-		switch {
-		case t.datatype == "FP32":
-			v.Float = append(v.Float, float64(math.Float32frombits(uint32(n))))
-		case t.datatype == "FP64":
-			v.Float = append(v.Float, math.Float64frombits(n))
-		case t.datatype == "BOOL":
-			v.Int = append(v.Int, int64(min(n, 1)))
-		case t.datatype == "UINT64" && n > math.MaxInt64:
-			return t.wrong("row %d: %d does not fit a signed number of 64 bits; send it as BYTES", r+1, n)
-		case t.datatype[0] == 'I':
-			v.Int = append(v.Int, int64(n<<(64-8*width))>>(64-8*width))
-		default:
-			v.Int = append(v.Int, int64(n))
+		if err := t.bits(v, n, width); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// bits appends a number, of which the last so many bytes of n have the bits.
+func (t *tensor) bits(v *dataset.Values, n uint64, width int) error {
+	switch {
+	case t.datatype == "FP32":
+		v.Float = append(v.Float, float64(math.Float32frombits(uint32(n))))
+	case t.datatype == "FP64":
+		v.Float = append(v.Float, math.Float64frombits(n))
+	case t.datatype == "BOOL":
+		v.Int = append(v.Int, int64(min(n, 1)))
+	case t.datatype == "UINT64" && n > math.MaxInt64:
+		return t.wrong("row %d: %d does not fit a signed number of 64 bits; send it as BYTES", v.Len()+1, n)
+	case t.datatype[0] == 'I':
+		v.Int = append(v.Int, int64(n<<(64-8*width))>>(64-8*width))
+	default:
+		v.Int = append(v.Int, int64(n<<(64-8*width)>>(64-8*width)))
 	}
 	return nil
 }
