@@ -85,7 +85,7 @@ func (p *sweepPage) answer() answer {
 	}
 	if m := p.Sweep.Money; m != nil {
 		if m.HoursTaken > 0 {
-			v.add("took", plot.Seconds.Format(3600*m.HoursTaken))
+			v.add(map[bool]string{true: "has run", false: "took"}[w == nil], plot.Seconds.Format(3600*m.HoursTaken))
 		}
 		if m.Known {
 			v.add(map[bool]string{true: "spent", false: "cost"}[w == nil], ofBudget(m.Total, m.Budget))

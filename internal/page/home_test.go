@@ -21,7 +21,7 @@ func tonight() *page.Index {
 			Version: version, Verdict: v, Why: why, At: at.AddDate(0, 0, version-11).Add(time.Hour), Best: math.NaN()}
 	}
 	runs := page.IndexSweep{ID: "night-ctr-11", Dataset: "clicks@1", Model: "ctr", State: "open", Planned: at,
-		Trials: 50, Running: true, Ended: 11, Metric: "log_loss", Best: 0.1131, Price: 3.2,
+		Trials: 50, Running: true, Ended: 11, Metric: "average_precision", Best: 0.11619, Price: 3.2,
 		Left: sweep.Range{Low: 1788, Expected: 2040, High: 2292}, Budget: 2,
 		Now: at.Add(10 * time.Minute)}
 	held := ended("night-ctr-10", sweep.VerdictNotPromoted, "worse than version 9 by 0.0031", 10)
@@ -33,7 +33,7 @@ func tonight() *page.Index {
 				Text: "20 % of the labels are missing"}}}},
 			{Name: "views", Versions: 2, Staged: at, Night: &page.Night{Version: "1", State: "good"}}},
 		Models: []page.IndexModel{{Name: "ctr", Versions: 10, Champion: 9, Since: at.Add(-47 * time.Hour),
-			Metric: "log_loss", Trend: []float64{0.12, 0.118, 0.119, 0.115}, Last: &held, Held: 1},
+			Metric: "average_precision", Trend: []float64{0.109, 0.112, 0.1115, 0.1162}, Last: &held, Held: 1},
 			{Name: "views", Versions: 1}}}
 }
 
@@ -47,7 +47,7 @@ func said(page string) string {
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"version 9 is live", "not promoted", "4 things need you, one sweep runs",
-		"11 of 50 trials ended, about 34 min left, about $0.533 of $2.00 spent, best log_loss 0.1131. Ends about " +
+		"11 of 50 trials ended, about 34 min left, about $0.533 of $2.00 spent, best average_precision 0.11619. Ends about " +
 			"03:44 UTC ( 03:39 UTC to 03:48 UTC ) .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",

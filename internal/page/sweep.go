@@ -538,7 +538,7 @@ func (p *sweepPage) quality(t *TrialRow) string {
 func (p *sweepPage) best() string {
 	scored := p.scored()
 	if len(scored) == 0 {
-		return "No trial has a score yet."
+		return noScore
 	}
 	b := scored[0]
 	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), b.Number, p.Metric,

@@ -186,7 +186,7 @@ func (p *sweepPage) money() *plot.Chart {
 	c := plot.Bars{
 		Chart: plot.Chart{ID: "money", Title: "Cost", W: plot.Half},
 		X:     plot.Axis{Unit: plot.USD, Label: "USD"},
-		Room:  150,
+		Room:  172,
 	}
 	// What the total is made of, then what it is compared with.
 	rows := []spending{

@@ -141,11 +141,13 @@ func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
 	return c.Draw()
 }
 
+const noScore = "No trial has a score."
+
 // frontWords lists the trials that no other beats.
 func frontWords(what string, trials []string) string {
 	switch len(trials) {
 	case 0:
-		return "No trial has a score yet."
+		return noScore
 	case 1:
 		return what + ": trial " + trials[0] + "."
 	}

@@ -311,6 +311,9 @@ func allAre(state string) *page.Sweep {
 		r := &s.Trials[i]
 		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state,
 			[]float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
+		if state == page.StateFailed {
+			r.Reason = "out of memory: 3.1 GiB of 3 GiB"
+		}
 		for k := range r.CurveY {
 			r.CurveY[k] = math.NaN()
 		}
@@ -322,7 +325,7 @@ func allAre(state string) *page.Sweep {
 func TestWithoutAScore(t *testing.T) {
 	for _, state := range page.States {
 		text := visible(write(t, allAre(state)))
-		for _, want := range []string{"No winner", "Nothing to draw yet.", "No trial has a score",
+		for _, want := range []string{"No winner", "Nothing to draw.", "No trial has a score",
 			"8 trials have ended"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)

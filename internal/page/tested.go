@@ -307,3 +307,10 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 
 // comparisons are those checks, and on which rows they compare; with which version says each check of a later build.
 var comparisons = map[string]string{"tonight": "", "reference": " on earlier nights"}
+
+// check says what a check of the gate is about, where its name alone does not.
+func check(name string) string {
+	return cmp.Or(map[string]string{"tonight": "gain over the live version, on tonight's rows",
+		"reference": "gain over it on earlier nights", "ece": "calibration error", "entropy": "normalized entropy",
+		"share": "largest share of one feature"}[name], words(name))
+}

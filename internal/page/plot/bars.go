@@ -53,7 +53,7 @@ func (b *Bars) Draw() *Chart {
 	s := c.rowsFrame(b.X, max(1, len(b.Bars)), barHeight, b.Room, c.W-14)
 	for i, row := range b.Bars {
 		y := float64(i*barHeight) + 4
-		c.label(within(row.Label, b.Room, 6.9), b.Room-8, y+12, "e")
+		c.label(within(row.Label, b.Room-10, 6.9), b.Room-8, y+12, "e")
 		sum := 0.0
 		for _, p := range row.Parts {
 			x := s.at(sum)

@@ -2,6 +2,7 @@ package show
 
 import (
 	"testing"
+	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
@@ -41,6 +42,23 @@ func TestLabelOfANight(t *testing.T) {
 			Kind: dataset.Classes, Classes: many}} {
 		if got := labelOf(l); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestLeft: the time left and the end are in a page's words, and with a day where that is not today's.
+func TestLeft(t *testing.T) {
+	now := time.Date(2026, 11, 22, 3, 10, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		left, low, high float64
+		want            string
+	}{
+		{2040, 1788, 2292, "about 34 min, ends about 03:44 UTC (03:39 to 03:48)"},
+		{30, 0, 0, "about 30 s, ends about 03:10 UTC"},
+		{86400, 0, 0, "about 24 h, ends about 2026-11-23 03:10 UTC"},
+	} {
+		if got := Left(sweepview.Snapshot{Left: tc.left, LeftLow: tc.low, LeftHigh: tc.high}, now); got != tc.want {
+			t.Errorf("%v s left: got %q, want %q", tc.left, got, tc.want)
 		}
 	}
 }
