@@ -120,7 +120,7 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 	}
 	w.Pairs(append(pairs, [2]string{"before the first trial",
 		fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
-			q.Startup, humanize.Comma(int64(q.Download/1e6)))},
+			seconds(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))},
 		[2]string{"preemptions",
 			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 				"resuming", q.Preemptions)},

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -141,10 +140,4 @@ func Budget(usd float64) string {
 	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
 }
 
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	if d < 10*time.Second {
-		return d.Round(10 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
+func seconds(s float64) string { return plot.Seconds.Format(s) }
