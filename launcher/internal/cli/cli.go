@@ -147,7 +147,8 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w),
 			askCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
-			watchLabelsCommand(w), registryCommand(w), datasetsCommand(w), pricesCommand(w), paramsCommand(w),
+			servedCommand(w), watchLabelsCommand(w), registryCommand(w), datasetsCommand(w), pricesCommand(w),
+			paramsCommand(w),
 			doctorCommand(w), cleanCommand(w)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,28 +27,7 @@ func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
 	cmd.Flags().StringVar(&f.prices, "prices", "", "file with prices, used unless the built-in ones are newer "+
 		"(default: $COPPICE_PRICES, or what \"launcher prices refresh\" wrote)")
-	cmd.Flags().Float64Var(&f.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with "+
-		"the sweep's threads, as \"launcher bill\" shows them; 0 uses the calibration")
-	cmd.Flags().DurationVar(&f.Startup, "startup", f.Startup,
-		"assumed: from a machine's first charged second to its first task")
-	cmd.Flags().Float64Var(&f.Preemptions, "preemptions", f.Preemptions,
-		"assumed: preemptions per hour of a Spot machine")
-	cmd.Flags().Float64Var(&f.Download, "download", f.Download,
-		"assumed: bytes per second from Cloud Storage to local SSD")
-}
-
-func (f *assumptionFlags) check() error {
-	switch {
-	case f.Startup < 0 || f.Startup > 24*time.Hour:
-		return program.Usagef("--startup is %s: use 0s to 24h", f.Startup)
-	case !(f.Preemptions >= 0) || f.Preemptions > 60:
-		return program.Usagef("--preemptions is %v: use 0 to 60 an hour", f.Preemptions)
-	case !(f.Download >= 1e3) || f.Download > 1e12:
-		return program.Usagef("--download is %v: use 1e3 to 1e12 bytes per second", f.Download)
-	case !(f.NsPerValue >= 0) || f.NsPerValue > 1e6:
-		return program.Usagef("--ns-per-value is %v: use 0 to 1e6", f.NsPerValue)
-	}
-	return nil
+	f.AddFlags(cmd)
 }
 
 type planFlags struct {
@@ -103,7 +81,7 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 }
 
 func (f *planFlags) check() error {
-	if err := f.assumptionFlags.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 	switch {

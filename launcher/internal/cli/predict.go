@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -103,7 +102,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	if f.Delimiter != "" && utf8.RuneCountInString(f.Delimiter) != 1 {
 		return program.Usagef("--delimiter %q: give one character", f.Delimiter)
 	}
-	if _, err := topOf(f.Explain); err != nil {
+	if _, err := predict.TopOf(f.Explain); err != nil {
 		return err
 	}
 	if f.Quote != "" && f.Quote != dataset.QuoteNone {
@@ -144,23 +143,10 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	})
 }
 
-// topOf is the number of --explain top:N; 0 if it is not given.
-func topOf(explain string) (int, error) {
-	if explain == "" {
-		return 0, nil
-	}
-	number, ok := strings.CutPrefix(explain, "top:")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil || n < 1 {
-		return 0, program.Usagef("--explain %q: give a number of features, as in top:3", explain)
-	}
-	return n, nil
-}
-
 // request is what is to be scored.
 func (f *predictFlags) request(s *scorer.Scorer) (predict.Request, error) {
 	header := !f.NoHeader
-	top, err := topOf(f.Explain)
+	top, err := predict.TopOf(f.Explain)
 	return predict.Request{Scorer: s, In: f.In, Out: f.Out, Keep: f.Keep, Raw: f.Raw, Contributions: f.Contributions,
 		Explain: top, MaxUnseen: f.MaxUnseen, CSV: dataset.CSVSpec{Delimiter: f.Delimiter, Header: &header,
 			Quote: f.Quote}}, err

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/program"
 	"coppice/internal/registry"
 )
 
@@ -18,7 +17,7 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry history ctr
   launcher registry history ctr --at 2026-11-18T14:00`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			moment, err := parseMoment(at)
+			moment, err := registry.ParseMoment(at)
 			if err != nil {
 				return err
 			}
@@ -39,30 +38,6 @@ func registryHistoryCommand(w *Setup) *cobra.Command {
 	cmd.Flags().StringVar(&at, "at", "",
 		"show what each alias pointed at then: 2026-11-18T14:00 (UTC), a day, or RFC 3339")
 	return cmd
-}
-
-// moments are the accepted forms of a time; without a zone it is UTC.
-var moments = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime,
-	"2006-01-02 15:04"}
-
-// parseMoment parses --at. A day alone means its end.
-func parseMoment(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range moments {
-		if t, err := time.Parse(layout, text); err == nil {
-			if t.Nanosecond() == 0 {
-				t = t.Add(time.Second - time.Nanosecond) // all of that second, as a history shows no smaller unit
-			}
-			return t.UTC(), nil
-		}
-	}
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t.AddDate(0, 0, 1).Add(-time.Nanosecond), nil
-	}
-	return time.Time{}, program.Usagef("--at %q: give a time such as 2026-11-18T14:00 (UTC), "+
-		"2026-11-18T14:00:00+01:00, or a day", text)
 }
 
 // printLive prints where each alias pointed at a time.

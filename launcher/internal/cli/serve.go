@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -15,10 +16,11 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 	"coppice/launcher/internal/serve"
+	"coppice/launcher/internal/served"
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	model, listen, split, tell, q := "", "127.0.0.1:8766", "", false, serve.Defaults()
+	model, listen, split, tell, profiles, q := "", "127.0.0.1:8766", "", false, false, serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
 		Short: "Answer requests for predictions with a registered model",
@@ -47,6 +49,10 @@ It listens on this machine only. On another address every request needs an ident
 						strings.Join(findings, "; "), w.Now()), untold{})
 				}
 			}
+			if profiles {
+				server := strings.ToLower(rand.Text())
+				q.Keep = func(ctx context.Context, k served.Kept) error { return served.Keep(ctx, w.sweeps, server, k) }
+			}
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)
 		},
 	}
@@ -58,16 +64,9 @@ It listens on this machine only. On another address every request needs an ident
 		"ALIAS=SHARE%: version that answers a share of the requests, by the header Coppice-Key")
 	f.BoolVar(&tell, "tell", false,
 		"tell people, as of nights, when an hour's requests are unlike the model's test rows")
-	f.Int64Var(&q.MaxBytes, "max-bytes", q.MaxBytes, "most bytes of a request")
-	f.IntVar(&q.MaxRows, "max-rows", q.MaxRows, "most rows of a request")
-	f.IntVar(&q.MaxQueue, "max-queue", q.MaxQueue,
-		"most requests that wait or are scored; others get 429 and Retry-After")
-	f.DurationVar(&q.Timeout, "timeout", q.Timeout, "longest time for a request to arrive, and to wait for its turn")
-	f.DurationVar(&q.Poll, "poll", q.Poll, "time between two looks at the alias")
-	f.DurationVar(&q.Grace, "grace", q.Grace,
-		"time after SIGTERM in which /readyz says 503 and requests are still taken")
-	f.Float64Var(&q.MaxShift, "max-shift", q.MaxShift,
-		"most relative shift of the mean prediction that a new version may bring; 0 for any")
+	f.BoolVar(&profiles, "profiles", false, "keep what was asked and answered in an hour, as counts, in the bucket of "+
+		"sweeps: see launcher served")
+	q.AddLimits(f)
 	_ = cmd.MarkFlagRequired("model")
 	return cmd
 }
@@ -87,7 +86,7 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		if err := serve.Servable(ctx, q.Registry, v, w.levelsCache()); err != nil {
 			return fmt.Errorf("--model %s: %w", model, err)
 		}
-		q.Tell = nil // there is nobody to tell
+		q.Tell, q.Keep = nil, nil // there is nobody to tell, and no bucket
 		q.Model, q.Ref = v.Model, strconv.Itoa(v.Number)
 	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {
 		return err

@@ -52,7 +52,7 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 	if err := program.RefuseZero(cmd, "budget"); err != nil {
 		return err
 	}
-	if err := f.assumptionFlags.check(); err != nil {
+	if err := f.Check(); err != nil {
 		return err
 	}
 

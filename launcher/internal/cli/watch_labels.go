@@ -11,7 +11,7 @@ import (
 )
 
 func watchLabelsCommand(w *Setup) *cobra.Command {
-	var q served.Request
+	var q served.Answers
 	var model string
 	var then thenFlags
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ or if its predictions say less than its share of positive rows. With findings th
 	return cmd
 }
 
-func runWatchLabels(ctx context.Context, w *Setup, q served.Request, model string) error {
+func runWatchLabels(ctx context.Context, w *Setup, q served.Answers, model string) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func runWatchLabels(ctx context.Context, w *Setup, q served.Request, model strin
 	}
 	return w.withVersion(ctx, model, func(v registry.Version) error { // also in a quiet hour: a name may be wrong
 		return judge(func(off *served.OffError) {
-			w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedAnswers, off.Hours[0].Begin, off.Reason(),
+			w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedAnswers, off.Begin, off.Reason(),
 				w.Now()), untold{})
 		})
 	})

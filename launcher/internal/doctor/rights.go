@@ -64,7 +64,8 @@ func (d *Doctor) rights(ctx context.Context) {
 // optional reports whether a resource belongs to an optional part of the deployment that the environment does not
 // mention, or is one by a condition only, which policies are read without.
 func optional(resource string) bool {
-	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook || resource == terraform.Checkpoints
+	return strings.HasPrefix(resource, "key/") || resource == terraform.Webhook || resource == terraform.Checkpoints ||
+		resource == terraform.ServedHours
 }
 
 // binding checks one row of the table.

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -11,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/serve"
+	answers "coppice/launcher/internal/served"
 )
 
 // withUsual are the files of a version that knows what its inputs are usually like.
@@ -117,5 +120,75 @@ func TestDays(t *testing.T) {
 		if got := at(); !strings.HasPrefix(got, "ctr: "+want) {
 			t.Errorf("got %q at the end of the hour, want a finding that begins with %s", got, want)
 		}
+	}
+}
+
+// TestKeptHours: an hour is kept when it has ended, and the one in which the server ends with it. Storage that fails
+// costs the hour only.
+func TestKeptHours(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "usual", withUsual(t))
+	promote(t, reg, 1)
+	var mu sync.Mutex
+	clock := time.Date(2026, 11, 20, 7, 0, 0, 0, time.UTC)
+	bucket, fails := blob.Memory(), true
+	kept := func(hours int) []answers.Past {
+		t.Helper()
+		past, err := answers.ReadPast(t.Context(), bucket, reg, "ctr", hours, clock.Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return past
+	}
+	tries := 0
+	s := start(t, store, func(c *serve.Config) {
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+		c.Keep = func(ctx context.Context, k answers.Kept) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries++; fails {
+				return errors.New("no storage")
+			}
+			return answers.Keep(ctx, bucket, "one", k)
+		}
+	})
+	rng := rand.New(rand.NewPCG(9, 9))
+	ask := func() {
+		t.Helper()
+		var rows [][]string
+		for range 100 {
+			_, cells := small.row(rng)
+			rows = append(rows, cells)
+		}
+		if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), rows)); status != 200 {
+			t.Fatalf("got status %d, %s; want 200", status, text)
+		}
+	}
+	next := func(failing bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		clock, fails = clock.Add(time.Hour), failing
+	}
+	tried := func(want int) {
+		t.Helper()
+		until(t, "the hour was kept, or tried to", func() bool { mu.Lock(); defer mu.Unlock(); return tries == want })
+	}
+	ask()
+	next(true)
+	tried(1)
+	ask()
+	ask()
+	next(false)
+	tried(2)
+	if past := kept(3); len(past) != 1 || past[0].Requests != 2 || past[0].Rows != 200 || past[0].Version != "ctr@1" ||
+		!past[0].Begin.Equal(clock.Add(-time.Hour)) || past[0].Mean <= 0 || len(past[0].Inputs) == 0 {
+		t.Errorf("got %+v, want the second hour with 2 requests, 200 rows and its inputs", past)
+	}
+	ask()
+	if err := s.end(); err != nil {
+		t.Fatal(err)
+	}
+	if past := kept(1); len(past) != 1 || past[0].Rows != 100 {
+		t.Errorf("got %+v after the server has ended, want its last hour with 100 rows", past)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -61,4 +63,18 @@ func (c *Config) Listen(ctx context.Context, env Environment, address string, gi
 	}
 	l, c.Hosts, err = console.Listen(ctx, address, env.Audience)
 	return l, err
+}
+
+// AddLimits adds the flags of limits and times, with those that are there as defaults.
+func (c *Config) AddLimits(f *pflag.FlagSet) {
+	f.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "most bytes of a request")
+	f.IntVar(&c.MaxRows, "max-rows", c.MaxRows, "most rows of a request")
+	f.IntVar(&c.MaxQueue, "max-queue", c.MaxQueue,
+		"most requests that wait or are scored; others get 429 and Retry-After")
+	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "longest time for a request to arrive, and to wait for its turn")
+	f.DurationVar(&c.Poll, "poll", c.Poll, "time between two looks at the alias")
+	f.DurationVar(&c.Grace, "grace", c.Grace,
+		"time after SIGTERM in which /readyz says 503 and requests are still taken")
+	f.Float64Var(&c.MaxShift, "max-shift", c.MaxShift,
+		"most relative shift of the mean prediction that a new version may bring; 0 for any")
 }

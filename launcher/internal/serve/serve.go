@@ -25,6 +25,7 @@ import (
 
 	"coppice/internal/registry"
 	"coppice/launcher/internal/console"
+	"coppice/launcher/internal/served"
 )
 
 // Config says what is served, and what a request may be.
@@ -51,6 +52,8 @@ type Config struct {
 	Meters          *Meters         // nil for none
 	// Tell notifies people of an hour whose requests are unlike what the version was judged on; nil for none.
 	Tell func(ctx context.Context, version registry.Version, hour time.Time, findings []string)
+	// Keep stores an hour that has ended, or the one in which the server ends; nil for none.
+	Keep func(context.Context, served.Kept) error
 	Log  *slog.Logger
 	Now  func() time.Time
 }
@@ -237,6 +240,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		stop()
 		group.Wait()
 		s.reports.Wait()
+		s.keepLast(ctx)
 		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside, &s.split} {
 			if m := at.Swap(nil); m != nil {
 				m.Retire()

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/registry"
 	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/served"
 )
 
 // hours is how many past hours are kept in memory.
@@ -150,6 +151,30 @@ func (s *Server) report(ctx context.Context, h *Hour) {
 	if s.c.Tell != nil && len(h.Findings) > 0 {
 		s.c.Tell(ctx, h.model, h.Begin, h.Findings)
 	}
+	s.keep(ctx, h)
+}
+
+// keep stores an hour. A failure costs the hour, and no answer.
+func (s *Server) keep(ctx context.Context, h *Hour) {
+	if s.c.Keep == nil || h.Version == "" {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	if err := s.c.Keep(ctx, served.Kept{Version: h.Version, Begin: h.Begin, Requests: h.Requests, Rows: h.Rows,
+		Predicted: h.sum, Seconds: h.Seconds, Inputs: h.in}); err != nil {
+		s.c.Log.Warn("an hour could not be kept", "hour", h.Begin, "error", err.Error())
+	}
+}
+
+// keepLast stores the hour in which the server ends, in the second that Cloud Run leaves for it.
+func (s *Server) keepLast(ctx context.Context) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	s.day.mu.Lock()
+	h := s.day.now.finish()
+	s.day.mu.Unlock()
+	s.keep(ctx, &h)
 }
 
 // scoreBeside scores a request with the version that is scored beside, unless it is still busy with another one.

@@ -29,8 +29,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Request says what is judged. Columns are named as in the tables.
-type Request struct {
+// Answers says what is judged. Columns are named as in the tables.
+type Answers struct {
 	In, Labels                       string // files, globs or folders; Labels is empty if the labels are in In
 	Key, Label, Prediction, Time, By string // Key only with Labels; By is empty for whole hours only
 	PositivesOnly                    bool   // a row without a label is a negative one; else it is not judged
@@ -38,7 +38,7 @@ type Request struct {
 }
 
 // AddFlags adds the flags of a command that takes a request.
-func (q *Request) AddFlags(cmd *cobra.Command) {
+func (q *Answers) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&q.In, "in", "", "log of answers: a file, a glob or a folder (required)")
 	f.StringVar(&q.Labels, "labels", "", "table of labels, if they are not in the log")
@@ -56,7 +56,7 @@ func (q *Request) AddFlags(cmd *cobra.Command) {
 }
 
 // Check rejects flags that contradict each other.
-func (q *Request) Check() error {
+func (q *Answers) Check() error {
 	if (q.Labels == "") != (q.Key == "") {
 		return program.Usagef("--labels and --key belong together")
 	}
@@ -69,8 +69,8 @@ func (q *Request) Check() error {
 	return nil
 }
 
-// Hour is the rows of an hour, all or those of a segment.
-type Hour struct {
+// Judged is the rows of an hour, all or those of a segment.
+type Judged struct {
 	Begin    time.Time `json:"begin"`
 	Segment  string    `json:"segment,omitempty"`
 	Rows     int64     `json:"rows"`
@@ -85,46 +85,46 @@ type Hour struct {
 
 // Report is what Run has found.
 type Report struct {
-	Rows       int64  `json:"rows"`
-	Unlabelled int64  `json:"unlabelled"` // not judged
-	Hours      []Hour `json:"hours"`      // by time, whole hours before their segments
+	Rows       int64    `json:"rows"`
+	Unlabelled int64    `json:"unlabelled"` // not judged
+	Hours      []Judged `json:"hours"`      // by time, whole hours before their segments
 }
 
 // OffError says which hours and segments are findings.
 type OffError struct {
 	In    string
-	Hours []Hour
-	Of    int // judged
+	Begin time.Time // of the first
+	Found []string
+	Of    int // looked at
 }
 
 func (e *OffError) Error() string {
-	return fmt.Sprintf("%s: %d of %d hours and segments need a look, the first is %s", e.In, len(e.Hours), e.Of,
-		e.Hours[0].text())
+	return fmt.Sprintf("%s: %d of %d hours and segments need a look, the first is %s", e.In, len(e.Found), e.Of,
+		e.Found[0])
 }
 
 // ExitStatus is that of a table that may not be trained on.
 func (e *OffError) ExitStatus() int { return sweep.ExitBlocked }
 
 // Reason is all findings in one text.
-func (e *OffError) Reason() string {
-	var all []string
-	for i := range e.Hours {
-		all = append(all, e.Hours[i].text())
-	}
-	return strings.Join(all, "; ")
-}
-
-func (h *Hour) text() string {
-	return strings.TrimSpace(h.Begin.Format("2006-01-02 15:04 ")+h.Segment) + ": " + h.Finding
-}
+func (e *OffError) Reason() string { return strings.Join(e.Found, "; ") }
 
 // Off returns the findings of a report on in; nil if there are none.
 func (r *Report) Off(in string) *OffError {
-	found := slices.DeleteFunc(slices.Clone(r.Hours), func(h Hour) bool { return h.Finding == "" })
-	if len(found) == 0 {
+	off := &OffError{In: in, Of: len(r.Hours)}
+	for i := range r.Hours {
+		if h := &r.Hours[i]; h.Finding != "" {
+			if off.Found == nil {
+				off.Begin = h.Begin
+			}
+			off.Found = append(off.Found,
+				strings.TrimSpace(h.Begin.Format("2006-01-02 15:04 ")+h.Segment)+": "+h.Finding)
+		}
+	}
+	if off.Found == nil {
 		return nil
 	}
-	return &OffError{in, found, len(r.Hours)}
+	return off
 }
 
 const (
@@ -143,7 +143,7 @@ type cellKey struct {
 }
 
 // Run reads the labels and then the answers, a batch at a time; it holds a number for each label, and the sums.
-func Run(ctx context.Context, q Request) (*Report, error) {
+func Run(ctx context.Context, q Answers) (*Report, error) {
 	var labels map[uint64]bool
 	keys := &cell.Keys{Markers: cell.NewMarkers(dataset.DefaultMissing())}
 	if q.Labels != "" {
@@ -170,7 +170,7 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		}
 	}
 
-	r, cells := &Report{}, map[cellKey]*Hour{}
+	r, cells := &Report{}, map[cellKey]*Judged{}
 	wanted := []string{q.Prediction, q.Time}
 	for _, name := range []string{q.By, q.Key} {
 		if name != "" {
@@ -188,7 +188,7 @@ func Run(ctx context.Context, q Request) (*Report, error) {
 		h.judge(q.Tolerance)
 		r.Hours = append(r.Hours, *h)
 	}
-	slices.SortFunc(r.Hours, func(a, b Hour) int {
+	slices.SortFunc(r.Hours, func(a, b Judged) int {
 		return cmp.Or(a.Begin.Compare(b.Begin), cmp.Compare(a.Segment, b.Segment))
 	})
 	return r, nil
@@ -231,7 +231,7 @@ func notLabel(column string, y float64) error {
 }
 
 // batch adds rows to the sums.
-func (q *Request) batch(b *table.Batch, keys *cell.Keys, labels map[uint64]bool, cells map[cellKey]*Hour,
+func (q *Answers) batch(b *table.Batch, keys *cell.Keys, labels map[uint64]bool, cells map[cellKey]*Judged,
 	r *Report) error {
 	ps, err := numbers(b, q.Prediction, dataset.Numeric, keys.Markers)
 	if err != nil {
@@ -286,14 +286,14 @@ func (q *Request) batch(b *table.Batch, keys *cell.Keys, labels map[uint64]bool,
 	return nil
 }
 
-func add(cells map[cellKey]*Hour, at cellKey, p float64, positive bool) error {
+func add(cells map[cellKey]*Judged, at cellKey, p float64, positive bool) error {
 	h := cells[at]
 	if h == nil {
 		if len(cells) == mostCells {
 			return problem.New(problem.Input, "more than %d hours and segments; give --by a column with fewer values",
 				mostCells)
 		}
-		h = &Hour{Begin: time.Unix(3600*at.hour, 0).UTC(), Segment: at.segment}
+		h = &Judged{Begin: time.Unix(3600*at.hour, 0).UTC(), Segment: at.segment}
 		cells[at] = h
 	}
 	p = min(max(p, edge), 1-edge)
@@ -312,7 +312,7 @@ func add(cells map[cellKey]*Hour, at cellKey, p float64, positive bool) error {
 }
 
 // judge computes what follows from the sums, and says what is beyond chance and tolerance.
-func (h *Hour) judge(tolerance float64) {
+func (h *Judged) judge(tolerance float64) {
 	n, y := float64(h.Rows), float64(h.Positive)
 	h.Mean = h.predicted / n
 	if y > 0 {

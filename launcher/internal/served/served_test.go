@@ -47,7 +47,7 @@ func log(t *testing.T, seed uint64, hours, rows int, odd func(hour int, site str
 
 func right(_ int, _ string, p float64) float64 { return p }
 
-var asked = served.Request{Label: "click", Prediction: "p", Time: "at", By: "site", Tolerance: .2}
+var asked = served.Answers{Label: "click", Prediction: "p", Time: "at", By: "site", Tolerance: .2}
 
 // TestQuietDays: right predictions give no finding in ten days of 24 hours and 8 segments.
 func TestQuietDays(t *testing.T) {
@@ -113,12 +113,12 @@ func TestShiftsAreFoundInTheirHour(t *testing.T) {
 					t.Fatalf("joined %v: got %v, want a finding", joined, off)
 				}
 				found := false
-				for _, h := range off.Hours {
-					if h.Begin.Hour() != 5 {
+				for _, h := range r.Hours {
+					if h.Finding != "" && h.Begin.Hour() != 5 {
 						t.Errorf("joined %v: got a finding at %v: %s; want them at 5 o'clock only", joined, h.Begin,
 							h.Finding)
 					}
-					found = found || h.Segment == odd.where
+					found = found || h.Finding != "" && h.Segment == odd.where
 				}
 				if !found {
 					t.Errorf("joined %v: got %s, want one of segment %q", joined, off.Reason(), odd.where)
@@ -138,7 +138,7 @@ func TestLabelsThatAreNotThereYet(t *testing.T) {
 		}
 		return path
 	}
-	q := served.Request{In: write("in.csv", "k,at,p\n1,2026-11-20 01:02:03,.5\n2,2026-11-20 01:59:59,.25\n"+
+	q := served.Answers{In: write("in.csv", "k,at,p\n1,2026-11-20 01:02:03,.5\n2,2026-11-20 01:59:59,.25\n"+
 		",2026-11-20 02:00:00,.1\n"),
 		Labels: write("labels.csv", "k,y\n 1,0\n1.0,1\n7,1\n"), Key: "k", Label: "y", Prediction: "p", Time: "at"}
 	r, err := served.Run(t.Context(), q)

@@ -147,6 +147,21 @@ func (w Printer) Served(r *served.Report) {
 	}
 }
 
+// Past writes what servers of a model were asked and have answered.
+func (w Printer) Past(model string, past []served.Past) {
+	if len(past) == 0 {
+		w.printf("no server of %s has kept an hour: `launcher serve --profiles` does, when the hour has ended\n", model)
+		return
+	}
+	t := w.Table("hour", "version", "servers", "requests", "rows", "mean prediction", "ms", "finding").Wrap(8)
+	for _, p := range past {
+		t.Row(p.Begin.Format("2006-01-02 15:04"), p.Version, humanize.Comma(int64(p.Servers)),
+			humanize.Comma(p.Requests), humanize.Comma(p.Rows), fmt.Sprintf("%.4g", p.Mean),
+			fmt.Sprintf("%.3g", 1000*p.Seconds), strings.Join(p.Findings, "; "))
+	}
+	t.Print()
+}
+
 // History writes the events of a model, newest first.
 func (w Printer) History(events []registry.Event) {
 	t := w.Table("when", "what", "version", "by", "why")

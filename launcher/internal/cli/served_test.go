@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/dataset/cell"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/served"
+)
+
+// TestServed: hours that servers have kept are shown, one that is unlike the test rows ends with the exit code of a bad
+// night, and may start a sweep.
+func TestServed(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	if out := w.must("served", "ctr"); !strings.Contains(out, "no server of ctr has kept an hour") {
+		t.Errorf("without an hour: got %s, want that no server has kept one", out)
+	}
+	of := func(rows, missing int64) cell.Inputs {
+		return cell.Inputs{Rows: rows, Columns: []cell.InputCount{{Column: "site", Missing: missing}}}
+	}
+	usual, err := json.Marshal(of(10_000, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "one",
+		map[string][]byte{scorer.FileInputs: usual, "model.txt": {'m'}},
+		registry.Info{At: w.now, By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	for hour, missing := range map[int]int64{2: 10, 1: 400} { // hours ago, of 1,000
+		if err := served.Keep(t.Context(), w.buckets["sweeps"], "one", served.Kept{Version: "ctr@1",
+			Begin: w.now.Add(-time.Duration(hour) * time.Hour), Requests: 20, Rows: 1000, Predicted: 30, Seconds: .2,
+			Inputs: of(1000, missing)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := w.file("sweep.yaml", sweepYAML)
+	code, out, errOut := w.run("served", "ctr", "--then", file, "--budget", "5")
+	if code != sweep.ExitBlocked || !strings.Contains(out, "submitted as") || !strings.Contains(errOut,
+		"ctr: 1 of 2 hours and segments need a look, the first is 2026-11-21 02:00 ctr@1: site: 40 % of the values "+
+			"are missing") {
+		t.Errorf("ended with %d, want %d, the hour of 02:00 and a sweep\n%s\n%s", code, sweep.ExitBlocked, out, errOut)
+	}
+	w.now = w.now.Add(-time.Hour)
+	if out := w.must("served", "ctr", "--last", "1", "--then", file, "--budget", "5"); strings.Contains(out, "sweep") ||
+		!strings.Contains(out, "1,000") {
+		t.Errorf("an hour before: got\n%s\nwant a quiet hour and no word of a sweep", out)
+	}
+	w.refused(sweep.ExitUsage, "--last is 0", "served", "ctr", "--last", "0")
+}

@@ -1,0 +1,229 @@
+package served
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/strictjson"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/predict"
+)
+
+// Kept is an hour of one server, as it is kept in the bucket: counts, and no values of rows.
+type Kept struct {
+	Format    int         `json:"format"`
+	Version   string      `json:"version"` // MODEL@NUMBER that answered last
+	Begin     time.Time   `json:"begin"`
+	Requests  int64       `json:"requests"`
+	Rows      int64       `json:"rows"`      // that this version, or the champion before it, has answered
+	Predicted float64     `json:"predicted"` // their predictions' sum
+	Seconds   float64     `json:"seconds"`   // over all requests
+	Inputs    cell.Inputs `json:"inputs"`    // of the rows of Version
+}
+
+const (
+	mostKept    = 4 << 20 // bytes of an hour: 32,768 columns have 3 MB
+	mostServers = 1000    // that are read of an hour
+	hourFormat  = "20060102T15"
+)
+
+// folder is where a model's servers keep an hour. Rights depend on its beginning (terraform/iam.tf).
+func folder(model string, begin time.Time) string {
+	return "served/" + model + "/" + begin.UTC().Format(hourFormat) + "/"
+}
+
+// Keep keeps an hour of a server of that name in the bucket, once and for good. It needs the right to create objects,
+// and no other.
+func Keep(ctx context.Context, bucket blob.Store, server string, k Kept) error {
+	model, _, err := sweep.SplitModelRef(k.Version)
+	if err != nil {
+		return err
+	}
+	k.Format = sweep.FormatVersion
+	text, err := json.Marshal(k)
+	if err == nil && len(text) > mostKept {
+		err = fmt.Errorf("it has %d bytes, more than %d", len(text), mostKept)
+	}
+	if err == nil {
+		_, err = blob.Create(ctx, bucket, folder(model, k.Begin)+server+".json", text)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the hour of %s: %w", k.Begin.UTC().Format(hourFormat), err)
+	}
+	return nil
+}
+
+// decodeKept reads the hour of a server of a model; other contents than Keep writes are refused.
+func decodeKept(text []byte, model string, begin time.Time) (*Kept, error) {
+	k := &Kept{}
+	if err := strictjson.Decode(text, k); err != nil {
+		return nil, err
+	}
+	of, number, err := sweep.SplitModelRef(k.Version)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := strconv.Atoi(number); err != nil || n < 1 || of != model || !k.Begin.Equal(begin) {
+		return nil, fmt.Errorf("it is of %s at %s", k.Version, k.Begin)
+	}
+	if k.Format != sweep.FormatVersion {
+		return nil, fmt.Errorf("format %d; this build reads %d", k.Format, sweep.FormatVersion)
+	}
+
+	const most = 1 << 50 // so that the sums of many servers do not overflow
+	ok := k.Requests >= 0 && k.Requests < most && k.Rows >= 0 && k.Rows < most && k.Seconds >= 0 &&
+		math.Abs(k.Predicted) < most && k.Seconds < most && k.Inputs.Rows >= 0 && k.Inputs.Rows <= k.Rows
+	for _, c := range k.Inputs.Columns {
+		for _, n := range []int64{c.Missing, c.Unseen, c.Rare} {
+			ok = ok && n >= 0 && n <= k.Inputs.Rows
+		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("its counts contradict each other")
+	}
+	return k, nil
+}
+
+// Past is an hour of all servers of a version.
+type Past struct {
+	Begin    time.Time       `json:"begin"`
+	Version  string          `json:"version"`
+	Servers  int             `json:"servers"`
+	Requests int64           `json:"requests"`
+	Rows     int64           `json:"rows"`
+	Mean     float64         `json:"mean_prediction"`
+	Seconds  float64         `json:"seconds"` // of a request, on average
+	Inputs   []predict.Input `json:"inputs"`
+	Findings []string        `json:"findings,omitempty"`
+
+	predicted, took float64
+	in              cell.Inputs
+}
+
+// ReadPast reads the last whole hours that servers of a model have kept, the oldest first, and compares each with the
+// rows on which its version was tested. Hours without requests are left out.
+func ReadPast(ctx context.Context, bucket blob.Store, r *registry.Registry, model string, hours int,
+	now time.Time) ([]Past, error) {
+	out := []Past{}
+	usual := map[string]*cell.Inputs{} // by version
+	for back := hours; back > 0; back-- {
+		begin := now.UTC().Truncate(time.Hour).Add(-time.Duration(back) * time.Hour)
+		of, err := hourOf(ctx, bucket, model, begin)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range of {
+			in, ok := usual[d.Version]
+			if !ok {
+				if in, err = usualInputs(ctx, r, d.Version); err != nil {
+					return nil, err
+				}
+				usual[d.Version] = in
+			}
+			d.Mean, d.Seconds = d.predicted/float64(max(d.Rows, 1)), d.took/float64(max(d.Requests, 1))
+			d.Inputs = predict.Compare(&d.in, in, predict.HighInHours)
+			d.Findings = (&predict.Result{Inputs: d.Inputs}).Warnings()
+			out = append(out, *d)
+		}
+	}
+	return out, nil
+}
+
+// hourOf adds up the servers of an hour, by version.
+func hourOf(ctx context.Context, bucket blob.Store, model string, begin time.Time) ([]*Past, error) {
+	byVersion := map[string]*Past{}
+	servers := 0
+	for object, err := range bucket.List(ctx, folder(model, begin)) {
+		if err != nil {
+			return nil, err
+		}
+		if servers++; servers > mostServers {
+			return nil, problem.New(problem.Input, "more than %d servers have kept the hour in %s", mostServers,
+				folder(model, begin))
+		}
+		text, _, err := blob.ReadAll(ctx, bucket, object.Name, mostKept)
+		if err != nil {
+			return nil, err
+		}
+		k, err := decodeKept(text, model, begin)
+		if err == nil {
+			d := byVersion[k.Version]
+			if d == nil {
+				d = &Past{Begin: k.Begin, Version: k.Version}
+				byVersion[k.Version] = d
+			}
+			err = d.add(k)
+		}
+		if err != nil {
+			return nil, problem.Wrap(problem.Damaged, err, "%s is not the hour of a server; remove it", object.Name)
+		}
+	}
+	return slices.SortedFunc(maps.Values(byVersion),
+		func(a, b *Past) int { return cmp.Compare(a.Version, b.Version) }), nil
+}
+
+// add adds a server. Its columns must be those of the version's other servers.
+func (d *Past) add(k *Kept) error {
+	if len(k.Inputs.Columns) > 0 {
+		if d.in.Columns != nil && !slices.EqualFunc(d.in.Columns, k.Inputs.Columns,
+			func(a, b cell.InputCount) bool { return a.Column == b.Column && a.IDs == b.IDs }) {
+			return fmt.Errorf("its columns are not those of another server of %s", k.Version)
+		}
+		d.in.Add(&k.Inputs)
+	}
+	d.Servers++
+	d.Requests, d.Rows = d.Requests+k.Requests, d.Rows+k.Rows
+	d.predicted, d.took = d.predicted+k.Predicted, d.took+k.Seconds
+	return nil
+}
+
+// usualInputs are those of a version's test rows; nil if it has none, or is gone.
+func usualInputs(ctx context.Context, r *registry.Registry, version string) (*cell.Inputs, error) {
+	model, ref, err := sweep.SplitModelRef(version)
+	if err != nil {
+		return nil, err
+	}
+	v, err := r.Get(ctx, model, ref)
+	if err == nil {
+		if _, ok := v.File(scorer.FileInputs); !ok {
+			return nil, nil
+		}
+		var text []byte
+		if text, err = r.ReadFile(ctx, v, scorer.FileInputs); err == nil {
+			in := &cell.Inputs{}
+			return in, strictjson.DecodeKnown(text, in)
+		}
+	}
+	if problem.Is(err, problem.NotFound) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// OffPast returns the hours with findings as an error; nil if there are none.
+func OffPast(model string, all []Past) *OffError {
+	off := &OffError{In: model, Of: len(all)}
+	for _, d := range all {
+		if len(d.Findings) > 0 {
+			off.Found = append(off.Found, fmt.Sprintf("%s %s: %s", d.Begin.Format("2006-01-02 15:04"), d.Version,
+				strings.Join(d.Findings, "; ")))
+		}
+	}
+	if off.Found == nil {
+		return nil
+	}
+	return off
+}

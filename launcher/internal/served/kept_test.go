@@ -1,0 +1,140 @@
+package served
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// anHour is an hour of a server whose column site is unseen in some of 1,000 rows.
+func anHour(begin time.Time, unseen int64) Kept {
+	return Kept{Version: "ctr@1", Begin: begin, Requests: 20, Rows: 1000, Predicted: 30, Seconds: .5,
+		Inputs: cell.Inputs{Rows: 1000, Columns: []cell.InputCount{{Column: "site", IDs: true, Unseen: unseen}}}}
+}
+
+// keptWorld is a bucket, and a registry with a version of whose test rows one in a hundred has an unseen site.
+func keptWorld(t *testing.T) (blob.Store, *registry.Registry) {
+	t.Helper()
+	r := registry.New(blob.Memory())
+	usual, err := json.Marshal(cell.Inputs{Rows: 10_000,
+		Columns: []cell.InputCount{{Column: "site", IDs: true, Unseen: 100}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Register(t.Context(), "ctr", "one", map[string][]byte{scorer.FileInputs: usual, "model.txt": {'m'}},
+		registry.Info{At: noon, By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	return blob.Memory(), r
+}
+
+// TestKept: the hours of several servers are added up and judged together. Each is written once.
+func TestKept(t *testing.T) {
+	bucket, r := keptWorld(t)
+	keep := func(server string, k Kept) {
+		t.Helper()
+		if err := Keep(t.Context(), bucket, server, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const one, two = "one", "two"
+	keep(one, anHour(noon, 8))
+	keep(two, anHour(noon, 12))
+	keep(one, anHour(noon.Add(time.Hour), 30)) // of 1,000 rows that may be chance,
+	keep(two, anHour(noon.Add(time.Hour), 80)) // of 2,000 it is not
+	keep(one, anHour(noon, 999))               // again: the first one stays
+	keep(one, anHour(noon.Add(2*time.Hour), 999))
+
+	past, err := ReadPast(t.Context(), bucket, r, "ctr", 3, noon.Add(2*time.Hour+time.Minute))
+	if err != nil || len(past) != 2 {
+		t.Fatalf("got %+v, %v; want two hours, since the third has not ended", past, err)
+	}
+	if p := past[0]; p.Servers != 2 || p.Requests != 40 || p.Rows != 2000 || p.Mean != .03 || p.Seconds != .025 ||
+		len(p.Findings) > 0 || p.Inputs[0].Unseen.Now != .01 {
+		t.Errorf("got %+v; want 2 servers with 40 requests, 2,000 rows, mean .03, 25 ms and no finding", p)
+	}
+	off := OffPast("ctr", past)
+	if off == nil || len(off.Found) != 1 || !strings.HasPrefix(off.Found[0],
+		"2026-11-20 13:00 ctr@1: site: 5.5 % of the values are unseen, compared with 1 %") {
+		t.Errorf("got %v, want the one hour in which 5.5 %% of the sites are unseen", off)
+	}
+
+	if past, err := ReadPast(t.Context(), bucket, r, "other", 3, noon.Add(2*time.Hour)); err != nil || len(past) > 0 {
+		t.Errorf("another model: got %+v, %v; want nothing", past, err)
+	}
+}
+
+// TestHostileHours: what no server writes is refused by its name, before it is added to others.
+func TestHostileHours(t *testing.T) {
+	good, err := json.Marshal(func() Kept { k := anHour(noon, 8); k.Format = 1; return k }())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string][2]string{
+		"another model":        {"ctr@1", "ads@1"},
+		"an alias":             {"ctr@1", "ctr@champion"},
+		"another hour":         {"T12:00", "T11:00"},
+		"a later format":       {`"format":1`, `"format":2`},
+		"more unseen than all": {`"unseen":8`, `"unseen":1001`},
+		"fewer than none":      {`"missing":0`, `"missing":-1`},
+		"too many":             {`"rows":1000,"predicted"`, `"rows":9000000000000000000,"predicted"`},
+		"other columns":        {`"column":"site"`, `"column":"page"`},
+		"more columns":         {`"columns":[`, `"columns":[{"column":"page","missing":0,"unseen":0,"rare":0},`},
+		"an unknown key":       {`"format":1`, `"format":1,"user":"u1"`},
+		"half of it":           {`"inputs"`, ``},
+	} {
+		text := strings.Replace(string(good), change[0], change[1], 1)
+		if text == string(good) {
+			t.Fatalf("%s: nothing has changed in %s", what, good)
+		}
+		bucket, r := keptWorld(t)
+		for name, text := range map[string]string{"a.json": string(good), "b.json": text} {
+			if _, err := blob.Create(t.Context(), bucket, folder("ctr", noon)+name, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		past, err := ReadPast(t.Context(), bucket, r, "ctr", 1, noon.Add(time.Hour))
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(),
+			"served/ctr/20261120T12/b.json is not the hour of a server") {
+			t.Errorf("%s: got %+v, %v; want b.json refused", what, past, err)
+		}
+	}
+}
+
+// FuzzKept: an hour that is read can be added to others and compared, and reads the same once more.
+func FuzzKept(f *testing.F) {
+	good, err := json.Marshal(func() Kept { k := anHour(noon, 8); k.Format = 1; return k }())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"format":1,"version":"ctr@1","begin":"2026-11-20T12:00:00Z","requests":0,"rows":0,"predicted":0,` +
+		`"seconds":0,"inputs":{"rows":0,"columns":null}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		k, err := decodeKept(text, "ctr", noon)
+		if err != nil {
+			return
+		}
+		p := &Past{}
+		if err := p.add(k); err != nil {
+			t.Fatalf("it cannot be added to nothing: %v", err)
+		}
+		_ = p.add(k)
+		again, err := json.Marshal(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeKept(again, "ctr", noon); err != nil {
+			t.Errorf("%s is refused once it is written again: %v", again, err)
+		}
+	})
+}
