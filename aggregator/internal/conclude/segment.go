@@ -1,7 +1,6 @@
 package conclude
 
 import (
-	"errors"
 	"fmt"
 
 	"coppice/internal/calibrate"
@@ -78,27 +77,9 @@ func rowsOf(places []place, t dataset.Targets, raw []float64, keys []uint64) seg
 }
 
 func (s *segmented) measure(pred []float64) (map[string]float64, error) {
-	out := map[string]float64{}
 	if len(pred) == 0 {
-		return out, nil
+		return map[string]float64{}, nil
 	}
-	var e metric.Evaluator
-	e.Reset(metric.Input{Label: s.label, Weight: s.weight, Pred: pred})
-	for _, name := range []string{"calibration_ratio", "log_loss", "normalized_entropy"} {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			return nil, err
-		}
-		var undefined *metric.InputError
-		v, err := e.Eval(m)
-		if errors.As(err, &undefined) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		out[name] = v
-	}
-
-	return out, nil
+	return evaluate(metric.Input{Label: s.label, Weight: s.weight, Pred: pred}, "calibration_ratio", "log_loss",
+		"normalized_entropy")
 }

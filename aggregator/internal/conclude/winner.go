@@ -200,11 +200,15 @@ func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64
 	return raw
 }
 
-// measure evaluates metrics of predictions on test. A metric that is undefined there (for instance on a single class)
-// is left out.
+// measure evaluates metrics of predictions on test.
 func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
+	return evaluate(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group}, names...)
+}
+
+// evaluate evaluates metrics. One that is undefined there (for instance on a single class) is left out.
+func evaluate(in metric.Input, names ...string) (map[string]float64, error) {
 	var e metric.Evaluator
-	e.Reset(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group})
+	e.Reset(in)
 	out := map[string]float64{}
 
 	for _, name := range names {
