@@ -214,6 +214,6 @@ serve-swaps: ## requests while the champion moves, storage fails and is slow, ve
 	  $(GO) test -count 1 -timeout 2h -v -run Swaps ./launcher/internal/serve
 
 .PHONY: serve-clients
-# PEERS=a Python with pyarrow and tritonclient[http], after make bench-serve
-serve-clients: build ## clients that others wrote ask launcher serve, and get the same bits
-	bin/localemu exec --data $(BENCH)/serve/cloud -- $(PEERS) bench/serve_clients.py --bin bin
+serve-clients: build build/venv/ok ## clients that others wrote ask the server of make bench-serve's model, and get the same bits
+	bin/localemu exec --data $(BENCH)/serve/cloud -- build/venv/bin/python bench/serve_clients.py --launcher bin/launcher \
+	  --model serving@latest --table $(BENCH)/serve/clicks.csv

@@ -232,23 +232,23 @@ func (x *exchange) body() ([]byte, bool) {
 	return nil, false
 }
 
-// refusal is a request that cannot be read, for another reason than what its rows are.
-type refusal struct {
+// statusError is a request that cannot be read, for another reason than what its rows are.
+type statusError struct {
 	status int
 	text   string
 }
 
-func (e *refusal) Error() string { return e.text }
+func (e *statusError) Error() string { return e.text }
 
 // unknownMedia is a media type that cannot be read.
 func unknownMedia(given string) error {
-	return &refusal{http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), %s, "+
-		"%s or %s", given, typeJSON, typeLines, typeCSV, typeArrow)}
+	return &statusError{http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), "+
+		"%s, %s or %s", given, typeJSON, typeLines, typeCSV, typeArrow)}
 }
 
 // statusOf is the status of a request that cannot be read.
 func statusOf(err error) int {
-	var known *refusal
+	var known *statusError
 	if errors.As(err, &known) {
 		return known.status
 	}

@@ -122,7 +122,7 @@ func message(body []byte) ([]byte, error) {
 	case len(body) < prefixLength || int64(binary.BigEndian.Uint32(body[1:])) != int64(len(body)-prefixLength):
 		return nil, fmt.Errorf("%d bytes that are not one message behind its length", len(body))
 	case body[0] != 0:
-		return nil, &refusal{http.StatusUnsupportedMediaType, "the message is compressed; send it without compression"}
+		return nil, &statusError{http.StatusUnsupportedMediaType, "the message is compressed; send it as it is"}
 	}
 	return body[prefixLength:], nil
 }
@@ -175,8 +175,8 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 		serve = s.callInfer
 	default:
 		serve = func(c *call, r *http.Request) {
-			c.fail(http.StatusNotImplemented, fmt.Sprintf("there is no method %.80q here; the service is %s", r.URL.Path,
-				strings.Trim(callService, "/")))
+			c.fail(http.StatusNotImplemented, fmt.Sprintf("there is no method %.80q here; the service is %s",
+				r.URL.Path, strings.Trim(callService, "/")))
 		}
 	}
 	s.guarded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { serve(c, r) })).ServeHTTP(c, r)

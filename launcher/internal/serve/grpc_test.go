@@ -130,13 +130,13 @@ func TestCallsAreThoseOfPredict(t *testing.T) {
 			said, _, got := outputsOf(t, a)
 			if said != fmt.Sprintf("prediction FP64[%d] ", n) || !sameBits(got[0], want) ||
 				raw != (serve.Field(a, "raw").List().Len() == 1) {
-				t.Errorf("%d rows, raw %v: got %s%.10v; want the predictions %.10v, raw as they were asked", n, raw, said,
-					got, want)
+				t.Errorf("%d rows, raw %v: got %s%.10v; want the predictions %.10v, raw as they were asked", n, raw,
+					said, got, want)
 			}
 			told := fmt.Sprintf("%v %v %v %v", serve.Field(a, "model_name"), serve.Field(a, "model_version"),
 				serve.Field(a, "id"), header["coppice-version"])
 			if told != "ctr 1 ü\n7 [ctr@1]" {
-				t.Errorf("got %q, want the model, its version, the id of the request, and the version as metadata", told)
+				t.Errorf("got %q, want the model, its version, the request's id, and the version as metadata", told)
 			}
 		}
 	}
@@ -172,7 +172,8 @@ func TestCallsOfClasses(t *testing.T) {
 				probabilities, kinds.classes)
 		}
 		one := []*dynamicpb.Message{serve.NewMessage("Output", "name", "class")}
-		a, _, err = invoke(t, c, "ModelInfer", asMessage(kinds.names(), rows, raw, "outputs", one), "ModelInferResponse")
+		q := asMessage(kinds.names(), rows, raw, "outputs", one)
+		a, _, err = invoke(t, c, "ModelInfer", q, "ModelInferResponse")
 		if said, _, _ := outputsOf(t, a); err != nil || said != "class BYTES[3] " {
 			t.Errorf("raw %v: got %s, %v; want the output class alone", raw, said, err)
 		}
@@ -264,7 +265,8 @@ func TestCallsAreRefused(t *testing.T) {
 		var header metadata.MD
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", refused.token)
 		err := c.Invoke(ctx, callService+refused.method, refused.q, serve.NewMessage("Truth"), grpc.Header(&header))
-		if status.Code(err) != refused.code || err != nil && !strings.Contains(status.Convert(err).Message(), refused.says) {
+		got := status.Convert(err)
+		if got.Code() != refused.code || !strings.Contains(got.Message(), refused.says) {
 			t.Errorf("%s with %.60v: got %v, want %v and ... %s ...", refused.method, refused.q, err, refused.code,
 				refused.says)
 		}
@@ -290,13 +292,14 @@ func TestHostileCalls(t *testing.T) {
 	register(t, reg, "one", filesOf(t, 1))
 	s := start(t, store, func(c *serve.Config) { c.MaxBytes = 64 << 10 })
 	c := dialled(t, s)
-	good, err := proto.MarshalOptions{Deterministic: true}.Marshal(asMessage(small.names(), someRows(small, 1, 1), true))
+	q := asMessage(small.names(), someRows(small, 1, 1), true)
+	good, err := proto.MarshalOptions{Deterministic: true}.Marshal(q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(body []byte, options ...grpc.CallOption) error {
+	ask := func(body []byte) error {
 		var a []byte
-		return c.Invoke(t.Context(), callService+"ModelInfer", body, &a, append(options, grpc.ForceCodec(rawMessages{}))...)
+		return c.Invoke(t.Context(), callService+"ModelInfer", body, &a, grpc.ForceCodec(rawMessages{}))
 	}
 	for n := range len(good) {
 		if err := ask(good[:n]); n > 40 && status.Code(err) != codes.InvalidArgument || err == nil {
@@ -330,7 +333,8 @@ func TestHostileCalls(t *testing.T) {
 		}
 	}
 	long := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("a", 64<<10))
-	if err := c.Invoke(long, callService+"ServerLive", serve.NewMessage("Named"), serve.NewMessage("Truth")); err == nil {
+	err = c.Invoke(long, callService+"ServerLive", serve.NewMessage("Named"), serve.NewMessage("Truth"))
+	if err == nil {
 		t.Error("64 KiB of metadata were taken, want them refused")
 	}
 	until(t, "nothing is held", func() bool { return s.Held() == 0 && s.Open() == 0 })

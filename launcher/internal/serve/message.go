@@ -304,5 +304,6 @@ func appendText(out []byte, number protowire.Number, text string) []byte {
 }
 
 func appendBytes(out []byte, number protowire.Number, bytes []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(slices.Grow(out, len(bytes)+12), number, protowire.BytesType), bytes)
+	out = slices.Grow(out, len(bytes)+12)
+	return protowire.AppendBytes(protowire.AppendTag(out, number, protowire.BytesType), bytes)
 }

@@ -114,7 +114,8 @@ func TestValuesOfMessages(t *testing.T) {
 		{"UINT64", "ul", "[0,1,9223372036854775807]", ""}, {"UINT64", "ul", "[0,9223372036854775808,0]", "row 2: "},
 		{"FP32", "f", "[0.1,-3.4028234663852886e38,1e-45]", ""},
 		{"FP64", "d", "[0.1,-1.7976931348623157e308,5e-324]", ""},
-		{"BYTES", "s", `["YQ==","","w7w="]`, ""}, {"BYTES", "s", `["YQ==","/w==",""]`, "row 2: a text that is not UTF-8"},
+		{"BYTES", "s", `["YQ==","","w7w="]`, ""},
+		{"BYTES", "s", `["YQ==","/w==",""]`, "row 2: a text that is not UTF-8"},
 		{"INT64", "d", "[1,2,3]", "values of another datatype"}, {"FP64", "f", "[1,2,3]", "values of another datatype"},
 		{"BYTES", "l", "[1,2,3]", "values of another datatype"}, {"FP65", "d", "[1,2,3]", "has the datatype"},
 		{"FP64", "d", "[1,2]", "2 values in 3 rows"}, {"BYTES", "s", "[\"\"]", "1 values in 3 rows"},
@@ -181,7 +182,7 @@ func TestDamagedMessages(t *testing.T) {
 		"no contents":      {encoded(t, nil, of("BYTES", []int64{1})), "0 values in 1 rows"},
 		"no rows":          {encoded(t, nil, of("BYTES", []int64{0})), "no rows"},
 		"too many rows":    {encoded(t, nil, of("BYTES", []int64{6})), "more than 5 rows"},
-		"-1 rows":          {encoded(t, nil, of("BYTES", []int64{-1})), "a shape of more than 8 dimensions, or with -1"},
+		"-1 rows":          {encoded(t, nil, of("BYTES", []int64{-1})), "more than 8 dimensions, or with -1"},
 		"9 dimensions":     {encoded(t, nil, of("BYTES", make([]int64, 9))), "a shape of more than 8 dimensions"},
 		"two columns":      {encoded(t, nil, of("BYTES", []int64{1, 2})), "has the shape [1 2]"},
 		"an overflow":      {encoded(t, [][]byte{nil}, of("FP64", []int64{1 << 61, 1})), "more than 5 rows"},
@@ -259,7 +260,8 @@ func FuzzMessage(f *testing.F) {
 			at := 0
 			contents.Range(func(_ protoreflect.FieldDescriptor, list protoreflect.Value) bool {
 				for j := range list.List().Len() {
-					if got, want := cellOf(&b.Columns[place], at), list.List().Get(j).Interface(); !sameCell(got, want) {
+					got, want := cellOf(&b.Columns[place], at), list.List().Get(j).Interface()
+					if !sameCell(got, want) {
 						t.Fatalf("%q: row %d of column %d is %v, want %v", body, at, place, got, want)
 					}
 					at++
