@@ -18,7 +18,7 @@ import (
 	"coppice/internal/gbt"
 )
 
-var faults = flag.Int("faults", 8, "trainings over a network with faults")
+var faults = flag.Int("faults", 5, "trainings over a network with faults")
 
 // fault is what befalls a connection, besides being slow, when so many bytes have passed; or a worker.
 type fault int
@@ -177,7 +177,7 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 	}
 	want := text(t, alone)
 
-	ctx, over := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, over := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer over()
 	board := Bucket(blob.Memory(), "a/")
 	var proxies, training sync.WaitGroup
@@ -191,9 +191,9 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 			return
 		}
 		own := &proxy{listener: l, seed: seed + uint64(id), had: had, delay: time.Duration(1 + mine.IntN(3e6)),
-			silence: time.Second, atOnce: 200 + mine.IntN(20_000)}
+			silence: 2 * time.Second, atOnce: 200 + mine.IntN(20_000)}
 		at := announcedAt{board, l.Addr().String()}
-		w := newWorker(t, at, id, n, silence(own.silence), func(o *Options) { o.Patience = 5 * time.Second })
+		w := newWorker(t, at, id, n, silence(own.silence), func(o *Options) { o.Patience = 3 * time.Second })
 		own.target = w.listener.Addr().String()
 		proxies.Go(own.serve)
 
