@@ -60,7 +60,8 @@ func (p *sweepPage) answer() answer {
 		}
 	case w.Outcome != sweep.OutcomeWinner:
 		v.Class, v.Title = answerNone, "No winner"
-		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live."
+		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live. The leaderboard " +
+			"has each trial's reason."
 		if w.Outcome == sweep.OutcomeCancelled {
 			v.Title = "Cancelled"
 		}

@@ -233,7 +233,7 @@ func (p *datasetPage) trends() []*plot.Chart {
 		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
 		if t.id == "value" {
 			last := p.Nights[len(p.Nights)-1].LabelRate
-			if alone, ok := metric.OfConstant(p.Metric, []float64{1 - last, last}); ok {
+			if alone, ok := metric.OfRate(p.Metric, last); ok {
 				c.Summary += " The base rate alone scores about " + plot.Plain.Format(alone) + "."
 			}
 			c.Y.Label = directed(p.Metric)

@@ -151,7 +151,7 @@ func (p *modelPage) answer() answer {
 	if !math.IsNaN(last.Next) {
 		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
 		v.add(last.Metric+", new", plot.Plain.Format(last.New))
-		if alone, ok := metric.OfConstant(last.Metric, []float64{1 - last.Rate, last.Rate}); ok {
+		if alone, ok := metric.OfRate(last.Metric, last.Rate); ok {
 			v.add(shareAlone+", about", plot.Plain.Format(alone))
 		}
 	}

@@ -83,6 +83,7 @@ func aHeldOne() *page.Sweep {
 func blocked() *page.DatasetPage {
 	d := manyNights(30)
 	d.Nights = d.Nights[:1+slices.IndexFunc(d.Nights, func(n page.Night) bool { return n.State == "blocked" })]
+	d.Table.Version = d.Nights[len(d.Nights)-1].Version
 	return d
 }
 
