@@ -2,16 +2,12 @@ package gcsemu
 
 import (
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"coppice/localemu/internal/httpjson"
 )
@@ -22,7 +18,6 @@ type listing struct {
 	from, before      string // names >= from and < before; "" is no bound
 	after             string // the last name or prefix of the previous page
 	trailing          bool
-	glob              *regexp.Regexp
 	most              int
 }
 
@@ -30,7 +25,7 @@ type listing struct {
 const mostListed = 1000
 
 func parseListing(q url.Values) (l listing, err error) {
-	for _, param := range []string{"softDeleted", "filter"} {
+	for _, param := range []string{"softDeleted", "filter", "matchGlob"} {
 		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends the first
 			return l, httpjson.Errorf(http.StatusNotImplemented, "localemu does not imitate %s", param)
 		}
@@ -53,16 +48,6 @@ func parseListing(q url.Values) (l listing, err error) {
 		return l, httpjson.Errorf(http.StatusBadRequest, "Invalid pageToken: %.40q", q.Get("pageToken"))
 	}
 	l.after = string(after)
-
-	if pattern := q.Get("matchGlob"); pattern != "" {
-		if l.delimiter != "" {
-			return l, httpjson.Errorf(http.StatusNotImplemented,
-				"localemu does not imitate matchGlob with a delimiter")
-		}
-		if l.glob, err = compileGlob(pattern); err != nil {
-			return l, httpjson.Errorf(http.StatusBadRequest, "Invalid matchGlob %.80q: %v", pattern, err)
-		}
-	}
 	return l, nil
 }
 
@@ -104,8 +89,7 @@ func (s *Server) list(_ http.ResponseWriter, c *call) (any, error) {
 func (l listing) page(all []string) (names, prefixes []string, next string) {
 	last := ""
 	for _, name := range all {
-		if !strings.HasPrefix(name, l.prefix) || name < l.from || l.before != "" && name >= l.before ||
-			l.glob != nil && !l.glob.MatchString(name) {
+		if !strings.HasPrefix(name, l.prefix) || name < l.from || l.before != "" && name >= l.before {
 			continue
 		}
 
@@ -130,85 +114,6 @@ func (l listing) page(all []string) (names, prefixes []string, next string) {
 		last = shown
 	}
 	return names, prefixes, ""
-}
-
-// globTokens are the elements of a matchGlob pattern, and the expressions that they stand for. "**/" at the beginning
-// of a part also stands for no part at all. Source:
-// https://cloud.google.com/storage/docs/json_api/v1/objects/list#list-objects-and-prefixes-using-glob
-var globTokens = regexp.MustCompile(`(?s)^(\*\*/|\*\*|\*|\?|\[[!^]?[^]]+\]|[{},]|\\.|[^\\\[])`)
-
-// compileGlob translates a matchGlob pattern to a regular expression.
-func compileGlob(pattern string) (*regexp.Regexp, error) {
-	if !utf8.ValidString(pattern) {
-		return nil, errors.New("it is not UTF-8")
-	}
-	var out strings.Builder
-	out.WriteString(`(?s)\A`)
-	braces := 0
-	begins, braceBegins := true, false // a part of the path begins here, or did before the latest {
-	for pattern != "" {
-		token := globTokens.FindString(pattern)
-		if token == "" {
-			return nil, fmt.Errorf("at %.20q: a [ without ], or with nothing in it, or a \\ at the end", pattern)
-		}
-		pattern = pattern[len(token):]
-		before := begins
-		begins = false
-		switch {
-		case token == "**/" && before:
-			out.WriteString(`(?:.*/)?`)
-			begins = true
-		case token == "**/":
-			out.WriteString(`.*/`)
-			begins = true
-		case token == "**":
-			out.WriteString(`.*`)
-		case token == "*":
-			out.WriteString(`[^/]*`)
-		case token == "?":
-			out.WriteString(`[^/]`)
-		case len(token) > 1 && token[0] == '[':
-			out.WriteString(globClass(token[1 : len(token)-1]))
-		case token == "{":
-			braces++
-			out.WriteString(`(?:`)
-			begins, braceBegins = before, before
-		case token == "}" && braces > 0:
-			braces--
-			out.WriteByte(')')
-		case token == "," && braces > 0:
-			out.WriteByte('|')
-			begins = braceBegins
-		default:
-			literal := strings.TrimPrefix(token, `\`)
-			out.WriteString(regexp.QuoteMeta(literal))
-			begins = literal == "/"
-		}
-	}
-	if braces > 0 {
-		return nil, errors.New("a { without }")
-	}
-	out.WriteString(`\z`)
-	return regexp.Compile(out.String())
-}
-
-// globClass translates the inside of [...].
-func globClass(inside string) string {
-	var out strings.Builder
-	out.WriteByte('[')
-	if len(inside) > 1 && (inside[0] == '!' || inside[0] == '^') {
-		inside = inside[1:]
-		out.WriteString(`^/`)
-	}
-	for i, r := range inside {
-		if r == '-' && i > 0 && i < len(inside)-1 {
-			out.WriteByte('-')
-			continue
-		}
-		fmt.Fprintf(&out, `\x{%x}`, r)
-	}
-	out.WriteByte(']')
-	return out.String()
 }
 
 // mask is a parsed "fields" parameter: each name with what is wanted below it, none for all of it. Source:

@@ -37,9 +37,6 @@ func TestListing(t *testing.T) {
 		{storage.Query{Delimiter: "/", Prefix: "none/"}, ""},
 		{storage.Query{StartOffset: "a/b", EndOffset: "b/"}, "a/b a/c/d a/c/e b-1"},
 		{storage.Query{StartOffset: "a/b", Delimiter: "/"}, "b-1 z a/ b/"},
-		{storage.Query{MatchGlob: "a/**"}, "a/ a//x a/b a/c/d a/c/e"},
-		{storage.Query{MatchGlob: "**/"}, "a/ b/"},
-		{storage.Query{MatchGlob: "*/?", Prefix: "a"}, "a/b"},
 	} {
 		if got := strings.Join(w.list(&c.q), " "); got != c.want {
 			w.Errorf("list %+v: %s\nexpected %s", c.q, got, c.want)
@@ -85,48 +82,4 @@ func (w *world) pages(q storage.Query, size int) []string {
 			return slices.Sorted(slices.Values(got))
 		}
 	}
-}
-
-// TestGlobs has the names and patterns with which Google's own clients are tested against the service, and more.
-func TestGlobs(t *testing.T) {
-	names := []string{"foo/bar", "foo/baz", "foo/foobar", "foobar"}
-	for pattern, want := range map[string]string{
-		"foo*bar": "foobar", "foo**bar": "foo/bar foo/foobar foobar", "**/foobar": "foo/foobar foobar",
-		"*/ba[rz]":   "foo/bar foo/baz",
-		"*/ba[!a-y]": "foo/baz", "**/{foobar,baz}": "foo/baz foo/foobar foobar",
-		"foo/{foo*,*baz}": "foo/baz foo/foobar",
-		"**":              "foo/bar foo/baz foo/foobar foobar", "*": "foobar", "foo/**/bar": "foo/bar",
-		"{**/baz,foobar}": "foo/baz foobar", "foo?bar": "",
-		"f{oo,}{/,}bar": "foo/bar foobar", "*/ba[^a-y]": "foo/baz", `foo\/bar`: "foo/bar", "foo": "", "FOO*": "",
-		"foo.*": "", "{f{o,x}o/bar,y}": "foo/bar",
-		"foo[!x]bar": "", "foo/ba[-r]": "foo/bar", "a,b": "", "}": "",
-	} {
-		glob, err := compileGlob(pattern)
-		if err != nil {
-			t.Errorf("compile %q: %v", pattern, err)
-			continue
-		}
-		if got := strings.Join(slices.DeleteFunc(slices.Clone(names),
-			func(n string) bool { return !glob.MatchString(n) }), " "); got != want {
-			t.Errorf("%q matches %q, expected %q", pattern, got, want)
-		}
-	}
-	for _, pattern := range []string{"[", "[]", "[z-a]", "{a", `a\`, "\xff", "{a,{b}"} {
-		if glob, err := compileGlob(pattern); err == nil {
-			t.Errorf("%q is the expression %s, expected a refusal", pattern, glob)
-		}
-	}
-}
-
-// FuzzGlob: any pattern compiles or is rejected, and a plain name matches only itself.
-func FuzzGlob(f *testing.F) {
-	for _, s := range []string{"**/{a,b}", "[a-c]", `\*`, "a/{b,**/c}"} {
-		f.Add(s, "a/b")
-	}
-	f.Fuzz(func(t *testing.T, pattern, name string) {
-		glob, err := compileGlob(pattern)
-		if err == nil && !strings.ContainsAny(pattern, `*?[]{}\`) && glob.MatchString(name) != (name == pattern) {
-			t.Fatalf("%q matches %q: %t", pattern, name, glob.MatchString(name))
-		}
-	})
 }

@@ -17,8 +17,8 @@
 //     batch endpoint, gRPC.
 //   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM beyond what
 //     Options.Allow says, notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429).
-//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter, and
-//     matchGlob with a delimiter in listings. A location is accepted and has no effect; a class is reported, and
+//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter and
+//     matchGlob in listings. A location is accepted and has no effect; a class is reported, and
 //     has no costs. Labels are not checked.
 //   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
 //   - Names that differ only in their case, where the file system does not distinguish them.
