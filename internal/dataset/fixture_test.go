@@ -103,7 +103,11 @@ func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest
 					tb.Fatal(err)
 				}
 			}
-			part := Targets{t.Label[from:to], t.Weight[from:to], t.Group[from:to], t.Fold[from:to]}
+			part := Targets{Label: t.Label[from:to], Weight: t.Weight[from:to], Group: t.Group[from:to],
+				Fold: t.Fold[from:to]}
+			if t.Position != nil {
+				part.Position = t.Position[from:to]
+			}
 			if err := w.WriteTargets(s.Name, from, part); err != nil {
 				tb.Fatal(err)
 			}

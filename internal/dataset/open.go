@@ -214,13 +214,13 @@ func (d *Dataset) openFinal(info FileInfo) error {
 }
 
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
-	weight, group := d.Manifest.HasWeights(), d.Manifest.Group != ""
-	f, data, err := d.mapArrow(info, targetFields(weight, group), s.Rows)
+	has := d.Manifest.optional()
+	f, data, err := d.mapArrow(info, has.fields(), s.Rows)
 	if err != nil {
 		return err
 	}
 
-	// In the order of targetFields, which omits columns that the dataset does not have.
+	// In the order of fields, which omits columns that the dataset does not have.
 	next := 0
 	place := func() span {
 		next++
@@ -228,11 +228,14 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	}
 
 	s.Label = view[float32](data, place())
-	if weight {
+	if has.weight {
 		s.Weight = view[float32](data, place())
 	}
-	if group {
+	if has.group {
 		s.Group = view[uint64](data, place())
+	}
+	if has.position {
+		s.Position = view[float32](data, place())
 	}
 	s.Fold = view[uint8](data, place())
 	return nil

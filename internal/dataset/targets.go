@@ -5,28 +5,42 @@ import (
 	"math"
 )
 
-// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has
-// none.
+// Targets holds what a split's rows are to be predicted as, in row order. Weight, Group and Position are nil if the
+// dataset has none.
 type Targets struct {
-	Label  []float32 // 0 and 1 for a binary label
-	Weight []float32
-	Group  []uint64 // hash of the group's text
-	Fold   []uint8  // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
+	Label    []float32 // 0 and 1 for a binary label
+	Weight   []float32
+	Group    []uint64  // hash of the group's text
+	Position []float32 // place at which the row was shown, a whole number from 0 to MaxPosition
+	Fold     []uint8   // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
 }
+
+// MaxPosition is the highest place at which a row can have been shown.
+const MaxPosition = 1<<16 - 1
 
 // Pick returns the targets of some of the rows.
 func (t *Targets) Pick(rows []uint32) Targets {
 	return Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
-		Fold: Pick(t.Fold, rows)}
+		Position: Pick(t.Position, rows), Fold: Pick(t.Fold, rows)}
 }
 
-func targetFields(weight, group bool) []arrowField {
+// optional says which targets a dataset has beside label and fold.
+type optional struct{ weight, group, position bool }
+
+func (m *Manifest) optional() optional {
+	return optional{weight: m.HasWeights(), group: m.Group != "", position: m.Position != ""}
+}
+
+func (o optional) fields() []arrowField {
 	fields := []arrowField{{name: "label", typ: arrowFloat32}}
-	if weight {
+	if o.weight {
 		fields = append(fields, arrowField{name: "weight", typ: arrowFloat32})
 	}
-	if group {
+	if o.group {
 		fields = append(fields, arrowField{name: "group", typ: arrowUint64})
+	}
+	if o.position {
+		fields = append(fields, arrowField{name: "position", typ: arrowFloat32})
 	}
 	return append(fields, arrowField{name: "fold", typ: arrowUint8})
 }
@@ -45,21 +59,22 @@ func (f *arrowFile) sameFields(want []arrowField) bool {
 }
 
 // parseTargets parses a targets file and reports which of the optional columns it has.
-func parseTargets(name string, data []byte) (f *arrowFile, weight, group bool, err error) {
-	if f, err = parseArrow(name, data); err != nil {
-		return nil, false, false, err
+func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
+	f, err := parseArrow(name, data)
+	if err != nil {
+		return nil, optional{}, err
 	}
-	for _, has := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
-		if f.sameFields(targetFields(has[0], has[1])) {
-			return f, has[0], has[1], nil
+	for i := range 8 {
+		if has := (optional{i&1 > 0, i&2 > 0, i&4 > 0}); f.sameFields(has.fields()) {
+			return f, has, nil
 		}
 	}
-	return nil, false, false, badFile(name, -1, "its columns are not label, weight, group and fold")
+	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group, position and fold")
 }
 
 // ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.
 func ReadTargets(data []byte) (Targets, error) {
-	f, weight, group, err := parseTargets(targetsFile, data)
+	f, has, err := parseTargets(targetsFile, data)
 	if err != nil {
 		return Targets{}, err
 	}
@@ -73,11 +88,14 @@ func ReadTargets(data []byte) (Targets, error) {
 	}
 
 	t.Label = decodeFloats(column())
-	if weight {
+	if has.weight {
 		t.Weight = decodeFloats(column())
 	}
-	if group {
+	if has.group {
 		t.Group = decodeWords(column())
+	}
+	if has.position {
+		t.Position = decodeFloats(column())
 	}
 	t.Fold = append([]uint8(nil), column()...)
 	return t, checkFolds(targetsFile, t.Fold)

@@ -73,7 +73,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r := &HeldOut{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
-		Label: s.Label, Weight: s.Weight, Group: s.Group}}
+		Label: s.Label, Weight: s.Weight, Group: s.Group, Position: s.Position}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {

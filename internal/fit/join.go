@@ -86,9 +86,12 @@ func (t *Table) join(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 		all.Weight = append(make([]float32, 0, total), all.Weight...)
 	}
 	if !ranks {
-		all.Group = nil
+		all.Group, all.Position = nil, nil
 	} else if all.Group != nil {
 		all.Group = append(make([]uint64, 0, total), all.Group...)
+		if all.Position != nil {
+			all.Position = append(make([]float32, 0, total), all.Position...)
+		}
 	}
 	all.Columns = slices.Clone(all.Columns)
 	for f, column := range all.Columns {
@@ -152,6 +155,13 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	all.Label = append(all.Label, rows.Label...)
 	if all.Group != nil {
 		all.Group = append(all.Group, rows.Group...)
+	}
+	if all.Position != nil {
+		position := rows.Data.Position
+		if rows.Data.Subset != nil {
+			position = dataset.Pick(position, rows.Data.Subset)
+		}
+		all.Position = append(all.Position, position...)
 	}
 	if all.Weight != nil {
 		kept := t.ds.Manifest.Negatives

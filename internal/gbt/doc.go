@@ -19,7 +19,7 @@
 // Training. train.go is boosting, result.go what comes of it, grow.go one tree and children.go the two leaves of a
 // split, pool.go the goroutines that share the work. params.go is the parameters, foreign.go those that only LightGBM
 // has and parameters.go both as a list for people, with lists of columns in columns.go, monotone.go and interaction.go.
-// objective.go, objective_values.go, objective_classes.go and rank.go make gradients, logarithm.go where boosting
+// objective.go, objective_values.go, objective_classes.go and rank.go make gradients (position.go takes places out of them), logarithm.go where boosting
 // starts, sample.go draws rows and features, goss.go rows by their gradients, dart.go drops trees, split.go and
 // split_categorical.go choose a split, split_bounded.go is what limits it, split_extra.go draws its threshold
 // (extra_trees), coarse.go is what max_bin leaves of it and forced.go begins trees with given ones. checkpoint.go

@@ -82,8 +82,6 @@ var foreignParams = []foreignParam{
 	{"drop_seed", "", anyValue, oneSeed}, {"data_random_seed", "data_seed", anyValue, oneSeed},
 	{"objective_seed", "", anyValue, oneSeed},
 	{"first_metric_only", "", anyValue, "the sweep's metric stops"},
-	{"lambdarank_position_bias_regularization", "", "0",
-		"rankings do not learn the effect of a position: a dataset has no column for it"},
 	{"linear_lambda", "", "0", "Coppice has no linear trees"},
 	{"gpu_platform_id", "", anyValue, noGPU}, {"gpu_device_id", "", anyValue, noGPU},
 	{"gpu_use_dp", "", anyValue, noGPU}, {"num_gpu", "", anyValue, noGPU},

@@ -20,7 +20,7 @@ type goss struct {
 }
 
 // newGOSS returns nil if rows are not drawn like this.
-func newGOSS(p *Params, d *Data) (*goss, error) {
+func newGOSS(p *Params, d *Data, obj objective) (*goss, error) {
 	if p.DataSampleStrategy != byGradient {
 		return nil, nil
 	}
@@ -46,6 +46,9 @@ func newGOSS(p *Params, d *Data) (*goss, error) {
 		return nil, err
 	}
 	s.objective = of[0]
+	if o, ok := s.objective.(*ranking); ok {
+		o.positions = positionsOf(obj)
+	}
 	return s, nil
 }
 

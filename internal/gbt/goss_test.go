@@ -32,7 +32,7 @@ func TestGOSSDraws(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj := each[0]
-		s, err := newGOSS(&trial.p, &trial.Data)
+		s, err := newGOSS(&trial.p, &trial.Data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

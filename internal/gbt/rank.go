@@ -70,12 +70,13 @@ func (q *queries) draw(k key, fraction float64, rows, spare []uint32) int {
 // Definitions are LightGBM's (src/objective/rank_objective.hpp).
 type ranking struct {
 	queries
-	text string // in the model file
-	d    *Data
-	loss queryLoss
-	seed uint64
-	g, h []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
-	pack packing
+	text      string // in the model file
+	d         *Data
+	loss      queryLoss
+	seed      uint64
+	g, h      []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	pack      packing
+	positions *positions // nil if the table has none
 }
 
 // queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
@@ -127,6 +128,9 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 
 	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
 		h: make([]float64, d.Rows)}
+	if o.positions, err = newPositions(p, d); err != nil {
+		return nil, err
+	}
 	if text == xendcg {
 		o.loss = crossEntropyOfQuery
 	} else {
@@ -150,10 +154,12 @@ func (o *ranking) at(r uint32, _ float64) (g, h float64) { return o.g[r], o.h[r]
 func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
 	largest := make([][2]float64, pool.size)
 	random := newKey(o.seed, forLabels, tree)
+	o.positions.begin(tree)
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
 			q.fill(n, o.of(n), o.d.Label, raw)
+			o.positions.add(q.score, q.rows)
 			o.loss(&q, random)
 			for i, r := range q.rows {
 				w := 1.0
@@ -167,6 +173,8 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 			}
 		}
 	})
+
+	o.positions.learn(o.rows, o.g, o.h)
 
 	g, h := 0.0, 0.0
 	for _, l := range largest {

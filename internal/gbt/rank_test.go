@@ -175,6 +175,7 @@ func TestRankSameBytes(t *testing.T) {
 			p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.6, 2
 		},
 		"bags of rows": func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.6, 1 },
+		"positions":    func(p *Params) { p.PositionBiasRegularization = 0.1 },
 		"goss":         func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,6 +185,12 @@ func TestRankSameBytes(t *testing.T) {
 			}
 			change(&p)
 			d := ranked(11, 3000, false)
+			if name == "positions" || name == "goss" {
+				d.Position = make([]float32, d.Rows)
+				for r := range d.Position {
+					d.Position[r] = float32(r * r % 7)
+				}
+			}
 			var saved []*Checkpoint
 			opt := Options{Threads: 1, Checkpoint: func(c *Checkpoint) error { saved = append(saved, c); return nil }}
 			want := text(t, mustTrain(t, &d.Data, p, opt).Model)

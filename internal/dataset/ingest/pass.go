@@ -174,7 +174,8 @@ func (p *pass) deal(b *table.Batch) error {
 	for _, part := range p.splits {
 		if part != nil {
 			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0],
-				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
+				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0],
+				Position: part.targets.Position[:0]}
 		}
 	}
 
@@ -184,15 +185,10 @@ func (p *pass) deal(b *table.Batch) error {
 		}
 		return &b.Columns[place]
 	}
-	label, weight, group, split := column(s.roles.label), column(s.roles.weight), column(s.roles.group),
-		column(s.roles.split)
-
-	var weightValues []float32
-	if weight != nil {
-		var err error
-		if weightValues, err = weights(b, weight, s.labels.markers, s.spec.Weight, nil); err != nil {
-			return err
-		}
+	label, group, split := column(s.roles.label), column(s.roles.group), column(s.roles.split)
+	weights, positions, err := s.amounts(b)
+	if err != nil {
+		return err
 	}
 
 	p.labels = dataset.Resize(p.labels, b.Rows)
@@ -218,13 +214,16 @@ func (p *pass) deal(b *table.Batch) error {
 
 		if p.m.HasWeights() {
 			w := float32(1)
-			if weight != nil {
-				w = weightValues[i]
+			if weights != nil {
+				w = weights[i]
 			}
 			part.targets.Weight = append(part.targets.Weight, p.standIn(where, y, w))
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
+		}
+		if positions != nil {
+			part.targets.Position = append(part.targets.Position, positions[i])
 		}
 
 		part.add(float64(y))

@@ -131,10 +131,8 @@ func (s *survey) observe(b *table.Batch) error {
 
 	s.rows += int64(b.Rows)
 
-	if s.roles.weight >= 0 {
-		if _, err := weights(b, &b.Columns[s.roles.weight], s.labels.markers, s.spec.Weight, nil); err != nil {
-			return err
-		}
+	if _, _, err := s.amounts(b); err != nil {
+		return err
 	}
 
 	var split *dataset.Values
@@ -265,18 +263,25 @@ func (s *survey) train() (*trainSample, error) {
 	return out, err
 }
 
-// weights appends a batch's weight column to out.
-func weights(b *table.Batch, v *dataset.Values, t *cell.Markers, column string, out []float32) ([]float32, error) {
-	for i := range b.Rows {
-		x, ok := number(v, i)
-		if cell.Missing(v, i, t) || !ok || !(x >= 0) || !dataset.Finite(float64(float32(x))) {
-			text := "missing"
-			if !cell.Missing(v, i, t) {
-				text = v.TextOf(i)
+// amounts returns a batch's weights and positions, nil for what the spec does not have.
+func (s *survey) amounts(b *table.Batch) (weights, positions []float32, err error) {
+	read := func(place int, column, what string, fits func(x float64) bool) (out []float32) {
+		for i := 0; place >= 0 && i < b.Rows && err == nil; i++ {
+			v := &b.Columns[place]
+			x, ok := number(v, i)
+			switch {
+			case cell.Missing(v, i, s.labels.markers):
+				err = b.ErrorAt(i, column, what, "missing")
+			case !ok || !fits(x):
+				err = b.ErrorAt(i, column, what, v.TextOf(i))
 			}
-			return nil, b.ErrorAt(i, column, "the weight is %.40s; it must be a number from 0 up", text)
+			out = append(out, float32(x))
 		}
-		out = append(out, float32(x))
+		return out
 	}
-	return out, nil
+	weights = read(s.roles.weight, s.spec.Weight, "the weight is %.40s; it must be a number from 0 up",
+		func(x float64) bool { return x >= 0 && dataset.Finite(float64(float32(x))) })
+	positions = read(s.roles.position, s.spec.Position, "the position is %.40s; it must be a whole number "+
+		"from 0 to 65535", func(x float64) bool { return x >= 0 && x <= dataset.MaxPosition && x == float64(int(x)) })
+	return weights, positions, err
 }
