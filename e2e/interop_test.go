@@ -252,8 +252,8 @@ func TestInteropObjectives(t *testing.T) {
 	}
 }
 
-// TestInteropPositions: of clicks that depend on the place, both learn the same order and the same effect of places, and
-// it is nearer to what people want than without places.
+// TestInteropPositions: of clicks that depend on the place, both learn the same order and the same effect of places,
+// and it is nearer to what people want than without places.
 func TestInteropPositions(t *testing.T) {
 	r := execute(t, ".", nil, python(t), "bench/positions.py", "--bin", filepath.Dir(binaryOf(t, "task")), "--out",
 		t.TempDir())

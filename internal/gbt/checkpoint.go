@@ -99,9 +99,9 @@ func newRun(d *Data, p Params, opt Options) run {
 // whole table.
 const sampledRows = 1024
 
-// fingerprint hashes what a run learns from: all labels, weights, groups, positions and row numbers in use, and the bins of some
-// rows. Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts it into
-// Options.Identity. It is that of the whole table, however many workers share it.
+// fingerprint hashes what a run learns from: all labels, weights, groups, positions and row numbers in use, and the
+// bins of some rows. Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts
+// it into Options.Identity. It is that of the whole table, however many workers share it.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
 	rows, first := d.whole(), int(d.first())
