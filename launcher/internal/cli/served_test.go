@@ -18,7 +18,7 @@ import (
 func TestServed(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	if out := w.must("served", "ctr"); !strings.Contains(out, "no server of ctr has kept an hour") {
+	if out := w.must("served", "ctr"); !strings.Contains(out, "no server of ctr has kept one of these hours") {
 		t.Errorf("without an hour: got %s, want that no server has kept one", out)
 	}
 	of := func(rows, missing int64) cell.Inputs {
