@@ -78,19 +78,7 @@ class BigTable:
         params = f"{self.folder}/params-{name}.yaml"
         with open(params, "w") as f:
             f.write(f"num_iterations: {trees}\nnum_leaves: {leaves}\nlearning_rate: 0.1\n{more}")
-        return [
-            self.programs + "/task",
-            "train",
-            "--dataset",
-            place,
-            "--params",
-            params,
-            "--json",
-            "--no-rate",
-            "--no-verify",
-            "--threads",
-            "1",
-        ]
+        return measure.training(self.programs, place, params, 1, "--no-verify")
 
     def open(self, place):
         """Rows, features, bytes on disk, and the milliseconds of opening the mapping in a fresh process."""

@@ -8,8 +8,6 @@ machine has only made a round slower. """
 
 import argparse
 import json
-import subprocess
-import sys
 
 import measure
 import report
@@ -70,17 +68,8 @@ def main():
                 found[name].append(one(table, place, args.trees, name))
         print(json.dumps({"rows": rows, "ns_per_value": found}), flush=True)
         lines += lines_of(rows, found)
-    go = subprocess.run([args.bin + "/task", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    run = {
-        "machine": measure.machine(),
-        "commit": measure.commit(),
-        "command": f"make bench-calibrate ROWS={args.rows} ROUNDS={args.rounds}",
-        "versions": {"Python": sys.version.split()[0], "task": go},
-    }
-    lines = [*report.heading(run), *lines[1:]]
-    print("\n".join(lines))
-    if args.doc:
-        report.write(args.doc, "bench-calibrate", lines)
+    command = f"make bench-calibrate ROWS={args.rows} ROUNDS={args.rounds}"
+    report.finish(args, "bench-calibrate", command, lines[1:])
 
 
 if __name__ == "__main__":

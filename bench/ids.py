@@ -180,21 +180,7 @@ class Bench:
                 )
             )
         train, printed = self.run(
-            [
-                self.programs + "/task",
-                "train",
-                "--dataset",
-                place,
-                "--params",
-                params,
-                "--threads",
-                str(self.args.threads),
-                "--out",
-                model,
-                "--json",
-                "--no-rate",
-                "--no-verify",
-            ]
+            measure.training(self.programs, place, params, self.args.threads, "--out", model, "--no-verify")
         )
         result = json.loads(printed)
         valid = result["metrics"]["log_loss"]

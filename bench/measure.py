@@ -31,6 +31,12 @@ def adopt_orphans():
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def training(programs, dataset, params, threads=1, *more):
+    """The command that trains one configuration on a staged dataset; its trees are not rated."""
+    command = [programs + "/task", "train", "--dataset", dataset, "--params", params, "--threads", str(threads)]
+    return [*command, "--json", "--no-rate", *more]
+
+
 def processors(count):
     """The last processors that this process may use: the first ones serve interrupts."""
     usable = sorted(os.sched_getaffinity(0))

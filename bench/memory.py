@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 
 import measure
 import report
@@ -75,14 +74,10 @@ def table_of(runs):
         own = (private - r["idle"]) / predicted
         lines.append(
             f"| {r['rows']:,} | {len(r['candidates'])} | {private / MIB:.1f} | {private / r['rows']:.2f} | {predicted / MIB:.1f} | {predicted / r['rows']:.2f} | "
-            f"{private / predicted:.3f} | {r['idle'] / MIB:.1f} | {own:.3f} | {yes(private / r['rows'] <= LIMIT_PER_ROW)} | "
-            f"{yes(abs(private / predicted - 1) <= LIMIT_FORMULA)} | {r['peak_pss'] / MIB:.0f} | {r['dataset'] / MIB:.0f} |"
+            f"{private / predicted:.3f} | {r['idle'] / MIB:.1f} | {own:.3f} | {report.yes(private / r['rows'] <= LIMIT_PER_ROW)} | "
+            f"{report.yes(abs(private / predicted - 1) <= LIMIT_FORMULA)} | {r['peak_pss'] / MIB:.0f} | {r['dataset'] / MIB:.0f} |"
         )
     return lines
-
-
-def yes(ok):
-    return "yes" if ok else "**no**"
 
 
 def main():
@@ -100,21 +95,7 @@ def main():
     for rows in map(int, args.rows.split(",")):
         runs.append(measure_rows(BigTable(args.bin, args.out, rows, args.columns), args.candidates))
         print(json.dumps(runs[-1]), flush=True)
-    command = f"make bench-memory ROWS={args.rows}"
-    lines = [
-        *report.heading(
-            {
-                "machine": measure.machine(),
-                "commit": measure.commit(),
-                "command": command,
-                "versions": {"Python": sys.version.split()[0]},
-            }
-        ),
-        *table_of(runs),
-    ]
-    print("\n".join(lines))
-    if args.doc:
-        report.write(args.doc, "bench-memory", lines)
+    report.finish(args, "bench-memory", f"make bench-memory ROWS={args.rows}", table_of(runs))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
+import measure
 import tables
 
 PARAMS = dict(
@@ -123,8 +124,7 @@ def coppice(programs, place, params, metric, seed, file):
     with open(file, "w") as f:
         for k, v in dict(params, metric=metric, seed=seed).items():
             f.write(f"{k}: {json.dumps(v)}\n")
-    args = [programs + "/task", "train", "--dataset", place, "--params", file, "--json", "--no-rate", "--threads", "1"]
-    out = subprocess.run(args, capture_output=True, text=True)
+    out = subprocess.run(measure.training(programs, place, file), capture_output=True, text=True)
     if out.returncode:
         raise SystemExit(out.stderr)
     return json.loads(out.stdout)["metrics"][metric]
@@ -185,7 +185,7 @@ def on_bins(split, place):
     return of(split)
 
 
-def measure(args, t, case):
+def compared(args, t, case):
     import lightgbm as lgb
 
     _, params, metric, rate, _ = CASES[case]
@@ -237,7 +237,7 @@ def main():
             staged[key] = Staged(args, flights, *key)
         staged[case] = staged[key]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # each training has one thread
-        for row in pool.map(lambda case: measure(args, staged[case], case), cases):
+        for row in pool.map(lambda case: compared(args, staged[case], case), cases):
             print(json.dumps(row), flush=True)
 
 

@@ -15,6 +15,7 @@ import warnings
 
 import numpy as np
 
+import measure
 import tables
 
 SAMPLED = dict(bagging_fraction=0.8, bagging_freq=1, feature_fraction=0.8)  # so that seeds mean something
@@ -27,22 +28,7 @@ def coppice(programs, place, params, seed, scratch, threads=2):
     with open(file, "w") as f:
         for k, v in dict(params, metric="log_loss", seed=seed).items():
             f.write(f"{k}: {v}\n")
-    out = subprocess.run(
-        [
-            programs + "/task",
-            "train",
-            "--dataset",
-            place,
-            "--params",
-            file,
-            "--json",
-            "--no-rate",
-            "--threads",
-            str(threads),
-        ],
-        capture_output=True,
-        text=True,
-    )
+    out = subprocess.run(measure.training(programs, place, file, threads), capture_output=True, text=True)
     if out.returncode:
         raise SystemExit(out.stderr)
     return json.loads(out.stdout)["metrics"]

@@ -3,11 +3,27 @@ people wrote stays."""
 
 import re
 import statistics
+import subprocess
+import sys
 
 import measure
 
 GIB, MIB = 2**30, 2**20
 QUALITY_LIMIT = 0.001  # how much worse than LightGBM a table may be, relatively
+
+
+def yes(ok):
+    return "yes" if ok else "**no**"
+
+
+def finish(args, name, command, lines):
+    """Prints the lines of a measurement below a heading, and puts them into args.doc, if there is one."""
+    task = subprocess.run([args.bin + "/task", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    run = {"machine": measure.machine(), "commit": measure.commit(), "command": command}
+    lines = [*heading(run | {"versions": {"Python": sys.version.split()[0], "task": task}}), *lines]
+    print("\n".join(lines))
+    if args.doc:
+        write(args.doc, name, lines)
 
 
 def grouped(records, *keys):

@@ -3,7 +3,6 @@
 A row is a function of a Session that takes measurements in pairs, ours and then a peer's, and records them.
 """
 
-import functools
 import json
 import os
 import shutil

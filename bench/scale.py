@@ -10,10 +10,7 @@ is extrapolated; see PRICES. """
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
-import sys
 
 import measure
 import report
@@ -101,7 +98,7 @@ def table_of(results):
         one, two = r["memory"][1], r["memory"][2]
         lines.append(
             f"| {r['rows']:,} | {r['make_seconds']:.1f} ({r['files_made']}) | {r['table_bytes'] / GIB:.2f} | {r['stage_seconds']:.1f} | {r['stage_pss'] / GIB:.2f} | "
-            f"{r['dataset_bytes'] / GIB:.2f} | {r['open_ms']:.1f} | {yes(r['open_ms'] < OPEN_LIMIT_MS)} | {statistics.median(r['alone']):.3f} | "
+            f"{r['dataset_bytes'] / GIB:.2f} | {r['open_ms']:.1f} | {report.yes(r['open_ms'] < OPEN_LIMIT_MS)} | {statistics.median(r['alone']):.3f} | "
             f"{statistics.median(r['together']):.3f} | {one['pss'] / GIB:.2f} | {two['pss'] / GIB:.2f} | {two['private'] / r['rows']:.1f} | "
             f"{two['predicted'] / r['rows']:.1f} | {max(one['swapped'], two['swapped']) / MIB:.0f} |"
         )
@@ -111,7 +108,7 @@ def table_of(results):
             apart = max(medians) / min(medians) - 1
             lines += [
                 "",
-                f"Nanoseconds per value, {title}: slowest size {apart:.1%} above the fastest; asked for at most {SPREAD_LIMIT:.0%}: {yes(apart <= SPREAD_LIMIT)}.",
+                f"Nanoseconds per value, {title}: slowest size {apart:.1%} above the fastest; asked for at most {SPREAD_LIMIT:.0%}: {report.yes(apart <= SPREAD_LIMIT)}.",
             ]
     return lines
 
@@ -137,10 +134,6 @@ def night(r):
     return lines
 
 
-def yes(ok):
-    return "yes" if ok else "**no**"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("bin", "out", "rows"):
@@ -161,17 +154,8 @@ def main():
     results = [s.result() for s in sizes]
     for r in results:
         print(json.dumps(r), flush=True)
-    go = subprocess.run([args.bin + "/task", "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    run = {
-        "machine": measure.machine(),
-        "commit": measure.commit(),
-        "command": f"make bench-scale ROWS={args.rows}",
-        "versions": {"Python": sys.version.split()[0], "task": go},
-    }
-    lines = [*report.heading(run), *table_of(results), *night(results[-1])]
-    print("\n".join(lines))
-    if args.doc:
-        report.write(args.doc, "bench-scale", lines)
+    lines = [*table_of(results), *night(results[-1])]
+    report.finish(args, "bench-scale", f"make bench-scale ROWS={args.rows}", lines)
 
 
 if __name__ == "__main__":

@@ -100,20 +100,8 @@ class Session:
         params = f"{self.scratch}/params.yaml"
         with open(params, "w") as f:
             f.write(f"num_iterations: {trees}\nnum_leaves: {leaves}\nlearning_rate: 0.1\nmetric: log_loss\n")
-        argv = [
-            self.programs + "/task",
-            "train",
-            "--dataset",
-            self.staged(folder),
-            "--params",
-            params,
-            "--json",
-            "--no-rate",
-            "--no-verify",
-            "--threads",
-            str(threads),
-            *(["--out", out] if out else []),
-        ]
+        more = ["--no-verify", *(["--out", out] if out else [])]
+        argv = measure.training(self.programs, self.staged(folder), params, threads, *more)
         run = measure.run(argv, measure.processors(threads))
         r = measure.last_json(run)
         return {
