@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 
 import ids
-import ids_peers
 import ids_tables
 import search_quality
 from ids_tables import Source
@@ -126,23 +125,6 @@ def run(argv):
     return done.stdout
 
 
-def losses(y, raw):
-    return np.logaddexp(0, raw) - y * raw
-
-
-def raw_scores(place, model, split):
-    """Labels and log odds of staged rows, which are there as bins."""
-    import lightgbm as lgb
-    from pyarrow import ipc
-
-    with open(place + "/manifest.json") as f:
-        values = [ids_peers.representatives(f) for f in json.load(f)["features"]]
-    columns = ipc.open_file(f"{place}/{split}/columns.arrow").read_all().columns
-    y = ipc.open_file(f"{place}/{split}/targets.arrow").read_all()["label"].to_numpy().astype(float)
-    x = np.column_stack([v[c.to_numpy()] for v, c in zip(values, columns)])
-    return y, lgb.Booster(model_file=model).predict(x, raw_score=True, num_threads=1)
-
-
 class Night:
     """A window in the local cloud, and what its sweeps have registered."""
 
@@ -153,8 +135,7 @@ class Night:
         window.to_parquet(folder + "/window.parquet", index=False)
         with open(folder + "/dataset.yaml", "w") as f:
             f.write(table.spec(folder + "/window.parquet", source.seed))
-        place = json.loads(self.launcher("stage", folder + "/dataset.yaml", "--json"))["place"]
-        self.place = folder + "/cloud/gcs/" + place.removeprefix("gs://")
+        self.launcher("stage", folder + "/dataset.yaml", "--json")
 
     def launcher(self, *argv):
         inside = [self.programs + "/localemu", "exec", "--data", self.folder + "/cloud", "--"]
@@ -204,41 +185,6 @@ class Night:
         return -(y * np.log(p) + (1 - y) * np.log1p(-p))
 
 
-    def recalibrated(self, won):
-        """Tomorrow's loss of a final model by what is done with the judged model's calibrator: carried over as it is,
-        left out, or moved in log odds until the final model's predictions of calib and test, which it has been
-        trained on, add up to their labels, which is what is registered. The last is the move without the calibrator."""
-        place = self.version(won)
-        if not os.path.exists(place + "/judged.txt"):
-            return None
-        model, judged = coppice.Model.load(place), coppice.Model.load(self.judged(won), verify=False)
-        found = [raw_scores(self.place, place + "/model.txt", split) for split in ("calib", "test")]
-        y, seen = (np.concatenate(parts) for parts in zip(*found))
-        next_y, raw = self.tomorrow.label.to_numpy(float), model.predict(self.tomorrow.drop(columns="label"), raw=True)
-
-        def logit(z):
-            p = np.clip(judged.calibrate(z), 1e-15, 1 - 1e-15)
-            return np.log(p) - np.log1p(-p)
-
-        def moved(z):
-            low, high = -5.0, 5.0
-            for _ in range(60):
-                d = (low + high) / 2
-                low, high = (d, high) if (1 / (1 + np.exp(-z - d))).mean() < y.mean() else (low, d)
-            return d
-
-        shaped = logit(raw)
-        ways = {
-            "carried": shaped,
-            "none": raw,
-            "moved": shaped + moved(logit(seen)),
-            "level": raw + moved(seen),
-        }
-        out = {way: losses(next_y, z).mean() for way, z in ways.items()}
-        out["ratio"] = {way: (1 / (1 + np.exp(-z))).mean() / next_y.mean() for way, z in ways.items()}
-        return out
-
-
 def trials_of(sweep):
     """The results of a sweep's trials that have a model, with its path, trial 0 first."""
     out = []
@@ -277,7 +223,6 @@ def measure(programs, table, source, rows, trials):
             "final": {who: won["final"]["registered"] or won["final"]["reason"] for who, won in alone.items()},
             "test": test | {"ensemble": all_["test"]["log_loss"]},
             "tomorrow": tomorrow,
-            "calibrator": {who: night.recalibrated(won) for who, won in alone.items()},
         }
 
 
@@ -348,20 +293,6 @@ def table_of(records):
     print(f"\n{refused} of {2 * len(records)} final models did not agree with the judged ones and were not registered")
 
 
-CALIBRATORS = ("moved", "none", "level")
-
-
-def calibrators_of(records):
-    print("\nTomorrow's log loss of the default's final model beside the judged model's calibrator as it is, in %\n")
-    print("| table | seeds | moved, as it is registered | none | only the move |\n|---|---|---|---|---|")
-    for table in TABLES:
-        found = [r["calibrator"]["default"] for r in records if r["table"] == table.name]
-        found = [c for c in found if c]
-        if found:
-            gains = [verdict([100 * (c[way] / c["carried"] - 1) for c in found])[1] for way in CALIBRATORS]
-            print(f"| {table.title} | {len(found)} | " + " | ".join(gains) + " |")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("data", "bin", "out"):
@@ -394,7 +325,6 @@ def main():
                 print(json.dumps(known[key]), file=sys.stderr, flush=True)
             told.append(known[key])
     table_of(told)
-    calibrators_of(told)
 
 
 if __name__ == "__main__":
