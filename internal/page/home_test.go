@@ -28,7 +28,8 @@ func tonight() *page.Index {
 	return &page.Index{More: 3,
 		Sweeps: []page.IndexSweep{runs, held, ended("night-ctr-9", sweep.VerdictPromoted, "better by 0.001", 9),
 			{ID: "night-x", State: "unreadable", Best: math.NaN()}},
-		Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30, Staged: at, Night: &page.Night{Version: "2", LabelRate: 0.026,
+		Datasets: []page.IndexDataset{{Name: "clicks", Versions: 30, Staged: at,
+			Night: &page.Night{Version: "2", LabelRate: 0.026,
 			State: "blocked", Findings: []nights.Finding{{Code: nights.CodeLabelsLost, Level: "blocking",
 				Text: "20 % of the labels are missing"}}}},
 			{Name: "views", Versions: 2, Staged: at, Night: &page.Night{Version: "1", State: "good"}}},
@@ -47,12 +48,13 @@ func said(page string) string {
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"version 9 is live", "not promoted", "4 things need you, one sweep runs",
-		"11 of 50 trials ended, about 34 min left, about $0.533 of $2.00 spent, best average_precision 0.11619. Ends about " +
-			"03:44 UTC ( 03:39 UTC to 03:48 UTC ) .",
+		"11 of 50 trials ended, about 34 min left, about $0.533 of $2.00 spent, best average_precision " +
+			"0.11619. Ends about 03:44 UTC ( 03:39 UTC to 03:48 UTC ) .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",
-		"the last sweep made no champion: worse than version 9 by 0.0031. If nobody acts, version 9 stays live and the " +
-			"next sweep tries again.", "from 0.109 to 0.1162 in 3 nights, each on its own rows; the base rate alone has about 0.026",
+		"the last sweep made no champion: worse than version 9 by 0.0031. If nobody acts, version 9 stays live " +
+			"and the next sweep tries again.",
+		"from 0.109 to 0.1162 in 3 nights, each on its own rows; the base rate alone has about 0.026",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.1500q, want %q in it", text, want)

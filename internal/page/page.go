@@ -38,7 +38,8 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last, "ends": ends, "check": check,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last,
+		"ends": ends, "check": check,
 		"unit": format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },

@@ -246,8 +246,8 @@ func TestWhenASweepEnds(t *testing.T) {
 		if !strings.Contains(text, tc.want) || strings.Contains(text, "It ends about") == (tc.want == "") {
 			t.Errorf("with %v left: got %.900q, want %q in it", tc.left, text, tc.want)
 		}
-		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody cancels " +
-			"it, it ends then, with the trials that have ended."
+		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody " +
+			"cancels it, it ends then, with the trials that have ended."
 		if got, want := strings.Contains(text, warning), tc.left.Expected == 86400; got != want {
 			t.Errorf("with %v left, it warns: %t, want %t: %.900q", tc.left, got, want, text)
 		}

@@ -24,8 +24,8 @@ func (p *Page) Axe(file string) (findings []string) {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML, FailureSummary string }
 	}
-	if err := json.Unmarshal([]byte(p.Text(`axe.run(document.querySelector('dialog[open]') || document, {resultTypes: ['violations']}).then(r => `+
-		`JSON.stringify(r.violations))`)), &found); err != nil {
+	if err := json.Unmarshal([]byte(p.Text(`axe.run(document.querySelector('dialog[open]') || document, `+
+		`{resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))`)), &found); err != nil {
 		p.b.t.Fatal(err)
 	}
 
