@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// MaxPosition is the highest place at which a row can have been shown.
-const MaxPosition = 1<<16 - 1
+// maxPosition is the highest place at which a row can have been shown.
+const maxPosition = 1<<16 - 1
 
 // positions learn how much a place by itself adds to what people take from it, together with a ranking's trees
 // (LightGBM's unbiased lambdarank, src/objective/rank_objective.hpp): lambdas are those at the scores of rows with the
@@ -32,9 +32,9 @@ func newPositions(p *Params, d *Data) (*positions, error) {
 	}
 	most := 0
 	for r, place := range d.Position {
-		if !(place >= 0 && place <= MaxPosition) || place != float32(int(place)) {
+		if !(place >= 0 && place <= maxPosition) || place != float32(int(place)) {
 			return nil, fmt.Errorf("%w: position %v in row %d; places are whole numbers from 0 to %d", ErrData, place, r,
-				MaxPosition)
+				maxPosition)
 		}
 		most = max(most, int(place))
 	}

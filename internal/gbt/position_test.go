@@ -123,7 +123,7 @@ func TestPositionsAreRefused(t *testing.T) {
 		"positions of 3 rows for 400":   func(d *Data, _ *Params) { d.Position = d.Position[:3] },
 		"position 1.5 in row 5":         func(d *Data, _ *Params) { d.Position[5] = 1.5 },
 		"position -1 in row 0":          func(d *Data, _ *Params) { d.Position[0] = -1 },
-		"whole numbers from 0 to 65535": func(d *Data, _ *Params) { d.Position[399] = MaxPosition + 1 },
+		"whole numbers from 0 to 65535": func(d *Data, _ *Params) { d.Position[399] = maxPosition + 1 },
 		"name the column with position: COLUMN": func(d *Data, p *Params) {
 			d.Position, p.PositionBiasRegularization = nil, 1
 		},
