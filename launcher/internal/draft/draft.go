@@ -493,6 +493,8 @@ const (
 	// Of several classes the first is ofIDs, and the second this: a rare class has leaves with next to no curvature,
 	// whose values without lambda_l2 are so large that the loss of kddcup99 rises (docs/benchmarks.md).
 	ofClasses = "{learning_rate: 0.05, lambda_l2: 1}"
+	// Of few rows ofIDs is still learning at the last tree, and with less of a penalty it is best (docs/benchmarks.md).
+	ofFewOfClasses = "{learning_rate: 0.05, lambda_l2: 1, feature_fraction: 0.5, extra_trees: true}"
 
 	space = `    learning_rate: {log_uniform: [0.02, 0.2]}
     num_leaves: {log_int: [8, 255]}
@@ -520,7 +522,9 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)
 	})
 	if gbt.Classes(objective) {
-		first, ids = ofClasses, s.label.present >= fewRows // with few rows ofIDs is still learning at the last tree
+		if first, ids = ofClasses, s.label.present >= fewRows; !ids {
+			first, second = ofFewOfClasses, ofClasses
+		}
 	}
 	if n := s.label.present; n < fewRows { // the default of 20 rows in a leaf would leave too few leaves
 		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, n/leafShare))

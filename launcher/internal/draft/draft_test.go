@@ -271,21 +271,29 @@ func TestTooManyClasses(t *testing.T) {
 }
 
 // TestClassesBeginWithRegularisation: without lambda_l2 the leaves of a rare class are so large that the loss rises.
+// With few rows there is less of it, and trees that differ.
 func TestClassesBeginWithRegularisation(t *testing.T) {
-	file := written(t, "x,y", 3000, func(i int) string {
-		return fmt.Sprintf("%d,%s", i*7919%1000, []string{"a", "b", "c"}[i%3])
-	})
-	d, err := Make(t.Context(), Request{Sources: []string{file}, Label: "y", Limit: time.Minute, Cores: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := d.WithTrials(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []float64{10, 1} {
-		if got := spec.Search.Fixed[i]["lambda_l2"]; got != want {
-			t.Errorf("configuration %d has lambda_l2 %v, want %v, in\n%s", i, got, want, d.Sweep)
+	for rows, want := range map[int][2]map[string]any{
+		3000: {{"lambda_l2": 10., "extra_trees": true}, {"lambda_l2": 1., "extra_trees": nil}},
+		600:  {{"lambda_l2": 1., "extra_trees": true}, {"lambda_l2": 1., "extra_trees": nil}},
+	} {
+		file := written(t, "x,y", rows, func(i int) string {
+			return fmt.Sprintf("%d,%s", i*7919%1000, []string{"a", "b", "c"}[i%3])
+		})
+		d, err := Make(t.Context(), Request{Sources: []string{file}, Label: "y", Limit: time.Minute, Cores: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := d.WithTrials(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, params := range want {
+			for name, value := range params {
+				if got := spec.Search.Fixed[i][name]; got != value {
+					t.Errorf("%d rows: configuration %d has %s %v, want %v, in\n%s", rows, i, name, got, value, d.Sweep)
+				}
+			}
 		}
 	}
 }
