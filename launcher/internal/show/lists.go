@@ -150,7 +150,8 @@ func (w Printer) Served(r *served.Report) {
 // Past writes what servers of a model were asked and have answered.
 func (w Printer) Past(model string, past []served.Past) {
 	if len(past) == 0 {
-		w.printf("no server of %s has kept one of these hours: `launcher serve --profiles` does, when an hour ends\n", model)
+		w.printf("no server of %s has kept one of these hours: `launcher serve --profiles` does, when an hour ends\n",
+			model)
 		return
 	}
 	t := w.Table("hour", "version", "servers", "requests", "rows", "mean prediction", "ms", "finding").Wrap(8)

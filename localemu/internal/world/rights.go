@@ -14,9 +14,9 @@ import (
 // identity has its own listening addresses, which only its programs are told. So programs and client libraries are the
 // same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions but those on the names of checkpoints and of hours served, deny policies, groups, inheritance
-// from folders, the minutes a change takes to become effective, and everything that follows from a permission that no
-// role in terraform/roles.yaml has.
+// Not imitated: conditions but those on the names of checkpoints and of hours served, deny policies, groups,
+// inheritance from folders, the minutes a change takes to become effective, and everything that follows from a
+// permission that no role in terraform/roles.yaml has.
 
 // Owner is the user who started the local cloud: it may do everything, and is in no table.
 const Owner = "owner"
