@@ -402,6 +402,9 @@ func TestSplitByAnAlias(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "no version of the split answers", func() bool { return !s.SplitReady() })
+	until(t, "the log says that there is no alias again", func() bool {
+		return strings.Count(s.log.String(), "there is no alias") == 2
+	})
 	if n := strings.Count(s.log.String(), "is not there"); n != 3 {
 		t.Errorf("the log says %d times that a version is not there, want once for each reason, 3:\n%s", n, s.log)
 	}
