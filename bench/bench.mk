@@ -201,7 +201,7 @@ build/venv-search/ok: bench/requirements-search.txt
 	@touch $@
 
 .PHONY: bench-serve
-# ROWS=20000, RATES=100,500,1000,2000,4000; Linux with two idle cores; PEERS with lleaves also times that
+# ROWS=20000, RATES=100,500,1000,2000,4000; Linux with two idle cores; PEERS with lleaves, bentoml or mlserver-lightgbm times those, too
 bench-serve: bench-programs $(PEERS_READY) ## latency of launcher serve at fixed rates, and peers on the same trees
 	@mkdir -p $(BENCH)/serve
 	bin/localemu exec --data $(BENCH)/serve/cloud -- $(PEERS) bench/serve.py --bin bin --out $(BENCH)/serve \

@@ -5,10 +5,12 @@ Run in the local cloud: bin/localemu exec --data DIR/cloud -- python3 bench/serv
 
 import argparse
 import glob
+import importlib.metadata
 import json
 import os
 import random
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -86,12 +88,7 @@ def server(args):
     p = subprocess.Popen(["taskset", "-c", "0", f"{args.bin}/launcher", "serve", "--model", "serving@latest", "--listen",
                           f"127.0.0.1:{port}"], env=env, stdout=subprocess.DEVNULL)
     try:
-        for _ in range(300):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").read()
-                break
-            except OSError:
-                time.sleep(0.2)
+        ready(f"http://127.0.0.1:{port}/readyz")
         for name in ("rows1", "rows50"):
             for rate in args.rates:
                 before = processor(p.pid)
@@ -140,6 +137,75 @@ def others(booster, x):
         print(f"onnxruntime: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
 
 
+def boosted(x):
+    """XGBoost with as many trees of its own, of as many leaves: it reads no others."""
+    try:
+        import xgboost
+        label = x[:, 0] + x[:, 1] * x[:, 2] > 0
+        booster = xgboost.train({"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": 63, "max_depth": 0,
+                                 "objective": "binary:logistic", "nthread": 1, "min_child_weight": 0},
+                                xgboost.DMatrix(x, label), 500)
+        for n in (1, 50, 10_000):
+            timed("XGBoost " + xgboost.__version__, lambda: booster.inplace_predict(x[:n]), n)
+    except Exception as e:  # it does not install everywhere
+        print(f"XGBoost: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
+
+
+def over_http(what, command, at, health, path, body, folder, **env):
+    """Processor time of a server's processes for requests of 50 rows, one after another; at is its address."""
+    try:
+        import psutil
+        version = importlib.metadata.version(what.lower())
+    except ImportError as e:
+        print(f"{what}: NOT RUN ({e})")
+        return
+    p = subprocess.Popen([sys.executable, *command], cwd=folder, env=dict(os.environ, **env),
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        ready(f"http://{at}/{health}")
+        ask = urllib.request.Request(f"http://{at}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        urllib.request.urlopen(ask).read()
+
+        def computed():
+            server = psutil.Process(p.pid)
+            return sum(processor(one.pid) for one in [server, *server.children(recursive=True)])
+
+        before = computed()
+        for _ in range(500):
+            urllib.request.urlopen(ask).read()
+        each = 1e6 * (computed() - before) / 500
+        print(f"{what} {version} with LightGBM: {each:.0f} us of a request of 50 rows of numbers, over HTTP", flush=True)
+    finally:
+        p.terminate()
+        p.wait()
+
+
+def servers(path, x, folder):
+    """Servers that others wrote, around LightGBM, which get encoded numbers."""
+    rows, port = x[:50], 18767
+    over_http("BentoML", ["-m", "bentoml", "serve", "serve_bento:Trees", "--host", "127.0.0.1", "--port", str(port)],
+              f"127.0.0.1:{port}", "readyz", "predict", {"rows": rows.tolist()}, os.path.dirname(os.path.abspath(__file__)),
+              COPPICE_TREES=os.path.abspath(path), BENTOML_DO_NOT_TRACK="true")
+    for name, settings in (("settings", {"host": "127.0.0.1", "http_port": port, "grpc_port": port + 1,
+                                         "metrics_port": port + 2, "parallel_workers": 0}),
+                           ("model-settings", {"name": "m", "implementation": "mlserver_lightgbm.LightGBMModel",
+                                               "parameters": {"uri": os.path.abspath(path)}})):
+        with open(f"{folder}/{name}.json", "w") as f:
+            json.dump(settings, f)
+    tensor = {"name": "x", "shape": rows.shape, "datatype": "FP64", "data": rows.ravel().tolist()}
+    over_http("MLServer", ["-c", "import mlserver.cli; mlserver.cli.main()", "start", "."], f"127.0.0.1:{port}",
+              "v2/models/m/ready", "v2/models/m/infer", {"inputs": [tensor]}, folder)
+
+
+def ready(url):
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(url).read()
+            return
+        except OSError:
+            time.sleep(0.2)
+
+
 def peers(args):
     """Trees alone on encoded numbers, and all of it from raw rows in Python."""
     import numpy as np
@@ -165,12 +231,14 @@ def peers(args):
     except Exception as e:  # it does not install everywhere, and refuses some models
         print(f"lleaves: NOT RUN ({type(e).__name__}: {str(e)[:100]})")
     others(booster, x)
+    boosted(x)
     for rows in (1, 50, 10_000):
         x[:rows].astype("<f8").tofile(f"{args.out}/x.f64")
         text = subprocess.run([f"{args.bin}/gauge", "predict", "--model", path, "--values", f"{args.out}/x.f64",
                                "--repeat", "100" if rows < 100 else "4"], check=True, capture_output=True, text=True).stdout
         best = json.loads(text)["cpu_seconds"]
         print(f"| Coppice | {rows} | {1e6 * best:.0f} | {1e6 * best / rows:.1f} |", flush=True)
+    servers(path, x, args.out)
 
 
 def main():
