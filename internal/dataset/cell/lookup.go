@@ -317,20 +317,14 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 		}
 	}
 
-	t := &l.e.encoding.Tables[table]
 	slots = l.slots[table].make(l.rows)
-	for i, level := range l.levels {
-		slots[i] = -1
-		if at, ok := l.e.guides[table].find(l.e.levels, t, max(level, 1)); ok {
-			slots[i] = int32(at)
-		}
-	}
+	l.e.guides[table].find(l.e.levels, &l.e.encoding.Tables[table], l.levels, slots)
 	return slots, "", nil
 }
 
-// guide says where in a table the levels begin whose hashes have the same first bits, of which there are one or two.
+// guide says where in a table the levels begin whose hashes have the same first bits, of which there is mostly one.
 type guide struct {
-	first []uint32 // by these bits, and where the last ones end
+	first []uint32 // by these bits
 	shift int
 }
 
@@ -342,8 +336,8 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	if t.Levels == 0 || t.Levels > mostGuided {
 		return guide{}
 	}
-	n := bits.Len(uint(t.Levels / 2))
-	g := guide{first: make([]uint32, 1<<n+1), shift: 64 - n}
+	n := bits.Len(uint(t.Levels))
+	g := guide{first: make([]uint32, 1<<n), shift: 64 - n}
 	next := 0
 	for i, hash := range levels.Hash[t.First : t.First+t.Levels] {
 		for ; next <= int(hash>>g.shift); next++ {
@@ -356,16 +350,36 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	return g
 }
 
-// find is levels.Find.
-func (g *guide) find(levels *dataset.Levels, t *dataset.LevelTable, hash uint64) (at int, ok bool) {
+// find writes the positions of levels, as levels.Find finds them, and -1 where there is none. The first two comparisons
+// have no branch, which would often be mispredicted; few levels need a third.
+func (g *guide) find(levels *dataset.Levels, t *dataset.LevelTable, hashes []uint64, slots []int32) {
 	if g.first == nil {
-		return levels.Find(t, hash)
+		for i, hash := range hashes {
+			slots[i] = -1
+			if at, ok := levels.Find(t, max(hash, 1)); ok {
+				slots[i] = int32(at)
+			}
+		}
+		return
 	}
-	cell := hash >> g.shift
-	end := t.First + int(g.first[cell+1])
-	for at = t.First + int(g.first[cell]); at < end && levels.Hash[at] < hash; at++ {
+	all := levels.Hash[t.First : t.First+t.Levels]
+	last := uint64(len(all) - 1)
+	for i, hash := range hashes[:len(slots)] {
+		hash = max(hash, 1)
+		at := uint64(g.first[hash>>g.shift])
+		for range 2 {
+			_, below := bits.Sub64(all[min(at, last)], hash, 0)
+			at += below
+		}
+		at = min(at, last)
+		for at < last && all[at] < hash {
+			at++
+		}
+		slots[i] = -1
+		if all[at] == hash {
+			slots[i] = int32(t.First + int(at))
+		}
 	}
-	return at, at < end && levels.Hash[at] == hash
 }
 
 // part returns the hashes that a part contributes to the rows' levels.
