@@ -216,8 +216,8 @@ func (c *comparison) checkClasses() {
 		}
 		switch {
 		case share == 0 && u.lo > 0 && expected >= classRows:
-			c.add(Blocking, CodeLabelsLost, "", "no row is of class %.60q, but %s to %s were before", name, percent(u.lo),
-				percent(u.hi))
+			c.add(Blocking, CodeLabelsLost, "", "no row is of class %.60q, but %s to %s were before", name,
+				percent(u.lo), percent(u.hi))
 		case share > 0 && u.hi == 0:
 			c.add(Warning, CodeLabelRate, "", "class %.60q is new, with %s of the rows: versions that do not know it "+
 				"cannot be compared with new ones", name, percent(share))

@@ -82,9 +82,9 @@ func calibrated(tonight metric.Interval, before float64) string {
 const listedClasses = 3
 
 // wrongClasses is ranking for each class against all others. A champion may also have fallen behind in one class, such
-// as one that depends on a column of which it has not seen tonight's values. So either tonight's own model does not know
-// the class either, or another class has taken its place. Shares are left to the contract: a product of which there is
-// more tonight is no wrong label.
+// as one that depends on a column of which it has not seen tonight's values. So either tonight's own model does not
+// know the class either, or another class has taken its place. Shares are left to the contract: a product of which
+// there is more tonight is no wrong label.
 func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed} // together err as one
 	m := named("auc")
@@ -99,16 +99,16 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 		if err != nil || unknown != nil || i.High >= least {
 			continue
 		}
-		text := fmt.Sprintf("version %d tells class %.60q from all others with an AUC of %.4f (%.4f to %.4f) tonight, and "+
-			"of %.4f on earlier nights", e.measure(), name, i.Value, i.Low, i.High, old)
+		text := fmt.Sprintf("version %d tells class %.60q from all others with an AUC of %.4f (%.4f to %.4f) tonight, "+
+			"and of %.4f on earlier nights", e.measure(), name, i.Value, i.Low, i.High, old)
 		if own, err := m.Interval(ofClass(e.Tonight.input(e.Tonight.New), k, k), c); err == nil && own.High < least {
 			found = append(found, text+": tonight's labels are not like theirs")
 			continue
 		}
 		for other, taken := range e.Classes {
 			if a, err := m.Interval(ofClass(tonight, k, other), c); err == nil && a.Low > least {
-				found = append(found, fmt.Sprintf("%s: tonight's rows of this class look like those of class %.60q", text,
-					taken))
+				found = append(found,
+					fmt.Sprintf("%s: tonight's rows of this class look like those of class %.60q", text, taken))
 				break
 			}
 		}
