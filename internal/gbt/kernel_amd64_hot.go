@@ -428,7 +428,8 @@ var exitOrder = func() (order [8]uint64) {
 }()
 
 // addFew adds the values of the first trees to the sums of n rows, which fill one machine word, as far as their flat
-// parts go, and returns how many trees these are: several, if all but the last are flat. The exits are those of the last.
+// parts go, and returns how many trees these are: several, if all but the last are flat. The exits are those of the
+// last.
 func (s *batchScratch) addFew(trees []flatTree, n int) int {
 	if !s.vectors || trees[0].run == 0 {
 		s.route(&trees[0])
@@ -447,7 +448,8 @@ const (
 
 // widened returns a column's bounds as findBounds wants them; nil if it cannot take them.
 func (c *numberColumn) widened(bounds []float64) []float64 {
-	if !hasVectors() || c.rule == zeroGoesRight || c.count >= pivots*boundsAPivot || bounds[c.count-1] > math.MaxFloat64 {
+	if !hasVectors() || c.rule == zeroGoesRight || c.count >= pivots*boundsAPivot ||
+		bounds[c.count-1] > math.MaxFloat64 {
 		return nil
 	}
 	out := slices.Repeat([]float64{math.Inf(1)}, pivots+(c.count/boundsAPivot+1)*boundsAPivot)

@@ -57,7 +57,7 @@ var differing = map[string]string{
 	pathSmooth:                 "needs min_data_in_leaf of 2 or more, which LightGBM raises; rows are not rounded",
 	monotoneConstraints:        "also by name, name:price=1; basic only; refused for leaves that are quantiles",
 	interactionConstraints:     "also by name, name:[a,b],[c]; features of no group do not take part in draws",
-	forcedSplits:               "forced_splits: the splits themselves, not a file; one that cannot be is left out alone",
+	forcedSplits:               "forced_splits: the splits themselves, not a file; an impossible one is left out",
 	IgnoreColumn:               "features of the table by number, name or pattern; they stay in the model's list",
 	alpha:                      "refused for other objectives; weighted quantiles are not extrapolated",
 	fairC:                      "refused for other objectives",

@@ -33,8 +33,8 @@ func newPositions(p *Params, d *Data) (*positions, error) {
 	most := 0
 	for r, place := range d.Position {
 		if !(place >= 0 && place <= maxPosition) || place != float32(int(place)) {
-			return nil, fmt.Errorf("%w: position %v in row %d; places are whole numbers from 0 to %d", ErrData, place, r,
-				maxPosition)
+			return nil, fmt.Errorf("%w: position %v in row %d; places are whole numbers from 0 to %d", ErrData, place,
+				r, maxPosition)
 		}
 		most = max(most, int(place))
 	}

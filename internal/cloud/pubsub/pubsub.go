@@ -102,8 +102,8 @@ func (c *Client) Subscription(name string) *Receiver {
 	return &Receiver{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
 }
 
-// Receive calls handle with the data of every message, from several goroutines at once, until ctx ends (then it returns nil) or
-// receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
+// Receive calls handle with the data of every message, from several goroutines at once, until ctx ends (then it returns
+// nil) or receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
 // redelivered, with a pause and possibly elsewhere. A missing subscription, credentials or emulator is a
 // *cloud.SetupError. The context of handle ends with ctx.
 func (s *Receiver) Receive(ctx context.Context, handle func(ctx context.Context, data []byte) error) error {

@@ -135,12 +135,12 @@ func deadline(text string) (time.Duration, error) {
 	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond,
 		'u': time.Microsecond, 'n': time.Nanosecond}
 	last := len(text) - 1
-	n, err := strconv.ParseUint(text[:last], 10, 32)
+	n, err := strconv.ParseInt(text[:last], 10, 32)
 	unit, known := units[text[last]]
-	if err != nil || !known || last > 8 {
+	if err != nil || n < 0 || !known || last > 8 {
 		return 0, fmt.Errorf("grpc-timeout is %.20q", text)
 	}
-	return max(1, min(time.Duration(n), 1_000_000)*unit), nil // more than 11 days are no bound
+	return max(1, unit*time.Duration(min(n, 1_000_000))), nil // more than 11 days are no bound
 }
 
 // serveCall answers a call.

@@ -301,7 +301,7 @@ func TestHostileCalls(t *testing.T) {
 		var a []byte
 		return c.Invoke(t.Context(), callService+"ModelInfer", body, &a, grpc.ForceCodec(rawMessages{}))
 	}
-	for n := range len(good) {
+	for n := range good {
 		if err := ask(good[:n]); n > 40 && status.Code(err) != codes.InvalidArgument || err == nil {
 			t.Errorf("the first %d of %d bytes: got %v, want INVALID_ARGUMENT", n, len(good), err)
 		}

@@ -277,12 +277,12 @@ func FuzzMessage(f *testing.F) {
 
 // cellOf is a value as fmt prints what the library has read.
 func cellOf(v *dataset.Values, row int) any {
-	switch {
-	case v.Type == dataset.Text:
+	switch v.Type {
+	case dataset.Text:
 		return []byte(v.Text[row])
-	case v.Type == dataset.Float:
+	case dataset.Float:
 		return v.Float[row]
-	case v.Type == dataset.Bool:
+	case dataset.Bool:
 		return v.Int[row] == 1
 	}
 	return v.Int[row]

@@ -248,8 +248,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	}()
 
-	// A request leaves some 100 kB, and the few megabytes of a server would be collected dozens of times a second, which
-	// took a tenth of its processor time. This is never touched, so it takes no memory: that much more garbage may gather.
+	// A request leaves some 100 kB, and the few megabytes of a server would be collected dozens of times a second,
+	// which took a tenth of its processor time. This is never touched, so it takes no memory: that much more garbage
+	// may gather.
 	garbage := make([]byte, 64<<20)
 	defer runtime.KeepAlive(garbage)
 
