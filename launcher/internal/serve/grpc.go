@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -140,7 +141,10 @@ func deadline(text string) (time.Duration, error) {
 	if err != nil || n < 0 || !known || last > 8 {
 		return 0, fmt.Errorf("grpc-timeout is %.20q", text)
 	}
-	return max(1, unit*time.Duration(min(n, 1_000_000))), nil // more than 11 days are no bound
+	if n >= int64(math.MaxInt64/unit) { // hours only can be so many
+		return math.MaxInt64, nil
+	}
+	return max(1, unit*time.Duration(n)), nil
 }
 
 // serveCall answers a call.
