@@ -29,12 +29,12 @@ func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, 
 	return &train.Data, nil
 }
 
-// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups if they
-// are ranked.
+// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups and
+// positions if they are ranked.
 func JoinedBytes(rows, features int, ranked bool) int64 {
 	each := 2*features + 8
 	if ranked {
-		each += 8
+		each += 12
 	}
 	return int64(rows) * int64(each)
 }

@@ -226,7 +226,7 @@ var paramTable = []paramSpec{
 	{regSqrt, "", func(p *Params) any { return &p.RegSqrt }, 0, 0, addedLater},
 	{truncationLevel, "", func(p *Params) any { return &p.TruncationLevel }, 1, 1<<31 - 1, addedLater},
 	{rankNorm, "", func(p *Params) any { return &p.LambdarankNorm }, 0, 0, addedLater},
-	{positionBias, "", func(p *Params) any { return &p.PositionBiasRegularization }, 0, 1e300, addedLater},
+	{positionBias, "", func(p *Params) any { return &p.PositionBiasRegularization }, 0, 1e30, addedLater},
 	{labelGain, "", func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater},
 	{sigmoidFactor, "", func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater},
 	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},

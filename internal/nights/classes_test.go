@@ -51,6 +51,16 @@ func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night 
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Night.Weight = make([]float32, len(r.Night.Label)) // blue is number 0
+	for i, class := range r.Night.Label {
+		r.Night.Weight[i] = 1e-6 + class
+	}
+	light, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
+	if err != nil || !(light.Label.Classes["blue"] > 0) == (p.Label.Classes["blue"] > 0) {
+		t.Errorf("with next to no weight: got %+v (%v), want a share of blue that is 0 only if it has no row",
+			light.Label, err)
+	}
+	r.Night.Weight = nil
 	return night{r.Night, p}
 }
 

@@ -182,6 +182,9 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 		p.Label.Classes = map[string]float64{}
 		for k, name := range classes {
 			p.Label.Classes[name] = round5(shares[k] / weight)
+			if shares[k] > 0 {
+				p.Label.Classes[name] = max(1e-5, p.Label.Classes[name]) // 0 is a class that is not there
+			}
 		}
 		most := slices.Index(shares, slices.Max(shares))
 		p.Label.Positive, p.Label.Mean = classes[most], shares[most]/weight

@@ -55,7 +55,7 @@ func TestClasses(t *testing.T) {
 				}
 			}
 			if want := map[string]string{
-				"spellings": `y: equal numbers are one class: "+1", "1", "1.0" are class 1`}[name]; said != want {
+				"spellings": `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1`}[name]; said != want {
 				t.Errorf("staging says %q, want %q", said, want)
 			}
 			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {

@@ -158,7 +158,7 @@ func (l *labeler) spellings() (out []dataset.Warning) {
 	for _, name := range l.info.Classes {
 		if texts := of[name]; len(texts) > 1 {
 			out = append(out, dataset.Warning{Code: WarnSpelling, Column: l.info.Column,
-				Text: fmt.Sprintf("equal numbers are one class: %s are class %s", list(texts), name)})
+				Text: fmt.Sprintf("equal numbers are one class: %s all mean class %s", list(texts), name)})
 		}
 	}
 	return out

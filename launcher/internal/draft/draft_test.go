@@ -222,7 +222,7 @@ func TestRefused(t *testing.T) {
 		"an order of what": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%3) },
 			Request{Label: "y", Objective: "lambdarank"}, "Name the column whose rows belong together with --group"},
 		"a position in what": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%3) },
-			Request{Label: "y", Position: "a"}, "--position is learnt from by lambdarank"},
+			Request{Label: "y", Position: "a"}, "--position needs the objective lambdarank"},
 		"a position that is the group": {"q,y", func(i int) string { return fmt.Sprintf("1,%d", i%3) },
 			Request{Label: "y", Group: "q", Position: "q"}, "--position q is the label, the weight or the group"},
 		"a group without an order": {"q,y", func(i int) string { return fmt.Sprintf("1,%d", i%3) },

@@ -121,7 +121,7 @@ func (c *call) sendBool(is bool) {
 func message(body []byte) ([]byte, error) {
 	switch {
 	case len(body) < prefixLength || int64(binary.BigEndian.Uint32(body[1:])) != int64(len(body)-prefixLength):
-		return nil, fmt.Errorf("%d bytes that are not one message behind its length", len(body))
+		return nil, fmt.Errorf("the body, %d bytes, is not exactly one message behind its length", len(body))
 	case body[0] != 0:
 		return nil, &statusError{http.StatusUnsupportedMediaType, "the message is compressed; send it as it is"}
 	}
@@ -139,7 +139,7 @@ func deadline(text string) (time.Duration, error) {
 	n, err := strconv.ParseInt(text[:last], 10, 32)
 	unit, known := units[text[last]]
 	if err != nil || n < 0 || !known || last > 8 {
-		return 0, fmt.Errorf("grpc-timeout is %.20q", text)
+		return 0, fmt.Errorf("grpc-timeout is %.20q; send 1 to 8 digits and one of H, M, S, m, u, n", text)
 	}
 	if n >= int64(math.MaxInt64/unit) { // hours only can be so many
 		return math.MaxInt64, nil
