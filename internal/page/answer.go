@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -50,18 +52,24 @@ func (p *sweepPage) answer() answer {
 	case w == nil:
 		v.Title = fmt.Sprintf("%s: %d of %s ended", capital(p.State), v.Done, trials)
 		v.Text = p.best()
-		if p.Left.Expected > 0 {
-			v.add("time left, about", plot.Seconds.Format(p.Left.Expected))
+		if left := p.Pace().seconds(); left > 0 {
+			v.add("time left, about", plot.Seconds.Format(left))
 		}
-		if m := p.Sweep.Money; m != nil {
-			if text := tooFast(m.Total, m.Hourly, m.Budget, p.Left); text != "" {
-				p.Notes = append([]string{text}, p.Notes...)
-			}
+		if text := p.Pace().warning(); text != "" {
+			p.Notes = append([]string{text}, p.Notes...)
 		}
 	case w.Outcome != sweep.OutcomeWinner:
 		v.Class, v.Title = answerNone, "No winner"
 		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live. The leaderboard " +
 			"has each trial's reason."
+		if all := p.commonFailure(); all != "" {
+			v.Title = fmt.Sprintf("No winner: all %d trials failed", len(p.Trials))
+			all = "For one reason: " + sentence(all) + " "
+			if strings.Contains(all, "memory") {
+				all += "Take machines with more memory (machine.type) or fewer tasks on each (machine.tasks_per_vm). "
+			}
+			v.Text = all + v.Text
+		}
 		if w.Outcome == sweep.OutcomeCancelled {
 			v.Title = "Cancelled"
 		}
@@ -71,6 +79,14 @@ func (p *sweepPage) answer() answer {
 			v.add(p.Metric+" on test", plot.Plain.Format(test))
 			if alone := w.alone(p.Metric); !math.IsNaN(alone) {
 				v.add(shareAlone, plot.Plain.Format(alone))
+			}
+		}
+		if by := w.judgedBy(); by != "" && by != p.Metric {
+			if test, ok := w.Test[by]; ok {
+				v.add(by+" on test", plot.Plain.Format(test))
+			}
+			if alone := w.alone(by); !math.IsNaN(alone) {
+				v.add(shareAlone+", "+by, plot.Plain.Format(alone))
 			}
 		}
 		if in := w.Within; in != nil {
@@ -93,7 +109,7 @@ func (p *sweepPage) answer() answer {
 		}
 	}
 	if w != nil && w.Verified != nil {
-		v.add("a second library agrees", w.Verified.Scorer)
+		v.add("scores checked by", w.Verified.Scorer+" library")
 	}
 	return v
 }
@@ -107,70 +123,130 @@ func ofBudget(sum, budget float64) string {
 	return text
 }
 
-// tooFast says that a running sweep reaches its budget, in USD, before its last trial has ended, and what comes of it;
-// empty if it does not. All its machines cost hourly.
-func tooFast(spent, hourly, budget float64, left sweep.Range) string {
-	all := spent + hourly*left.Expected/3600
-	if budget <= 0 || hourly <= 0 || all <= budget {
+// pace is how fast a running sweep spends, and what that comes to.
+type pace struct {
+	Spent, Hourly, Budget float64     // USD; hourly all its machines; 0 if unknown, or without a budget
+	Left                  sweep.Range // seconds until its last trial has ended; 0 if unknown
+}
+
+// Pace is that of a sweep that runs.
+func (p *sweepPage) Pace() pace {
+	if m := p.Sweep.Money; m != nil {
+		return pace{m.Total, m.Hourly, m.Budget, p.Left}
+	}
+	return pace{Left: p.Left}
+}
+
+// total is what it would cost without a budget.
+func (p pace) total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }
+
+// over says that its budget ends it before its last trial has ended.
+func (p pace) over() bool { return p.Budget > 0 && p.Hourly > 0 && p.total() > p.Budget }
+
+// seconds is in about how long it ends; whole minutes where its budget ends it.
+func (p pace) seconds() float64 {
+	if p.over() {
+		return max(60, 60*math.Round(60*(p.Budget-p.Spent)/p.Hourly))
+	}
+	return p.Left.Expected
+}
+
+// warning says that its budget ends it, and what comes of that; empty if its trials end before.
+func (p pace) warning() string {
+	if !p.over() {
 		return ""
 	}
 	return fmt.Sprintf("At this pace it would cost about %s and reaches its budget of %s in about %s. If nobody "+
-		"cancels it, it ends then, with the trials that have ended.", plot.USD.Format(all), plot.USD.Format(budget),
-		plot.Seconds.Format(3600*max(0, budget-spent)/hourly))
+		"cancels it, it ends then, with the trials that have ended.", plot.USD.Format(p.total()),
+		plot.USD.Format(p.Budget), plot.Seconds.Format(p.seconds()))
 }
 
-// ends is about when a running sweep ends, with a range if there is one: clock times within half a day.
-func ends(asOf time.Time, left sweep.Range) template.HTML {
-	if asOf.IsZero() || left.Expected <= 0 {
+// ends says when a running sweep ends, with a range if there is one: clock times within half a day.
+func ends(asOf time.Time, p pace) template.HTML {
+	if asOf.IsZero() || p.Left.Expected <= 0 {
 		return ""
 	}
 	at := func(seconds float64) template.HTML {
-		t := asOf.Add(time.Duration(seconds * float64(time.Second)))
-		if left.Expected > 12*3600 || left.High > 12*3600 {
+		t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
+		if seconds > 12*3600 || p.Left.High > 12*3600 && !p.over() {
 			return when(t)
 		}
 		return template.HTML(fmt.Sprintf(`<time data-ago="clock" datetime="%s">%s UTC</time>`,
 			t.UTC().Format(time.RFC3339), t.UTC().Format("15:04")))
 	}
-	text := at(left.Expected)
-	if left.High > left.Low {
-		text += " (" + at(left.Low) + " to " + at(left.High) + ")"
+	if p.over() {
+		return "Its budget ends it about <strong>" + at(p.seconds()) + "</strong>."
 	}
-	return text
+	text := "It ends about <strong>" + at(p.Left.Expected) + "</strong>"
+	if p.Left.High > p.Left.Low {
+		text += " (" + at(p.Left.Low) + " to " + at(p.Left.High) + ")"
+	}
+	return text + "."
+}
+
+// commonFailure is what all trials have failed of, if it is one thing; empty otherwise.
+func (p *sweepPage) commonFailure() string {
+	if len(p.Trials) < 2 {
+		return ""
+	}
+	first := p.Trials[0]
+	for _, t := range p.Trials {
+		if t.State != StateFailed || t.Reason != first.Reason || t.Reason == "" {
+			return ""
+		}
+	}
+	return first.Reason
 }
 
 func (v *answer) add(name, text string) { v.Facts = append(v.Facts, Pair{name, text}) }
 
-// won says what became of a winner.
+// judgedBy is the metric by which the gate compared the winner with what was live; empty where it did not.
+func (w *Winner) judgedBy() string {
+	if g := w.Gate; g != nil && g.Champion > 0 {
+		return g.Metric
+	}
+	return ""
+}
+
+// chosen says by what the winner was chosen and by what it was judged, and why it and no other was.
+func (p *sweepPage) chosen(w *Winner) (text string) {
+	if by := w.judgedBy(); by != "" {
+		text = fmt.Sprintf("It was chosen by %s on valid and %s by %s on test. ", p.Metric,
+			map[bool]string{true: "promoted", false: "judged"}[w.Gate.Promoted], by)
+	}
+	if len(w.Rejected) > 0 && strings.HasPrefix(w.Reason, "trial ") {
+		return text + "Of the trials that may win, " + sentence(w.Reason)
+	}
+	return text + sentence(capital(w.Reason))
+}
+
+// won says what became of a winner: the gate's reason first, then what is live, then why it was this trial.
 func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	title = fmt.Sprintf("Trial %d won", w.Trial)
 	if w.Version > 0 {
 		title = fmt.Sprintf("%s@%d is registered", w.Model, w.Version)
 	}
-	class, text = answerHeld, sentence(capital(w.Reason))
+	class = answerHeld
+	var say []string
 	g := w.Gate
-	switch {
-	case g == nil:
-	case g.Promoted:
-		class, title = answerLive, fmt.Sprintf("%s@%d became the champion", w.Model, w.Version)
-	default:
+	if g != nil {
 		title = fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
+		if g.Promoted {
+			class, title = answerLive, fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
+		}
+		say = append(say, sentence(capital(g.Reason)))
 	}
 	if live := w.Live(); live != "" {
-		text += " " + sentence(capital(live))
+		say = append(say, sentence(capital(live)))
 	} else if g != nil && !g.Promoted && g.Champion > 0 {
-		text += fmt.Sprintf(" Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion)
+		say = append(say, fmt.Sprintf("Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion))
 	}
-	if g != nil && g.Reason != "" {
-		text += " " + sentence(capital(g.Reason))
-	}
+	say = append(say, p.chosen(w))
 	if s := w.Standing; s != nil {
-		text += " " + sentence(capital(s.Text(w.At)))
+		say = append(say, sentence(capital(s.Text(w.At))))
 	}
-	if p.Sure != "" {
-		text += " " + p.Sure
-	}
-	return class, title, text
+	say = slices.DeleteFunc(append(say, p.Sure), func(s string) bool { return s == "" })
+	return class, title, strings.Join(say, " ")
 }
 
 // capital is a text that begins a sentence. A name keeps its case: only a word of small letters is changed.

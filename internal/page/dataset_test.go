@@ -26,7 +26,7 @@ func manyNights(n int) *page.DatasetPage {
 			Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
 			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 +
 				0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5), RatioLow: 0.95, RatioHigh: 1.05,
-			Seconds: 2400 + 600*rng.Float64(), Cost: 3 + rng.Float64(), Estimated: i < 2}
+			Seconds: 2400 + 600*rng.Float64(), Cost: 1 + rng.Float64(), Estimated: i < 2}
 		for j, c := range columns {
 			if i > 0 {
 				k.Drift[c] = 0.01 + 0.01*rng.Float64() + 0.002*float64(j)

@@ -110,8 +110,8 @@ func (i *Index) Write(w io.Writer) error {
 	for _, s := range p.Sweeps {
 		if s.Running {
 			p.Running = append(p.Running, s)
-			if text := tooFast(s.spent(), s.Price, s.Budget, s.Left); text != "" {
-				p.Needs = append(p.Needs, need{answerHeld, "over budget", "/sweeps/" + s.ID, s.ID, text,
+			if text := s.Pace().warning(); text != "" {
+				p.Needs = append(p.Needs, need{answerHeld, "will reach budget", "/sweeps/" + s.ID, s.ID, text,
 					"launcher bill " + s.ID})
 			}
 		}
@@ -176,11 +176,12 @@ func (s IndexSweep) Word() string {
 // Progress is how far a running sweep is, in a line.
 func (s IndexSweep) Progress() string {
 	text := fmt.Sprintf("%d of %s ended", s.Ended, english.Plural(s.Trials, "trial", ""))
-	if s.Left.Expected > 0 {
-		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(s.Left.Expected))
+	pace := s.Pace()
+	if left := pace.seconds(); left > 0 {
+		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(left))
 	}
-	if spent := s.spent(); spent > 0 {
-		text += ", about " + ofBudget(spent, s.Budget) + " spent"
+	if pace.Spent > 0 {
+		text += ", about " + ofBudget(pace.Spent, s.Budget) + " spent"
 	}
 	if !math.IsNaN(s.Best) {
 		text += fmt.Sprintf(", best %s %s", s.Metric, plot.Plain.Format(s.Best))
@@ -188,8 +189,10 @@ func (s IndexSweep) Progress() string {
 	return text + "."
 }
 
-// spent is about what a running sweep has cost, in USD.
-func (s IndexSweep) spent() float64 { return s.Price * max(0, s.Now.Sub(s.Planned).Hours()) }
+// Pace is that of a running sweep; what it has spent is about.
+func (s IndexSweep) Pace() pace {
+	return pace{s.Price * max(0, s.Now.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
+}
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.
 func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }

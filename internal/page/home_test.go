@@ -48,8 +48,8 @@ func said(page string) string {
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"version 9 is live", "not promoted", "4 things need you, one sweep runs",
-		"11 of 50 trials ended, about 34 min left, about $0.533 of $2.00 spent, best average_precision " +
-			"0.11619. Ends about 03:44 UTC ( 03:39 UTC to 03:48 UTC ) .",
+		"11 of 50 trials ended, about 28 min left, about $0.533 of $2.00 spent, best average_precision " +
+			"0.11619. Its budget ends it about 03:38 UTC .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",
 		"the last sweep made no champion: worse than version 9 by 0.0031. If nobody acts, version 9 stays live " +

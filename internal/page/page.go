@@ -39,7 +39,7 @@ var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last,
-		"ends": ends, "check": check,
+		"ends": ends, "fresh": fresh, "check": check,
 		"unit": format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
@@ -140,6 +140,11 @@ func ago(t time.Time) template.HTML {
 // last is a time of what should come every night: the script says so if none has come since.
 func last(t time.Time) template.HTML {
 	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="night" `, 1))
+}
+
+// fresh is a time of something that runs: the script says so if that is more than an hour ago.
+func fresh(t time.Time) template.HTML {
+	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-fresh="1" `, 1))
 }
 
 // words is a name of a state or a verdict as text.

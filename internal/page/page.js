@@ -40,8 +40,8 @@
   }
   const two = n => String(n).padStart(2, '0');
   function local(d) {
-    const zone = new Intl.DateTimeFormat('en', {timeZoneName: 'short'}).formatToParts(d).find(p => p.type === 'timeZoneName');
-    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())} ${zone ? zone.value : ''}`;
+    const zone = d.toLocaleTimeString('en', {timeZoneName: 'short'}).split(/\s/).pop();
+    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())} ${zone}`;
   }
   function make(tag, attrs, ...children) {
     const e = document.createElement(tag);
@@ -128,7 +128,7 @@
     if (made.has(t)) return made.get(t);
     const tr = make('tr', {'data-t': t}), r = rowOf.get(t);
     $$('#board thead th').forEach((th, i) => {
-      const k = th.firstElementChild.dataset.sort, c = column(k), v = c.v[r], text = v === null ? '-' : show(c, v);
+      const k = th.firstElementChild.dataset.sort, c = column(k), v = c.v[r], text = v === null || k === 'rank' && !place(r) ? '-' : show(c, v);
       const cell = i === 1 ? make('th', {scope: 'row'}, make('button', {type: 'button', 'data-pick': t}, text)) : make('td', {class: th.className || (k === 'reason' || k === 'tried' ? 'r' : '')}, text);
       if (k === 'state') cell.prepend($(`[data-state="${v}"] + svg`).cloneNode(true));
       cell.hidden = without.has(i);
@@ -181,7 +181,8 @@
       if (row >= most) more(row + page);
       for (const e of marks.get(t) || []) {
         e.classList.add('hi');
-        if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e)); // on top of the others
+        // on top of the others
+        if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e));
         if (scroll && e.tagName === 'TR') e.scrollIntoView({block: 'nearest'});
       }
     }
@@ -248,7 +249,8 @@
     const cell = (c, v) => {
       if (v === null || v === undefined) return '';
       let s = c.time ? new Date(v * 1000).toISOString() : String(v);
-      if (typeof v === 'string' && /^[=+\-@\t]/.test(s)) s = "'" + s; // no spreadsheet takes a name for a formula
+      // no spreadsheet takes a name for a formula
+      if (typeof v === 'string' && /^[=+\-@\t]/.test(s)) s = "'" + s;
       return /[",\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
     };
     const head = c => cell({}, c.n + (c.time ? ' (UTC)' : c.u ? ` (${c.u === '%' ? 'share' : c.u === '#' ? 'count' : c.u})` : ''));
@@ -294,12 +296,13 @@
   }
 
   // --- a trial by itself: what it was, how it went, and beside any other -----------------------------------------------------------------
+  const place = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size}`;
   function openTrial(t) {
     const old = $('#trial');
     if (old) old.close();
     const ranks = column('rank').v, r = rowOf.get(t), cell = k => show(column(k), column(k).v[r]);
     const names = data.tables.board.c.filter(k => !['rank', 'trial', 'state', 'reason', 'tried', 'ended', 'elapsed'].includes(k));
-    const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}, rank ${ranks[rowOf.get(n)]}`)));
+    const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}${place(rowOf.get(n))}`)));
     const body = make('tbody', {}), step = (d, text) => {
       const next = column('trial').v[ranks.indexOf(ranks[r] + d)], b = make('button', {type: 'button'}, text);
       b.disabled = next === undefined;
@@ -314,7 +317,7 @@
     other.addEventListener('change', beside);
     beside();
     const box = make('dialog', {id: 'trial', 'aria-labelledby': 'trial-h'}, make('h2', {id: 'trial-h', tabindex: -1, autofocus: ''}, `Trial ${t}`, make('span', {class: 'fine'}, ` of ${data.id}`)));
-    box.append(make('p', {}, make('strong', {}, `${cell('state')}, rank ${cell('rank')} of ${rowOf.size}. `), cell('reason')));
+    box.append(make('p', {}, make('strong', {}, `${cell('state')}${place(r)}. `), cell('reason')));
     if (data.columns.tried && column('tried').v[r]) box.append(make('p', {class: 'fine'}, 'Why it was tried: ' + cell('tried')));
     const drawn = $('#curves svg.plot');
     if (drawn && data.curves.t.includes(t)) {
@@ -377,7 +380,8 @@
         said.textContent = (done ? 'Done: ' : 'Not done: ') + await answer.text();
       } catch { said.textContent = 'No connection: the action may or may not have happened. Close this and look.'; }
       check();
-      if (done && !box.isConnected) location.reload(); // it was closed meanwhile
+      // it was closed meanwhile
+      if (done && !box.isConnected) location.reload();
     });
     check();
     document.body.append(box);
@@ -446,11 +450,12 @@
       }
     }
     readAxes();
-    if (!live) $$('a.in').forEach(a => a.removeAttribute('href')); // a file has no pages beside it
+    // a file has no pages beside it
+    if (!live) $$('a.in').forEach(a => a.removeAttribute('href'));
     $$('time').forEach(e => {
-      const d = new Date(e.dateTime), kind = e.dataset.ago;
+      const d = new Date(e.dateTime), kind = e.dataset.ago, old = Date.now() - d;
       e.title = local(d);
-      e.textContent = (kind === 'clock' ? e.title.slice(11, 16) : kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && Date.now() - d > 2592e5 ? ', none since' : '');
+      e.textContent = (kind === 'clock' ? e.title.slice(11, 16) + e.title.slice(19) : kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && old > 2592e5 ? ', none since' : e.dataset.fresh && old > 36e5 ? ', over an hour ago' : '');
     });
     columnMenu();
     recall();
@@ -562,7 +567,7 @@
     box.hidden = r === null || r === undefined;
     if (box.hidden) return;
     const v = k => show(column(k), column(k).v[r]);
-    box.textContent = `trial ${v('trial')}, rank ${v('rank')}\n${column('score').n} ${v('score')}\n${v('state')}: ${v('reason')}\n${v('trees')} trees, ${v('seconds')}`;
+    box.textContent = `trial ${v('trial')}${place(r)}\n${column('score').n} ${v('score')}\n${v('state')}: ${v('reason')}\n${v('trees')} trees, ${v('seconds')}`;
     box.style.left = Math.min(e.clientX + 14, innerWidth - box.offsetWidth - 8) + 'px';
     box.style.top = Math.min(e.clientY + 14, innerHeight - box.offsetHeight - 8) + 'px';
   }
@@ -599,7 +604,8 @@
     $$('.scroll').forEach((s, i) => { if (scrolls[i]) [s.scrollLeft, s.scrollTop] = scrolls[i]; });
     focus && $('#' + focus) && $('#' + focus).focus({preventScroll: true});
   }
-  if (innerWidth < 600) $$('details.part').forEach(d => { d.open = false; }); // a telephone shows the answer, and the rest on request
+  // a telephone shows the answer, and the rest on request
+  if (innerWidth < 600) $$('details.part').forEach(d => { d.open = false; });
   begin();
   if (live) fetch('/actions').then(r => r.json()).then(a => { offered = a; offer(); }).catch(() => {});
   if (live && data.kind !== 'still') {

@@ -238,12 +238,12 @@ func TestWhenASweepEnds(t *testing.T) {
 	}{
 		{sweep.Range{Expected: 600}, "It ends about 03:20 UTC ."},
 		{sweep.Range{Low: 300, Expected: 600, High: 900}, "It ends about 03:20 UTC ( 03:15 UTC to 03:25 UTC )."},
-		{sweep.Range{Expected: 86400}, "It ends about 2026-11-21 03:10 UTC ."},
+		{sweep.Range{Expected: 86400}, "Its budget ends it about 03:40 UTC ."},
 		{sweep.Range{}, ""},
 	} {
 		s.Left = tc.left
 		text := said(write(t, s))
-		if !strings.Contains(text, tc.want) || strings.Contains(text, "It ends about") == (tc.want == "") {
+		if !strings.Contains(text, tc.want) || regexp.MustCompile(`It ends about|Its budget ends`).MatchString(text) == (tc.want == "") {
 			t.Errorf("with %v left: got %.900q, want %q in it", tc.left, text, tc.want)
 		}
 		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody " +
@@ -254,8 +254,39 @@ func TestWhenASweepEnds(t *testing.T) {
 	}
 
 	home := tonight()
-	const warning = "over budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget of $2.00"
+	const warning = "will reach budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget of $2.00"
 	if text := said(write(t, home)); !strings.Contains(text, warning) {
 		t.Errorf("home: got %.900q, want %q in it", text, warning)
+	}
+}
+
+// TestChosenAndJudged: the gate's reason comes first, and both metrics are named; a winner that was not promoted has
+// not "won", and what failed has no rank.
+func TestChosenAndJudged(t *testing.T) {
+	s := sample(50)
+	const judged, base = "by log_loss on test. Of the trials that may win, trial 14 has the highest average_precision " +
+		"on valid.", "the base rate alone, log_loss"
+	for promoted, want := range map[bool][]string{
+		true: {"ctr@9 became the champion and went live Better than version 8 on 20,000 sampled test rows",
+			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
+		false: {"ctr@9 was not promoted Better than version 8 on 20,000 sampled test rows",
+			"Version 8 stayed live", "chosen by average_precision on valid and judged " + judged, base,
+			"Why this trial was chosen"}} {
+		s.Winner.Gate.Promoted = promoted
+		text := said(write(t, s))
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("promoted %t: got %.1500q, want %q in it", promoted, text, part)
+			}
+		}
+		if strings.Contains(text, "Why it won") != promoted {
+			t.Errorf("promoted %t: the page says why it won: %t, want %t", promoted, !promoted, promoted)
+		}
+	}
+
+	text := write(t, allAre(page.StateFailed))
+	if !strings.Contains(text, `<td>-</td><th scope="row">`) && !strings.Contains(text, `<td>-<th scope="row">`) ||
+		strings.Contains(text, `<td>1<th scope="row">`) {
+		t.Error("a failed trial has a rank, want none")
 	}
 }

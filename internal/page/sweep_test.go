@@ -41,15 +41,22 @@ func sample(n int) *page.Sweep {
 		s.Trials = append(s.Trials, trialOf(rng, i, planned))
 	}
 
+	cost := func(i int) float64 { // of its attempts, which add up to the trial's
+		if c := s.Trials[i].Cost; !math.IsNaN(c) {
+			return c
+		}
+		return 0.001
+	}
 	ends := []string{"finished", "finished", "finished", "released", "lost", "silent", "running"}
 	for i := range n {
 		from := planned.Add(time.Duration(i/4) * time.Minute)
 		end := ends[i%len(ends)]
 		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from,
-			To: from.Add(50 * time.Second), End: end, Trees: i, Cost: 0.001, Saved: end == "released"})
+			To: from.Add(50 * time.Second), End: end, Trees: max(10, s.Trials[i].Grown), Cost: cost(i), Saved: end == "released"})
 		if end == "lost" || end == "released" {
+			s.Attempts[len(s.Attempts)-1].Trees, s.Attempts[len(s.Attempts)-1].Cost = 10, cost(i)/4
 			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9",
-				From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: i, Cost: 0.002,
+				From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: max(10, s.Trials[i].Grown), Cost: 3 * cost(i) / 4,
 				Resumed: end == "released"})
 		}
 	}
@@ -57,7 +64,7 @@ func sample(n int) *page.Sweep {
 		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
 		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 2, HoursTaken: 1}
-	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "35"}},
+	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "29"}},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 9, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",
 			Calibration: &sweep.Calibration{Method: "platt", Reason: "lowest log loss",
@@ -69,7 +76,7 @@ func sample(n int) *page.Sweep {
 			Rejected: []sweep.Rejected{{Trial: 4, Reason: "trees <= 500 is not met"}},
 			Gate: &sweep.GateDecision{Passed: true, Promoted: true, Metric: "log_loss",
 				Reason: "better than version 8 on " +
-					"20000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016), margin 0",
+					"20,000 sampled test rows: log_loss 0.113 against 0.114, gain 0.001 (0.0004 to 0.0016)",
 				Champion: 8, Old: 0.114, New: 0.113, Rows: 20000,
 				Checks: []sweep.GateCheck{{Name: "tonight", Reason: "better beyond chance", Passed: true, Value: 0.001,
 					Low: 0.0004, High: 0.0016, Rows: 20000, New: 0.113, Old: 0.114}}}},
@@ -88,7 +95,8 @@ func sample(n int) *page.Sweep {
 	}
 	s.Winner.Tested.RunnerUp.Trial = next
 	s.Trials[won].Highlight, s.Winner.Trial = true, won
-	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision", won)
+	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision on valid", won)
+	s.Trials[won].Values[5] = 29 // as on the model's page
 	return s
 }
 
@@ -312,7 +320,8 @@ func allAre(state string) *page.Sweep {
 		r.State, r.Score, r.Seconds, r.Cost, r.Ended, r.Trees, r.Highlight = state,
 			[]float64{math.NaN(), math.Inf(1), math.Inf(-1)}[i%3], math.NaN(), math.NaN(), time.Time{}, 0, false
 		if state == page.StateFailed {
-			r.Reason = "out of memory: 3.1 GiB of 3 GiB"
+			r.Reason = "4 tasks died while training it without making progress; it may need more memory " +
+				"than the machine has"
 		}
 		for k := range r.CurveY {
 			r.CurveY[k] = math.NaN()
@@ -326,7 +335,7 @@ func TestWithoutAScore(t *testing.T) {
 	for _, state := range page.States {
 		text := visible(write(t, allAre(state)))
 		for _, want := range []string{"No winner", "Nothing to draw.", "No trial has a score",
-			"8 trials have ended"} {
+			"8 trials have ended", map[string]string{page.StateFailed: "all 8 trials failed"}[state]} {
 			if !strings.Contains(text, want) {
 				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)
 			}

@@ -35,7 +35,7 @@ func TestVersus(t *testing.T) {
 			[]string{"Their scores cannot be compared", "Not both have a trial with a score"}, true},
 		"parameters": {func(b *page.Sweep) { b.Winner.Params = []page.Pair{{Name: "max_depth", Text: "7"}} },
 			[]string{`<th scope="row">max_depth</th><td>not set</td><td>7</td>`,
-				`<th scope="row">num_leaves</th><td>35</td><td>not set</td>`}, true},
+				`<th scope="row">num_leaves</th><td>29</td><td>not set</td>`}, true},
 		"running": {func(b *page.Sweep) { b.State, b.Winner = "running", nil },
 			[]string{`<th scope="row">outcome</th><td>promoted</td><td>running</td>`,
 				`<th scope="row">trials ended</th><td>50 of 50</td><td>50 of 50</td>`}, true},

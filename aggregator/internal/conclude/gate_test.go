@@ -161,7 +161,7 @@ func TestOtherSchemas(t *testing.T) {
 	}{
 		{"without", dropping, sweep.VerdictPromoted, []string{`version 1 cannot score them: it needs the column "hour"`,
 			"rows of earlier nights (version 1)", "no worse than version 1"}},
-		{"with", with, sweep.VerdictPromoted, []string{"better than version 1 on 6116 sampled test rows",
+		{"with", with, sweep.VerdictPromoted, []string{"better than version 1 on 6,116 sampled test rows",
 			`the new model cannot score those of version 1: it needs the column "news"`}},
 		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
 			`it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
@@ -343,7 +343,7 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
 		t.Fatalf("version %d, %+v", c.Version, c.Gate)
 	}
-	contains(t, c.Gate.Reason, "worse than version 1 on 2992 sampled test rows")
+	contains(t, c.Gate.Reason, "worse than version 1 on 2,992 sampled test rows")
 	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120,
 		table: datasettestOptions(40_000, 9)})
 	c = better.mustConclude(t)

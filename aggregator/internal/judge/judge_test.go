@@ -142,7 +142,7 @@ func TestRowsOfClasses(t *testing.T) {
 		r.Old = append(r.Old, 0.9-0.9*rows.Old[i], 0.9*rows.Old[i], 0.1)
 	}
 	got := judge.Judge(gate(nil), m, judge.Evidence{Champion: 1, Tonight: r, Earlier: earlier(r, 1), Shares: even})
-	if got.Rows != 1000 || !strings.Contains(got.Reason, "1000 sampled test rows") {
+	if got.Rows != 1000 || !strings.Contains(got.Reason, "1,000 sampled test rows") {
 		t.Errorf("judged on %d rows: %s; want 1000 of tonight", got.Rows, got.Reason)
 	}
 }
@@ -267,8 +267,8 @@ func TestSentences(t *testing.T) {
 		says    []string
 	}{
 		"good": {nil, nil, sweep.VerdictPromoted, []string{
-			"better than version 3 on 20000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.00395",
-			"on 10000 rows of earlier nights (version 3)"}},
+			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.00395",
+			"on 10,000 rows of earlier nights (version 3)"}},
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
 			[]string{"first version of this model"}},
 		"no gate": {func(e *judge.Evidence) { e.Shares[0].Share = 1 },
@@ -286,7 +286,7 @@ func TestSentences(t *testing.T) {
 		"worse": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil,
 			sweep.VerdictNotPromoted, []string{"worse than version 3"}},
 		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = new(0.1) }, sweep.VerdictNotPromoted,
-			[]string{"not shown to be better by enough on 30000 rows of tonight and earlier nights",
+			[]string{"not shown to be better by enough on 30,000 rows of tonight and earlier nights",
 				"required above 0.1"}},
 		"refresh": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) },
 			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted,
@@ -296,7 +296,7 @@ func TestSentences(t *testing.T) {
 			[]string{"makes the same predictions"}},
 		"worse on earlier nights": {func(e *judge.Evidence) { e.Earlier = earlier(w(4).rows(10_000, 0.7, 0.2), 3) },
 			nil,
-			sweep.VerdictNotPromoted, []string{"worse than version 3 on 10000 rows of earlier nights"}},
+			sweep.VerdictNotPromoted, []string{"worse than version 3 on 10,000 rows of earlier nights"}},
 		"margin on earlier nights": {func(e *judge.Evidence) { e.Earlier = earlier(w(4).rows(2_000, 0.3, 0.3), 3) },
 			func(g *sweep.Gate) { g.Reference.Margin = new(float64) },
 			sweep.VerdictNotPromoted, []string{"not shown to be worse than", "; required above"}},

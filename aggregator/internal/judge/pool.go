@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/metric"
 )
 
@@ -95,10 +97,10 @@ func betweenNights(each []metric.Comparison) float64 {
 
 // where describes the rows.
 func (p *pool) where() string {
-	rows := fmt.Sprintf("%d rows", p.rows)
+	rows := humanize.Comma(int64(p.rows)) + " rows"
 	switch {
 	case slices.Equal(p.nights, []int{0}):
-		return fmt.Sprintf("%d sampled test rows", p.rows)
+		return humanize.Comma(int64(p.rows)) + " sampled test rows"
 	case p.nights[0] == 0:
 		return fmt.Sprintf("%s of tonight and %s", rows, earlier(p.nights[1:]))
 	}

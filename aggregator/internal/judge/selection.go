@@ -152,8 +152,11 @@ func against(m metric.Metric, p pool, name string, version int, margin float64) 
 	case p.Low >= -margin:
 		verdict = "no worse than"
 	}
-	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s, margin %.3g", verdict, version,
-		p.where(), m.Name, p.New, p.Old, p.interval(), margin)
+	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s", verdict, version, p.where(), m.Name,
+		p.New, p.Old, p.interval())
+	if margin > 0 {
+		check.Reason += fmt.Sprintf(", margin %.3g", margin)
+	}
 	return check
 }
 
