@@ -50,15 +50,17 @@ func sample(n int) *page.Sweep {
 	ends := []string{"finished", "finished", "finished", "released", "lost", "silent", "running"}
 	for i := range n {
 		from := planned.Add(time.Duration(i/4) * time.Minute)
-		end := ends[i%len(ends)]
-		s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from,
-			To: from.Add(50 * time.Second), End: end, Trees: max(10, s.Trials[i].Grown), Cost: cost(i), Saved: end == "released"})
-		if end == "lost" || end == "released" {
-			s.Attempts[len(s.Attempts)-1].Trees, s.Attempts[len(s.Attempts)-1].Cost = 10, cost(i)/4
-			s.Attempts = append(s.Attempts, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9",
-				From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: max(10, s.Trials[i].Grown), Cost: 3 * cost(i) / 4,
-				Resumed: end == "released"})
+		end, trees := ends[i%len(ends)], max(10, s.Trials[i].Grown)
+		first := page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from,
+			To: from.Add(50 * time.Second), End: end, Trees: trees, Cost: cost(i), Saved: end == "released"}
+		if end != "lost" && end != "released" {
+			s.Attempts = append(s.Attempts, first)
+			continue
 		}
+		first.Trees, first.Cost = 10, cost(i)/4
+		s.Attempts = append(s.Attempts, first, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9",
+			From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: trees,
+			Cost: cost(i) - first.Cost, Resumed: end == "released"})
 	}
 	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8},
 		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
