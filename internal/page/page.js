@@ -128,7 +128,7 @@
     if (made.has(t)) return made.get(t);
     const tr = make('tr', {'data-t': t}), r = rowOf.get(t);
     $$('#board thead th').forEach((th, i) => {
-      const k = th.firstElementChild.dataset.sort, c = column(k), v = c.v[r], text = v === null || k === 'rank' && !place(r) ? '-' : show(c, v);
+      const k = th.firstElementChild.dataset.sort, c = column(k), v = c.v[r], text = v === null || k === 'rank' && !ranked(r) ? '-' : show(c, v);
       const cell = i === 1 ? make('th', {scope: 'row'}, make('button', {type: 'button', 'data-pick': t}, text)) : make('td', {class: th.className || (k === 'reason' || k === 'tried' ? 'r' : '')}, text);
       if (k === 'state') cell.prepend($(`[data-state="${v}"] + svg`).cloneNode(true));
       cell.hidden = without.has(i);
@@ -296,13 +296,13 @@
   }
 
   // --- a trial by itself: what it was, how it went, and beside any other -----------------------------------------------------------------
-  const place = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size}`;
+  const ranked = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size}`;
   function openTrial(t) {
     const old = $('#trial');
     if (old) old.close();
     const ranks = column('rank').v, r = rowOf.get(t), cell = k => show(column(k), column(k).v[r]);
     const names = data.tables.board.c.filter(k => !['rank', 'trial', 'state', 'reason', 'tried', 'ended', 'elapsed'].includes(k));
-    const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}${place(rowOf.get(n))}`)));
+    const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}${ranked(rowOf.get(n))}`)));
     const body = make('tbody', {}), step = (d, text) => {
       const next = column('trial').v[ranks.indexOf(ranks[r] + d)], b = make('button', {type: 'button'}, text);
       b.disabled = next === undefined;
@@ -317,7 +317,7 @@
     other.addEventListener('change', beside);
     beside();
     const box = make('dialog', {id: 'trial', 'aria-labelledby': 'trial-h'}, make('h2', {id: 'trial-h', tabindex: -1, autofocus: ''}, `Trial ${t}`, make('span', {class: 'fine'}, ` of ${data.id}`)));
-    box.append(make('p', {}, make('strong', {}, `${cell('state')}${place(r)}. `), cell('reason')));
+    box.append(make('p', {}, make('strong', {}, `${cell('state')}${ranked(r)}. `), cell('reason')));
     if (data.columns.tried && column('tried').v[r]) box.append(make('p', {class: 'fine'}, 'Why it was tried: ' + cell('tried')));
     const drawn = $('#curves svg.plot');
     if (drawn && data.curves.t.includes(t)) {
@@ -567,7 +567,7 @@
     box.hidden = r === null || r === undefined;
     if (box.hidden) return;
     const v = k => show(column(k), column(k).v[r]);
-    box.textContent = `trial ${v('trial')}${place(r)}\n${column('score').n} ${v('score')}\n${v('state')}: ${v('reason')}\n${v('trees')} trees, ${v('seconds')}`;
+    box.textContent = `trial ${v('trial')}${ranked(r)}\n${column('score').n} ${v('score')}\n${v('state')}: ${v('reason')}\n${v('trees')} trees, ${v('seconds')}`;
     box.style.left = Math.min(e.clientX + 14, innerWidth - box.offsetWidth - 8) + 'px';
     box.style.top = Math.min(e.clientY + 14, innerHeight - box.offsetHeight - 8) + 'px';
   }
