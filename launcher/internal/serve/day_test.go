@@ -1,12 +1,14 @@
 package serve_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -190,5 +192,56 @@ func TestKeptHours(t *testing.T) {
 	}
 	if past := kept(1); len(past) != 1 || past[0].Rows != 100 {
 		t.Errorf("got %+v after the server has ended, want its last hour with 100 rows", past)
+	}
+}
+
+// TestLastHour: a request that outlasts the drain changes nothing of the hour while it is written, and the hour waits
+// for nobody who is told of the one before.
+func TestLastHour(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "usual", withUsual(t))
+	promote(t, reg, 1)
+	var mu sync.Mutex
+	clock := time.Date(2026, 11, 20, 7, 0, 0, 0, time.UTC)
+	begin, lastKept := clock, make(chan struct{})
+	var s *served
+	ask := func() {
+		_, cells := small.row(rand.New(rand.NewPCG(9, 9)))
+		r := httptest.NewRequest(http.MethodPost, s.url+"/predict",
+			bytes.NewReader(csvOf(small.names(), [][]string{cells})))
+		r.Header.Set("Content-Type", "text/csv")
+		w := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Errorf("got status %d, %s; want 200", w.Code, w.Body)
+		}
+	}
+	s = start(t, store, func(c *serve.Config) {
+		c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
+		c.Keep = func(ctx context.Context, k answers.Kept) error {
+			if k.Begin.Equal(begin) {
+				select {
+				case <-lastKept:
+				case <-ctx.Done():
+					t.Error("the last hour waits for the one before, want it to be kept beside")
+				}
+				return nil
+			}
+			before, err := json.Marshal(k)
+			ask()
+			after, err2 := json.Marshal(k)
+			if err := errors.Join(err, err2); err != nil || string(after) != string(before) || k.Rows != 1 {
+				t.Errorf("got the last hour %s, %v, and %s after another request; want one row in both", before, err, after)
+			}
+			close(lastKept)
+			return nil
+		}
+	})
+	ask()
+	mu.Lock()
+	clock = clock.Add(time.Hour)
+	mu.Unlock()
+	ask()
+	if err := s.end(); err != nil {
+		t.Fatal(err)
 	}
 }

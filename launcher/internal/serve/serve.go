@@ -238,9 +238,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	group.Go(func() { s.Watch(watching) })
 	defer func() {
 		stop()
+		s.keepLast(ctx) // first: telling people of the hour before may take a minute, and Cloud Run gives ten seconds
 		group.Wait()
 		s.reports.Wait()
-		s.keepLast(ctx)
 		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside, &s.split} {
 			if m := at.Swap(nil); m != nil {
 				m.Retire()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +39,8 @@ type Hour struct {
 	Findings    []string        `json:"findings,omitempty"`
 
 	sum, shadow, split float64
+	own                int64   // requests, and
+	took               float64 // seconds, without those that the version of --split has answered
 	in                 cell.Inputs
 	usual              *cell.Inputs
 	model              registry.Version
@@ -77,10 +81,13 @@ func (h Hour) finish() Hour {
 	return h
 }
 
+// total is the sum of predictions. One that is not finite counts as 0: it would take the others of its hour with it.
 func total(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {
-		sum += x
+		if !math.IsNaN(x) && !math.IsInf(x, 0) {
+			sum += x
+		}
 	}
 	return sum
 }
@@ -102,6 +109,8 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 	h.Rows += int64(len(predictions))
 	h.sum += sum
 	h.Seconds += took.Seconds()
+	h.own++
+	h.took += took.Seconds()
 	h.in.Add(in)
 	s.day.mu.Unlock()
 	s.scoreBeside(again, sum)
@@ -161,18 +170,20 @@ func (s *Server) keep(ctx context.Context, h *Hour) {
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	if err := s.c.Keep(ctx, served.Kept{Version: h.Version, Begin: h.Begin, Requests: h.Requests, Rows: h.Rows,
-		Predicted: h.sum, Seconds: h.Seconds, Inputs: h.in}); err != nil {
+	if err := s.c.Keep(ctx, served.Kept{Version: h.Version, Begin: h.Begin, Requests: h.own, Rows: h.Rows,
+		Predicted: h.sum, Seconds: h.took, Inputs: h.in}); err != nil {
 		s.c.Log.Warn("an hour could not be kept", "hour", h.Begin, "error", err.Error())
 	}
 }
 
-// keepLast stores the hour in which the server ends, in the second that Cloud Run leaves for it.
+// keepLast stores the hour in which the server ends, in the second that Cloud Run leaves for it. A request that has
+// outlasted the drain may still be counted while it is written, so it has a copy.
 func (s *Server) keepLast(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
 	s.day.mu.Lock()
 	h := s.day.now.finish()
+	h.in.Columns = slices.Clone(h.in.Columns)
 	s.day.mu.Unlock()
 	s.keep(ctx, &h)
 }
@@ -199,9 +210,7 @@ func (s *Server) scoreBeside(again past, sum float64) {
 			s.c.Log.Debug("a request cannot be scored beside", "version", m.Name, "error", err.Error())
 			return
 		}
-		for _, x := range p {
-			sum -= x
-		}
+		sum -= total(p)
 		s.day.mu.Lock()
 		defer s.day.mu.Unlock()
 		s.day.now.ShadowRows += int64(len(p))

@@ -27,9 +27,9 @@ type Kept struct {
 	Format    int         `json:"format"`
 	Version   string      `json:"version"` // MODEL@NUMBER that answered last
 	Begin     time.Time   `json:"begin"`
-	Requests  int64       `json:"requests"`
-	Rows      int64       `json:"rows"`      // that this version, or the champion before it, has answered
-	Predicted float64     `json:"predicted"` // their predictions' sum
+	Requests  int64       `json:"requests"`  // that this version, or the champion before it, has answered
+	Rows      int64       `json:"rows"`      // of them
+	Predicted float64     `json:"predicted"` // their predictions' sum; what is not finite counts as 0
 	Seconds   float64     `json:"seconds"`   // over all requests
 	Inputs    cell.Inputs `json:"inputs"`    // of the rows of Version
 }
@@ -53,7 +53,11 @@ func Keep(ctx context.Context, bucket blob.Store, server string, k Kept) error {
 		return err
 	}
 	k.Format = sweep.FormatVersion
-	text, err := json.Marshal(k)
+	err = k.check(model, k.Begin.Truncate(time.Hour))
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(k)
+	}
 	if err == nil && len(text) > mostKept {
 		err = fmt.Errorf("it has %d bytes, more than %d", len(text), mostKept)
 	}
@@ -72,29 +76,38 @@ func decodeKept(text []byte, model string, begin time.Time) (*Kept, error) {
 	if err := strictjson.Decode(text, k); err != nil {
 		return nil, err
 	}
-	of, number, err := sweep.SplitModelRef(k.Version)
-	if err != nil {
+	if err := k.check(model, begin); err != nil {
 		return nil, err
 	}
+	return k, nil
+}
+
+// check rejects what is not an hour of a server of a model.
+func (k *Kept) check(model string, begin time.Time) error {
+	of, number, err := sweep.SplitModelRef(k.Version)
+	if err != nil {
+		return err
+	}
 	if n, err := strconv.Atoi(number); err != nil || n < 1 || of != model || !k.Begin.Equal(begin) {
-		return nil, fmt.Errorf("it is of %s at %s", k.Version, k.Begin)
+		return fmt.Errorf("it is of %s at %s", k.Version, k.Begin)
 	}
 	if k.Format != sweep.FormatVersion {
-		return nil, fmt.Errorf("format %d; this build reads %d", k.Format, sweep.FormatVersion)
+		return fmt.Errorf("format %d; this build reads %d", k.Format, sweep.FormatVersion)
 	}
 
-	const most = 1 << 50 // so that the sums of many servers do not overflow
+	// so that the sums of many servers do not overflow; a regression may predict what it likes
+	const most, mostPredicted = 1 << 50, math.MaxFloat64 / mostServers
 	ok := k.Requests >= 0 && k.Requests < most && k.Rows >= 0 && k.Rows < most && k.Seconds >= 0 &&
-		math.Abs(k.Predicted) < most && k.Seconds < most && k.Inputs.Rows >= 0 && k.Inputs.Rows <= k.Rows
+		math.Abs(k.Predicted) <= mostPredicted && k.Seconds < most && k.Inputs.Rows >= 0 && k.Inputs.Rows <= k.Rows
 	for _, c := range k.Inputs.Columns {
 		for _, n := range []int64{c.Missing, c.Unseen, c.Rare} {
 			ok = ok && n >= 0 && n <= k.Inputs.Rows
 		}
 	}
 	if !ok {
-		return nil, fmt.Errorf("its counts contradict each other")
+		return fmt.Errorf("its counts contradict each other")
 	}
-	return k, nil
+	return nil
 }
 
 // Past is an hour of all servers of a version.

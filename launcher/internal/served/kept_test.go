@@ -2,6 +2,7 @@ package served
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,26 @@ func TestKept(t *testing.T) {
 
 	if past, err := ReadPast(t.Context(), bucket, r, "other", 3, noon.Add(2*time.Hour)); err != nil || len(past) > 0 {
 		t.Errorf("another model: got %+v, %v; want nothing", past, err)
+	}
+}
+
+// TestHoursOfARegression: what a server may have predicted is kept and read, and what could not be read is not kept.
+func TestHoursOfARegression(t *testing.T) {
+	bucket, r := keptWorld(t)
+	k := anHour(noon, 8)
+	k.Predicted = -2e15 // a million rows of 2e9
+	if err := Keep(t.Context(), bucket, "one", k); err != nil {
+		t.Fatal(err)
+	}
+	past, err := ReadPast(t.Context(), bucket, r, "ctr", 1, noon.Add(time.Hour))
+	if err != nil || len(past) != 1 || past[0].Mean != -2e12 {
+		t.Errorf("got %+v, %v; want an hour with the mean -2e12", past, err)
+	}
+	for _, sum := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64} {
+		k.Predicted = sum
+		if err := Keep(t.Context(), bucket, "two", k); err == nil || !strings.Contains(err.Error(), "contradict") {
+			t.Errorf("the sum %v: got %v, want it refused", sum, err)
+		}
 	}
 }
 
