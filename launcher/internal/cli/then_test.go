@@ -3,11 +3,13 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/sweep"
 )
 
@@ -21,8 +23,8 @@ func (w *world) oddHour() string {
 	return w.file("odd.csv", b.String())
 }
 
-// TestThen: a finding starts a sweep, with a budget, and no second one within --at-most, whatever the hour of the first
-// one was; then a new dataset version is trained, and none that has been trained already.
+// TestThen: after a night a finding starts a sweep of newer rows, with a budget, and no second one within --at-most,
+// whatever the hour of the first one was; then no version is trained that has been trained already, by a night either.
 func TestThen(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -53,23 +55,33 @@ func TestThen(t *testing.T) {
 	w.empty("sweeps")
 
 	then := []string{"--then", file, "--budget", "5", "--at-most", "24h"}
-	w.now = time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)
+	night := []string{"sweep", file, "--schedule", "0 3 * * *", "--no-wait"}
+	w.now = time.Date(2026, 11, 20, 3, 10, 0, 0, time.UTC)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must(night...)
+	started("night-20261120-0300")
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1300})))
+	w.must("stage", filepath.Join(w.dir, "dataset.yaml"))
+	w.now = time.Date(2026, 11, 20, 23, 30, 0, 0, time.UTC)
 	watch(sweep.ExitBlocked, "submitted as projects/p/locations/l/jobs/night-found-20261120-0000", then...)
-	started("night-found-20261120-0000")
+	started("night-20261120-0300", "night-found-20261120-0000")
 
 	for _, later := range []time.Duration{time.Minute, 2 * time.Hour, 21*time.Hour + 56*time.Minute} {
 		w.now = w.now.Add(later)
 		watch(sweep.ExitBlocked, "findings have started sweep night-found-20261120-0000 already; the next one may "+
 			"start at 2026-11-21 23:30 UTC", then...)
 	}
-	started("night-found-20261120-0000")
+	started("night-20261120-0300", "night-found-20261120-0000")
+	w.now = time.Date(2026, 11, 21, 3, 10, 0, 0, time.UTC)
+	if out := w.must(night...); !strings.Contains(out, "nothing new: dataset clicks@") {
+		t.Errorf("the night after a finding's sweep of the same rows: got\n%s\nwant nothing new", out)
+	}
 	w.now = time.Date(2026, 11, 21, 23, 31, 0, 0, time.UTC)
 	watch(sweep.ExitBlocked, "nothing new: dataset clicks@", then...)
-	started("night-found-20261120-0000")
+	started("night-20261120-0300", "night-found-20261120-0000")
 	watch(sweep.ExitBlocked, "", "--then", w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 3", 1)),
 		"--budget", "5")
-	started("night-found-20261120-0000", "night-found-20261121-0000")
+	started("night-20261120-0300", "night-found-20261120-0000", "night-found-20261121-0000")
 }
 
 // TestTwoWatchersAtOnce: another watcher, a minute later, finds the same at every point of the first one's work. They

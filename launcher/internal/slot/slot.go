@@ -234,12 +234,12 @@ func Found(ctx context.Context, bucket blob.Store, name string, every time.Durat
 	return ID(name+"-found", period), time.Time{}, nil
 }
 
-// Unchanged finds the previous slot's sweep, or a finding's, if it has trained the same spec on the same dataset and
-// has ended with a winner: training that again would register the same model as a new version. If the slot's own sweep
-// exists already, the result is empty.
+// Unchanged finds the previous slot's sweep or the last finding's, whichever was planned last, if it has trained the
+// same spec on the same dataset and has ended with a winner: training that again would register the same model as a new
+// version. If the slot's own sweep exists already, the result is empty.
 func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID, error) {
 	found, mine := parseID(p.Spec.Name, p.Sweep)
-	last, latest := sweep.ID(""), ""
+	last, latest := map[bool]sweep.ID{}, map[bool]string{} // the latest night, and the latest finding's sweep
 	for id, err := range sweepstore.List(ctx, bucket) {
 		if err != nil {
 			return "", err
@@ -248,21 +248,26 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 			return "", nil
 		}
 		// A finding is of now, although its id has the beginning of its period.
-		if _, at := parseID(p.Spec.Name, id); at > latest && (found || at < mine) {
-			last, latest = id, at
+		if of, at := parseID(p.Spec.Name, id); at > latest[of] && (found || of || at < mine) {
+			last[of], latest[of] = id, at
 		}
 	}
-	if last == "" {
+
+	var before *sweep.Plan
+	for _, id := range last {
+		plan, _, err := sweepstore.New(bucket, id).Plan(ctx)
+		switch {
+		case problem.Is(err, problem.Damaged): // an unreadable sweep is no reason to skip a night
+		case err != nil:
+			return "", err
+		case before == nil || plan.Created.After(before.Created):
+			before = plan
+		}
+	}
+	if before == nil {
 		return "", nil
 	}
-
-	// An unreadable sweep is no reason to skip a night.
-	s := sweepstore.New(bucket, last)
-	before, _, err := s.Plan(ctx)
-	var end *sweep.Conclusion
-	if err == nil {
-		end, err = s.Conclusion(ctx)
-	}
+	end, err := sweepstore.New(bucket, before.Sweep).Conclusion(ctx)
 	if problem.Is(err, problem.Damaged) {
 		return "", nil
 	}
@@ -270,7 +275,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 		before.Dataset.Version != p.Dataset.Version || !sameSpec(&before.Spec, &p.Spec) {
 		return "", err
 	}
-	return last, nil
+	return before.Sweep, nil
 }
 
 // sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and
