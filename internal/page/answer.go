@@ -62,32 +62,17 @@ func (p *sweepPage) answer() answer {
 		v.Class, v.Title = answerNone, "No winner"
 		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live. The leaderboard " +
 			"has each trial's reason."
-		if all := p.commonFailure(); all != "" {
-			v.Title = fmt.Sprintf("No winner: all %d trials failed", len(p.Trials))
-			all = "For one reason: " + sentence(all) + " "
-			if strings.Contains(all, "memory") {
-				all += "Take machines with more memory (machine.type) or fewer tasks on each (machine.tasks_per_vm). "
-			}
-			v.Text = all + v.Text
+		if why := p.commonFailure(); why != "" {
+			v.Title, v.Text = fmt.Sprintf("No winner: all %d trials failed", len(p.Trials)), why+" "+v.Text
 		}
 		if w.Outcome == sweep.OutcomeCancelled {
 			v.Title = "Cancelled"
 		}
 	default:
 		v.Class, v.Title, v.Text = p.won(w)
-		if test, ok := w.Test[p.Metric]; ok {
-			v.add(p.Metric+" on test", plot.Plain.Format(test))
-			if alone := w.alone(p.Metric); !math.IsNaN(alone) {
-				v.add(shareAlone, plot.Plain.Format(alone))
-			}
-		}
-		if by := w.judgedBy(); by != "" && by != p.Metric {
-			if test, ok := w.Test[by]; ok {
-				v.add(by+" on test", plot.Plain.Format(test))
-			}
-			if alone := w.alone(by); !math.IsNaN(alone) {
-				v.add(shareAlone+", "+by, plot.Plain.Format(alone))
-			}
+		v.onTest(w, p.Metric, shareAlone)
+		if by := w.judgedBy(); by != p.Metric {
+			v.onTest(w, by, shareAlone+", "+by)
 		}
 		if in := w.Within; in != nil {
 			v.add("95 % interval", plot.Plain.Format(in.Low)+" to "+plot.Plain.Format(in.High))
@@ -184,7 +169,7 @@ func ends(asOf time.Time, p pace) template.HTML {
 	return text + "."
 }
 
-// commonFailure is what all trials have failed of, if it is one thing; empty otherwise.
+// commonFailure says of what all trials have failed, if it is one thing, and what to change; empty otherwise.
 func (p *sweepPage) commonFailure() string {
 	if len(p.Trials) < 2 {
 		return ""
@@ -195,7 +180,23 @@ func (p *sweepPage) commonFailure() string {
 			return ""
 		}
 	}
-	return first.Reason
+	text := "For one reason: " + sentence(first.Reason)
+	if strings.Contains(first.Reason, "memory") {
+		text += " Take machines with more memory (machine.type) or fewer tasks on each (machine.tasks_per_vm)."
+	}
+	return text
+}
+
+// onTest adds a metric of the winner on test, and what the base rate alone scores.
+func (v *answer) onTest(w *Winner, metric, base string) {
+	test, ok := w.Test[metric]
+	if !ok {
+		return
+	}
+	v.add(metric+" on test", plot.Plain.Format(test))
+	if alone := w.alone(metric); !math.IsNaN(alone) {
+		v.add(base, plot.Plain.Format(alone))
+	}
 }
 
 func (v *answer) add(name, text string) { v.Facts = append(v.Facts, Pair{name, text}) }
@@ -239,7 +240,8 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	if live := w.Live(); live != "" {
 		say = append(say, sentence(capital(live)))
 	} else if g != nil && !g.Promoted && g.Champion > 0 {
-		say = append(say, fmt.Sprintf("Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion))
+		say = append(say, fmt.Sprintf("Version %d stayed live; if nobody acts, the next sweep tries again.",
+			g.Champion))
 	}
 	say = append(say, p.chosen(w))
 	if s := w.Standing; s != nil {

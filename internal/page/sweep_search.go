@@ -242,7 +242,8 @@ func (p *sweepPage) curves() *plot.Chart {
 		c.Keys = append(c.Keys, plot.Key{Class: "curve k k" + strconv.Itoa(i+1),
 			Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
 	}
-	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"}, plot.Key{Class: "peak", Label: "scored iteration"},
+	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"},
+		plot.Key{Class: "peak key", Label: "scored iteration"},
 		plot.Key{Class: "curve own", Label: "picked out"})
 	p.data.Curves = kept
 	p.data.table("curves", "Learning curves", "trial", "tree", "score")
