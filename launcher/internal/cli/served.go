@@ -18,7 +18,7 @@ which the version was tested, as a server does for itself: with findings the exi
 
 ` + thenHelp,
 		Example: `  launcher served ctr
-  launcher served ctr --last 1 --then sweep.yaml --at-most 24h --budget 12.50   # every hour, by a scheduler`,
+  launcher served ctr --last 2 --then sweep.yaml --at-most 24h --budget 12.50   # 10 minutes after every hour`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last < 1 || last > 31*24 {
 				return program.Usagef("--last is %d: use 1 to %d", last, 31*24)
@@ -26,10 +26,11 @@ which the version was tested, as a server does for itself: with findings the exi
 			return then.around(cmd, w, func() error {
 				return w.with(cmd.Context(), func() error {
 					past, err := served.ReadPast(cmd.Context(), w.sweeps, w.registry, args[0], last, w.Now())
-					if err == nil {
-						err = w.print(past, func() { w.screen().Past(args[0], past) })
+					if err != nil {
+						return err
 					}
-					if off := served.OffPast(args[0], past); err == nil && off != nil {
+					err = w.print(past, func() { w.screen().Past(args[0], past) })
+					if off := served.OffPast(args[0], past.Hours); err == nil && off != nil {
 						return off
 					}
 					return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -18,8 +19,8 @@ import (
 func TestServed(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	if out := w.must("served", "ctr"); !strings.Contains(out, "no server of ctr has kept one of these hours") {
-		t.Errorf("without an hour: got %s, want that no server has kept one", out)
+	if out := w.must("served", "ctr"); !strings.Contains(out, "no server of ctr has recorded any of these hours") {
+		t.Errorf("without an hour: got %s, want that no server has recorded one", out)
 	}
 	of := func(rows, missing int64) cell.Inputs {
 		return cell.Inputs{Rows: rows, Columns: []cell.InputCount{{Column: "site", Missing: missing}}}
@@ -40,10 +41,16 @@ func TestServed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	at := w.now.Add(-time.Hour).UTC().Truncate(time.Hour)
+	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], "served/ctr/"+at.Format("20060102T15")+"/two.json",
+		[]byte("{")); err != nil {
+		t.Fatal(err)
+	}
 	file := w.file("sweep.yaml", sweepYAML)
 	code, out, errOut := w.run("served", "ctr", "--then", file, "--budget", "5")
-	if code != sweep.ExitBlocked || !strings.Contains(out, "submitted as") || !strings.Contains(errOut,
-		"ctr: 1 of 2 hours and segments need a look, the first is 2026-11-21 02:00 ctr@1: site: 40 % of the values "+
+	if code != sweep.ExitBlocked || !strings.Contains(out, "submitted as") || !strings.Contains(out, "1 object could "+
+		"not be read; the first: served/ctr/20261121T02/two.json is not the hour of a server") || !strings.Contains(
+		errOut, "ctr: 1 of 2 hours need a look, the first is 2026-11-21 02:00 ctr@1: site: 40 % of the values "+
 			"are missing") {
 		t.Errorf("ended with %d, want %d, the hour of 02:00 and a sweep\n%s\n%s", code, sweep.ExitBlocked, out, errOut)
 	}

@@ -10,6 +10,8 @@ import (
 	"coppice/internal/machines"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/slot"
 )
@@ -23,9 +25,10 @@ type thenFlags struct {
 
 // thenHelp is for the long help of commands with --then.
 const thenHelp = `With --then SWEEP.yaml findings start that sweep on its dataset's latest version, at most one of its
-name within --at-most, whoever looks, and only with a budget (--budget, or that of the spec). The exit code stays 8 if
-it was started, or one had been; if it is refused, for its budget or because the night is blocked, the error says so.
-Nothing is trained if that version has been trained with the same spec.`
+name within --at-most, whoever looks, and only with a budget (--budget, or that of the spec). Give all watchers of a
+spec the same --at-most. The exit code stays 8 if the sweep was started, or one had been; if it is refused, for its
+budget or because the night is blocked, the error says so. Nothing is trained if that version has been
+trained with the same spec.`
 
 func (f *thenFlags) add(cmd *cobra.Command) {
 	f.noWait, f.Assumptions = true, quote.Assumed()
@@ -76,7 +79,15 @@ func (f *thenFlags) start(ctx context.Context, w *Setup, spec *sweep.Spec, price
 	if !since.IsZero() {
 		w.say("findings have started sweep %s already; the next one may start at %s\n", id,
 			since.Add(f.every).Format("2006-01-02 15:04 MST"))
+		// If that start was interrupted before the job was submitted, this one submits it, as it was planned.
+		p, _, err := sweepstore.New(w.sweeps, id).Plan(ctx)
+		if err == nil {
+			err = startSweep(ctx, w, &plan.Planned{Plan: p}, nil, true, f.startFlags)
+		}
+		if err != nil {
+			w.say("note: %v\n", err)
+		}
+		return nil
 	}
-	// If that start was interrupted before the job was submitted, this one submits it.
 	return sweepOn(ctx, w, spec, spec.Dataset, id, true, prices, f.startFlags)
 }

@@ -71,6 +71,10 @@ func TestThen(t *testing.T) {
 		watch(sweep.ExitBlocked, "findings have started sweep night-found-20261120-0000 already; the next one may "+
 			"start at 2026-11-21 23:30 UTC", then...)
 	}
+	// It runs, whatever planning it once more would say.
+	gone := w.file("gone.yaml", strings.Replace(sweepYAML, "dataset: clicks", "dataset: gone", 1))
+	watch(sweep.ExitBlocked, "findings have started sweep night-found-20261120-0000 already", "--then", gone,
+		"--budget", "5")
 	started("night-20261120-0300", "night-found-20261120-0000")
 	w.now = time.Date(2026, 11, 21, 3, 10, 0, 0, time.UTC)
 	if out := w.must(night...); !strings.Contains(out, "nothing new: dataset clicks@") {

@@ -140,7 +140,7 @@ func TestKeptHours(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return past
+		return past.Hours
 	}
 	tries := 0
 	s := start(t, store, func(c *serve.Config) {
@@ -230,7 +230,8 @@ func TestLastHour(t *testing.T) {
 			ask()
 			after, err2 := json.Marshal(k)
 			if err := errors.Join(err, err2); err != nil || string(after) != string(before) || k.Rows != 1 {
-				t.Errorf("got the last hour %s, %v, and %s after another request; want one row in both", before, err, after)
+				t.Errorf("got the last hour %s, %v, and %s after another request; want one row in both", before, err,
+					after)
 			}
 			close(lastKept)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -36,7 +37,7 @@ type Kept struct {
 
 const (
 	mostKept    = 4 << 20 // bytes of an hour: 32,768 columns have 3 MB
-	mostServers = 1000    // that are read of an hour
+	mostServers = 1000    // objects that are read of an hour
 	hourFormat  = "20060102T15"
 )
 
@@ -126,15 +127,23 @@ type Past struct {
 	in              cell.Inputs
 }
 
-// ReadPast reads the last whole hours that servers of a model have kept, the oldest first, and compares each with the
-// rows on which its version was tested. Hours without requests are left out.
+// Hours are what servers of a model have kept, and what of it is left out.
+type Hours struct {
+	Hours   []Past `json:"hours"`                      // the oldest first
+	Unread  int    `json:"unreadable"`                 // objects that are not the hour of a server
+	First   string `json:"first_unreadable,omitempty"` // what is wrong with the first of them
+	Crowded int    `json:"hours_with_more_servers"`    // than are read, 1,000
+}
+
+// ReadPast reads the last whole hours that servers of a model have kept, and compares each with the rows on which its
+// version was tested. Hours without requests are left out.
 func ReadPast(ctx context.Context, bucket blob.Store, r *registry.Registry, model string, hours int,
-	now time.Time) ([]Past, error) {
-	out := []Past{}
+	now time.Time) (*Hours, error) {
+	out := &Hours{Hours: []Past{}}
 	usual := map[string]*cell.Inputs{} // by version
 	for back := hours; back > 0; back-- {
 		begin := now.UTC().Truncate(time.Hour).Add(-time.Duration(back) * time.Hour)
-		of, err := hourOf(ctx, bucket, model, begin)
+		of, err := out.hourOf(ctx, bucket, model, begin)
 		if err != nil {
 			return nil, err
 		}
@@ -149,14 +158,14 @@ func ReadPast(ctx context.Context, bucket blob.Store, r *registry.Registry, mode
 			d.Mean, d.Seconds = d.predicted/float64(max(d.Rows, 1)), d.took/float64(max(d.Requests, 1))
 			d.Inputs = predict.Compare(&d.in, in, predict.HighInHours)
 			d.Findings = (&predict.Result{Inputs: d.Inputs}).Warnings()
-			out = append(out, *d)
+			out.Hours = append(out.Hours, *d)
 		}
 	}
 	return out, nil
 }
 
-// hourOf adds up the servers of an hour, by version.
-func hourOf(ctx context.Context, bucket blob.Store, model string, begin time.Time) ([]*Past, error) {
+// hourOf adds up the servers of an hour, by version. What cannot be read is counted, and costs the others nothing.
+func (h *Hours) hourOf(ctx context.Context, bucket blob.Store, model string, begin time.Time) ([]*Past, error) {
 	byVersion := map[string]*Past{}
 	servers := 0
 	for object, err := range bucket.List(ctx, folder(model, begin)) {
@@ -164,14 +173,17 @@ func hourOf(ctx context.Context, bucket blob.Store, model string, begin time.Tim
 			return nil, err
 		}
 		if servers++; servers > mostServers {
-			return nil, problem.New(problem.Input, "more than %d servers have kept the hour in %s", mostServers,
-				folder(model, begin))
+			h.Crowded++
+			break
 		}
 		text, _, err := blob.ReadAll(ctx, bucket, object.Name, mostKept)
-		if err != nil {
+		if err != nil && !problem.Is(err, problem.Damaged) && !errors.Is(err, blob.ErrTooLong) {
 			return nil, err
 		}
-		k, err := decodeKept(text, model, begin)
+		var k *Kept
+		if err == nil {
+			k, err = decodeKept(text, model, begin)
+		}
 		if err == nil {
 			d := byVersion[k.Version]
 			if d == nil {
@@ -181,7 +193,8 @@ func hourOf(ctx context.Context, bucket blob.Store, model string, begin time.Tim
 			err = d.add(k)
 		}
 		if err != nil {
-			return nil, problem.Wrap(problem.Damaged, err, "%s is not the hour of a server; remove it", object.Name)
+			h.Unread++
+			h.First = cmp.Or(h.First, fmt.Sprintf("%s is not the hour of a server; remove it: %v", object.Name, err))
 		}
 	}
 	return slices.SortedFunc(maps.Values(byVersion),
@@ -228,7 +241,7 @@ func usualInputs(ctx context.Context, r *registry.Registry, version string) (*ce
 
 // OffPast returns the hours with findings as an error; nil if there are none.
 func OffPast(model string, all []Past) *OffError {
-	off := &OffError{In: model, Of: len(all)}
+	off := &OffError{In: model, Of: len(all), What: "hours"}
 	for _, d := range all {
 		if len(d.Findings) > 0 {
 			off.Found = append(off.Found, fmt.Sprintf("%s %s: %s", d.Begin.Format("2006-01-02 15:04"), d.Version,

@@ -2,6 +2,7 @@ package served
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/cell"
-	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 )
@@ -55,10 +55,11 @@ func TestKept(t *testing.T) {
 	keep(one, anHour(noon, 999))               // again: the first one stays
 	keep(one, anHour(noon.Add(2*time.Hour), 999))
 
-	past, err := ReadPast(t.Context(), bucket, r, "ctr", 3, noon.Add(2*time.Hour+time.Minute))
-	if err != nil || len(past) != 2 {
-		t.Fatalf("got %+v, %v; want two hours, since the third has not ended", past, err)
+	all, err := ReadPast(t.Context(), bucket, r, "ctr", 3, noon.Add(2*time.Hour+time.Minute))
+	if err != nil || len(all.Hours) != 2 {
+		t.Fatalf("got %+v, %v; want two hours, since the third has not ended", all, err)
 	}
+	past := all.Hours
 	if p := past[0]; p.Servers != 2 || p.Requests != 40 || p.Rows != 2000 || p.Mean != .03 || p.Seconds != .025 ||
 		len(p.Findings) > 0 || p.Inputs[0].Unseen.Now != .01 {
 		t.Errorf("got %+v; want 2 servers with 40 requests, 2,000 rows, mean .03, 25 ms and no finding", p)
@@ -69,8 +70,9 @@ func TestKept(t *testing.T) {
 		t.Errorf("got %v, want the one hour in which 5.5 %% of the sites are unseen", off)
 	}
 
-	if past, err := ReadPast(t.Context(), bucket, r, "other", 3, noon.Add(2*time.Hour)); err != nil || len(past) > 0 {
-		t.Errorf("another model: got %+v, %v; want nothing", past, err)
+	all, err = ReadPast(t.Context(), bucket, r, "other", 3, noon.Add(2*time.Hour))
+	if err != nil || len(all.Hours) > 0 {
+		t.Errorf("another model: got %+v, %v; want nothing", all, err)
 	}
 }
 
@@ -83,7 +85,7 @@ func TestHoursOfARegression(t *testing.T) {
 		t.Fatal(err)
 	}
 	past, err := ReadPast(t.Context(), bucket, r, "ctr", 1, noon.Add(time.Hour))
-	if err != nil || len(past) != 1 || past[0].Mean != -2e12 {
+	if err != nil || len(past.Hours) != 1 || past.Hours[0].Mean != -2e12 {
 		t.Errorf("got %+v, %v; want an hour with the mean -2e12", past, err)
 	}
 	for _, sum := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64} {
@@ -94,7 +96,21 @@ func TestHoursOfARegression(t *testing.T) {
 	}
 }
 
-// TestHostileHours: what no server writes is refused by its name, before it is added to others.
+// TestCrowdedHour: of more servers than are read the others are counted as an hour that is not whole.
+func TestCrowdedHour(t *testing.T) {
+	bucket, r := keptWorld(t)
+	for i := range mostServers + 2 {
+		if err := Keep(t.Context(), bucket, fmt.Sprint(i), anHour(noon, 8)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past, err := ReadPast(t.Context(), bucket, r, "ctr", 2, noon.Add(time.Hour))
+	if err != nil || len(past.Hours) != 1 || past.Hours[0].Servers != mostServers || past.Crowded != 1 {
+		t.Errorf("got %+v, %v; want an hour of 1,000 servers, and that it had more", past, err)
+	}
+}
+
+// TestHostileHours: what no server writes is reported by its name, and not added to others.
 func TestHostileHours(t *testing.T) {
 	good, err := json.Marshal(func() Kept { k := anHour(noon, 8); k.Format = 1; return k }())
 	if err != nil {
@@ -112,6 +128,7 @@ func TestHostileHours(t *testing.T) {
 		"more columns":         {`"columns":[`, `"columns":[{"column":"page","missing":0,"unseen":0,"rare":0},`},
 		"an unknown key":       {`"format":1`, `"format":1,"user":"u1"`},
 		"half of it":           {`"inputs"`, ``},
+		"too long":             {`"format"`, strings.Repeat(" ", mostKept) + `"format"`},
 	} {
 		text := strings.Replace(string(good), change[0], change[1], 1)
 		if text == string(good) {
@@ -124,9 +141,9 @@ func TestHostileHours(t *testing.T) {
 			}
 		}
 		past, err := ReadPast(t.Context(), bucket, r, "ctr", 1, noon.Add(time.Hour))
-		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(),
-			"served/ctr/20261120T12/b.json is not the hour of a server") {
-			t.Errorf("%s: got %+v, %v; want b.json refused", what, past, err)
+		if err != nil || len(past.Hours) != 1 || past.Hours[0].Servers != 1 || past.Unread != 1 ||
+			!strings.HasPrefix(past.First, "served/ctr/20261120T12/b.json is not the hour of a server") {
+			t.Errorf("%s: got %+v, %v; want the hour of a.json, and b.json named", what, past, err)
 		}
 	}
 }

@@ -95,11 +95,12 @@ type OffError struct {
 	In    string
 	Begin time.Time // of the first
 	Found []string
-	Of    int // looked at
+	Of    int    // looked at
+	What  string // was looked at, in the plural
 }
 
 func (e *OffError) Error() string {
-	return fmt.Sprintf("%s: %d of %d hours and segments need a look, the first is %s", e.In, len(e.Found), e.Of,
+	return fmt.Sprintf("%s: %d of %d %s need a look, the first is %s", e.In, len(e.Found), e.Of, e.What,
 		e.Found[0])
 }
 
@@ -111,7 +112,7 @@ func (e *OffError) Reason() string { return strings.Join(e.Found, "; ") }
 
 // Off returns the findings of a report on in; nil if there are none.
 func (r *Report) Off(in string) *OffError {
-	off := &OffError{In: in, Of: len(r.Hours)}
+	off := &OffError{In: in, Of: len(r.Hours), What: "hours and segments"}
 	for i := range r.Hours {
 		if h := &r.Hours[i]; h.Finding != "" {
 			if off.Found == nil {

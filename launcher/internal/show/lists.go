@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
@@ -148,14 +149,21 @@ func (w Printer) Served(r *served.Report) {
 }
 
 // Past writes what servers of a model were asked and have answered.
-func (w Printer) Past(model string, past []served.Past) {
-	if len(past) == 0 {
-		w.printf("no server of %s has kept one of these hours: `launcher serve --profiles` does, when an hour ends\n",
+func (w Printer) Past(model string, past *served.Hours) {
+	if past.Unread > 0 {
+		w.printf("%s could not be read; the first: %s\n", english.Plural(past.Unread, "object", ""), past.First)
+	}
+	if past.Crowded > 0 {
+		w.printf("more than 1,000 servers have recorded each of %s: the others are left out\n",
+			english.Plural(past.Crowded, "hour", ""))
+	}
+	if len(past.Hours) == 0 {
+		w.printf("no server of %s has recorded any of these hours; servers do with `launcher serve --profiles`\n",
 			model)
 		return
 	}
 	t := w.Table("hour", "version", "servers", "requests", "rows", "mean prediction", "ms", "finding").Wrap(8)
-	for _, p := range past {
+	for _, p := range past.Hours {
 		t.Row(p.Begin.Format("2006-01-02 15:04"), p.Version, humanize.Comma(int64(p.Servers)),
 			humanize.Comma(p.Requests), humanize.Comma(p.Rows), fmt.Sprintf("%.4g", p.Mean),
 			fmt.Sprintf("%.3g", 1000*p.Seconds), strings.Join(p.Findings, "; "))
