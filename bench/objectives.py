@@ -196,7 +196,7 @@ def compared(args, t, case):
     if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
         leaves = {"min_data_in_leaf": 20 * t.copies, "min_data_per_group": 100 * t.copies}
     if "forced_splits" in params:  # LightGBM wants them in a file
-        leaves = {"forced_splits": f"{args.out}/{case}.json"}
+        leaves = {"forced_splits": f"{args.out}/{case.replace(' ', '-')}.json"}  # a path with a space would be cut
         with open(leaves["forced_splits"], "w") as f:
             json.dump(on_bins(params["forced_splits"], t.place), f)
     scores = {"coppice": [], "lightgbm": []}
