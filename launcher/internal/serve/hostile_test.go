@@ -171,6 +171,7 @@ func hostileRequests(maxBytes int) []hostile {
 		fmt.Sprintf("Inference-Header-Content-Length: %d", len(text))))
 	bad("another model", request("/v2/models/other/infer", "application/json", "{}"), http.StatusNotFound)
 	bad("another version", request("/v2/models/ctr/versions/7/infer", "application/json", "{}"), http.StatusNotFound)
+	bad("an unknown path", request("/predictt", "application/json", "{}"), http.StatusNotFound)
 	bad("a path out", request("/v2/models/..%2f..%2fetc/infer", "application/json", "{}"), http.StatusNotFound)
 
 	// HTTP itself: other methods, paths, and two readings of where a request ends.

@@ -162,6 +162,10 @@ func (s *Server) Handler() http.Handler {
 	if s.c.Metrics != nil {
 		mux.Handle("GET /metrics", s.c.Metrics)
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.80s here; send rows to POST /predict or POST "+
+			"/v2/models/%s/infer", r.Method, r.URL.EscapedPath(), s.c.Model))
+	})
 
 	closed := s.guarded(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
