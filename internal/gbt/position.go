@@ -73,7 +73,8 @@ func (o *positions) learn(rows []uint32, g, h []float64) {
 	}
 	const least = 0.001 // LightGBM's bound on the hessian
 	for place, s := range sum {
-		slope := -s.g - float64(float64(o.factor[place]*o.regularise)*s.rows) // a product by itself: arm64 would fuse it
+		pull := float64(float64(o.factor[place]*o.regularise) * s.rows) // by itself: arm64 would fuse it
+		slope := -s.g - pull
 		curve := s.h + float64(o.regularise*s.rows)
 		o.next[place] = o.factor[place] + float64(o.rate*slope)/(math.Abs(curve)+least)
 	}
