@@ -95,7 +95,8 @@ func TestInteropScores(t *testing.T) {
 			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\nneg_bagging_fraction: 0.5\nbagging_freq: 1\n" +
 				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n" +
 				"interaction_constraints: " +
-				"\"name:[viewability,campaign_age_days,device,hour],[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
+				"\"name:[viewability,campaign_age_days,device,hour]," +
+				"[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
 		"forced": {"is_click", "num_iterations: 30\nforced_splits: {feature: viewability, threshold: 0.5, right: " +
 			"{feature: campaign_age_days, threshold: 12.5, left: {feature: 6, threshold: 3}}}\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
@@ -268,8 +269,8 @@ func TestInteropPositions(t *testing.T) {
 	decode(t, r.out, &got)
 	t.Logf("%s", strings.TrimSpace(r.out))
 	if !(got.Coppice > 0.995*got.LightGBM) || !(got.Coppice > got.Without+0.03) {
-		t.Errorf("NDCG@10 of what people want is %.4f; want LightGBM's %.4f less .5 %% at most, and .03 more than %.4f, "+
-			"without places", got.Coppice, got.LightGBM, got.Without)
+		t.Errorf("NDCG@10 of what people want is %.4f; want LightGBM's %.4f less .5 %% at most, and .03 more than "+
+			"%.4f, without places", got.Coppice, got.LightGBM, got.Without)
 	}
 	if len(got.Factors) != 10 || len(got.LightGBMFactors) != 10 {
 		t.Fatalf("places add %v, by LightGBM %v; want ten each", got.Factors, got.LightGBMFactors)

@@ -87,8 +87,8 @@ func (d deployment) names(resource string) []string {
 	case resource == Checkpoints:
 		return []string{testProject + "-coppice-sweeps where resource.name.extract('/checkpoints/{name}') != ''"}
 	case resource == ServedHours && len(d.jobs) > 0:
-		return []string{testProject + "-coppice-sweeps where resource.name.startsWith('projects/_/buckets/" + testProject +
-			"-coppice-sweeps/objects/served/')"}
+		return []string{testProject + "-coppice-sweeps where resource.name.startsWith('projects/_/buckets/" +
+			testProject + "-coppice-sweeps/objects/served/')"}
 	case kind == "bucket":
 		return []string{testProject + "-coppice-" + name}
 	case resource == "topic/dead_letters" || resource == "subscription/dead_letters":

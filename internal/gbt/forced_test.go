@@ -21,8 +21,8 @@ func TestEveryTreeBeginsWithForcedSplits(t *testing.T) {
 		bounds := d.Features[1].Bounds
 		at := tree.Threshold[0]
 		if tree.Feature[0] != 1 || !(at >= 30) || !(at < 30+2*(bounds[1]-bounds[0])+10) || tree.Decision[0]&2 == 0 {
-			t.Errorf("tree %d begins with column %d at %v, missing values on the left %t; want 1 at 30 or the next bound,"+
-				" true", i, tree.Feature[0], at, tree.Decision[0]&2 > 0)
+			t.Errorf("tree %d begins with column %d at %v, missing values on the left %t; want 1 at 30 or the next "+
+				"bound, true", i, tree.Feature[0], at, tree.Decision[0]&2 > 0)
 		}
 		if right := tree.Right[0]; right != 1 || tree.Feature[1] != 2 {
 			t.Errorf("tree %d: node %d is on the right, and the second split is of column %d; want 1, and 2", i, right,
@@ -55,7 +55,8 @@ func TestForcedSplitsAreRefused(t *testing.T) {
 		`there is no column "age"`:                       `{"feature":"age","threshold":3}`,
 		"there is no column 7":                           `{"feature":7,"threshold":3}`,
 		`column "cat e" is categorical and has no order`: `{"feature":4,"threshold":3}`,
-		`column "numd" is one of ignore_column`:          `{"feature":0,"threshold":3,"right":{"feature":3,"threshold":1}}`,
+		`column "numd" is one of ignore_column`: `{"feature":0,"threshold":3,` +
+			`"right":{"feature":3,"threshold":1}}`,
 	} {
 		d := randomTable(tableSpec{rows: 50, numerical: 4, categorical: 1, bins: 10, seed: 3})
 		p, err := ParseParams(map[string]any{"forced_splits": value, "ignore_column": "3"})

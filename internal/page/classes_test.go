@@ -131,7 +131,8 @@ func TestHostileClasses(t *testing.T) {
 // numbers; without probabilities of two classes there is no calibration either.
 func TestNightsOfClassesOnAPage(t *testing.T) {
 	d := manyNights(12)
-	d.Table.Label = dataset.LabelInfo{Column: "outcome", Kind: dataset.Classes, Classes: []string{"buy", "cart", "view"}}
+	d.Table.Label = dataset.LabelInfo{Column: "outcome", Kind: dataset.Classes,
+		Classes: []string{"buy", "cart", "view"}}
 	for i := range d.Nights {
 		d.Nights[i].Positive, d.Nights[i].Ratio = "view", math.NaN()
 	}
@@ -139,7 +140,8 @@ func TestNightsOfClassesOnAPage(t *testing.T) {
 	for _, not := range []string{"label rate", "label in train", "alibration ratio", "label 0.02"} {
 		if strings.Contains(text, not) {
 			i := strings.Index(text, not)
-			t.Errorf("the page of classes says %q, want nothing of a label that is a quantity: %q", not, text[i-80:i+40])
+			t.Errorf("the page of classes says %q, want nothing of a label that is a quantity: %q", not,
+				text[i-80:i+40])
 		}
 	}
 	for _, want := range []string{"share of view", "Class view, in the table.", "alone it predicts view with an AUC",

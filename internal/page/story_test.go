@@ -243,7 +243,8 @@ func TestWhenASweepEnds(t *testing.T) {
 	} {
 		s.Left = tc.left
 		text := said(write(t, s))
-		if !strings.Contains(text, tc.want) || regexp.MustCompile(`It ends about|Its budget ends`).MatchString(text) == (tc.want == "") {
+		ends := regexp.MustCompile(`It ends about|Its budget ends`).MatchString(text)
+		if !strings.Contains(text, tc.want) || ends == (tc.want == "") {
 			t.Errorf("with %v left: got %.900q, want %q in it", tc.left, text, tc.want)
 		}
 		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody " +
@@ -254,7 +255,8 @@ func TestWhenASweepEnds(t *testing.T) {
 	}
 
 	home := tonight()
-	const warning = "will reach budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget of $2.00"
+	const warning = "will reach budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget " +
+		"of $2.00"
 	if text := said(write(t, home)); !strings.Contains(text, warning) {
 		t.Errorf("home: got %.900q, want %q in it", text, warning)
 	}
@@ -264,8 +266,9 @@ func TestWhenASweepEnds(t *testing.T) {
 // not "won", and what failed has no rank.
 func TestChosenAndJudged(t *testing.T) {
 	s := sample(50)
-	const judged, base = "by log_loss on test. Of the trials that may win, trial 14 has the highest average_precision " +
-		"on valid.", "the base rate alone, log_loss"
+	const judged = "by log_loss on test. Of the trials that may win, trial 14 has the highest average_precision " +
+		"on valid."
+	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
 		true: {"ctr@9 became the champion and went live Better than version 8 on 20,000 sampled test rows",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},

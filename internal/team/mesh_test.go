@@ -155,7 +155,8 @@ func TestReasonOfAnEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
-			t.Errorf("read from a connection that the other end has closed (reset: %t): error %v, want %v", reset, err, want)
+			t.Errorf("read from a connection that the other end has closed (reset: %t): error %v, want %v", reset, err,
+				want)
 		}
 		_ = c.Close()
 	}

@@ -149,8 +149,8 @@ func (b announcedAt) Create(ctx context.Context, name string, data []byte) error
 	return b.Board.Create(ctx, name, data)
 }
 
-// TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent, pauses and repeats connections,
-// where workers die and others come, all that end have the model of one, and leave no connection.
+// TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent, pauses and repeats
+// connections, where workers die and others come, all that end have the model of one, and leave no connection.
 func TestNetworkFaults(t *testing.T) {
 	var had [faultKinds]atomic.Int32
 	t.Run("seeds", func(t *testing.T) {

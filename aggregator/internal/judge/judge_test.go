@@ -171,7 +171,7 @@ func kinds(seed uint64, n int, errNew, errOld float64, bad func(r *rand.Rand, cl
 			}
 		}
 		out.Label = append(out.Label, float32(bad(r, class)))
-		for k := range known { // as a model learns it that trains on the labels; of shuffled ones it learns their shares
+		for k := range known { // as a model learns it from the labels; of shuffled ones it learns their shares
 			out.New = append(out.New, known[bad(nil, k)])
 		}
 		out.Old = append(out.Old, p(errOld)...)

@@ -18,7 +18,7 @@ import (
 
 // Browser is a running Chromium.
 type Browser struct {
-	Now time.Time // what pages that are opened from now on take for now, where it is not zero
+	Now time.Time // the time that pages see which are opened next; the real one if zero
 
 	t     *testing.T
 	write *os.File

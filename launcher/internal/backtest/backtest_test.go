@@ -375,7 +375,8 @@ func TestBacktestOfClasses(t *testing.T) {
 		t.Errorf("got %+v, want four nights that are better than chance, and compared with older ones", r.Nights)
 	}
 
-	for day, want := range map[int]string{3: "(click, none, sale; click, none, rare, sale)", 8: `"rare", none of the classes`} {
+	for day, want := range map[int]string{3: "(click, none, sale; click, none, rare, sale)",
+		8: `"rare", none of the classes`} {
 		_, err := tryPlay(t, spec, "{budget: 0}", strings.ReplaceAll(table(clicks(12, func(r *row) {
 			if some(r); r.second < 10_000 && (r.day < day) == (day == 3) {
 				r.click = 3

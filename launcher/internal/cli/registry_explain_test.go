@@ -148,7 +148,8 @@ func TestExplainClasses(t *testing.T) {
 	g := w.growBy("{column: site, kind: classes}", 10)
 	g.withReference()
 	var r explain.Report
-	if err := json.Unmarshal([]byte(w.must("registry", "explain", "ctr@2", "--rows", "200", "--json")), &r); err != nil {
+	text := w.must("registry", "explain", "ctr@2", "--rows", "200", "--json")
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
 	}
 	classes := g.manifest.Label.Classes

@@ -83,8 +83,8 @@ func TestThen(t *testing.T) {
 	w.now = time.Date(2026, 11, 21, 23, 31, 0, 0, time.UTC)
 	watch(sweep.ExitBlocked, "nothing new: dataset clicks@", then...)
 	started("night-20261120-0300", "night-found-20261120-0000")
-	watch(sweep.ExitBlocked, "", "--then", w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 3", 1)),
-		"--budget", "5")
+	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 3", 1))
+	watch(sweep.ExitBlocked, "", "--then", other, "--budget", "5")
 	started("night-20261120-0300", "night-found-20261120-0000", "night-found-20261121-0000")
 }
 

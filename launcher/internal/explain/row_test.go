@@ -98,7 +98,8 @@ func TestPastedRowOfClasses(t *testing.T) {
 		}
 		if got.Class != want || got.Class == "" || !(got.Prediction > 1./3 && got.Prediction <= 1) ||
 			math.Abs(sum-got.Raw) > 1e-9 {
-			t.Errorf("%q: got %+v, which adds up to %v; want class %s, more likely than the others", text, got, sum, want)
+			t.Errorf("%q: got %+v, which adds up to %v; want class %s, more likely than the others", text, got, sum,
+				want)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Package serve answers requests for predictions with a registered version: raw rows by name in, calibrated
 // probabilities (of several classes: classes.go) out, the same bits as `launcher predict`.
 //
-//	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go, message.go) ─▶ Model.Score ─▶ answer, which names its
-//	                                                                    ▲                version
+//	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go, message.go) ─▶ Model.Score ─▶ answer, names its
+//	                                                                    ▲            version
 //	alias in the registry ─▶ watch: fetch, verify, warm, compare on the last requests ─▶ swap
 //
 // A version answers only when its files are verified and its trees compiled. While the alias moves, each request is

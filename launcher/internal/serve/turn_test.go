@@ -136,7 +136,8 @@ func TestCallsWithoutATurn(t *testing.T) {
 // TestDeadlines: clients send small times in small units, of up to eight digits.
 func TestDeadlines(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "50000000n": 50 * time.Millisecond, "0n": 1,
-		"5S": 5 * time.Second, "99999999m": 99_999_999 * time.Millisecond, "2M": 2 * time.Minute, "99999999H": math.MaxInt64} {
+		"5S": 5 * time.Second, "99999999m": 99_999_999 * time.Millisecond, "2M": 2 * time.Minute,
+		"99999999H": math.MaxInt64} {
 		if got, err := deadline(text); got != want || err != nil {
 			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
 		}

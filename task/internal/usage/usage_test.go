@@ -42,7 +42,8 @@ func TestGroupLimit(t *testing.T) {
 		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
