@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,54 +104,83 @@ func (h header) readHeader(r io.Reader) (got header, err error) {
 	return got, nil
 }
 
-// Words are sent as one bit for each that says whether it is not 0, 64 of them together, and then those that are not. A
-// small leaf has no rows in most bins.
+// Words are sent in blocks of 64. A block begins with a bit for each word that says whether it is not 0, since a small
+// leaf has no rows in most bins. If one is not, a byte says how long the longest is, and those that are not 0 follow, as
+// many bytes each. Sums of few rows are small. A sign is moved to the lowest bit (zigzag), so that small negative words
+// are short, too.
+
+const blockWords = 64
 
 // mostBytes is the longest encoding of n words.
-func mostBytes(n int) int { return 8 * (n + (n+63)/64) }
+func mostBytes(n int) int { return 8*n + 9*((n+blockWords-1)/blockWords) }
 
 // appendWords encodes words.
 func appendWords(to []byte, words []int64) []byte {
+	at := len(to)
+	end := at + mostBytes(len(words)) + 8 // each word is written as eight bytes, of which the next overwrites the last
+	to = slices.Grow(to, end-at)[:end]
 	for len(words) > 0 {
-		n := min(len(words), 64)
-		mask, at := uint64(0), len(to)
-		to = append(to, make([]byte, 8)...)
+		n := min(len(words), blockWords)
+		mask, all := uint64(0), uint64(0)
 		for i, w := range words[:n] {
 			if w != 0 {
 				mask |= 1 << i
-				to = binary.LittleEndian.AppendUint64(to, uint64(w))
+				all |= zigzag(w)
 			}
 		}
 		binary.LittleEndian.PutUint64(to[at:], mask)
+		at += 8
+		if mask != 0 {
+			width := (bits.Len64(all) + 7) / 8
+			to[at] = byte(width)
+			at++
+			for _, w := range words[:n] {
+				if w != 0 {
+					binary.LittleEndian.PutUint64(to[at:], zigzag(w))
+					at += width
+				}
+			}
+		}
 		words = words[n:]
 	}
-	return to
+	return to[:at]
 }
+
+func zigzag(w int64) uint64 { return uint64(w)<<1 ^ uint64(w>>63) }
 
 var errEncoding = errors.New("a message with other words than it says")
 
 // readWords decodes exactly len(words) words from all of b.
 func readWords(b []byte, words []int64) error {
 	for len(words) > 0 {
-		n := min(len(words), 64)
+		n := min(len(words), blockWords)
 		if len(b) < 8 {
 			return errEncoding
 		}
 		mask := binary.LittleEndian.Uint64(b)
 		b = b[8:]
-		if n < 64 && mask>>n != 0 {
-			return errEncoding
-		}
-		for i := range n {
-			words[i] = 0
-			if mask>>i&1 == 0 {
-				continue
-			}
-			if len(b) < 8 {
+		clear(words[:n])
+		if mask != 0 {
+			if len(b) == 0 || n < blockWords && mask>>n != 0 {
 				return errEncoding
 			}
-			words[i] = int64(binary.LittleEndian.Uint64(b))
-			b = b[8:]
+			width := int(b[0])
+			b = b[1:]
+			if width < 1 || width > 8 || len(b) < width*bits.OnesCount64(mask) {
+				return errEncoding
+			}
+			for ; mask != 0; mask &= mask - 1 {
+				z := uint64(0)
+				if len(b) >= 8 {
+					z = binary.LittleEndian.Uint64(b) << (64 - 8*width) >> (64 - 8*width)
+				} else {
+					var last [8]byte
+					copy(last[:width], b)
+					z = binary.LittleEndian.Uint64(last[:])
+				}
+				words[bits.TrailingZeros64(mask)] = int64(z>>1) ^ -int64(z&1)
+				b = b[width:]
+			}
 		}
 		words = words[n:]
 	}

@@ -242,7 +242,7 @@ func FuzzReadWords(f *testing.F) {
 
 // FuzzMessages: whatever a peer sends, an exchange ends, with its words or with an error.
 func FuzzMessages(f *testing.F) {
-	h := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 2, bytes: 24}
+	h := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 2, bytes: 11}
 	f.Add(appendWords(h.append(nil), []int64{5, 6}))
 	f.Add(header{kind: beatMessage, epoch: 3, training: 7}.append(nil))
 	f.Fuzz(func(t *testing.T, sent []byte) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ const (
 	joinVariable  = "COPPICE_TEST_JOIN" // the folder
 	idVariable    = "COPPICE_TEST_ID"   // the worker's
 	rowsVariable  = "COPPICE_TEST_ROWS" // of wide's table; empty for the small one
+	treesVariable = "COPPICE_TEST_TREES"
 	otherVariable = "COPPICE_TEST_OTHER"
 )
 
@@ -43,7 +45,12 @@ func joinTraining(dir string) error {
 	defer w.Close()
 	d, p := table(5000, 9, 7), params(20)
 	if rows, err := strconv.Atoi(os.Getenv(rowsVariable)); err == nil {
-		d, p = wide(rows), wideParams()
+		trees, err := strconv.Atoi(os.Getenv(treesVariable))
+		if err != nil {
+			return err
+		}
+		d, p = wide(rows), wideParams(trees)
+		runtime.GOMAXPROCS(1)
 	}
 	_, err = w.Train(context.Background(), d, p, gbt.Options{Threads: 1})
 	return err
@@ -88,7 +95,10 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 	}
 }
 
-var wideRows = flag.Int("rows", 20_000, "rows of the table of BenchmarkProcesses")
+var (
+	wideRows  = flag.Int("rows", 20_000, "rows of the table of BenchmarkProcesses")
+	wideTrees = flag.Int("trees", 10, "trees that BenchmarkProcesses trains")
+)
 
 // wide returns a table of 40 features of 255 bins, whose label depends on four of them.
 func wide(rows int) *gbt.Data {
@@ -116,9 +126,9 @@ func wide(rows int) *gbt.Data {
 	return d
 }
 
-func wideParams() gbt.Params {
+func wideParams(trees int) gbt.Params {
 	p := gbt.Defaults()
-	p.NumIterations, p.NumLeaves = 10, 31
+	p.NumIterations, p.NumLeaves = trees, 31
 	return p
 }
 
@@ -130,6 +140,7 @@ func BenchmarkProcesses(b *testing.B) {
 	for _, of := range []struct{ workers, threads int }{{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}} {
 		b.Run(fmt.Sprintf("workers=%d/threads=%d", of.workers, of.threads), func(b *testing.B) {
 			seconds, sent, exchanges := 0.0, int64(0), int64(0)
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(of.threads))
 			for range b.N {
 				res, traffic := manyProcesses(b, d, of.workers, of.threads)
 				seconds, sent = seconds+res.Took.Seconds(), sent+traffic.Sent.Load()
@@ -141,8 +152,9 @@ func BenchmarkProcesses(b *testing.B) {
 				}
 			}
 			b.ReportMetric(seconds/float64(b.N), "s/training")
-			b.ReportMetric(float64(sent)/float64(b.N)/10/1e6, "MB-sent/tree")
-			b.ReportMetric(float64(exchanges)/float64(b.N)/10, "exchanges/tree")
+			trees := float64(b.N * *wideTrees)
+			b.ReportMetric(float64(sent)/trees/1e6, "MB-sent/tree")
+			b.ReportMetric(float64(exchanges)/trees, "exchanges/tree")
 		})
 	}
 }
@@ -153,7 +165,7 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 	for id := 1; id < workers; id++ {
 		cmd := exec.CommandContext(b.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), joinVariable+"="+dir, fmt.Sprintf("%s=%03d", idVariable, id),
-			fmt.Sprintf("%s=%d", rowsVariable, d.Rows))
+			fmt.Sprintf("%s=%d", rowsVariable, d.Rows), fmt.Sprintf("%s=%d", treesVariable, *wideTrees))
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
@@ -166,7 +178,7 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 		b.Fatal(err)
 	}
 	defer w.Close()
-	res, err := w.Train(b.Context(), d, wideParams(), gbt.Options{Threads: threads})
+	res, err := w.Train(b.Context(), d, wideParams(*wideTrees), gbt.Options{Threads: threads})
 	if err != nil || w.Epochs() != 1 {
 		b.Fatalf("%d workers: error %v, %d teams; want one", workers, err, w.Epochs())
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -178,6 +179,9 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		return err
 	}
 
+	if f.workers > 1 { // what a process has beyond its threads, it would take from the others
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(f.threads, runtime.GOMAXPROCS(0))))
+	}
 	if f.meetIn != "" {
 		return w.takePart(cmd.Context(), t, q, f)
 	}
