@@ -153,11 +153,15 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			known = append(known, "--"+f.Name)
+			known = append(known, f.Name)
 		}
 	})
-	return Usagef("%w%s", err, strictyaml.Suggest("--"+unknown.GetSpecifiedName(), known))
+	hint := strictyaml.Suggest(strings.ReplaceAll(unknown.GetSpecifiedName(), "-", "_"), known)
+	return Usagef("%w%s", err, dashes.Replace(hint))
 }
+
+// dashes gives the names in a suggestion the dashes of flags.
+var dashes = strings.NewReplacer(`mean "`, `mean "--`, "known: ", "known: --", ", ", ", --")
 
 // expected says what a flag of a type takes.
 var expected = map[string]string{"int": "a whole number", "int64": "a whole number",

@@ -31,6 +31,8 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
 		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",
 		"sweep a --qqqqqqqq":       "prog: unknown flag: --qqqqqqqq (known: --dry-run, --help, --price)\n",
+		"predict --target y":       "prog: unknown flag: --target (known: --help, --in, --out)\n",
+		"predict --folder y":       "prog: unknown flag: --folder (did you mean \"--out\"?)\n",
 		"sweep a -x":               "prog: unknown shorthand flag: 'x' in -x\n",
 		"registry copy x y 1":      "prog: expected 2 arguments, got 3: prog registry copy FROM TO\n",
 		"sweep a --price x":        "prog: --price \"x\": expected a whole number\n",

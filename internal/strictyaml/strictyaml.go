@@ -334,8 +334,10 @@ func Suggest(word string, words []string) string {
 		return ""
 	}
 	best := Nearest(word, words)
-	if own := elsewhere[strings.ToLower(word)]; slices.Contains(words, own) {
-		best = own
+	for _, own := range slices.Backward(elsewhere[strings.ToLower(word)]) {
+		if slices.Contains(words, own) {
+			best = own
+		}
 	}
 	if best != "" {
 		return fmt.Sprintf(" (did you mean %q?)", best)
@@ -349,11 +351,14 @@ func Suggest(word string, words []string) string {
 	return fmt.Sprintf(" (known: %s and %d more)", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
 }
 
-// elsewhere has what people who come from other tools type, and the key here.
-var elsewhere = map[string]string{"target": "label", "response": "label", "y": "label", "class": "label",
-	"file": "source", "path": "source", "input": "source", "data": "source", "n_trials": "trials",
-	"num_trials": "trials", "max_trials": "trials", "space": "search", "search_space": "search",
-	"categorical_feature": "categorical", "cat_features": "categorical", "ignore_column": "drop"}
+// elsewhere has what people who come from other tools type, and the key or flag here, the better one first.
+var elsewhere = map[string][]string{"target": {"label"}, "response": {"label"}, "y": {"label"}, "class": {"label"},
+	"file": {"source", "in"}, "path": {"source", "in"}, "input": {"source", "in"}, "data": {"source", "in"},
+	"output": {"out"}, "folder": {"data", "out"}, "dir": {"data", "out"}, "directory": {"data", "out"},
+	"n_trials": {"trials"}, "num_trials": {"trials"}, "max_trials": {"trials"}, "space": {"search"},
+	"search_space": {"search"}, "categorical_feature": {"categorical"}, "cat_features": {"categorical"},
+	"ignore_column": {"drop"}, "query": {"group"}, "qid": {"group"}, "random_state": {"seed"},
+	"time_limit": {"minutes"}, "timeout": {"minutes"}, "eval_metric": {"metric"}}
 
 // maxKnown is how many words Suggest lists.
 const maxKnown = 40

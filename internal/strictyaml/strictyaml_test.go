@@ -109,6 +109,8 @@ func TestSuggestOnlyWhatIsNear(t *testing.T) {
 		strings.Repeat("a", 5000): {[]string{"a", "aa"}, " (known: a, aa)"},
 		"boosting":                {[]string{"bagging", "num_leaves"}, " (known: bagging, num_leaves)"},
 		"contract":                {[]string{"continue"}, " (known: continue)"},
+		"folder":                  {[]string{"out", "data", "holder"}, ` (did you mean "data"?)`},
+		"file":                    {[]string{"in", "out"}, ` (did you mean "in"?)`},
 		"rnadom":                  {[]string{"random"}, ` (did you mean "random"?)`},
 		"zzz":                     {many, " (known: " + strings.Join(many[:40], ", ") + " and 1960 more)"},
 	} {

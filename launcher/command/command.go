@@ -11,22 +11,24 @@ import (
 
 // Run executes one command line and returns the exit code. version is what the linker set, or "dev".
 func Run(version string, args []string) int {
-	return run("launcher", version, args, false, func(*program.World) {})
+	return run("launcher", version, args, false)
 }
 
 // RunAll is Run for a program that is the three others, too.
 func RunAll(version string, args []string) int {
-	return run("launcher", version, args, true, func(*program.World) {})
+	return run("launcher", version, args, true)
 }
 
-func run(name, version string, args []string, all bool, adapt func(*program.World)) int {
+func run(name, version string, args []string, all bool) int {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()
 	defer stop()
 	world := program.FromOS(version)
 	world.Args = args
-	adapt(&world)
+	if as := typed(called(&world), name); as != "launcher" {
+		rename(&world, as)
+	}
 	return cli.Run(ctx, cli.Setup{World: world, Name: name, Connect: connect, Callers: callers, Inspect: examine,
 		PriceList: prices(world.Env),
-		Local:     func(folder string, args []string) error { return local(folder, args, all) }})
+		Local:     func(folder string, args []string) error { return local(folder, args, all, called(&world)) }})
 }

@@ -21,8 +21,8 @@ const localemu = "localemu"
 // local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or
 // else in one of its own, which ends with the command and waits for another command's. It becomes that process, so
 // that signals and exit code are the command's.
-// own says that this program is the local cloud as well, by the name of localemu.
-func local(folder string, args []string, own bool) error {
+// own says that this program is the local cloud as well, by the name of localemu; called is how it was called.
+func local(folder string, args []string, own bool, called string) error {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self) // the other programs are beside the file, not beside its link
@@ -33,7 +33,7 @@ func local(folder string, args []string, own bool) error {
 	if folder, err = filepath.Abs(folder); err != nil {
 		return fmt.Errorf("the local cloud's folder: %w", err)
 	}
-	env := append(withoutCloud(os.Environ()), "COPPICE_LOCAL="+folder)
+	env := append(withoutCloud(os.Environ()), "COPPICE_LOCAL="+folder, calledEnv+"="+called)
 	if up := settings(folder); up != nil {
 		return program.Become(self, append([]string{self}, args...), append(env, up...))
 	}

@@ -2,6 +2,8 @@ package command
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -9,20 +11,42 @@ import (
 	"coppice/launcher/internal/cli"
 )
 
-// RunAs is Run for a program of another name, by which it calls itself in what it says: `coppice watch`, where launcher
-// says `launcher watch`.
-func RunAs(name, version string, args []string) int {
-	return run(name, version, args, true, func(w *program.World) {
-		var pairs []string
-		for _, command := range cli.Commands() {
-			pairs = append(pairs, "launcher "+command, name+" "+command)
-		}
-		names := strings.NewReplacer(pairs...)
-		w.Err = program.To(&renaming{w.Err.Raw(), names})
-		if !slices.Contains(args, "--json") { // what programs read is data, whatever it looks like
-			w.Out = program.To(&renaming{w.Out.Raw(), names})
-		}
-	})
+// RunAs is RunAll for a program of another name.
+func RunAs(name, version string, args []string) int { return run(name, version, args, true) }
+
+// calledEnv carries what the caller typed to the process that a command becomes in the local cloud, which hands down
+// nothing that begins with COPPICE_.
+const calledEnv = "_COPPICE_CALLED"
+
+// typed is how a program's commands are to be typed, given how it was called: a relative path again, such as
+// bin/launcher, and otherwise its name. Absolute paths are those of scripts and images, which no one types.
+func typed(called, name string) string {
+	if filepath.IsAbs(called) || !strings.Contains(called, "/") || strings.ContainsAny(called, " '\"\\$`") {
+		return name
+	}
+	return called
+}
+
+// called is how this program was called.
+func called(w *program.World) string {
+	if was, ok := w.Env.Lookup(calledEnv); ok {
+		return was
+	}
+	return os.Args[0]
+}
+
+// rename has a program that is typed in another way say so in what it says: `coppice watch`, where launcher says
+// `launcher watch`.
+func rename(w *program.World, as string) {
+	var pairs []string
+	for _, command := range cli.Commands() {
+		pairs = append(pairs, "launcher "+command, as+" "+command)
+	}
+	names := strings.NewReplacer(pairs...)
+	w.Err = program.To(&renaming{w.Err.Raw(), names})
+	if data := slices.Contains(w.Args, "--json") || len(w.Args) > 0 && w.Args[0] == "man"; !data {
+		w.Out = program.To(&renaming{w.Out.Raw(), names})
+	}
 }
 
 // renaming writes text with other names of commands. None is split between two writes.

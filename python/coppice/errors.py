@@ -44,6 +44,11 @@ class InputError(Error, ValueError):
         self.value = value
 
 
+def _some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 class MissingColumnsError(InputError):
     """The table lacks columns that the model needs.
 
@@ -52,10 +57,11 @@ class MissingColumnsError(InputError):
     """
 
     def __init__(self, columns: Sequence[str], present: Sequence[str]) -> None:
-        names = ", ".join(repr(c) for c in columns)
-        there = ", ".join(repr(c) for c in list(present)[:20]) + (" ..." if len(present) > 20 else "")
+        others = {n.lower(): n for n in present}
+        names = [repr(c) + (f" (did you mean {others[c.lower()]!r}?)" if c.lower() in others else "") for c in columns]
         super().__init__(
-            f"the table lacks {len(columns)} column(s) that the model needs: {names}; it has {there or 'none'}"
+            f"the table lacks {len(columns)} column{'s' * (len(columns) > 1)} that the model needs: "
+            f"{_some(names, 10)}; it has {_some([repr(n) for n in present], 20) or 'none'}"
         )
         self.columns = list(columns)
 

@@ -345,7 +345,9 @@ class Refused(Case):
         with self.assertRaises(coppice.MissingColumnsError) as caught:
             self.model.predict(table().drop_columns(["user", "ts"]))
         self.assertEqual(["ts", "user"], caught.exception.columns)
-        self.assertIn("'user'", str(caught.exception))
+        self.assertIn("lacks 2 columns that the model needs: 'ts', 'user'; it has ", str(caught.exception))
+        with self.assertRaisesRegex(coppice.MissingColumnsError, r"lacks 1 column .*'user' \(did you mean 'User'\?\);"):
+            self.model.predict(table().rename_columns(["User" if n == "user" else n for n in table().column_names]))
 
     def test_types(self):
         self.refused(coppice.TypeMismatchError, table(ts=[1.5] * 5), "ts", 0)

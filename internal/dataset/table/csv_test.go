@@ -248,7 +248,7 @@ func TestSeveralFiles(t *testing.T) {
 			want)
 	}
 	for text, want := range map[string]string{
-		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (known: a, bb)`,
+		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (the columns are: a, bb)`,
 		"a,b,c\n1,2\n": `2.csv: column "c": present here, but missing in 1.csv`,
 		"a,b,a\n1,2\n": `2.csv: column "a": columns 1 and 3 have this name; rename one`,
 	} {
@@ -261,9 +261,15 @@ func TestSeveralFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = table.Read(context.Background(), []string{"c"}, 10, nil)
-	if err == nil || !strings.Contains(err.Error(), `1.csv: column "c": no such column`) {
-		t.Errorf("a column that the first file lacks: got error %v; want one that names file and column", err)
+	many := strings.Fields("a x1 B x2 x3 x4 x5 x6 x7 x8 x9 x10 x11")
+	for want, names := range map[string][]string{
+		`1.csv: column "c": no such column (the columns are: a, b)`: {"c"},
+		`1.csv: 12 columns are missing: "x1", "B" (did you mean "b"?), "x2", "x3", "x4", "x5", "x6", "x7", "x8", ` +
+			`"x9" and 2 more (the columns are: a, b)`: many,
+	} {
+		if err = table.Read(context.Background(), names, 10, nil); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("columns %q:\ngot  %v\nwant %s", names, err, want)
+		}
 	}
 	stop := errors.New("enough")
 	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err,

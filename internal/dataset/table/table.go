@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coppice/internal/dataset"
@@ -285,23 +286,70 @@ func Suggest(name string, names []string) string {
 	if len(s) > 600 {
 		return fmt.Sprintf(" (there are %d columns)", len(names))
 	}
-	return s
+	return strings.Replace(s, "(known: ", "(the columns are: ", 1)
 }
 
-// Find returns the place of a column that can be read.
-func (t *Table) Find(name string) (int, error) {
-	i, ok := t.byName[name]
-	switch {
-	case !ok:
-		names := make([]string, len(t.columns))
-		for i, c := range t.columns {
-			names[i] = c.Name
+// mostLacking is how many missing columns a message names.
+const mostLacking = 10
+
+// Lacking is the error of a table with the columns names that lacks some of those needed: it names the missing ones, and
+// those of the others that were probably meant.
+func Lacking(file string, needed, names []string) *InputError {
+	lacking, others := without(needed, names), without(names, needed)
+	if len(lacking) == 1 {
+		hint := Suggest(lacking[0], others)
+		if !strings.Contains(hint, "did you mean") {
+			hint = Suggest("", names)
 		}
-		return 0, &InputError{File: t.files[0].URI, Column: name, Msg: "no such column" + Suggest(name, names)}
-	case t.columns[i].Unreadable != "":
-		return 0, &InputError{File: t.files[0].URI, Column: name,
-			Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it",
-				t.columns[i].Unreadable)}
+		return &InputError{File: file, Column: lacking[0], Msg: "no such column" + hint}
 	}
-	return i, nil
+	words := make([]string, min(len(lacking), mostLacking))
+	for i := range words {
+		words[i] = strconv.Quote(lacking[i])
+		if near := strictyaml.Nearest(lacking[i], others); near != "" {
+			words[i] += fmt.Sprintf(" (did you mean %q?)", near)
+			others = without(others, []string{near}) // it is meant once at most
+		}
+	}
+	text := strings.Join(words, ", ")
+	if more := len(lacking) - mostLacking; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return &InputError{File: file, Msg: fmt.Sprintf("%d columns are missing: %s%s", len(lacking), text,
+		Suggest("", names))}
+}
+
+// without returns the words that are not among others.
+func without(words, others []string) []string {
+	is := map[string]bool{}
+	for _, o := range others {
+		is[o] = true
+	}
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return is[w] })
+}
+
+// Find returns the places of columns that can be read.
+func (t *Table) Find(names ...string) ([]int, error) {
+	places := make([]int, len(names))
+	lacks := false
+	for n, name := range names {
+		i, ok := t.byName[name]
+		switch {
+		case !ok:
+			lacks = true
+		case t.columns[i].Unreadable != "":
+			return nil, &InputError{File: t.files[0].URI, Column: name,
+				Msg: fmt.Sprintf("is %s, which cannot be a feature; list it under `drop` or flatten it",
+					t.columns[i].Unreadable)}
+		}
+		places[n] = i
+	}
+	if !lacks {
+		return places, nil
+	}
+	all := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		all[i] = c.Name
+	}
+	return nil, Lacking(t.files[0].URI, names, all)
 }

@@ -29,13 +29,9 @@ const batchBytes = 32 << 20
 // Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first
 // error: its own, fn's or the context's. Several Reads may run at once.
 func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
-	places := make([]int, len(names))
-	for i, name := range names {
-		place, err := t.Find(name)
-		if err != nil {
-			return err
-		}
-		places[i] = place
+	places, err := t.Find(names...)
+	if err != nil {
+		return err
 	}
 
 	use := func(b *Batch) error {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
@@ -34,20 +35,16 @@ func (c *columns) at(name string) int {
 	return -1
 }
 
-// done returns the batch of all columns, or says which is missing in the words of `predict`.
+// done returns the batch of all columns, or says which are missing in the words of `predict`.
 func (c *columns) done(rows int) (*table.Batch, error) {
-	for i, have := range c.have {
-		if have {
-			continue
-		}
+	if slices.Contains(c.have, false) {
 		names := c.other
-		for j, name := range c.m.columns {
-			if c.have[j] {
+		for i, name := range c.m.columns {
+			if c.have[i] {
 				names = append(names, name)
 			}
 		}
-		return nil, &table.InputError{Column: c.m.columns[i], Msg: "no such column" +
-			table.Suggest(c.m.columns[i], names)}
+		return nil, table.Lacking("", c.m.columns, names)
 	}
 	c.batch.Rows = rows
 	return &c.batch, nil

@@ -390,6 +390,8 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1}]}`:        `column "n3": no such column`,
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"N3":1}]}`: "N3",
+		`{"instances":[{"i0":"a","i1":"a","n0":1,"N1":1,"n2":1}]}`: `3 columns are missing: "n1" (did you mean ` +
+			`"N1"?), "n3", "i2" (the columns are: N1, i0, i1, n0, n2)`,
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":"x","n2":1,"n3":1}]}`: `row 1: column "n1": "x" is ` +
 			"not a number",
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":[1],"n2":1,"n3":1}]}`:     "is nested (a list)",

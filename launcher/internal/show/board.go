@@ -29,6 +29,17 @@ func (d Differences) Of(params sweep.Params) string {
 	return Settings(params, d.Names)
 }
 
+// Shared describes what all trials have in common, of what the sweep's spec sets or searches.
+func (d Differences) Shared(s *sweep.Spec, params sweep.Params) string {
+	names := s.Base()
+	for name := range s.Search.Random {
+		names[name] = nil
+	}
+	return Settings(params, slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
+		return slices.Contains(d.Names, name)
+	}))
+}
+
 // Columns describes the groups of columns of a configuration, in a sweep that compares those.
 func (d Differences) Columns(params sweep.Params) (text string, ok bool) {
 	if d.features == nil {
@@ -204,6 +215,7 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
 		{"parameters", Differing(p).Of(p.Trials[c.Trial].Shown())},
+		{"all trials", Differing(p).Shared(&p.Spec, p.Trials[c.Trial].Shown())},
 		{"because", c.Reason},
 		{"valid", Metrics(c.Valid, p.Spec.Metric)},
 		{"test", Metrics(c.Test, p.Spec.Metric)},

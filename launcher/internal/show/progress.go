@@ -3,6 +3,8 @@ package show
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -23,11 +25,13 @@ type SweepProgress struct {
 	bar  *progressbar.ProgressBar
 	seen map[int]bool // trials that have ended
 	last string       // what was printed of the job, or as JSON
+
+	untrained map[string]int // trials by why they were not trained: news at the end only, and once
 }
 
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
 func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
-	v := &SweepProgress{w: w, json: asJSON, plan: p, seen: map[int]bool{}}
+	v := &SweepProgress{w: w, json: asJSON, plan: p, seen: map[int]bool{}, untrained: map[string]int{}}
 	for n := range p.Inherits() { // they ended in another sweep
 		v.seen[n] = true
 	}
@@ -118,12 +122,11 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		v.last = s.Job.State
 	}
 
-	untrained, why := 0, ""
 	for _, row := range ended {
 		r := row.Result
 		v.seen[r.Trial] = true
-		if r.Untrained() { // those of one look have one reason, which is no news of each of them
-			untrained, why = untrained+1, FirstLine(r.Reason)
+		if r.Untrained() {
+			v.untrained[FirstLine(r.Reason)]++
 			continue
 		}
 		how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
@@ -145,15 +148,15 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		}
 		fmt.Fprintf(v.w.Out, "%s\n", line)
 	}
-	if untrained > 0 {
-		fmt.Fprintf(v.w.Out, "%s %s\n", english.Plural(untrained, "trial", ""), why)
-	}
 }
 
-// Close removes the bar.
+// Close removes the bar, and tells of the trials that were not trained.
 func (v *SweepProgress) Close() {
 	if v.bar != nil {
 		_ = v.bar.Finish()
 		v.bar = nil
+	}
+	for _, why := range slices.Sorted(maps.Keys(v.untrained)) {
+		fmt.Fprintf(v.w.Out, "%s %s\n", english.Plural(v.untrained[why], "trial", ""), why)
 	}
 }

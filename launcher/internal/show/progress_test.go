@@ -13,7 +13,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTimeIsUp: trials that were not trained for one reason have one line.
+// TestTimeIsUp: trials that were not trained for one reason have one line, however often one looks.
 func TestTimeIsUp(t *testing.T) {
 	var out bytes.Buffer
 	v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{Trials: make([]sweep.Trial, 9)}, false)
@@ -21,8 +21,10 @@ func TestTimeIsUp(t *testing.T) {
 	for n := range 9 {
 		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
 			Status: sweep.StatusStopped, Reason: "not trained, so that limits.sweep (2m0s) leaves time"}})
+		v.Show(b, sweepview.Snapshot{Untrained: n},
+			func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
 	}
-	v.Show(b, sweepview.Snapshot{Untrained: 9}, func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
+	v.Close()
 	if want := "9 trials not trained, so that limits.sweep (2m0s) leaves time\n"; out.String() != want {
 		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
 	}
