@@ -208,6 +208,11 @@ bench-serve: bench-programs $(PEERS_READY) ## latency of launcher serve at fixed
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(RATES),--rates $(RATES))
 	$(GO) test ./launcher/internal/serve -run XXX -bench Score -cpu 1
 
+.PHONY: bench-predict
+bench-predict: bench-programs $(PEERS_READY) ## rows a second of whole tables, by launcher predict and Python: make bench-serve's model
+	$(GO) build $(BUILD_FLAGS) -o bin/coppice ./python/program
+	$(PEERS) bench/serve.py --bin bin --out $(BENCH)/serve --bulk
+
 .PHONY: serve-swaps
 # REQUESTS=1000000, SWAPS=100
 serve-swaps: ## requests while the champion moves, storage fails and is slow, versions are damaged, the watcher is killed

@@ -9,12 +9,14 @@ import importlib.metadata
 import json
 import os
 import random
+import resource
 import subprocess
 import sys
 import time
 import urllib.request
 
 IDS, NUMBERS = 10, 30
+BULK = 500_000  # rows of a whole table
 
 SPEC = """name: serving
 source: {out}/clicks.csv
@@ -206,11 +208,16 @@ def ready(url):
             time.sleep(0.2)
 
 
+def newest(args):
+    """The model file that was trained last."""
+    return max(glob.glob(f"{args.out}/cloud/gcs/*/registry/serving/versions/*/model.txt"), key=os.path.getmtime)
+
+
 def peers(args):
-    """Trees alone on encoded numbers, and all of it from raw rows in Python."""
+    """Trees alone on encoded numbers."""
     import numpy as np
 
-    path = max(glob.glob(f"{args.out}/cloud/gcs/*/registry/serving/versions/*/model.txt"), key=os.path.getmtime)
+    path = newest(args)
     rng = np.random.default_rng(1)
     print("\n| trees alone | rows | processor time, us | per row |\n|---|---|---|---|")
     try:
@@ -241,6 +248,49 @@ def peers(args):
     servers(path, x, args.out)
 
 
+def bulk(args):
+    """Rows of whole tables for each second of processor time, one thread, by what reads them."""
+    import pandas as pd
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+    import coppice
+    from coppice import _program
+
+    model = os.path.dirname(newest(args))
+    csv, parquet = f"{args.out}/bulk.csv", f"{args.out}/bulk.parquet"
+    table(csv, BULK, 3)
+    columns = pyarrow.csv.read_csv(csv)
+    pyarrow.parquet.write_table(columns, parquet)
+
+    def computed():
+        return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+    def launcher(path):
+        subprocess.run([f"{args.bin}/launcher", "predict", "--model", model, "--in", path, "--out", f"{args.out}/scored.csv"],
+                       check=True, stdout=subprocess.DEVNULL, env=dict(os.environ, GOMAXPROCS="1"))
+
+    loaded = coppice.Model.load(model)
+    ways = {"launcher, CSV": lambda: launcher(csv), "launcher, Parquet": lambda: launcher(parquet)}
+    for name, data in (("pandas", pd.read_csv(csv)), ("Arrow", columns)):
+        for who, program in (("numpy", None), ("the wheel's program", f"{args.bin}/coppice")):
+            def predict(data=data, program=program):
+                _program.own = lambda: program
+                return loaded.predict(data, threads=1)
+            ways[f"Python, {name}, trees by {who}"] = predict
+    print(f"\n| {BULK:,} rows, one thread | rows a second of processor time, medians of 3 | elapsed |\n|---|---|---|", flush=True)
+    taken = {name: [] for name in ways}
+    for _ in range(3):
+        for name, way in ways.items():
+            at, begun = time.perf_counter(), computed()
+            way()
+            taken[name].append((computed() - begun, time.perf_counter() - at))
+    for name, times in taken.items():
+        spent, elapsed = (sorted(t)[1] for t in zip(*times))
+        print(f"| {name} | {BULK / spent:,.0f} | {BULK / elapsed:,.0f} |", flush=True)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--bin", required=True)
@@ -249,10 +299,14 @@ def main():
     p.add_argument("--rates", type=lambda s: [int(x) for x in s.split(",")], default=[100, 500, 1000, 2000, 4000])
     p.add_argument("--keep", action="store_true", help="time the model of the last run")
     p.add_argument("--seconds", type=int, default=10)
+    p.add_argument("--bulk", action="store_true", help="only whole tables, with the model of the last run")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    if not args.keep:
+    if not args.keep and not args.bulk:
         model(args)
+    if args.bulk:
+        bulk(args)
+        return
     load = os.getloadavg()[0]
     print(f"load of the machine before: {load:.1f}, on {os.cpu_count()} cores\n")
     print("| rows | asked per s | answered per s | p50, ms | p99, ms | failed | processor time of a request, us |")

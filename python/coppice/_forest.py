@@ -36,12 +36,17 @@ _SUMMED = 1 << 16  # values of leaves that are read at once
 
 
 class Forest:
-    """Scores rows. It does not change and may be used from any thread."""
+    """Scores rows. It does not change and may be used from any thread.
+
+    Attributes:
+        leaves: of all trees.
+    """
 
     def __init__(self, trees: Trees) -> None:
         self._blocks: list[_Block] = []
         first = leaf = 0
         leaves = trees.leaves.astype(np.int64)
+        self.leaves = int(leaves.sum())
         cost = np.cumsum(_TREE + np.minimum(leaves, np.maximum(leaves // 16, _FLAT)))
         while first < len(cost):
             before = cost[first - 1] if first else 0
@@ -68,7 +73,7 @@ class Forest:
             for block in self._blocks:
                 block.add(x[first:last], out[first:last])
 
-        threads = min(threads if threads > 0 else _processors(), len(firsts))
+        threads = min(threads if threads > 0 else processors(), len(firsts))
         if threads <= 1:
             for first in firsts:
                 score(first)
@@ -337,5 +342,6 @@ def _begins(counts: np.ndarray) -> np.ndarray:
     return np.cumsum(counts) - counts
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Those on which this process may run."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

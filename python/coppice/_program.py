@@ -25,14 +25,20 @@ class TrainingError(Error):
     """The program could not train a model. The message is what it says on the command line."""
 
 
+def own() -> Path | None:
+    """The wheel's program, None if the package is used without."""
+    program = _HERE / ("coppice.exe" if os.name == "nt" else "coppice")
+    return program if program.is_file() else None
+
+
 def path() -> str:
     """The program: the wheel's, or else launcher on the PATH.
 
     Raises:
         NotFoundError: there is none.
     """
-    own = _HERE / ("coppice.exe" if os.name == "nt" else "coppice")
-    found = str(own) if own.is_file() else shutil.which("launcher")
+    wheels = own()
+    found = str(wheels) if wheels is not None else shutil.which("launcher")
     if not found:
         raise NotFoundError(
             "this installation of coppice has no program to train with: install the wheel coppice-ml for this "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow.fs as pafs
 
-from . import _calibrator, _encoding, _levels, _registry, _trees
+from . import _calibrator, _encoding, _forest, _levels, _piped, _program, _registry, _trees
 from ._columns import Table
 from ._encoder import Encoder
 from ._forest import Forest
@@ -34,6 +36,7 @@ class Model:
     def __init__(
         self,
         forest: list[Forest],
+        text: bytes,
         objective: str,
         encoder: Encoder,
         calibrator: _calibrator.Calibrator | None,
@@ -50,7 +53,7 @@ class Model:
             self.inputs += [name for name in calibrator.by if name not in self.inputs]
         self.calibrated_by: tuple[str, ...] = () if calibrator is None else calibrator.by
         self.calibration = "" if calibrator is None else calibrator.method
-        self._forest, self._encoder, self._calibrator = forest, encoder, calibrator
+        self._forest, self._text, self._encoder, self._calibrator = forest, text, encoder, calibrator
 
     def __repr__(self) -> str:
         return f"<coppice.Model {self.name or '?'}@{self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
@@ -91,10 +94,12 @@ class Model:
         held = encoding.levels > 0 or v.has("levels.arrow")
         levels = _levels.read(v.read("levels.arrow"), encoding) if held else _levels.none()
         calibrator = _calibrator.decode(v.read("calibrator.json").to_pybytes()) if v.has("calibrator.json") else None
-        trees = _trees.read(v.read("model.txt").to_pybytes())
+        text = v.read("model.txt").to_pybytes()
+        trees = _trees.read(text)
         _check_together(trees, encoding, levels, calibrator)
         n = max(1, len(encoding.classes))
-        return cls([Forest(trees.of(k, n)) for k in range(n)], trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
+        forest = [Forest(trees.of(k, n)) for k in range(n)]
+        return cls(forest, text, trees.objective, Encoder(encoding, levels), calibrator, v.model, v.number)
 
     def predict(self, data: Any, raw: bool = False, *, threads: int = 0) -> np.ndarray:
         """Scores a table: the calibrated probability of the label, or of a regression the value.
@@ -114,18 +119,21 @@ class Model:
             TypeMismatchError, ValueParseError: a column or a value is not what the model was trained on.
         """
         table = Table(data, self.inputs)
-        scores = np.empty((table.rows, len(self.classes)) if self.classes else table.rows)
         segments = (
             np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
         )
-        values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
-        for first in range(0, table.rows, _BATCH_ROWS):
-            batch = values[: min(table.rows - first, _BATCH_ROWS)]
-            columns = table.slice(first, len(batch))
-            self._encoder.encode(columns, batch)
-            scores[first : first + len(batch)] = self.score(batch, threads=threads)
-            if segments is not None and self._calibrator is not None:
-                segments[first : first + len(batch)] = self._encoder.segments(columns, self._calibrator.by, len(batch))
+
+        def encoded() -> Iterator[np.ndarray]:
+            values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
+            for first in range(0, table.rows, _BATCH_ROWS):
+                batch = values[: min(table.rows - first, _BATCH_ROWS)]
+                columns = table.slice(first, len(batch))
+                self._encoder.encode(columns, batch)
+                if segments is not None and self._calibrator is not None:
+                    segments[first : first + len(batch)] = self._encoder.segments(columns, self._calibrator.by, len(batch))
+                yield batch
+
+        scores = self._scores(encoded, table.rows, threads)
         if raw:
             return scores
         return (
@@ -157,9 +165,29 @@ class Model:
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise Error(f"an array of shape {values.shape} where (rows, {len(self.features)}) belongs")
-        if not self.classes:
-            return self._forest[0](values, threads)
-        return np.column_stack([forest(values, threads) for forest in self._forest])
+        return self._scores(lambda: [values], len(values), threads)
+
+    def _scores(self, batches: Callable[[], Iterable[np.ndarray]], rows: int, threads: int) -> np.ndarray:
+        """Raw scores: of the wheel's program, or else of numpy."""
+
+        def by_numpy(values: np.ndarray) -> np.ndarray:
+            scores = [forest(values, threads) for forest in self._forest]
+            return np.column_stack(scores) if self.classes else scores[0]
+
+        out = np.empty((rows, len(self.classes)) if self.classes else rows)
+        program = _program.own()
+        if program is not None and rows * sum(forest.leaves for forest in self._forest) >= _piped.WORTH:
+            command = [str(program), "trees", str(threads if threads > 0 else _forest.processors())]
+            try:
+                _piped.score(command, self._text, batches(), out, by_numpy)
+                return out
+            except _piped.Failed as e:
+                warnings.warn(f"{e}; numpy scores instead, which is several times slower", RuntimeWarning, stacklevel=3)
+        first = 0
+        for batch in batches():
+            out[first : first + len(batch)] = by_numpy(batch)
+            first += len(batch)
+        return out
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
         """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	aggregator "coppice/aggregator/command"
@@ -24,6 +26,17 @@ func main() {
 	run, args := programs[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")], os.Args[1:]
 	if run == nil && len(args) > 0 && programs[args[0]] != nil {
 		run, args = programs[args[0]], args[1:]
+	}
+	if run == nil && len(args) == 2 && args[0] == "trees" { // from the Python package
+		threads, err := strconv.Atoi(args[1])
+		if err == nil {
+			err = trees(os.Stdin, os.Stdout, min(max(threads, 1), 1024))
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "coppice: trees: %v\n", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if run == nil {
 		os.Exit(launcher.RunAs("coppice", version, args))

@@ -25,7 +25,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 import coppice
-from coppice import _estimators, _program
+from coppice import _estimators, _piped, _program
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -202,6 +202,20 @@ class SameBytes(unittest.TestCase):
             args += ["--trials", "3", "--minutes", "1", "--seed", "4", "--out", "version"]
             subprocess.run([_program.path(), *args], check=True, cwd=folder, capture_output=True)
             self.assertEqual(Path(f"{folder}/version/model.txt").read_bytes(), model._files["model.txt"])
+
+    def test_trees(self):
+        """Rows that the program scores have the bits of numpy's, also of several classes and by several threads."""
+        few = [quick().fit(X, Y).model_, quick().fit(X, np.arange(N) % 3).model_]
+        with unittest.mock.patch.object(_piped, "WORTH", 1), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for model in few:
+                rows = np.tile(model.encode(X), (50, 1))
+                with unittest.mock.patch.object(_program, "own", lambda: None):
+                    want = model.score(rows)
+                with unittest.mock.patch.object(_piped, "score", wraps=_piped.score) as piped:
+                    for threads in (1, 3):
+                        self.assertEqual(want.tobytes(), model.score(rows, threads=threads).tobytes())
+                    self.assertEqual(piped.call_count, 2)
 
     def test_drop(self):
         table = frame(**{"a,b": X.a, "b": X.a, 'q"c': X.a})
