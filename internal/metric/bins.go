@@ -50,6 +50,9 @@ type Tested struct {
 	Bins []Bin `json:"bins"`
 	// Classes are those of a label of several, in whose place there are no bins.
 	Classes []Class `json:"classes,omitempty"`
+	// Alone is what one prediction for all rows scores, by metric, where neither bins nor classes have the shares that
+	// say it: the mean label, or of a ranking any score, which leaves the rows of a group in random order.
+	Alone map[string]float64 `json:"alone,omitempty"`
 	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
 	// up without a name.
 	By       []string  `json:"by,omitempty"`

@@ -56,6 +56,44 @@ func OfRate(name string, rate float64) (value float64, ok bool) {
 	return OfConstant(name, []float64{1 - rate, rate})
 }
 
+// OfOne is what the named metrics measure if all rows have one prediction: the mean label or, of groups, a score, whose
+// rows then count as the average over all orders of theirs. A metric of which that says nothing is left out.
+func OfOne(in Input, names ...string) map[string]float64 {
+	in.Pred = make([]float64, len(in.Label))
+	if in.Group == nil {
+		var labels, weights sum
+		for i, l := range in.Label {
+			labels.add(in.weight(i) * float64(l))
+			weights.add(in.weight(i))
+		}
+		for i := range in.Pred {
+			in.Pred[i] = labels.value() / weights.value()
+		}
+	}
+	var e Evaluator
+	e.Reset(in)
+	all := map[string]float64{}
+	for _, name := range names {
+		m, err := Lookup(name)
+		if err != nil || m.Name == "r2" { // which compares with the mean label by itself
+			continue
+		}
+		if v, err := e.Eval(m); err == nil {
+			all[name] = v
+		}
+	}
+	return all
+}
+
+// OfConstant is what a model without features scores on the test rows; ok is false where that is unknown or says
+// nothing.
+func (t *Tested) OfConstant(name string) (value float64, ok bool) {
+	if v, ok := t.Alone[name]; ok {
+		return v, true
+	}
+	return OfConstant(name, t.Shares())
+}
+
 // Shares are those of the test rows' classes, of labels 0 and 1 of both; nil of other labels.
 func (t *Tested) Shares() []float64 {
 	var sum float64

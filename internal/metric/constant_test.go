@@ -60,3 +60,36 @@ func TestOfConstant(t *testing.T) {
 		t.Errorf("the shares of 2 of 8 are %v, want 0.75 and 0.25", s)
 	}
 }
+
+// TestOfOne: one score for all rows leaves those of a group in random order, and the mean label is the best number.
+func TestOfOne(t *testing.T) {
+	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
+	ndcg, err := metric.Lookup("ndcg@2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, orders := 0.0, [][]float64{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}}
+	for _, o := range orders {
+		for _, of2 := range [][]float64{{1, 2}, {2, 1}} {
+			in.Pred = append(o[:3:3], of2...)
+			v, err := ndcg.Eval(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += v / float64(2*len(orders))
+		}
+	}
+	got := metric.OfOne(in, "ndcg@2", "no metric")
+	if len(got) != 1 || math.Abs(got["ndcg@2"]-want) > 1e-12 {
+		t.Errorf("in random order: got %v, want ndcg@2 %v", got, want)
+	}
+
+	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}} // mean 2.5, squares 4.5, .25 and 12.25
+	got = metric.OfOne(numbers, "rmse", "mae", "r2")
+	if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {
+		t.Errorf("the mean of %v by weights %v: got %v, want rmse and mae of 2.5", numbers.Label, numbers.Weight, got)
+	}
+	if v, ok := (&metric.Tested{Alone: got}).OfConstant("mae"); !ok || v != got["mae"] {
+		t.Errorf("of tested rows: got mae %v (%t), want %v", v, ok, got["mae"])
+	}
+}

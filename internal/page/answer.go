@@ -70,9 +70,9 @@ func (p *sweepPage) answer() answer {
 		}
 	default:
 		v.Class, v.Title, v.Text = p.won(w)
-		v.onTest(w, p.Metric, shareAlone)
+		v.onTest(w, p.Metric, w.withoutFeatures())
 		if by := w.judgedBy(); by != p.Metric {
-			v.onTest(w, by, shareAlone+", "+by)
+			v.onTest(w, by, w.withoutFeatures()+", "+by)
 		}
 		if in := w.Within; in != nil {
 			v.add("95 % interval", plot.Plain.Format(in.Low)+" to "+plot.Plain.Format(in.High))
@@ -187,7 +187,7 @@ func (p *sweepPage) commonFailure() string {
 	return text
 }
 
-// onTest adds a metric of the winner on test, and what the base rate alone scores.
+// onTest adds a metric of the winner on test, and what a model without features scores.
 func (v *answer) onTest(w *Winner, metric, base string) {
 	test, ok := w.Test[metric]
 	if !ok {

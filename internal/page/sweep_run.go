@@ -262,7 +262,7 @@ func (p *sweepPage) winner() (c winnerCharts) {
 		{"test before calibration", plot.Plain, func(m Measure) any { return m.Before }},
 		{"test after", plot.Plain, func(m Measure) any { return m.After }},
 		{"test", plot.Plain, func(m Measure) any { return m.Test }},
-		{shareAlone, plot.Plain, func(m Measure) any { return m.Alone }},
+		{w.withoutFeatures(), plot.Plain, func(m Measure) any { return m.Alone }},
 	})
 
 	c.Measures = calibrationChart(w)
@@ -324,12 +324,25 @@ func (w *Winner) Measures() []Measure {
 // shareAlone heads what a model without features would score: it predicts the label rate, or the classes' shares.
 const shareAlone = "the base rate alone"
 
-// alone is what the shares of the classes of the test rows score by themselves; NaN if that is unknown.
+// withoutFeatures heads what a model without features scores on test.
+func (w *Winner) withoutFeatures() string {
+	if w.Tested == nil || w.Tested.Alone == nil {
+		return shareAlone
+	}
+	for name := range w.Tested.Alone {
+		if m, err := metric.Lookup(name); err == nil && m.Kind == metric.Ranking {
+			return "rows in random order"
+		}
+	}
+	return "the mean alone"
+}
+
+// alone is what a model without features scores on the test rows; NaN if that is unknown.
 func (w *Winner) alone(name string) float64 {
 	if w.Tested == nil {
 		return math.NaN()
 	}
-	v, ok := metric.OfConstant(name, w.Tested.Shares())
+	v, ok := w.Tested.OfConstant(name)
 	if !ok {
 		return math.NaN()
 	}

@@ -113,6 +113,18 @@ func TestRivalsAreTheGates(t *testing.T) {
 	}
 }
 
+// TestWithoutFeatures: what stands beside the metric is named after what it is.
+func TestWithoutFeatures(t *testing.T) {
+	for by, want := range map[string]string{"ndcg@10": "rows in random order", "rmse": "the mean alone"} {
+		s := sample(2)
+		s.Metric, s.Winner.Test = by, map[string]float64{by: 0.75}
+		s.Winner.Tested = &metric.Tested{Alone: map[string]float64{by: 0.4321}}
+		if text := said(write(t, s)); !strings.Contains(text, want+" 0.4321") {
+			t.Errorf("got %.900q, want %s 0.4321 in it", text, want)
+		}
+	}
+}
+
 // TestGainsAreSharesOfTheirOwnRows: on rows of earlier nights, the champion's value is that of these rows.
 func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -37,6 +38,11 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		t.Classes = metric.PerClass(in, h.manifest.Label.Classes)
 	case !gbt.Ranks(w.trees.Objective): // scores that order rows are no predictions of the label
 		t.Bins = metric.Bins(in, w.testRaw, after, testBins)
+	default:
+		in.Group = h.test.Group
+	}
+	if t.Shares() == nil {
+		t.Alone = metric.OfOne(in, slices.Sorted(maps.Keys(w.test))...)
 	}
 
 	if by := k.plan.Spec.Gated().Calibration.By; len(by) > 0 && w.calibrator != nil {

@@ -115,6 +115,9 @@ func TestTestedRegression(t *testing.T) {
 	if sum := sumOf(d.Bins); d.Calibrated || sum.Rows != w.ds.Split("test").Rows || sum.After != 0 {
 		t.Errorf("calibrated %t, %+v", d.Calibrated, sum)
 	}
+	if by := w.plan.Spec.Metric; !(d.Alone[by] > 0) {
+		t.Errorf("the mean alone scores %v; want a %s of more than 0", d.Alone, by)
+	}
 }
 
 // checkSegmentBins: segments that the calibrator corrects are reliable afterwards, and all of their rows are present.

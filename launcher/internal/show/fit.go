@@ -29,11 +29,13 @@ type Fit struct {
 	Trial    int                `json:"trial"`
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
-	Params   string             `json:"params"`              // in which the trials differ
-	Shared   string             `json:"shared,omitempty"`    // those of all trials
-	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that was first
-	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
-	Classes  []ClassRate        `json:"classes,omitempty"`   // of several: their shares there
+	Params   string             `json:"params"`                  // in which the trials differ
+	Shared   string             `json:"shared,omitempty"`        // those of all trials
+	Default  *float64           `json:"default,omitempty"`       // on valid, of the configuration that was first
+	Base     float64            `json:"base_rate,omitempty"`     // share of positive rows where it was judged
+	Classes  []ClassRate        `json:"classes,omitempty"`       // of several: their shares there
+	Alone    map[string]float64 `json:"alone,omitempty"`         // what the mean or, of rankings, random order scores there
+	Places   []float64          `json:"position_bias,omitempty"` // see sweep.Result
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
 	Within   *sweep.Within      `json:"within,omitempty"` // 95 % interval of the metric on test
@@ -90,6 +92,9 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 			score := r.Score
 			f.Default = &score
 		}
+		if r := row.Result; r != nil && r.Trial == c.Trial {
+			f.Places = r.PositionBias
+		}
 	}
 	f.Leaderboard = make([]Tried, 0, len(st.Board.Rows))
 	for _, row := range st.Board.Rows {
@@ -107,7 +112,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 			f.Features = append(f.Features, Used{Name: i.Feature, Gain: i.Gain})
 		}
 		if t := view.Winner.Tested; t != nil {
-			f.Classes = rates(t.Classes)
+			f.Classes, f.Alone = rates(t.Classes), t.Alone
 		}
 	}
 	return f
@@ -177,6 +182,7 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"because", why},
 		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
 		[2]string{"", f.baseRate()},
+		[2]string{"positions", f.places()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
 		[2]string{"all trials", f.Shared},
@@ -213,8 +219,29 @@ func (f *Fit) tested() string {
 	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
 }
 
+// places says what being shown at each of the first places added to scores.
+func (f *Fit) places() string {
+	var each []string
+	for place, adds := range f.Places {
+		if place > 0 || adds != 0 { // mostly, places count from 1
+			each = append(each, fmt.Sprintf("%d %+.3g", place, adds))
+		}
+	}
+	if each == nil {
+		return ""
+	}
+	return "what a place added to scores in training, and predictions leave out: " + strings.Join(each, ", ")
+}
+
 // baseRate says what the base rate scores alone, or the classes' shares: a model without features.
 func (f *Fit) baseRate() string {
+	if alone, ok := f.Alone[f.Metric]; ok && f.Base == 0 {
+		what := "always predicting the mean scores"
+		if m, err := metric.Lookup(f.Metric); err == nil && m.Kind == metric.Ranking {
+			what = "rows in random order score"
+		}
+		return fmt.Sprintf("%s %s %s", what, f.Metric, Number(alone))
+	}
 	shares, what := []float64{1 - f.Base, f.Base}, "the base rate alone, "+Percent(f.Base)+","
 	more := ""
 	if len(f.Classes) > 0 {

@@ -141,7 +141,6 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	of := w.plan.Trials[claim.Trial]
 	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
 		Task: w.Task, Attempt: w.Attempt, Configuration: of.Configuration, Fold: of.Fold, Metrics: map[string]float64{}}
-
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
@@ -202,6 +201,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int, kept bool) {
 	of := w.plan.Trials[r.Trial]
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
+	r.PositionBias = o.PositionBias[:min(len(o.PositionBias), sweep.KeptPositions)]
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, o.Model.Iterations(), o.Grown
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
