@@ -52,6 +52,10 @@ func parseForced(value any) (ForcedSplits, error) {
 
 	var root forcedSplit
 	if err := strictjson.Decode([]byte(text), &root); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // its text is for programmers
+			err = fmt.Errorf("%s is a %s", wrong.Field, wrong.Value)
+		}
 		return "", fmt.Errorf("expected splits such as %s: %w", form, err)
 	}
 	for _, s := range root.all() {

@@ -109,7 +109,7 @@ var elsewhere = []foreignParam{
 	{
 		name:    "num_threads",
 		aliases: "num_thread nthread nthreads n_jobs",
-		why:     "machine.threads_per_task: of sweep.yaml",
+		why:     "machine.threads_per_task: of sweep.yaml; --threads of task train",
 	},
 	{name: "eval_at", aliases: "ndcg_eval_at ndcg_at map_eval_at map_at", why: "the metric's name: ndcg@10"},
 	{name: "multi_error_top_k", why: "multi_error looks at the likeliest class"},

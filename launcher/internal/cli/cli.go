@@ -282,7 +282,7 @@ func (w *Setup) screen() show.Printer {
 
 // stageBar shows the progress of staging, unless the output is JSON.
 func (w *Setup) stageBar() *show.StageBar {
-	return &show.StageBar{Output: w.Err, Terminal: w.Terminal, Quiet: w.asJSON}
+	return &show.StageBar{Output: w.Err, Terminal: w.Terminal, Quiet: w.asJSON, Now: w.Now}
 }
 
 // jsonFlag adds --json to a command.

@@ -23,7 +23,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
-	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -404,7 +403,7 @@ func (s *seen) suggest(name, but string) string {
 			names = append(names, c.Name)
 		}
 	}
-	return strictyaml.Suggest(name, names)
+	return table.Suggest(name, names)
 }
 
 // drop lists the columns that are no features: those asked for, and those that cannot be read.

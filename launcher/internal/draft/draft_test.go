@@ -236,11 +236,11 @@ func TestRefused(t *testing.T) {
 		"an objective without a number": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },
 			Request{Label: "y", Objective: "poisson@2"}, "--objective poisson@2: use poisson, without @"},
 		"no such time": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
-			Request{Label: "y", Time: "ts"}, "--time ts: no such column besides the label (known: a)"},
+			Request{Label: "y", Time: "ts"}, "--time ts: no such column besides the label (the columns are: a)"},
 		"no such key": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Key: "y"}, "--key y: no such column besides the label"},
 		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
-			Request{Label: "y", Drop: []string{"b"}}, "--drop: no column b (known: a, y)"},
+			Request{Label: "y", Drop: []string{"b"}}, "--drop: no column b (the columns are: a, y)"},
 		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },
 			Request{Label: "y", Time: "a", Key: "b"}, "give --time, --key or --split"},
 		"a time is missing": {"ts,y", func(i int) string {

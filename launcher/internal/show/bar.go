@@ -17,13 +17,18 @@ func NewBar(on program.Output, length int64, options ...progressbar.Option) *pro
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(throttle))...)
 }
 
-// StageBar is a progress bar on a terminal, one line per step elsewhere.
+// StageBar is a progress bar on a terminal, elsewhere a line per step, and how far a long one has come.
 type StageBar struct {
 	Output          program.Output
 	Terminal, Quiet bool // Quiet shows nothing
+	Now             func() time.Time
 	step            stager.Step
+	told            time.Time // when its last line was written
 	bar             *progressbar.ProgressBar
 }
+
+// tellEvery is how often a step has a line.
+const tellEvery = 10 * time.Second
 
 // Report shows how far a step has come.
 func (b *StageBar) Report(step stager.Step, done, total int64) {
@@ -36,6 +41,7 @@ func (b *StageBar) Report(step stager.Step, done, total int64) {
 		b.step = step
 		if !b.Terminal {
 			fmt.Fprintf(b.Output, "%s ...\n", step)
+			b.told = b.Now()
 			return
 		}
 		b.bar = NewBar(b.Output, total, progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
@@ -44,6 +50,9 @@ func (b *StageBar) Report(step stager.Step, done, total int64) {
 	if b.bar != nil {
 		b.bar.ChangeMax64(total)
 		_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
+	} else if now := b.Now(); !b.Terminal && now.Sub(b.told) >= tellEvery && total > 0 {
+		fmt.Fprintf(b.Output, "%s %d %%\n", step, 100*done/total)
+		b.told = now
 	}
 }
 

@@ -126,7 +126,9 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		r := row.Result
 		v.seen[r.Trial] = true
 		if r.Untrained() {
-			v.untrained[FirstLine(r.Reason)]++
+			if !row.Trial.Refit { // how the sweep ends says why
+				v.untrained[FirstLine(r.Reason)]++
+			}
 			continue
 		}
 		how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,

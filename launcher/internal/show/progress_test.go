@@ -5,11 +5,13 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -24,8 +26,26 @@ func TestTimeIsUp(t *testing.T) {
 		v.Show(b, sweepview.Snapshot{Untrained: n},
 			func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
 	}
+	b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: 9, Refit: true}, Result: &sweep.Result{Trial: 9,
+		Status: sweep.StatusStopped, Reason: "not trained, since no trial can win"}})
+	v.Show(b, sweepview.Snapshot{}, func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
 	v.Close()
 	if want := "9 trials not trained, so that limits.sweep (2m0s) leaves time\n"; out.String() != want {
+		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestStaging: without a terminal each step has a line, and a long one says every ten seconds how far it is.
+func TestStaging(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	bar := show.StageBar{Output: program.To(&out), Now: func() time.Time { return now }}
+	for i, step := range []stager.Step{"survey", "bin", "bin", "bin", "bin", "upload"} {
+		bar.Report(step, int64(i), 8)
+		now = now.Add(6 * time.Second)
+	}
+	bar.Finish()
+	if want := "survey ...\nbin ...\nbin 37 %\nupload ...\n"; out.String() != want {
 		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -189,6 +189,8 @@ func TestTrainRefuses(t *testing.T) {
 		"model nowhere":   {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
 		"manifest": {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound,
 			"it is a file; give the folder of the dataset version, such as " + dir + "\n"},
+		"folder above": {"", []string{"--dataset", filepath.Dir(dir)}, sweep.ExitNotFound,
+			"; give the folder of a version, such as " + dir + "\n"},
 		"no dataset": {"", []string{"--dataset", "nowhere"}, sweep.ExitNotFound, "nowhere"},
 	} {
 		args := []string{"train", "--dataset", dir}

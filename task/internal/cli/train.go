@@ -240,7 +240,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 
 	ds, err := dataset.Open(f.dataset)
 	if err != nil {
-		return nil, fmt.Errorf("open dataset %s: %w", f.dataset, err)
+		return nil, fmt.Errorf("open dataset %s: %w%s", f.dataset, err, versionBelow(f.dataset))
 	}
 	if err := checkNight(f.dataset, ds.Manifest); err != nil {
 		return nil, errors.Join(err, ds.Close())
@@ -252,6 +252,17 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 		return nil, errors.Join(err, ds.Close())
 	}
 	return ds, nil
+}
+
+// versionBelow names a dataset version in one of the folders above it, such as that of stage --out.
+func versionBelow(folder string) string {
+	for _, below := range []string{"*", filepath.Join("*", "*")} {
+		found, _ := filepath.Glob(filepath.Join(folder, below, dataset.ManifestFile))
+		if len(found) > 0 {
+			return "; give the folder of a version, such as " + filepath.Dir(found[0])
+		}
+	}
+	return ""
 }
 
 // trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
