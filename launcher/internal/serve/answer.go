@@ -71,7 +71,7 @@ func (x *exchange) later(why string) {
 
 // refuse answers with an error and counts it.
 func (x *exchange) refuse(status int, text string) {
-	x.s.c.Meters.refused(x.r.Context(), status)
+	x.s.refused(x.r.Context(), status)
 	refuse(x.w, status, text)
 }
 
@@ -155,7 +155,7 @@ func (x *exchange) answer(body []byte, read reader, write func(http.ResponseWrit
 	write(w, a)
 	watched := m.watched(a.predictions)
 	if split {
-		s.seenSplit(r.Context(), watched, time.Since(x.begun))
+		s.seenSplit(r.Context(), m, watched, &in, time.Since(x.begun))
 		return
 	}
 	again := past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
@@ -434,11 +434,15 @@ func (s *Server) describe(w http.ResponseWriter, r *http.Request, write func(m *
 	write(m)
 }
 
-// inputs describes the columns. What one holds is read from its values, so all are said to be texts.
+// inputs describes the columns. Either is read of either kind, and the spelling of numbers may matter (an id, a time).
 func (m *Model) inputs() []described {
 	inputs := []described{}
-	for _, name := range m.columns {
-		inputs = append(inputs, described{name, "BYTES", []int{-1}})
+	for i, name := range m.columns {
+		datatype := "BYTES"
+		if m.numbers[i] {
+			datatype = "FP64"
+		}
+		inputs = append(inputs, described{name, datatype, []int{-1}})
 	}
 	return inputs
 }

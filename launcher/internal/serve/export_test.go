@@ -8,3 +8,15 @@ func (s *Server) Held() int64 { return s.held.Load() }
 
 // SplitReady reports whether the version of --split is loaded.
 func (s *Server) SplitReady() bool { return s.split.Load() != nil }
+
+// HoldTurns has requests wait until release is called.
+func (s *Server) HoldTurns() (release func()) {
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	return func() {
+		for range cap(s.turns) {
+			<-s.turns
+		}
+	}
+}

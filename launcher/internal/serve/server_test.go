@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -351,6 +352,48 @@ func inferOf(names []string, rows [][]string, asBinary bool) (body []byte, lengt
 	request["outputs"] = []any{map[string]any{"name": "prediction", "parameters": map[string]any{"binary_data": true}}}
 	body, _ = json.Marshal(request)
 	return append(body, rest...), len(body)
+}
+
+// TestInputsAsTheyAreDescribed: a request with the datatypes that the model's description names gets the bits of
+// `launcher predict`.
+func TestInputsAsTheyAreDescribed(t *testing.T) {
+	reg, store := newRegistry()
+	v := register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, nil)
+	var model struct {
+		Inputs []struct{ Name, Datatype string }
+	}
+	if err := json.Unmarshal([]byte(page(t, s.url+"/v2/models/ctr")), &model); err != nil {
+		t.Fatal(err)
+	}
+	names, rows := small.names(), someRows(small, 50, 1)
+	want := predicted(t, reg, v, names, rows)
+	var inputs []map[string]any
+	for _, in := range model.Inputs {
+		if wanted := map[byte]string{'i': "BYTES", 'n': "FP64"}[in.Name[0]]; in.Datatype != wanted {
+			t.Errorf("%s: got the datatype %s, want %s", in.Name, in.Datatype, wanted)
+		}
+		data := make([]any, len(rows))
+		for r, row := range rows {
+			text := row[slices.Index(names, in.Name)]
+			if data[r] = text; in.Datatype == "FP64" {
+				data[r] = nil
+				if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && !math.IsNaN(x) {
+					data[r] = x
+				}
+			}
+		}
+		inputs = append(inputs, map[string]any{"name": in.Name, "datatype": in.Datatype, "shape": []int{len(rows)},
+			"data": data})
+	}
+	body, err := json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, header, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
+	if status != http.StatusOK || !sameBits(outputOf(t, header, text), want) {
+		t.Errorf("got status %d, %.200s; want the predictions %.10v", status, text, want)
+	}
 }
 
 func outputOf(tb testing.TB, header http.Header, text []byte) []float64 {

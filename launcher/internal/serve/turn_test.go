@@ -16,6 +16,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"coppice/internal/scorer"
 )
 
 // TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
@@ -97,7 +99,7 @@ func TestCallsWithoutATurn(t *testing.T) {
 	c := Defaults()
 	c.MaxQueue, c.Timeout, c.Log, c.Model = 2, time.Hour, slog.New(slog.DiscardHandler), "ctr"
 	s := New(c)
-	s.current.Store(&Model{Name: "ctr@1"})
+	s.current.Store(&Model{Name: "ctr@1", Scorer: &scorer.Scorer{}})
 	for range cap(s.turns) {
 		s.turns <- struct{}{}
 	}

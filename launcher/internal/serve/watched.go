@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -35,15 +36,45 @@ type Hour struct {
 	SplitRows   int64           `json:"split_rows,omitempty"`   // that the version of --split has answered,
 	SplitMean   float64         `json:"split_mean,omitempty"`   // beside the others, and their mean prediction
 	NotSplit    int64           `json:"not_split,omitempty"`    // requests of its share that it could not score
+	Busy        int64           `json:"busy,omitempty"`         // refused with 429,
+	Refused     int64           `json:"refused,omitempty"`      // another 4xx,
+	Failed      int64           `json:"failed,omitempty"`       // or 5xx
 	Inputs      []predict.Input `json:"inputs,omitempty"`
 	Findings    []string        `json:"findings,omitempty"`
 
 	sum, shadow, split float64
-	own                int64   // requests, and
-	took               float64 // seconds, without those that the version of --split has answered
-	in                 cell.Inputs
-	usual              *cell.Inputs
-	model              registry.Version
+	by                 map[string]*answered // by version
+}
+
+// answered is what a version has answered within an hour.
+type answered struct {
+	served.Kept
+	usual *cell.Inputs
+	model registry.Version
+}
+
+// of is what a version has answered within the hour.
+func (h *Hour) of(m *Model) *answered {
+	a := h.by[m.Name]
+	if a == nil {
+		a = &answered{Kept: served.Kept{Version: m.Name, Begin: h.Begin}, usual: m.Scorer.Usual, model: m.Version}
+		if h.by == nil {
+			h.by = map[string]*answered{}
+		}
+		h.by[m.Name] = a
+	}
+	return a
+}
+
+// kept are copies of what each version has answered, as they are kept.
+func (h *Hour) kept() []served.Kept {
+	var out []served.Kept
+	for _, name := range slices.Sorted(maps.Keys(h.by)) {
+		k := h.by[name].Kept
+		k.Inputs.Columns, k.Latency = slices.Clone(k.Inputs.Columns), slices.Clone(k.Latency)
+		out = append(out, k)
+	}
+	return out
 }
 
 // day holds the last hours.
@@ -53,7 +84,7 @@ type day struct {
 	past []Hour // the oldest first
 }
 
-// turn begins a new hour if it is time, and returns the one that has ended, if it had requests.
+// turn begins a new hour if it is time, and returns the one that has ended, if a version was asked in it.
 func (d *day) turn(at time.Time) *Hour {
 	begin := at.UTC().Truncate(time.Hour)
 	if d.now.Begin.Equal(begin) {
@@ -61,7 +92,7 @@ func (d *day) turn(at time.Time) *Hour {
 	}
 	ended := d.now.finish()
 	d.now = Hour{Begin: begin}
-	if ended.Requests == 0 {
+	if len(ended.by) == 0 {
 		return nil
 	}
 	d.past = append(d.past, ended)
@@ -76,8 +107,13 @@ func (h Hour) finish() Hour {
 		h.ShadowShift = h.shadow / float64(h.ShadowRows)
 	}
 	h.SplitMean = h.split / float64(max(h.SplitRows, 1))
-	result := predict.Result{Rows: h.Rows, Inputs: predict.Compare(&h.in, h.usual, predict.HighInHours)}
-	h.Inputs, h.Findings = result.Inputs, result.Warnings()
+	for _, a := range h.by {
+		h.Busy, h.Refused, h.Failed = h.Busy+a.Busy, h.Refused+a.Refused, h.Failed+a.Failed
+	}
+	if a := h.by[h.Version]; a != nil {
+		past := served.PastOf(&a.Kept, a.usual)
+		h.Inputs, h.Findings = past.Inputs, past.Findings
+	}
 	return h
 }
 
@@ -98,36 +134,54 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 	sum := total(predictions)
 	s.c.Meters.answered(ctx, len(predictions), sum, took)
 
-	s.endHour(ctx)
-	s.day.mu.Lock()
-	h := &s.day.now
-	if h.Version != "" && h.Version != m.Name { // another version has other columns, and other usual shares
-		h.in = cell.Inputs{}
-	}
-	h.Version, h.usual, h.model = m.Name, m.Scorer.Usual, m.Version
-	h.Requests++
-	h.Rows += int64(len(predictions))
-	h.sum += sum
-	h.Seconds += took.Seconds()
-	h.own++
-	h.took += took.Seconds()
-	h.in.Add(in)
-	s.day.mu.Unlock()
+	s.count(ctx, func(h *Hour) {
+		h.Version = m.Name
+		h.Rows += int64(len(predictions))
+		h.sum += sum
+		h.answered(m, len(predictions), sum, took, in)
+	})
 	s.scoreBeside(again, sum)
 }
 
-// seenSplit records a request that the version of --split has answered. It has columns of its own, so its inputs are
-// not compared.
-func (s *Server) seenSplit(ctx context.Context, predictions []float64, took time.Duration) {
+// seenSplit records a request that the version of --split has answered.
+func (s *Server) seenSplit(ctx context.Context, m *Model, predictions []float64, in *cell.Inputs, took time.Duration) {
 	sum := total(predictions)
 	s.c.Meters.answered(ctx, len(predictions), sum, took)
+	s.count(ctx, func(h *Hour) {
+		h.SplitRows += int64(len(predictions))
+		h.split += sum
+		h.answered(m, len(predictions), sum, took, in)
+	})
+}
+
+// answered counts a request for the version that has answered it.
+func (h *Hour) answered(m *Model, rows int, sum float64, took time.Duration, in *cell.Inputs) {
+	h.Requests++
+	h.Seconds += took.Seconds()
+	h.of(m).Answered(rows, sum, took, in)
+}
+
+// statusLeft is for a caller that has left: nothing has failed here.
+const statusLeft = 499
+
+// refused records a request that was refused, for the version that would have answered it. Before there is one, only
+// the metrics count it.
+func (s *Server) refused(ctx context.Context, status int) {
+	s.c.Meters.refused(ctx, status)
+	if ctx.Err() != nil {
+		status = statusLeft
+	}
+	if m := s.current.Load(); m != nil {
+		s.count(ctx, func(h *Hour) { h.of(m).Turned(status) })
+	}
+}
+
+// count has change count something of this hour.
+func (s *Server) count(ctx context.Context, change func(*Hour)) {
 	s.endHour(ctx)
 	s.day.mu.Lock()
 	defer s.day.mu.Unlock()
-	s.day.now.Requests++
-	s.day.now.SplitRows += int64(len(predictions))
-	s.day.now.split += sum
-	s.day.now.Seconds += took.Seconds()
+	change(&s.day.now)
 }
 
 // notSplit records a request that the version of --split could not score.
@@ -158,21 +212,22 @@ func (s *Server) report(ctx context.Context, h *Hour) {
 			finding)
 	}
 	if s.c.Tell != nil && len(h.Findings) > 0 {
-		s.c.Tell(ctx, h.model, h.Begin, h.Findings)
+		s.c.Tell(ctx, h.by[h.Version].model, h.Begin, h.Findings)
 	}
-	s.keep(ctx, h)
+	s.keep(ctx, h.kept())
 }
 
-// keep stores an hour. A failure costs the hour, and no answer.
-func (s *Server) keep(ctx context.Context, h *Hour) {
-	if s.c.Keep == nil || h.Version == "" {
+// keep stores an hour of each version. A failure costs the hour, and no answer.
+func (s *Server) keep(ctx context.Context, all []served.Kept) {
+	if s.c.Keep == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	if err := s.c.Keep(ctx, served.Kept{Version: h.Version, Begin: h.Begin, Requests: h.own, Rows: h.Rows,
-		Predicted: h.sum, Seconds: h.took, Inputs: h.in}); err != nil {
-		s.c.Log.Warn("an hour could not be kept", "hour", h.Begin, "error", err.Error())
+	for _, k := range all {
+		if err := s.c.Keep(ctx, k); err != nil {
+			s.c.Log.Warn("an hour could not be kept", "version", k.Version, "hour", k.Begin, "error", err.Error())
+		}
 	}
 }
 
@@ -182,10 +237,9 @@ func (s *Server) keepLast(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer stop()
 	s.day.mu.Lock()
-	h := s.day.now.finish()
-	h.in.Columns = slices.Clone(h.in.Columns)
+	last := s.day.now.kept()
 	s.day.mu.Unlock()
-	s.keep(ctx, &h)
+	s.keep(ctx, last)
 }
 
 // scoreBeside scores a request with the version that is scored beside, unless it is still busy with another one.
@@ -283,8 +337,8 @@ func NewMeters(m metric.Meter) (*Meters, error) {
 		return nil, fmt.Errorf("measure predictions: %w", err)
 	}
 	out.seconds, err = m.Float64Histogram("coppice.serve.seconds", metric.WithUnit("s"),
-		metric.WithDescription("time from a request's first byte to its answer"), metric.WithExplicitBucketBoundaries(
-			.0002, .0005, .001, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5))
+		metric.WithDescription("time from a request's first byte to its answer"),
+		metric.WithExplicitBucketBoundaries(served.Bounds...))
 	if err != nil {
 		return nil, fmt.Errorf("measure seconds: %w", err)
 	}

@@ -76,6 +76,30 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestQuantiles: latencies of servers are added up in classes, and what is beyond them is at least the last bound.
+func TestQuantiles(t *testing.T) {
+	var k Kept
+	for took, n := range map[time.Duration]int{time.Millisecond: 50, 1500 * time.Microsecond: 40, 15e6: 9, time.Hour: 1} {
+		for range n {
+			k.Answered(1, .5, took, &cell.Inputs{Rows: 1})
+		}
+	}
+	for q, want := range map[float64]float64{.25: .00075, .5: .001, .7: .0015, .99: .02, 1: 5} {
+		if got := quantile(k.Latency, q); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%v: got %v s, want %v", q, got, want)
+		}
+	}
+	if got := quantile(nil, .5); got != 0 {
+		t.Errorf("without requests: got %v s, want 0", got)
+	}
+	for status, want := range map[int]*int64{429: &k.Busy, 400: &k.Refused, 404: &k.Refused, 503: &k.Failed} {
+		before := *want
+		if k.Turned(status); *want != before+1 {
+			t.Errorf("status %d is counted elsewhere", status)
+		}
+	}
+}
+
 // TestHoursOfARegression: what a server may have predicted is kept and read, and what could not be read is not kept.
 func TestHoursOfARegression(t *testing.T) {
 	bucket, r := keptWorld(t)
@@ -123,6 +147,10 @@ func TestHostileHours(t *testing.T) {
 		"a later format":       {`"format":1`, `"format":2`},
 		"more unseen than all": {`"unseen":8`, `"unseen":1001`},
 		"fewer than none":      {`"missing":0`, `"missing":-1`},
+		"more in classes":      {`"inputs"`, `"latency":[21,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"inputs"`},
+		"fewer classes":        {`"inputs"`, `"latency":[1],"inputs"`},
+		"fewer than none late": {`"inputs"`, `"latency":[-1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],"inputs"`},
+		"fewer refused":        {`"inputs"`, `"failed":-1,"inputs"`},
 		"too many":             {`"rows":1000,"predicted"`, `"rows":9000000000000000000,"predicted"`},
 		"other columns":        {`"column":"site"`, `"column":"page"`},
 		"more columns":         {`"columns":[`, `"columns":[{"column":"page","missing":0,"unseen":0,"rare":0},`},

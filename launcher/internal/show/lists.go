@@ -154,7 +154,7 @@ func (w Printer) Past(model string, past *served.Hours) {
 		w.printf("%s could not be read; the first: %s\n", english.Plural(past.Unread, "object", ""), past.First)
 	}
 	if past.Crowded > 0 {
-		w.printf("more than 1,000 servers have recorded each of %s: the others are left out\n",
+		w.printf("more than 1,000 objects are recorded of each of %s: the others are left out\n",
 			english.Plural(past.Crowded, "hour", ""))
 	}
 	if len(past.Hours) == 0 {
