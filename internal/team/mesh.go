@@ -105,9 +105,9 @@ func (h header) readHeader(r io.Reader) (got header, err error) {
 }
 
 // Words are sent in blocks of 64. A block begins with a bit for each word that says whether it is not 0, since a small
-// leaf has no rows in most bins. If one is not, a byte says how long the longest is, and those that are not 0 follow, as
-// many bytes each. Sums of few rows are small. A sign is moved to the lowest bit (zigzag), so that small negative words
-// are short, too.
+// leaf has no rows in most bins. If one is not, a byte says how long the longest is, and those that are not 0 follow,
+// each in as many bytes. Sums of few rows are small. A sign is moved to the lowest bit (zigzag), so that small negative
+// words are short, too.
 
 const blockWords = 64
 
