@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coppice/internal/strictyaml"
 )
 
 // objective computes gradients and hessians of the loss from raw scores. Sums of both are kept in fixed point; see
@@ -173,7 +175,7 @@ func CanonicalObjective(name string) (string, error) {
 	if why, ok := foreignObjectives[name]; ok {
 		return "", fmt.Errorf("LightGBM has objective %q, Coppice does not: %s", name, why)
 	}
-	return "", fmt.Errorf("there is no objective %.40q; use one of %s", name, strings.Join(Objectives(), ", "))
+	return "", fmt.Errorf("there is no objective %.40q%s", name, strictyaml.Suggest(name, Objectives()))
 }
 
 // checkObjective refuses parameters of other objectives: what is set should do something.

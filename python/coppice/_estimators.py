@@ -350,6 +350,7 @@ class _Fitted(BaseEstimator):
         d = self._done
         rows = [(f["about"], f["text"]) for f in d.get("found") or ()]
         rows += [("on test", ", ".join(f"{k} {v:.6g}" for k, v in sorted(self.metrics_.items())))]
+        rows += [("without features", d["without_features"])] if "without_features" in d else []
         rows += [("uses", ", ".join(f"{f['name']} {f['gain']:.0%}" for f in d.get("features") or ()))]
         cells = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
         return f"<table><caption>{escape(type(self).__name__)}, version {self.version_}</caption>{cells}</table>"
@@ -532,8 +533,8 @@ class Regressor(RegressorMixin, _Fitted):
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
-    """The coppice.Model in a folder that save, or `launcher fit --out`, has written. Its predict gives what
-    predict_proba of a Classifier has in column 1."""
+    """The coppice.Model in a folder that save, or `launcher fit --out`, has written. Its predict gives what predict_proba
+    of a Classifier of two classes has in column 1, and of several classes all columns."""
     return Model.load(folder)
 
 
@@ -623,6 +624,8 @@ def _parts(y: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _weights(weight: Any, rows: int) -> np.ndarray:
+    if isinstance(weight, str):
+        raise ValueError(f"sample_weight={weight!r}: give a weight for each row, such as frame[{weight!r}]")
     values = np.asarray(weight, dtype=np.float64)
     if values.ndim == 0:
         values = np.full(rows, float(values))

@@ -347,6 +347,12 @@ def _is_deleted(store: Store, folder: str, model: str, number: int) -> bool:
     return not withdrawn
 
 
+def models(store: Store) -> list[str]:
+    """Names of the models in a registry of this machine, some at least; a bucket is not listed for a message."""
+    top = store.path / "registry" if isinstance(store, Folder) else None
+    return sorted(p.name for p in top.iterdir() if is_name(p.name))[:20] if top and top.is_dir() else []
+
+
 def _resolve(store: Store, model: str, version: int | str | None) -> int:
     """The number that is meant: a number, an alias, or without either the champion, and the newest
     where there is none."""
@@ -365,8 +371,9 @@ def _resolve(store: Store, model: str, version: int | str | None) -> int:
     except NotFoundError:
         numbers = [int(m[1]) for m in map(_VERSION_OBJECT.search, store.list(f"registry/{model}/versions")) if m]
         if not numbers:
+            others = f"; there are {', '.join(names)}" if (names := models(store)) else ""
             raise NotFoundError(
-                f"{store.describe(f'registry/{model}')}: there is no model {model!r} with a version"
+                f"{store.describe(f'registry/{model}')}: there is no model {model!r} with a version{others}"
             ) from None
         if version is None:
             for number in sorted(set(numbers), reverse=True):

@@ -14,7 +14,7 @@ from . import _calibrator, _encoding, _forest, _levels, _piped, _program, _regis
 from ._columns import Table
 from ._encoder import Encoder
 from ._forest import Forest
-from .errors import Error, FormatError
+from .errors import Error, FormatError, NotFoundError
 
 _LOCAL = os.path.join("gcs", "coppice-registry")  # in the folder of a local cloud
 _BATCH_ROWS = 1 << 17
@@ -87,9 +87,12 @@ class Model:
             StorageError: the place cannot be read.
         """
         text = os.fspath(where)
-        if model is not None and os.path.isdir(os.path.join(text, _LOCAL)):
+        if os.path.isdir(os.path.join(text, _LOCAL)):
             text = os.path.join(text, _LOCAL)
-        v = _registry.find(_registry.open_store(text, filesystem), text, model, version, verify)
+        store = _registry.open_store(text, filesystem)
+        if model is None and not store.has("version.json") and (names := _registry.models(store)):
+            raise NotFoundError(f"{text} holds a registry: choose one of its models with model=, {', '.join(names)}")
+        v = _registry.find(store, text, model, version, verify)
         encoding = _encoding.decode(v.read("features.json").to_pybytes())
         held = encoding.levels > 0 or v.has("levels.arrow")
         levels = _levels.read(v.read("levels.arrow"), encoding) if held else _levels.none()

@@ -52,6 +52,9 @@ class Loading(unittest.TestCase):
         ):
             with self.assertRaises(coppice.NotFoundError):
                 call()
+        for model, says in ((None, "with model=, ctr$"), ("cttr", "no model 'cttr' with a version; there are ctr$")):
+            with self.assertRaisesRegex(coppice.NotFoundError, says):
+                coppice.Model.load(self.root, model)
         for call in (
             lambda: coppice.Model.load(self.root, "../x"),
             lambda: coppice.Model.load(self.root, "ctr", "../1"),

@@ -23,8 +23,10 @@ func (e *InputError) Error() string {
 	switch {
 	case e.Line > 0:
 		fmt.Fprintf(&b, ":%d", e.Line)
-	case e.Row > 0:
+	case e.Row > 0 && e.File != "":
 		fmt.Fprintf(&b, ": row %d", e.Row)
+	case e.Row > 0: // of a request
+		fmt.Fprintf(&b, "row %d", e.Row)
 	}
 
 	if e.Column != "" {

@@ -131,7 +131,7 @@ const maxMinutes = 7 * 24 * 60
 func (f *fitFlags) check() error {
 	switch {
 	case !(f.minutes > 0 && f.minutes <= maxMinutes):
-		return program.Usagef("--minutes %v: use up to %d", f.minutes, maxMinutes)
+		return program.Usagef("--minutes %v: use more than 0, up to %d", f.minutes, maxMinutes)
 	case f.trialed && (f.Trials < 1 || f.Trials > 1000):
 		return program.Usagef("--trials %d: use 1 to 1000", f.Trials)
 	case f.where != whereLocal && f.where != whereBatch:
@@ -249,7 +249,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		}
 		fitted.Folder = f.out
 	}
-	if w.asJSON { // one line, after those of the watched sweep
+	if fitted.Without = fitted.WithoutFeatures(); w.asJSON { // one line, after those of the watched sweep
 		return json.NewEncoder(w.Out).Encode(fitted)
 	}
 	w.screen().Fitted(fitted)

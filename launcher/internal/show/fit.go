@@ -38,7 +38,8 @@ type Fit struct {
 	Places   []float64          `json:"position_bias,omitempty"` // see sweep.Result
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
-	Within   *sweep.Within      `json:"within,omitempty"` // 95 % interval of the metric on test
+	Within   *sweep.Within      `json:"within,omitempty"`           // 95 % interval of the metric on test
+	Without  string             `json:"without_features,omitempty"` // what a model without any scores there, in words
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []Used             `json:"features,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
@@ -181,7 +182,7 @@ func (w Printer) Fitted(f *Fit) {
 	w.Pairs([2]string{"model", version + " (" + state + ")"},
 		[2]string{"because", why},
 		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
-		[2]string{"", f.baseRate()},
+		[2]string{"", f.WithoutFeatures()},
 		[2]string{"positions", f.places()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
@@ -233,8 +234,9 @@ func (f *Fit) places() string {
 	return "what a place added to scores in training, and predictions leave out: " + strings.Join(each, ", ")
 }
 
-// baseRate says what the base rate scores alone, or the classes' shares: a model without features.
-func (f *Fit) baseRate() string {
+// WithoutFeatures says what a model without features scores: always the base rate, the classes' shares or the mean, or
+// rows in random order.
+func (f *Fit) WithoutFeatures() string {
 	if alone, ok := f.Alone[f.Metric]; ok && f.Base == 0 {
 		what := "always predicting the mean scores"
 		if m, err := metric.Lookup(f.Metric); err == nil && m.Kind == metric.Ranking {

@@ -255,6 +255,8 @@ class SameBytes(unittest.TestCase):
         with self.assertRaises(ValueError):
             model.fit(X, np.ones(N))
         self.assertFalse(model.__sklearn_is_fitted__())
+        with self.assertRaisesRegex(ValueError, r"such as frame\['w'\]"):
+            model.fit(X, Y, sample_weight="w")
 
     def test_together(self):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
