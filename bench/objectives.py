@@ -116,6 +116,7 @@ CASES = {
     "lambdarank weighted": ("grade", {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
     "rank_xendcg": ("grade", {}, "ndcg@10", None, False),
     "binary forced": ("late", {"forced_splits": FORCED}, "log_loss", mean(log_loss), False),
+    "binary intermediate": ("late", {"num_leaves": 127, "monotone_constraints": "name:hour=1,distance=-1", "monotone_constraints_method": "intermediate"}, "log_loss", mean(log_loss), False),
     "binary unbalanced": ("late", {"is_unbalance": True}, "log_loss", mean(log_loss), False),
 }  # fmt: skip
 
@@ -185,6 +186,13 @@ def on_bins(split, place):
     return of(split)
 
 
+def in_order(directions, place):
+    """Directions by name as the list of all features' that LightGBM wants."""
+    by_name = dict(entry.split("=") for entry in directions.removeprefix("name:").split(","))
+    with open(place + "/manifest.json") as f:
+        return [int(by_name.get(f["name"], 0)) for f in json.load(f)["features"]]
+
+
 def compared(args, t, case):
     import lightgbm as lgb
 
@@ -199,6 +207,8 @@ def compared(args, t, case):
         leaves = {"forced_splits": f"{args.out}/{case.replace(' ', '-')}.json"}  # a path with a space would be cut
         with open(leaves["forced_splits"], "w") as f:
             json.dump(on_bins(params["forced_splits"], t.place), f)
+    if "monotone_constraints" in params:
+        leaves = {"monotone_constraints": in_order(params["monotone_constraints"], t.place)}
     scores = {"coppice": [], "lightgbm": []}
     for seed in range(1, (max(args.seeds, 5) if objective in RANK else args.seeds) + 1):
         file = f"{args.out}/{case}.yaml"

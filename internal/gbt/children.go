@@ -71,7 +71,8 @@ func (g *grower) isSmall(l *leaf) bool {
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
 // next; in a team and out of core, also large ones. It predicts which will be split from the gains in the previous
 // tree, and takes at most half as many as there are splits to come, since new leaves may have more gain. If features or
-// thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
+// thresholds are drawn per node, a leaf's split can only be found once its parent has a number; and a leaf whose bounds
+// may change keeps its histogram until it is split.
 //
 // All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
 func (g *grower) nextByGain(i, splits int) []int {
@@ -105,7 +106,8 @@ func (g *grower) nextByGain(i, splits int) []int {
 		best, gain := -1, least
 		for j := range g.leaves {
 			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, j) {
+			if l.best.gain > gain && l.children == nil && (many || g.isSmall(l)) &&
+				!slices.Contains(g.nextLeaves, j) && !g.constrained(l) {
 				best, gain = j, l.best.gain
 			}
 		}
@@ -313,9 +315,12 @@ func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 	return finders
 }
 
+// scoreFeatures finds splits by features lo to hi of the tree's. pair is nil if the leaves' histograms are complete.
 func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
-		g.histograms.reduce(pair, lo+i)
+		if pair != nil {
+			g.histograms.reduce(pair, lo+i)
+		}
 		for s := range finders {
 			if finders[s].mayUse(f, g.features) {
 				g.scoreFeature(f, &finders[s], worker)

@@ -2,11 +2,33 @@ package gbt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
 )
+
+// The kinds of boosting.
+const (
+	gbdt          = "gbdt"
+	droppedTrees  = "dart" // some trees are left out while the next is grown
+	averagedTrees = "rf"   // trees do not see each other, and are averaged
+)
+
+func canonicalBoosting(name string) (string, error) {
+	switch name {
+	case gbdt, "gbrt":
+		return gbdt, nil
+	case averagedTrees, "random_forest":
+		return averagedTrees, nil
+	case droppedTrees:
+		return droppedTrees, nil
+	case "goss":
+		return "", errors.New("it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss")
+	}
+	return "", fmt.Errorf("there is no boosting %.40q; use gbdt, dart or rf", name)
+}
 
 // dart drops some trees before each new one, which learns what the others leave; then they share the place of those
 // that were dropped (Rashmi and Gilad-Bachrach, AISTATS 2015). How likely a tree is dropped, and by how much it and the

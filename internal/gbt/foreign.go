@@ -69,8 +69,6 @@ var foreignParams = []foreignParam{
 	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},
 	{"stochastic_rounding", "", anyValue, noQuanta},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
-	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",
-		"constraints are kept as by basic"},
 	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "0", "constrained splits are not penalised"},
 	{"feature_contri", "feature_contrib fc fp feature_penalty", "", "features have no penalty"},
 	{"cegb_tradeoff", "", "1", noCEGB}, {"cegb_penalty_split", "", "0", noCEGB},

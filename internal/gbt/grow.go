@@ -18,6 +18,7 @@ type grower struct {
 	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
 	directions   []int8       // of monotone_constraints, by feature; nil without any
+	intermediate bool         // their method, with directions
 	interactions [][]int      // by group of interaction_constraints, its features; nil without any
 	forced       *forcedSplit // of the root, with those below; nil without any
 
@@ -53,9 +54,10 @@ type leaf struct {
 	forced *forcedSplit // how it is to be split, if that is possible; nil if as is best
 	isLeft bool
 
-	out           float64 // its value, if that does not follow from sums alone
-	low, high     float64 // bounds of its value
-	allowedGroups []int   // indexes of the interactions that contain all features on its path
+	out           float64    // its value, if that does not follow from sums alone
+	low, high     float64    // bounds of its value
+	path          []pathStep // from the root, for intermediate bounds
+	allowedGroups []int      // indexes of the interactions that contain all features on its path
 
 	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
@@ -84,6 +86,7 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 
 	g.usableFeatures = eligible(p, d.Features)
 	g.directions = p.MonotoneConstraints.among(d.Features)
+	g.intermediate = g.directions != nil && p.MonotoneMethod == intermediateMethod
 	g.interactions = p.InteractionConstraints.among(d.Features)
 
 	g.coarsen()
@@ -129,6 +132,11 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 			}
 		}
 		g.split(i)
+		if g.intermediate && len(g.leaves) < g.p.NumLeaves {
+			if err := g.tighten(i); err != nil {
+				return nil, err
+			}
+		}
 	}
 
 	if len(g.leaves) == 1 {
@@ -205,6 +213,10 @@ func (g *grower) split(i int) {
 	node := g.addNode(i, &parent)
 	left, right := parent.children.left, parent.children.right
 	left.parent, right.parent = node, node
+	if g.intermediate {
+		left.path = g.longer(parent.path, node, &parent.best, true)
+		right.path = g.longer(parent.path, node, &parent.best, false)
+	}
 	g.leaves[i] = left
 	g.leaves = append(g.leaves, right)
 	g.freeChildren = append(g.freeChildren, parent.children)

@@ -65,14 +65,25 @@ func TestPathSmoothByHand(t *testing.T) {
 }
 
 // TestMonotoneOnAGrid trains on labels that contradict every direction, and moves one feature of many rows over all its
-// bins.
+// bins, while others may be missing.
 func TestMonotoneOnAGrid(t *testing.T) {
 	long(t)
+	for _, missing := range []float64{0, 0.1} {
+		monotoneOnAGrid(t, missing)
+	}
+}
+
+func monotoneOnAGrid(t *testing.T, missing float64) {
 	const features = 4
-	d := randomTable(tableSpec{rows: 8000, numerical: features, categorical: 2, bins: 16, seed: 7})
+	d := randomTable(tableSpec{rows: 8000, numerical: features, categorical: 2, bins: 16, missing: missing, seed: 7})
 	rng := rand.New(rand.NewPCG(7, 7))
 	for r := range d.Rows { // waves and interactions
-		x := d.row(r)
+		x := slices.Clone(d.row(r))
+		for f := range x {
+			if math.IsNaN(x[f]) {
+				x[f] = 20
+			}
+		}
 		signal := math.Sin(x[0]) + math.Cos(x[1]) + math.Cos(x[2]/2) + math.Sin(x[0]*x[2]/20) + x[3]/16*math.Sin(x[4])
 		d.Label[r] = 0
 		if rng.Float64() < Probability(2*signal) {
@@ -80,11 +91,12 @@ func TestMonotoneOnAGrid(t *testing.T) {
 		}
 	}
 	p := small()
-	p.NumIterations, p.MinDataInLeaf = 40, 5
+	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = 20, 31, 5
 	against := func(m *Model, f int, direction float64) int {
 		n := 0
-		for r := range 400 {
+		for r := range 300 {
 			x := slices.Clone(d.row(r))
+			x[r%features] = math.NaN()
 			last := -direction * inf
 			for b := range 16 {
 				x[f] = float64(b)
@@ -98,27 +110,33 @@ func TestMonotoneOnAGrid(t *testing.T) {
 		return n
 	}
 	free := mustTrain(t, &d.Data, p, Options{}).Model
+	for f, direction := range []float64{1, -1, 1} {
+		if against(free, f, direction) == 0 {
+			t.Fatalf("the labels do not go against feature %d's direction", f)
+		}
+	}
 	for name, change := range map[string]func(*Params){
 		"alone": func(*Params) {}, "path_smooth": func(p *Params) { p.PathSmooth = 20 },
 		"extra_trees":               func(p *Params) { p.ExtraTrees = true },
 		"max_delta_step, lambda_l1": func(p *Params) { p.MaxDeltaStep, p.LambdaL1 = 0.3, 1 },
 		"max_bin":                   func(p *Params) { p.MaxBin = 7 },
 	} {
-		p := p
-		change(&p)
-		p.MonotoneConstraints = "name:numa=1,numb=-1,numc=1"
-		bound := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
-		for f, direction := range []float64{1, -1, 1} {
-			if against(free, f, direction) == 0 {
-				t.Fatalf("the labels do not go against feature %d's direction", f)
+		for _, method := range []string{basicMethod, intermediateMethod} {
+			p := p
+			change(&p)
+			p.MonotoneConstraints, p.MonotoneMethod = "name:numa=1,numb=-1,numc=1", method
+			bound := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
+			for f, direction := range []float64{1, -1, 1} {
+				if n := against(bound, f, direction); n > 0 {
+					t.Errorf("%s, %s, %v missing: %d steps of feature %d go against its direction", method, name,
+						missing, n, f)
+				}
 			}
-			if n := against(bound, f, direction); n > 0 {
-				t.Errorf("%s: %d steps of feature %d go against its direction", name, n, f)
+			counts, _ := bound.Importance()
+			if slices.Contains(counts[:3], 0) || against(bound, 3, 1) == 0 || against(bound, 3, -1) == 0 {
+				t.Errorf("%s, %s: features split %v times, and the free one is monotone: the test tests nothing",
+					method, name, counts)
 			}
-		}
-		counts, _ := bound.Importance()
-		if slices.Contains(counts[:3], 0) || against(bound, 3, 1) == 0 || against(bound, 3, -1) == 0 {
-			t.Errorf("%s: features split %v times, and the free one is monotone: the test tests nothing", name, counts)
 		}
 	}
 }
@@ -235,9 +253,12 @@ func limited() map[string]func(*Params) {
 		"class bags":   func(p *Params) { p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.3, 2 },
 		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=1,numb=-1,numc=-1" },
 		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa,numb,numc],[numc,numd,cat g],[cat h]" },
+		"intermediate": func(p *Params) {
+			p.MonotoneConstraints, p.MonotoneMethod = "name:numa=1,numb=-1,numc=-1", intermediateMethod
+		},
 	}
 	all["all limits"] = func(p *Params) {
-		for _, name := range []string{"extra trees", "path smooth", "class bags", "monotone", "interactions"} {
+		for _, name := range []string{"extra trees", "path smooth", "class bags", "intermediate", "interactions"} {
 			all[name](p)
 		}
 	}
@@ -295,18 +316,20 @@ func TestLimitsSameBytes(t *testing.T) {
 // TestLimitsRefused: values that contradict each other or the table.
 func TestLimitsRefused(t *testing.T) {
 	for want, m := range map[string]map[string]any{
-		"path_smooth: needs min_data_in_leaf of 2 or more":                                                         {"path_smooth": 1, "min_data_in_leaf": 1},
-		"neg_bagging_fraction: has no effect with objective regression; it belongs to binary":                      {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
-		"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one":                                 {"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
-		"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn":                     {"neg_bagging_fraction": 0.5},
-		"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:":            {"mc": "1,2"},
-		"monotone_constraints: column \"a\" has two directions":                                                    {"monotone_constraints": "name:a=1,a=-1"},
-		"monotone_constraints: \"a\" has no direction; write \"a=1\"":                                              {"monotone_constraints": "name:a"},
-		"interaction_constraints: \"x\" is not a column number; numbers count from 0, names come after name:":      {"interaction_constraints": "[0,x]"},
-		"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\"":                              {"interaction_constraints": "0,1"},
-		"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3": {"interaction_constraints": 3},
-		"extra_trees: expected true or false, found 1":                                                             {"extra_trees": 1},
-		"pos_bagging_fraction: 0 is outside (0, 1]":                                                                {"pos_bagging_fraction": 0},
+		"path_smooth: needs min_data_in_leaf of 2 or more":                                                             {"path_smooth": 1, "min_data_in_leaf": 1},
+		"neg_bagging_fraction: has no effect with objective regression; it belongs to binary":                          {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
+		"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one":                                     {"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
+		"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn":                         {"neg_bagging_fraction": 0.5},
+		"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:":                {"mc": "1,2"},
+		"mc_method: advanced, whose bounds differ between the thresholds of one split, is not there; use intermediate": {"mc_method": "advanced"},
+		"monotone_constraints_method: there is no monotone_constraints_method \"most\"; use basic or intermediate":     {"monotone_constraints_method": "most"},
+		"monotone_constraints: column \"a\" has two directions":                                                        {"monotone_constraints": "name:a=1,a=-1"},
+		"monotone_constraints: \"a\" has no direction; write \"a=1\"":                                                  {"monotone_constraints": "name:a"},
+		"interaction_constraints: \"x\" is not a column number; numbers count from 0, names come after name:":          {"interaction_constraints": "[0,x]"},
+		"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\"":                                  {"interaction_constraints": "0,1"},
+		"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3":     {"interaction_constraints": 3},
+		"extra_trees: expected true or false, found 1":                                                                 {"extra_trees": 1},
+		"pos_bagging_fraction: 0 is outside (0, 1]":                                                                    {"pos_bagging_fraction": 0},
 	} {
 		_, err := ParseParams(m)
 		var pe *ParamError
@@ -352,6 +375,7 @@ func TestLimitsAreCanonical(t *testing.T) {
 	} {
 		checkCanonical(t, interactionConstraints, in, columns, want)
 	}
+	checkCanonical(t, monotoneMethod, intermediateMethod, columns, basicMethod) // without directions
 	checkCanonical(t, monotoneConstraints, []any{1.0, 0, -1, 0, 0, 0, 0}, columns, "1,0,-1,0,0,0,0")
 	checkCanonical(t, monotoneConstraints, []any{1.0, -1, 0, 0, 0, 0, 0}, columns, "name:age=1,price=-1")
 	checkCanonical(t, interactionConstraints, []any{[]any{1.0, 0}, []any{5}}, columns, "name:[age,price],[k=v]")
@@ -391,7 +415,8 @@ func TestLimitsInTheModel(t *testing.T) {
 	m := mustTrain(t, &d.Data, p, Options{}).Model
 	for _, line := range []string{
 		"[pos_bagging_fraction: 0.9]", "[neg_bagging_fraction: 0.3]", "[extra_trees: 1]", "[path_smooth: 40]",
-		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]", "[interaction_constraints: [0,1,2],[2,3,6],[7]]",
+		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]", "[monotone_constraints_method: intermediate]",
+		"[interaction_constraints: [0,1,2],[2,3,6],[7]]",
 	} {
 		if !bytes.Contains(text(t, m), []byte(line+"\n")) {
 			t.Errorf("the model has no %q", line)

@@ -1,7 +1,6 @@
 package gbt
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -77,6 +76,7 @@ type Params struct {
 	// number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
 	PathSmooth             float64
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
+	MonotoneMethod         string        // how they are kept: basic or intermediate
 	InteractionConstraints FeatureGroups // features that may be on the same path
 	ForcedSplits           ForcedSplits  // how every tree begins
 
@@ -95,6 +95,7 @@ func Defaults() Params {
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
 		TruncationLevel: 30, LambdarankNorm: true, Sigmoid: 1,
+		MonotoneMethod: basicMethod,
 	}
 }
 
@@ -139,6 +140,7 @@ const (
 	pathSmooth             = "path_smooth"
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
+	monotoneMethod         = "monotone_constraints_method"
 	interactionConstraints = "interaction_constraints"
 	forcedSplits           = "forcedsplits_filename"
 	sampleStrategy         = "data_sample_strategy"
@@ -232,6 +234,8 @@ var paramTable = []paramSpec{
 	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
 		-1, 1, 0},
+	{monotoneMethod, "monotone_constraining_method mc_method", func(p *Params) any { return &p.MonotoneMethod }, 0, 0,
+		addedLater},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
 	{forcedSplits, "fs forced_splits_filename forced_splits_file forced_splits",
 		func(p *Params) any { return &p.ForcedSplits }, 0, 0, addedLater},
@@ -338,7 +342,8 @@ func (s *paramSpec) set(p *Params, value any) error {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
-			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains}[s.name]
+			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains,
+			monotoneMethod: canonicalMethod}[s.name]
 		var err error
 		*field, err = canonical(v)
 		return err
@@ -441,27 +446,6 @@ func (s *paramSpec) bounds() string {
 		low = "("
 	}
 	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
-}
-
-// The kinds of boosting.
-const (
-	gbdt          = "gbdt"
-	droppedTrees  = "dart" // some trees are left out while the next is grown
-	averagedTrees = "rf"   // trees do not see each other, and are averaged
-)
-
-func canonicalBoosting(name string) (string, error) {
-	switch name {
-	case gbdt, "gbrt":
-		return gbdt, nil
-	case averagedTrees, "random_forest":
-		return averagedTrees, nil
-	case droppedTrees:
-		return droppedTrees, nil
-	case "goss":
-		return "", errors.New("it is a way of drawing rows here, as in LightGBM 4: data_sample_strategy: goss")
-	}
-	return "", fmt.Errorf("there is no boosting %.40q; use gbdt, dart or rf", name)
 }
 
 // Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same

@@ -50,7 +50,13 @@ func (r *reference) mayMeet(path []int, f int) bool {
 // child is the value of one side of a split.
 func (q *splitSearch) child(s wide, l2 float64) float64 {
 	w := q.smooth(q.output(s, l2), float64(s.h)*(q.perH/q.p.PathSmooth), q.leaf.out)
-	return math.Max(math.Min(w, q.leaf.high), q.leaf.low)
+	switch { // of zeros, min and max would choose by the sign
+	case w < q.leaf.low:
+		return q.leaf.low
+	case w > q.leaf.high:
+		return q.leaf.high
+	}
+	return w
 }
 
 // limit adjusts the unsplit gain of a leaf that has a value of its own.
@@ -80,12 +86,15 @@ func (r *reference) bound(parent, left, right *refLeaf) {
 	q := r.splitSearch(parent, parent.best.feature)
 	left.out, right.out = q.child(left.sum, left.l2), q.child(right.sum, right.l2)
 	left.low, left.high, right.low, right.high = parent.low, parent.high, parent.low, parent.high
-	between := (left.out + right.out) / 2
+	toLeft, toRight := (left.out+right.out)/2, (left.out+right.out)/2
+	if r.p.MonotoneMethod == "intermediate" {
+		toLeft, toRight = right.out, left.out
+	}
 	switch r.direction(parent.best.feature) {
 	case 1:
-		left.high, right.low = math.Min(left.high, between), math.Max(right.low, between)
+		left.high, right.low = math.Min(left.high, toLeft), math.Max(right.low, toRight)
 	case -1:
-		left.low, right.high = math.Max(left.low, between), math.Min(right.high, between)
+		left.low, right.high = math.Max(left.low, toLeft), math.Min(right.high, toRight)
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *splitScorer) target(l *leaf) splitTarget {
 }
 
 // inherit sets the children's values and bounds: below a split on a monotone feature, neither side may go beyond the
-// middle of the two values (LightGBM's basic method).
+// middle of the two values (LightGBM's basic method) or beyond the other's (intermediate).
 func (s *splitScorer) inherit(l, left, right *leaf) {
 
 	t := s.target(l)
@@ -83,15 +83,18 @@ func (s *splitScorer) inherit(l, left, right *leaf) {
 	left.low, left.high = l.low, l.high
 	right.low, right.high = l.low, l.high
 
-	// For a feature with a direction, the middle keeps the descendants of both sides in order.
-	middle := (left.out + right.out) / 2
+	// For a feature with a direction, these bounds keep the descendants of both sides in order.
+	toLeft, toRight := (left.out+right.out)/2, (left.out+right.out)/2
+	if s.p.MonotoneMethod == intermediateMethod {
+		toLeft, toRight = right.out, left.out
+	}
 	switch direction := s.direction(l.best.feature); {
 	case direction > 0:
-		left.high = min(left.high, middle)
-		right.low = max(right.low, middle)
+		left.high = min(left.high, toLeft)
+		right.low = max(right.low, toRight)
 	case direction < 0:
-		left.low = max(left.low, middle)
-		right.high = min(right.high, middle)
+		left.low = max(left.low, toLeft)
+		right.high = min(right.high, toRight)
 	}
 }
 
