@@ -1051,8 +1051,9 @@ done:
 // func findBounds(x *float64, step, n int, missing float64, bounds, answers *uint64)
 //
 // Sets the bit of each of n values, which are step bytes apart, in the answer to the first bound that is not below it. Instead
-// of NaN it takes missing. bounds are 16 pivots, each the last of 32 bounds, and then these, so that the number of bounds
-// below a value is two sums of comparisons.
+// of NaN it takes missing. bounds are a tree in which a node has eight bounds side by side, so that the number of bounds below
+// a value is three sums of comparisons: 8 bounds, each the last of 64, and then for each 64 of them 8, each the last of eight,
+// and the 64.
 TEXT ·findBounds(SB), NOSPLIT, $0-48
 	MOVQ x+0(FP), SI
 	MOVQ step+8(FP), DX
@@ -1061,8 +1062,7 @@ TEXT ·findBounds(SB), NOSPLIT, $0-48
 	MOVQ bounds+32(FP), BX
 	MOVQ answers+40(FP), DI
 	VMOVUPD (BX), Z0
-	VMOVUPD 64(BX), Z1
-	ADDQ $128, BX
+	ADDQ $64, BX
 	MOVQ $1, R12
 
 value:
@@ -1070,21 +1070,21 @@ value:
 	VCMPPD $UNORDERED, Z2, Z2, K1
 	VMOVAPD Z3, K1, Z2
 	VCMPPD $GREATER, Z0, Z2, K1
-	VCMPPD $GREATER, Z1, Z2, K2
-	KUNPCKBW K1, K2, K1
-	KMOVW K1, R9
+	KMOVB K1, R9
 	POPCNTL R9, R9
-	SHLQ $8, R9
-	VCMPPD $GREATER, (BX)(R9*1), Z2, K3
-	VCMPPD $GREATER, 64(BX)(R9*1), Z2, K4
-	VCMPPD $GREATER, 128(BX)(R9*1), Z2, K5
-	VCMPPD $GREATER, 192(BX)(R9*1), Z2, K6
-	KUNPCKBW K3, K4, K3
-	KUNPCKBW K5, K6, K5
-	KUNPCKWD K3, K5, K3
-	KMOVD K3, R10
-	POPCNTL R10, R10
-	LEAQ (R9)(R10*8), R9
+	LEAQ (R9)(R9*8), R10
+	SHLQ $6, R10
+	VCMPPD $GREATER, (BX)(R10*1), Z2, K2
+	KMOVB K2, R11
+	POPCNTL R11, R11
+	SHLQ $6, R11
+	ADDQ R11, R10
+	VCMPPD $GREATER, 64(BX)(R10*1), Z2, K3
+	KMOVB K3, R13
+	POPCNTL R13, R13
+	SHLQ $9, R9
+	ADDQ R11, R9
+	LEAQ (R9)(R13*8), R9
 	ORQ  R12, (DI)(R9*1)
 	ADDQ R12, R12
 	ADDQ DX, SI

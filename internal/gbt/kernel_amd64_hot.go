@@ -440,22 +440,29 @@ func (s *batchScratch) addFew(trees []flatTree, n int) int {
 	return trees[0].run
 }
 
-// findBounds compares a value with pivots, and with the bounds between two of them.
+// findBounds compares a value with the bounds of a node at a time, of which the root's are the last ones of 64 each.
 const (
-	pivots       = 16
-	boundsAPivot = 32
+	boundsOfNode  = 8
+	boundsOfGroup = boundsOfNode * boundsOfNode
 )
 
 // widened returns a column's bounds as findBounds wants them; nil if it cannot take them.
 func (c *numberColumn) widened(bounds []float64) []float64 {
-	if !hasVectors() || c.rule == zeroGoesRight || c.count >= pivots*boundsAPivot ||
+	if !hasVectors() || c.rule == zeroGoesRight || c.count >= boundsOfNode*boundsOfGroup ||
 		bounds[c.count-1] > math.MaxFloat64 {
 		return nil
 	}
-	out := slices.Repeat([]float64{math.Inf(1)}, pivots+(c.count/boundsAPivot+1)*boundsAPivot)
-	copy(out[pivots:], bounds)
-	for i := range c.count / boundsAPivot {
-		out[i] = bounds[(i+1)*boundsAPivot-1]
+	groups := c.count/boundsOfGroup + 1
+	out := slices.Repeat([]float64{math.Inf(1)}, boundsOfNode+groups*(boundsOfNode+boundsOfGroup))
+	for i, bound := range bounds {
+		group := out[boundsOfNode+i/boundsOfGroup*(boundsOfNode+boundsOfGroup):]
+		group[boundsOfNode+i%boundsOfGroup] = bound
+		if (i+1)%boundsOfNode == 0 {
+			group[i%boundsOfGroup/boundsOfNode] = bound
+		}
+		if (i+1)%boundsOfGroup == 0 {
+			out[i/boundsOfGroup] = bound
+		}
 	}
 	return out
 }

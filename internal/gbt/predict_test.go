@@ -393,3 +393,29 @@ func BenchmarkPredict(b *testing.B) {
 		}
 	})
 }
+
+// TestPredictAllOfManyBounds: a feature has as many bounds as one comparison of vectors takes, one more, and so on.
+func TestPredictAllOfManyBounds(t *testing.T) {
+	for _, n := range []int{1, 7, 8, 9, 63, 64, 65, 448, 511, 512, 600, 1100} {
+		m := &Model{Objective: "regression", FeatureNames: []string{"x"}}
+		x := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
+		for i := range n {
+			bound := float64(i*i) - 1000
+			m.Trees = append(m.Trees, &Tree{Feature: []int{0}, Threshold: []float64{bound}, Decision: []uint8{8},
+				Left: []int{^0}, Right: []int{^1}, LeafValue: []float64{1 / float64(i+3), 0}})
+			x = append(x, math.Nextafter(bound, -1e9), bound, math.Nextafter(bound, 1e9))
+		}
+		for len(x) < compileAfter {
+			x = append(x, x...)
+		}
+		got := make([]float64, len(x))
+		if err := m.PredictAll(x, got, 1); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range x {
+			if want := m.Predict(x[i : i+1]); math.Float64bits(got[i]) != math.Float64bits(want) {
+				t.Fatalf("%d bounds: got %v for %v, want %v", n, got[i], v, want)
+			}
+		}
+	}
+}
