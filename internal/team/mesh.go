@@ -170,7 +170,7 @@ func readWords(b []byte, words []int64) error {
 				return errEncoding
 			}
 			for ; mask != 0; mask &= mask - 1 {
-				z := uint64(0)
+				var z uint64
 				if len(b) >= 8 {
 					z = binary.LittleEndian.Uint64(b) << (64 - 8*width) >> (64 - 8*width)
 				} else {

@@ -292,8 +292,8 @@ func Suggest(name string, names []string) string {
 // mostLacking is how many missing columns a message names.
 const mostLacking = 10
 
-// Lacking is the error of a table with the columns names that lacks some of those needed: it names the missing ones, and
-// those of the others that were probably meant.
+// Lacking is the error of a table with the columns names that lacks some of those needed: it names the missing ones,
+// and those of the others that were probably meant.
 func Lacking(file string, needed, names []string) *InputError {
 	lacking, others := without(needed, names), without(names, needed)
 	if len(lacking) == 1 {
