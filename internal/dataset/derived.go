@@ -72,6 +72,10 @@ type LevelTable struct {
 	Strength float64 `json:"strength"`
 	BackOff  int     `json:"back_off"`
 
+	// Class is, of a label of several classes, 1 + the number of the one whose share is the rate: s is then the
+	// (weighted) number of the level's rows of that class. 0 elsewhere.
+	Class int `json:"class,omitempty"`
+
 	Recency bool `json:"recency,omitempty"` // the levels file has the time of each level's last row
 }
 
@@ -87,8 +91,24 @@ func (t *LevelTable) Name() string {
 	return name
 }
 
-// SameLevels reports whether two tables have the same levels: the same parts in the same order.
-func (t *LevelTable) SameLevels(o *LevelTable) bool { return slices.EqualFunc(t.Of, o.Of, Part.Same) }
+// Feature is the name of a statistic of the table, where the label has those classes: site:rate, site+ad:count, or
+// site:rate:CLASS.
+func (t *LevelTable) Feature(what Derivation, classes []string) string {
+	name := t.Name() + ":" + string(what)
+	if t.Class == 0 || what != DeriveRate {
+		return name
+	}
+	if named := name + ":" + classes[t.Class-1]; CheckColumnName(named) == nil {
+		return named
+	}
+	return fmt.Sprintf("%s:%d", name, t.Class-1) // the class is too long, or of characters that no name may have
+}
+
+// SameStatistics reports whether two tables have the same statistics of the same levels: of the same parts in the same
+// order, and of the same class.
+func (t *LevelTable) SameStatistics(o *LevelTable) bool {
+	return t.Class == o.Class && slices.EqualFunc(t.Of, o.Of, Part.Same)
+}
 
 // Rate returns the rate of a level with the given sum of labels and total weight; both are 0 for an unseen one. prior
 // is what the table falls back to for the same row. The result has the same bits on every processor and in every
@@ -168,7 +188,7 @@ func (e *Encoding) PartsOf(f *Feature) []Part {
 
 // checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain
 // of tables loops.
-func checkDerived(features []Feature, tables []LevelTable) error {
+func checkDerived(features []Feature, tables []LevelTable, classes int) error {
 	if len(tables) > MaxTables {
 		return badManifest("tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables))
 	}
@@ -177,7 +197,7 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 	next := 0
 	for i := range tables {
 		t := &tables[i]
-		if err := t.check(i); err != nil {
+		if err := t.check(i, classes); err != nil {
 			return badManifest(fmt.Sprintf("tables[%d]", i), err)
 		}
 		if t.First != next {
@@ -200,7 +220,7 @@ func checkDerived(features []Feature, tables []LevelTable) error {
 	return nil
 }
 
-func (t *LevelTable) check(number int) error {
+func (t *LevelTable) check(number, classes int) error {
 	switch {
 	case t.First < 0 || t.Levels < 0 || t.Levels > MaxLevels || t.First > MaxLevels || t.Floor < 1:
 		return fmt.Errorf("levels %d from %d, floor %d", t.Levels, t.First, t.Floor)
@@ -208,6 +228,8 @@ func (t *LevelTable) check(number int) error {
 		return fmt.Errorf("prior %v, strength %v", t.Prior, t.Strength)
 	case t.BackOff < -1 || t.BackOff >= number: // only to earlier tables, so that every chain ends
 		return fmt.Errorf("falls back to table %d", t.BackOff)
+	case t.Class < 0 || t.Class > classes:
+		return fmt.Errorf("class %d of %d", t.Class, classes)
 	case len(t.Of) < 1 || len(t.Of) > MaxParts:
 		return fmt.Errorf("levels of %d columns; 1 to %d are possible", len(t.Of), MaxParts)
 	}

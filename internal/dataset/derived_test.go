@@ -108,6 +108,8 @@ var derivedDamage = map[string]damage{
 	"circle": {`"prior":0.5,"strength":1,"back_off":-1`, `"prior":0.5,"strength":1,"back_off":1`,
 		"tables[0]: falls back to table 1"},
 	"falls back below":   {`"back_off":0`, `"back_off":-2`, "tables[1]: falls back to table -2"},
+	"class of none":      {`"strength":10`, `"strength":10,"class":1`, "tables[1]: class 1 of 0"},
+	"class below 0":      {`"strength":10`, `"strength":10,"class":-1`, "tables[1]: class -1 of 0"},
 	"floor 0":            {`"floor":2`, `"floor":0`, "tables[2]: levels 11 from 7, floor 0"},
 	"floor below 0":      {`"floor":2`, `"floor":-2`, "tables[2]: levels 11 from 7, floor -2"},
 	"levels below 0":     {`"levels":11`, `"levels":-11`, "tables[2]: levels -11"},

@@ -345,7 +345,7 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	if err := checkFeatures(e.Features); err != nil {
 		return nil, err
 	}
-	if err := checkDerived(e.Features, e.Tables); err != nil {
+	if err := checkDerived(e.Features, e.Tables, len(e.Classes)); err != nil {
 		return nil, err
 	}
 	if err := checkClassNames(e.Classes); err != nil {

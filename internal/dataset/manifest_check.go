@@ -88,7 +88,7 @@ func (m *Manifest) check() error {
 			m.LeftOut))
 	}
 
-	if err := checkDerived(m.Features, m.Tables); err != nil {
+	if err := checkDerived(m.Features, m.Tables, len(m.Label.Classes)); err != nil {
 		return err
 	}
 	if err := m.checkFinal(); err != nil {
@@ -118,11 +118,11 @@ func (m *Manifest) checkFinal() error {
 	}
 	for i := range m.Tables {
 		a, b := &m.Tables[i], &m.FinalTables[i]
-		if !a.SameLevels(b) || a.Strength != b.Strength || a.BackOff != b.BackOff || a.Recency != b.Recency {
+		if !a.SameStatistics(b) || a.Strength != b.Strength || a.BackOff != b.BackOff || a.Recency != b.Recency {
 			return badManifest(fmt.Sprintf("final_tables[%d]", i), errors.New("it is not that of train"))
 		}
 	}
-	return checkDerived(m.Features, m.FinalTables)
+	return checkDerived(m.Features, m.FinalTables, len(m.Label.Classes))
 }
 
 // checkRoles checks the columns that are not features.

@@ -142,7 +142,7 @@ func (m *matcher) likeTables(was, is int) bool {
 	}
 	for was >= 0 && is >= 0 {
 		a, b := &m.old.Tables[was], &m.here.Tables[is]
-		if !a.SameLevels(b) || a.Strength != b.Strength {
+		if !a.SameStatistics(b) || a.Strength != b.Strength {
 			return false
 		}
 		was, is = a.BackOff, b.BackOff

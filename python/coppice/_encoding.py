@@ -71,6 +71,7 @@ class LevelTable:
     back_off: int
     recency: bool
     floor: int = 1
+    one_of: int = 0  # 1 + the class whose share a rate is; 0: the mean label
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def decode(data: bytes) -> Encoding:
 
     tables: list[LevelTable] = []
     for i, v in enumerate(raw_tables):
-        tables.append(_table(Reader(v, f"features.json: tables[{i}]"), i, tables))
+        tables.append(_table(Reader(v, f"features.json: tables[{i}]"), i, tables, len(classes)))
     if not raw_features:
         r.fail("it has no features")
     features = [_feature(Reader(v, f"features.json: features[{i}]"), tables) for i, v in enumerate(raw_features)]
@@ -150,19 +151,20 @@ def _parts(r: Reader, low: int, high: int) -> tuple[Part, ...]:
     return tuple(_part(v, f"{r.place}.of[{i}]") for i, v in enumerate(values))
 
 
-def _table(r: Reader, number: int, before: list[LevelTable]) -> LevelTable:
+def _table(r: Reader, number: int, before: list[LevelTable], classes: int) -> LevelTable:
     of = _parts(r, 1, MAX_PARTS)
     first, levels = r.integer("first", 0, MAX_LEVELS), r.integer("levels", 0, MAX_LEVELS)
     floor = r.integer("floor", 1, MAX_INT)
     prior, strength = r.number("prior"), r.number("strength")
     # Only to tables before it, so that following them ends.
     back_off, recency = r.integer("back_off", -1, number - 1), r.boolean("recency")
+    one_of = r.integer("class", 0, classes, default=0)
     r.close()
     if first != (before[-1].first + before[-1].levels if before else 0) or first + levels > MAX_LEVELS:
         r.fail(f"{levels} levels from {first}, which is not where they begin, or too many")
     if strength <= 0:
         r.fail(f"strength {strength}")
-    return LevelTable(of, first, levels, prior, strength, back_off, recency, floor)
+    return LevelTable(of, first, levels, prior, strength, back_off, recency, floor, one_of)
 
 
 _TIMES = {RATE: 0, COUNT: 0, RECENCY: 1, HOUR: 1, WEEKDAY: 1, AGE: 2}

@@ -76,6 +76,15 @@ class Features(unittest.TestCase):
         for classes in (["a"], ["a", "a"], ["a", "\u00fc" * 101]):
             self.refused(lambda e, classes=classes: e.update(classes=classes))
 
+    def test_rates_of_classes(self):
+        def of(k):
+            return lambda e: (e.update(classes=["a", "b"]), e["tables"][0].update({"class": k}))
+
+        changed = fixture.encoding()
+        of(2)(changed)
+        self.assertEqual(_encoding.decode(json.dumps(changed).encode()).tables[0].one_of, 2)
+        self.refused(of(3))
+
     def test_tables(self):
         def of(i, **change):
             return lambda e: e["tables"][i].update(change)
@@ -86,6 +95,7 @@ class Features(unittest.TestCase):
         for change in (
             of(1, back_off=1), of(1, back_off=2), of(0, back_off=0), of(1, back_off=-2), of(1, first=3), of(1, first=-1), of(0, levels=-1), of(0, levels=1 << 40), of(0, floor=0), of(0, strength=0), of(0, strength=-1),
             of(0, prior=None), of(0, prior="x"), of(0, of=[]), of(0, of=[fixture.PARTS["user"]] * 5), of(1, recency=1), of(1, recency=False),
+            of(0, **{"class": 1}), of(0, **{"class": -1}), of(0, **{"class": "a"}),
             part(kind="x"), part(column=""), part(take="hour"), part(bounds=[3, 2]), part(kind="categorical"), part(bounds=[float("1e308"), 10**309]), part(take="minute", kind="time"),
         ):  # fmt: skip
             self.refused(change)

@@ -149,7 +149,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	seen := map[uint64]slot{}
 	for i := range rows {
 		s := seen[rows[i].levels[k]]
-		s.see(rows[i].label, rows[i].weight)
+		s.see(m.c.Keys[k].target(rows[i].label), rows[i].weight)
 		seen[rows[i].levels[k]] = s
 	}
 	whole := len(rows) == m.c.Rows[0]
@@ -166,7 +166,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 		if rows[i].hash&1 == 1 { // as a row of train
 			s = s.some(hash)
 		}
-		prior := m.Prior()
+		prior := m.Prior(k)
 		if up := m.c.Keys[k].BackOff; up >= 0 {
 			prior = rates[up][i]
 		}

@@ -260,7 +260,7 @@ func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
 
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
-	prior, floor, soFar := m.Prior(), uint32(0), m.countsSoFar(k)
+	prior, floor, soFar := m.Prior(k), uint32(0), m.countsSoFar(k)
 	if !train { // a level without a place in the final table counts as unseen
 		floor = uint32(m.floor)
 	}
@@ -336,7 +336,7 @@ func (f *filler) seeRow(k, row int, at int32) {
 		return
 	}
 	s := &f.m.tables[k].slots[at]
-	s.see(f.seen.label[row], f.seen.weight[row])
+	s.see(f.m.c.Keys[k].target(f.seen.label[row]), f.seen.weight[row])
 
 	if !f.m.c.Keys[k].Recency {
 		return

@@ -1,6 +1,7 @@
 package encode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -13,7 +14,8 @@ import (
 // Key defines the levels of one table.
 type Key struct {
 	Parts    []int   // indices of a row's parts, at least one
-	BackOff  int     // index of an earlier key whose rate is the prior; -1: the mean label of train
+	Class    int     // 1 + the class whose share the rate is, where labels are numbers of classes; 0: the mean label
+	BackOff  int     // index of an earlier key whose rate is the prior; -1: that of all of train
 	Strength float64 // weight of the prior, in rows
 	Count    bool    // add a feature with the count
 	Rate     bool    // add a feature with the rate
@@ -34,6 +36,35 @@ func (k *Key) Statistics() []dataset.Derivation {
 		}
 	}
 	return out
+}
+
+// target is what a key's rate is the mean of, for a row with that label.
+func (k *Key) target(label float64) float64 {
+	switch {
+	case k.Class == 0:
+		return label
+	case label == float64(k.Class-1):
+		return 1
+	}
+	return 0
+}
+
+// maxRatedClasses is the most classes that have a rate of each key, since each takes the space of a table.
+const maxRatedClasses = 8
+
+// RatedClasses returns which of several classes have rates, the most frequent of the labels first: all but the rarest,
+// whose share follows from theirs, up to a limit at which that many columns of ids take half of the tables that a
+// dataset may have.
+func RatedClasses(labels []float32, classes, columns int) []int {
+	rows, order := make([]int, classes), make([]int, classes)
+	for i := range order {
+		order[i] = i
+	}
+	for _, y := range labels {
+		rows[int(y)]++
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rows[b], rows[a]) })
+	return order[:min(classes-1, maxRatedClasses, max(1, dataset.MaxTables/2/max(columns, 1)))]
 }
 
 // Config says what a Maker makes.
@@ -93,8 +124,9 @@ type Maker struct {
 	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
 	bins     *spool       // by segment of train; nil if rows arrive in processing order
 
-	labels, weights float64 // of train
-	records         []byte  // of the rows passed to one Add
+	targets []float64 // by key, the sum of train's weighted targets
+	weights float64   // of train
+	records []byte    // of the rows passed to one Add
 }
 
 // segment is some consecutive rows of train.
@@ -108,7 +140,7 @@ func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
 	}
-	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c)}
+	m := &Maker{c: c, layout: newRecordLayout(&c), sample: newSample(&c), targets: make([]float64, len(c.Keys))}
 	m.sorted, m.latest = c.Order.By == dataset.OrderTime, math.Inf(-1)
 
 	m.pieces = 1
@@ -198,20 +230,24 @@ func (m *Maker) observe(r *LabelledRows) {
 		return 1
 	}
 
-	for i, y := range r.Label {
+	for i := range r.Label {
 		m.weights += weight(i)
-		m.labels += float64(weight(i) * float64(y))
 		m.sample.offer(m.c.Keys, r, i, weight(i))
 	}
 
 	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
+		key := &m.c.Keys[k]
+		for i, y := range r.Label {
+			m.targets[k] += float64(weight(i) * key.target(float64(y)))
+		}
+
 		b := block{parts: r.Parts}
 		var levels [turnRows]uint64
 		for from := 0; from < len(r.Label); from += turnRows {
 			n := m.hashLevels(&b, k, from, min(from+turnRows, len(r.Label)), &levels)
 			for i, level := range levels[:n] {
 				if m.levels[k].Wants(level) {
-					m.levels[k].Add(level, float64(r.Label[from+i]), weight(from+i))
+					m.levels[k].Add(level, key.target(float64(r.Label[from+i])), weight(from+i))
 				}
 			}
 		}
@@ -230,8 +266,8 @@ func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	return int(Order(uint32(r.First+i), 0) >> 32 * uint64(m.pieces) >> 32)
 }
 
-// Prior is the mean label of train.
-func (m *Maker) Prior() float64 { return m.labels / m.weights }
+// Prior is the rate of all of train for a key that falls back to no other.
+func (m *Maker) Prior(key int) float64 { return m.targets[key] / m.weights }
 
 // Floor is the least number of rows for a level to be in its table.
 func (m *Maker) Floor() int { return m.floor }

@@ -118,9 +118,22 @@ func (w *world) reference() [][][]float64 {
 		}
 		return 1
 	}
-	sum, all := 0.0, 0.0
-	for i := range train {
-		sum, all = sum+weight(i)*float64(w.label[i]), all+weight(i)
+	target := func(key *Key, i int) float64 {
+		switch {
+		case key.Class == 0:
+			return float64(w.label[i])
+		case int(w.label[i])+1 == key.Class:
+			return 1
+		}
+		return 0
+	}
+	priors := make([]float64, len(w.c.Keys))
+	for k := range priors {
+		sum, all := 0.0, 0.0
+		for i := range train {
+			sum, all = sum+weight(i)*target(&w.c.Keys[k], i), all+weight(i)
+		}
+		priors[k] = sum / all
 	}
 
 	out := make([][][]float64, len(w.c.Rows))
@@ -173,13 +186,13 @@ func (w *world) reference() [][][]float64 {
 						}
 						if sees(j) {
 							seenOf++
-							n, s = n+weight(j), s+weight(j)*float64(w.label[j])
+							n, s = n+weight(j), s+weight(j)*target(&key, j)
 							if w.time != nil && !(w.time[j] <= last) {
 								last = w.time[j]
 							}
 						}
 					}
-					prior := sum / all
+					prior := priors[k]
 					if key.BackOff >= 0 {
 						prior = rates[key.BackOff]
 					}
@@ -230,6 +243,8 @@ func draw(seed uint64) *world {
 		{Parts: []int{2}, BackOff: 0, Strength: 10, Rate: true, Recency: timed},
 		{Parts: []int{0, 1}, BackOff: -1, Strength: 0.5, Rate: true, Count: true},
 		{Parts: []int{0, 1, 2}, BackOff: 2, Strength: 3, Count: true, Rate: true},
+		{Parts: []int{1}, BackOff: -1, Strength: 1, Class: 1, Count: true, Rate: true}, // of labels 0 and 1
+		{Parts: []int{1}, BackOff: -1, Strength: 1, Class: 2, Rate: true},
 	}
 	if timed && rng.IntN(2) == 0 {
 		w.c.Order = dataset.Ordering{By: dataset.OrderTime, Column: "t", Copies: 1,
@@ -309,7 +324,7 @@ func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 			if w.c.Weighted {
 				weight = float64(w.weight[i])
 			}
-			want += weight * float64(w.label[i])
+			want += weight * w.c.Keys[k].target(float64(w.label[i]))
 		}
 		if int(rows) != w.c.Rows[0] || math.Abs(sum-want) > 1e-9 {
 			t.Errorf("key %d: tables hold %d rows with labels of %v in all, want %d and %v", k, rows, sum, w.c.Rows[0],

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"fmt"
+	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,20 +67,86 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestIDsOfClasses: a column of many levels becomes a category and its count, since there is no one rate.
+// TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, up to eight, the most frequent
+// first, and one count. Each rate's table has the class's rows.
 func TestIDsOfClasses(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,y\n")
+	long := "b\x7f" // in no name of a column
 	for i := range 4000 {
-		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"a", "b", "c"}[i%3])
+		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"a", long, "c", long}[i%4])
 	}
-	s := mustStage(t, "label: y\ncategorical: [id]\n", b.String())
+	s := mustStage(t, "label: {column: y, kind: classes}\ncategorical: [id]\n", b.String())
 	var names []string
 	for _, f := range s.Manifest.Features {
 		names = append(names, f.Name)
 	}
-	if want := []string{"id", "id:count"}; !slices.Equal(names, want) {
+	if want := []string{"id:rate:1", "id:count", "id:rate:a"}; !slices.Equal(names, want) {
 		t.Errorf("got features %q, want %q", names, want)
+	}
+	train := s.Split("train")
+	levels, err := dataset.OpenLevels(filepath.Join(s.Dir(), dataset.LevelsFile), s.Manifest.Tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer levels.Close()
+	for i := range s.Manifest.Tables {
+		table := &s.Manifest.Tables[i]
+		want, got := 0.0, 0.0
+		for _, y := range train.Label[:s.Manifest.TableRows("train")] {
+			if int(y)+1 == table.Class {
+				want++
+			}
+		}
+		for at := table.First; at < table.First+table.Levels; at++ {
+			got += levels.Sum[at]
+		}
+		prior := want / float64(s.Manifest.TableRows("train"))
+		if got != want || want == 0 || math.Abs(table.Prior-prior) > 1e-12 {
+			t.Errorf("table %d of class %d has %v rows of it and prior %v, want %v and %v", i, table.Class, got,
+				table.Prior, want, prior)
+		}
+	}
+
+	b.Reset()
+	b.WriteString("id,y\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "u%d,c%02d\n", i*i%700, i%12)
+	}
+	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]]}\n", b.String())
+	if n := len(s.Manifest.Features); n != 9 {
+		t.Errorf("got %d features of an id and twelve classes, want eight rates and a count", n)
+	}
+}
+
+// TestLikeOfClasses: rates are of the classes by name, whatever numbers they have tonight; one that is gone is refused.
+func TestLikeOfClasses(t *testing.T) {
+	csv := func(classes ...string) string {
+		var b strings.Builder
+		b.WriteString("id,y\n")
+		for i := range 4000 {
+			fmt.Fprintf(&b, "u%d,%s\n", i*i%700, classes[i%len(classes)])
+		}
+		return b.String()
+	}
+	old := mustStage(t, "label: y\ncategorical: [id]\n", csv("b", "c", "d", "c")).Manifest
+	rated := func(m *dataset.Manifest) (out []string) {
+		for i := range m.Tables {
+			out = append(out, m.Label.Classes[m.Tables[i].Class-1])
+		}
+		return out
+	}
+	spec := "label: y\nencodings: {like: m@champion}\n"
+	s, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", csv("a", "b", "c", "d"))}, Options{Like: old})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rated(s.Manifest); !slices.Equal(got, []string{"c", "b"}) || !slices.Equal(got, rated(old)) {
+		t.Errorf("tonight's rates are of %q, the other dataset's of %q, want c and b", got, rated(old))
+	}
+	_, err = tryStage(t, spec, []table.File{writeFile(t, "t.csv", csv("a", "b", "d"))}, Options{Like: old})
+	if err == nil || !strings.Contains(err.Error(), `no label is "c"`) {
+		t.Errorf("without the class c: got error %v, want that no label is it", err)
 	}
 }
 
@@ -112,9 +180,7 @@ func TestClassesRefused(t *testing.T) {
 	for want, tc := range map[string][2]string{
 		"holds more than 100 classes":      {"label: y\n", many.String()},
 		"a class whose name has 300 bytes": {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
-		"a rate needs a label of two classes": {"label: y\nencodings: {columns: {x: [rate]}}\ncategorical: [x]\n",
-			three},
-		"has the same value in every row": {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
+		"has the same value in every row":  {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
 	} {
 		_, err := tryStage(t, tc[0], []table.File{writeFile(t, "t.csv", tc[1])}, Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

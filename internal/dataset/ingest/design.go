@@ -319,10 +319,6 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return -1, nil
-	case key.Rate && p.train.classes > 0:
-		return -1, p.s.spec.Errorf(path,
-			"a rate needs a label of two classes or a number, and this one has %d classes; use category and count",
-			p.train.classes)
 	case atom < 0:
 		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
@@ -330,7 +326,7 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 			"encodings.order.column")
 	}
 
-	return p.addKey([]int{atom}, key, info), nil
+	return p.addKeys([]int{atom}, key, info), nil
 }
 
 // choose decides the encoding of a categorical column that the spec does not mention, and says why.
@@ -343,9 +339,6 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the " +
 				"column is not used as a feature"})
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
-	}
-	if p.train.classes > 0 { // there is no one rate
-		return dataset.ColumnEncodings{dataset.EncodeCategories, string(dataset.DeriveCount)}, "many levels"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
 }
@@ -371,6 +364,23 @@ func (c *sampledColumn) lumped() float64 {
 	return max(0, 1-float64(kept)/float64(c.present))
 }
 
+// addKeys is addKey, of a rate for each of the most frequent classes where the label has several. It returns the first
+// table.
+func (p *designer) addKeys(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
+	if p.train.classes == 0 || !key.Rate {
+		return p.addKey(atoms, key, info)
+	}
+	first := -1
+	for _, class := range encode.RatedClasses(p.train.labels, p.train.classes, len(p.exact)) {
+		key.Class = class + 1
+		table := p.addKey(atoms, key, info)
+		if first < 0 {
+			first, key.Count, key.Recency = table, false, false
+		}
+	}
+	return first
+}
+
 // addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil.
 // If an atom's rates fall back to another's, that one's table is made first.
 func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
@@ -378,16 +388,17 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
 		key.BackOff, key.Strength = p.addKey([]int{parent}, encode.Key{}, nil), backOffStrength
 	}
-	table := dataset.LevelTable{Floor: 1, Strength: key.Strength, BackOff: key.BackOff}
+	table := dataset.LevelTable{Floor: 1, Strength: key.Strength, BackOff: key.BackOff, Class: key.Class}
 	for _, a := range atoms {
 		table.Of = append(table.Of, p.atoms[a].part)
 		key.Parts = append(key.Parts, p.partOf(a))
 	}
 
-	number, known := p.tables[fmt.Sprint(atoms)]
+	id := fmt.Sprint(atoms, key.Class)
+	number, known := p.tables[id]
 	if !known {
 		number = len(p.d.tables)
-		p.tables[fmt.Sprint(atoms)] = number
+		p.tables[id] = number
 		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
 	}
 	k := &p.d.keys[number]
@@ -395,15 +406,10 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	p.d.tables[number].Recency = k.Recency
 	if info != nil {
 		for _, what := range key.Statistics() {
-			info.Made = append(info.Made, featureName(&table, what))
+			info.Made = append(info.Made, table.Feature(what, p.s.labels.info.Classes))
 		}
 	}
 	return number
-}
-
-// featureName returns the name of a statistic's feature.
-func featureName(t *dataset.LevelTable, what dataset.Derivation) string {
-	return t.Name() + ":" + string(what)
 }
 
 // partOf returns the index of an atom among the design's parts.
@@ -459,7 +465,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 
 	for number := range d.keys {
 		for _, what := range d.keys[number].Statistics() {
-			f := dataset.Feature{Name: featureName(&d.tables[number], what), Kind: dataset.Numeric,
+			f := dataset.Feature{Name: d.tables[number].Feature(what, m.Label.Classes), Kind: dataset.Numeric,
 				Why: dataset.WhyDerived, Bins: 1,
 				MissingBin: -1, OtherBin: -1,
 				From: &dataset.Derived{What: what, Table: number}}

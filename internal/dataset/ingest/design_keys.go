@@ -233,7 +233,7 @@ func (p *designer) askedKeys() ([][]int, error) {
 func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 	for i, atoms := range keys {
 		info := dataset.EncodingInfo{Gain: worth[i], Why: "asked for"}
-		p.describe(p.addKey(atoms, encode.Key{Rate: p.train.classes == 0, Count: true}, &info), atoms, &info)
+		p.describe(p.addKeys(atoms, encode.Key{Rate: true, Count: true}, &info), atoms, &info)
 	}
 }
 

@@ -123,7 +123,15 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 		key.Parts = append(key.Parts, p.reader(part, place, p.few(&part)))
 	}
 
-	table := dataset.LevelTable{Of: was.Of, Floor: 1, Strength: was.Strength, BackOff: was.BackOff,
+	if was.Class > 0 {
+		class := old.Label.Classes[was.Class-1]
+		if key.Class = 1 + slices.Index(p.s.labels.info.Classes, class); key.Class == 0 {
+			return p.s.spec.Errorf("encodings.like", "no label is %.60q, of which dataset %s@%s has rates", class,
+				old.Name, old.Version)
+		}
+	}
+
+	table := dataset.LevelTable{Of: was.Of, Class: key.Class, Floor: 1, Strength: was.Strength, BackOff: was.BackOff,
 		Recency: was.Recency}
 	info := dataset.EncodingInfo{Name: table.Name(), Why: fmt.Sprintf("as in %s@%s", old.Name, old.Version)}
 	for i := range old.Features {

@@ -53,7 +53,7 @@ func TestLike(t *testing.T) {
 		}
 	}
 	if !slices.EqualFunc(m.Tables, old.Tables, func(a, b dataset.LevelTable) bool {
-		return a.SameLevels(&b) && a.Strength == b.Strength && a.BackOff == b.BackOff
+		return a.SameStatistics(&b) && a.Strength == b.Strength && a.BackOff == b.BackOff
 	}) {
 		t.Errorf("tables %+v, want those of %+v", m.Tables, old.Tables)
 	}

@@ -180,7 +180,7 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 	levels, first, count := s.maker.Tables()
 	for i := range s.m.Tables {
 		t := &s.m.Tables[i]
-		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior()
+		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.maker.Floor(), s.maker.Prior(i)
 		for j, table := range s.d.counted {
 			e := &s.m.About.Encodings[j]
 			switch {
@@ -238,7 +238,7 @@ func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Optio
 	s.m.FinalTables = slices.Clone(s.m.Tables)
 	for i := range s.m.FinalTables {
 		t := &s.m.FinalTables[i]
-		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.final.Floor(), s.final.Prior()
+		t.First, t.Levels, t.Floor, t.Prior = first[i], count[i], s.final.Floor(), s.final.Prior(i)
 	}
 	if levels.Len() == 0 {
 		return nil

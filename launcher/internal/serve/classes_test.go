@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/scorer"
 	"coppice/launcher/internal/serve"
 )
 
@@ -24,7 +25,11 @@ var kinds = shape{ids: 2, numbers: 3, rows: 2000, trees: 8, leaves: 7,
 // TestAnswersOfClassesAreThoseOfPredict: every form of a request gets the columns and bits of `launcher predict`.
 func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
-	v := register(t, reg, "one", kinds.trained(t, 1))
+	files := kinds.trained(t, 1)
+	if !bytes.Contains(files[scorer.FileFeatures], []byte(`"class":3`)) {
+		t.Fatalf("the model has no rate of the most frequent class, of ids: %.2000s", files[scorer.FileFeatures])
+	}
+	v := register(t, reg, "one", files)
 	s := start(t, store, nil)
 	names := kinds.names()
 	for _, n := range []int{1, 70, 300} {
