@@ -164,12 +164,13 @@ func TestPredictRefuses(t *testing.T) {
 	ragged := w.file("ragged.csv",
 		"user_id,campaign_id,site,hour,age,price,day\nu1,4000,site2,3,20,1.5,2026-11-01\nu1\n")
 	out := filepath.Join(w.dir, "out.csv")
-	w.refused(sweep.ExitInput, `short.csv: column "age"`, "predict", "--model", "ctr", "--in", short, "--out", out)
+	w.refused(sweep.ExitInput, `short.csv: 5 columns are missing: "age", "campaign_id"`, "predict", "--model", "ctr",
+		"--in", short, "--out", out)
 	w.refused(sweep.ExitInput, "ragged.csv:3", "predict", "--model", "ctr", "--in", ragged, "--out", out)
 	w.refused(sweep.ExitUsage, ".parquet", "predict", "--model", "ctr", "--in", in, "--out",
 		filepath.Join(w.dir, "out.xls"))
-	w.refused(sweep.ExitUsage, "no such column", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
-		"nobody")
+	w.refused(sweep.ExitUsage, "no such column (the columns are: ", "predict", "--model", "ctr", "--in", in, "--out",
+		out, "--keep", "nobody")
 	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"),
 		"--out", out)
 	w.refused(sweep.ExitUsage, "give --in and --out: ", "predict", "--model", "ctr")

@@ -177,7 +177,12 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 		}
 		i := slices.IndexFunc(t.Columns(), func(c table.Column) bool { return c.Name == name })
 		if i < 0 {
-			return nil, problem.New(problem.Usage, "--keep %s: %s has no such column", name, q.In)
+			var names []string
+			for _, c := range t.Columns() {
+				names = append(names, c.Name)
+			}
+			return nil, problem.New(problem.Usage, "--keep %s: %s has no such column%s", name, q.In,
+				table.Suggest(name, names))
 		}
 		out = append(out, t.Columns()[i])
 	}
