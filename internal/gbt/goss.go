@@ -10,7 +10,8 @@ import (
 // of the others, whose weight grows by as much as there are fewer of them. What a row counts is |g h|, as in LightGBM,
 // which also lets the first 1/learning_rate trees see all rows.
 type goss struct {
-	objective           // of the table with these weights
+	objective // of the table with these weights
+	link      *link
 	weight    []float32 // by row
 	own       []float32 // the table's; nil if all are 1
 	top, rest int       // how many rows are drawn for the size of their gradients, and of the others
@@ -24,15 +25,10 @@ func newGOSS(p *Params, d *Data, obj objective) (*goss, error) {
 	if p.DataSampleStrategy != byGradient {
 		return nil, nil
 	}
-	if d.link != nil {
-		return nil, &ParamError{
-			sampleStrategy,
-			"goss looks at the gradients of all rows, and no worker of several has them; use bagging",
-		}
-	}
-	n := d.Used()
-	s := &goss{own: d.Weight, weight: make([]float32, d.Rows), size: make([]float64, n), ranked: make([]residual, n),
-		top: max(1, int(float64(n)*p.TopRate)), rest: max(1, int(float64(n)*p.OtherRate)),
+	n := d.total()
+	s := &goss{link: d.link, own: d.Weight, weight: make([]float32, d.Rows), size: make([]float64, d.Used()),
+		ranked: make([]residual, d.Used()),
+		top:    max(1, int(float64(n)*p.TopRate)), rest: max(1, int(float64(n)*p.OtherRate)),
 		begin: int(1 / p.LearningRate)}
 
 	// The grid has to hold the heaviest that a row can become.
@@ -61,45 +57,53 @@ func (s *goss) of(r uint32) float32 {
 }
 
 // draw orders rows, which are ascending, so that the bag comes first, both parts ascending, gives the bag's rows their
-// weights, and returns its size.
+// weights, and returns its size. In a team, each worker goes on with the draw where the one before it stopped.
 func (s *goss) draw(k key, obj objective, raw []float64, rows, spare []uint32, pool *pool) int {
 	pool.parallel(len(rows), grain, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			g, h := obj.at(rows[i], raw[rows[i]])
 			s.size[i] = math.Abs(float64(g * h))
-			s.ranked[i].value = s.size[i]
+			s.ranked[i] = residual{keyOf(s.size[i]), 1}
 		}
 	})
-	least := nth(s.ranked, max(len(rows)-s.top, 0))
-	others := 0
+	keys, _ := s.link.choose([][]residual{s.ranked}, pool, func(n int64) int64 { return max(n-int64(s.top), 0) })
+	least := numberOf(keys[0])
+	left := 0
 	for _, x := range s.size {
 		if x < least {
-			others++
+			left++
 		}
 	}
+	left = s.link.count(left)
 
-	want := min(s.rest, others)
-	factor := float32(float64(others) / float64(max(want, 1)))
+	want := min(s.rest, left)
+	factor := float32(float64(left) / float64(max(want, 1)))
 	in, out := 0, 0
-	for i, r := range rows {
-		s.weight[r] = s.of(r)
-		taken := s.size[i] >= least
-		if !taken { // as in key.choose
-			hi, _ := bits.Mul64(k.at(uint64(i)), uint64(others))
-			others--
-			if taken = hi < uint64(want); taken {
-				want--
-				s.weight[r] *= factor
+	state := []int64{0, int64(left), int64(want)} // rows visited, others to come, and how many of them are to be drawn
+	_ = s.link.inTurn(state, func() error {       // the link keeps its error
+		k, others, want := k.from(uint64(state[0])), uint64(state[1]), uint64(state[2])
+		for i, r := range rows {
+			s.weight[r] = s.of(r)
+			taken := s.size[i] >= least
+			if !taken { // as in key.choose
+				hi, _ := bits.Mul64(k.at(uint64(i)), others)
+				others--
+				if taken = hi < want; taken {
+					want--
+					s.weight[r] *= factor
+				}
+			}
+			if taken {
+				rows[in] = r
+				in++
+			} else {
+				spare[out] = r
+				out++
 			}
 		}
-		if taken {
-			rows[in] = r
-			in++
-		} else {
-			spare[out] = r
-			out++
-		}
-	}
+		state[0], state[1], state[2] = state[0]+int64(len(rows)), int64(others), int64(want)
+		return nil
+	})
 	copy(rows[in:], spare[:out])
 	return in
 }

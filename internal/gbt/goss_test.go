@@ -1,8 +1,6 @@
 package gbt
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -89,51 +87,6 @@ func TestGOSSDraws(t *testing.T) {
 	}
 }
 
-// TestGOSSSameBytes: any threads, and killed and resumed, of every objective that it goes with.
-func TestGOSSSameBytes(t *testing.T) {
-	t.Parallel()
-	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
-		trial.withGOSS(rng)
-		opt := Options{Threads: 1, Valid: &trial.Data, Eval: noisyRating(3)}
-		if findObjective(trial.p.Objective).renews {
-			if _, err := Train(t.Context(), &trial.Data, trial.p, opt); err == nil ||
-				!strings.Contains(err.Error(), "goss has nothing to choose by") {
-				t.Errorf("got error %v, want one that says that goss has nothing to choose by", err)
-			}
-			return
-		}
-		if Classes(trial.p.Objective) {
-			if _, err := Train(t.Context(), &trial.Data, trial.p, opt); err == nil ||
-				!strings.Contains(err.Error(), "goss draws the rows of one tree") {
-				t.Errorf("got error %v, want one that says that goss draws the rows of one tree", err)
-			}
-			return
-		}
-		want, err := Train(context.Background(), &trial.Data, trial.p, opt)
-		if err != nil {
-			t.Fatalf("%v: %v", trial, err)
-		}
-		plain := *trial
-		plain.p.DataSampleStrategy, plain.p.TopRate, plain.p.OtherRate = "bagging", 0.2, 0.1
-		if all := mustTrain(t, &trial.Data, plain.p, opt); len(all.Model.Trees) > 4 && bytes.Equal(
-			[]byte(treesOf(text(t, all.Model))), []byte(treesOf(text(t, want.Model)))) {
-			t.Fatalf("%v: the trees are those of all rows", trial)
-		}
-		opt.Threads = 3
-		if got := mustTrain(t, &trial.Data, trial.p, opt); !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Fatalf("%v: three threads train another model", trial)
-		}
-		var kept []byte
-		var got *Result
-		for got == nil {
-			kept, got = killed(t, rng, &trial.Data, trial.p, opt, kept)
-		}
-		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Fatalf("%v: killed and resumed, another model", trial)
-		}
-	})
-}
-
 func treesOf(text []byte) string {
 	trees, _, _ := strings.Cut(string(text), "end of trees")
 	return trees
@@ -155,15 +108,6 @@ func TestGOSSRefuses(t *testing.T) {
 		var pe *ParamError
 		if !errors.As(err, &pe) || err.Error() != want {
 			t.Errorf("%v: got  %v\nwant %s", m, err, want)
-		}
-	}
-	d := randomTable(tableSpec{rows: 300, numerical: 2, bins: 9, seed: 4})
-	p := small()
-	p.DataSampleStrategy = "goss"
-	_, errs := trainTogether(t, &d.Data, p, Options{Threads: 1}, []int{0, 100, 300}, -1, nil)
-	for w, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "use bagging") {
-			t.Errorf("worker %d of two: got error %v, want one that says to use bagging", w, err)
 		}
 	}
 }

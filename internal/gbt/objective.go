@@ -239,13 +239,6 @@ func LogOdds(objective string) bool {
 	return o != nil && o.output == logOdds
 }
 
-// Sums reports whether an objective's leaves are sums over their rows, each with a gradient of its own, so that several
-// workers can train it together.
-func Sums(objective string) bool {
-	o := findObjective(objective)
-	return o != nil && !o.renews && !o.ranks
-}
-
 // findObjective finds an objective by its name or an alias; nil if there is none.
 func findObjective(name string) *objectiveSpec {
 	for _, o := range objectives() {
@@ -363,10 +356,6 @@ func newObjective(p *Params, d *Data) ([]objective, error) {
 	o := findObjective(p.Objective)
 	if o == nil {
 		return nil, fmt.Errorf("objective %q", p.Objective)
-	}
-	if o.renews && d.link != nil {
-		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: its leaves are quantiles "+
-			"of their rows, and no worker of several has them all", o.name)}
 	}
 	if o.ranks && d.link != nil {
 		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on "+

@@ -2,7 +2,7 @@ package gbt
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -110,25 +110,91 @@ func TestObjectivesKeepTheirInvariants(t *testing.T) {
 	})
 }
 
-// TestObjectivesKilledSameBytes interrupts trainings with every objective at random moments and resumes them.
-func TestObjectivesKilledSameBytes(t *testing.T) {
+// TestEveryObjectiveSameBytes trains every objective with every boosting: one thread alone, three, killed and resumed,
+// and workers among whom the rows are divided in any way make the same model.
+func TestEveryObjectiveSameBytes(t *testing.T) {
 	t.Parallel()
-	ofEachObjective(t, 4, func(t *testing.T, trial *trial, rng *rand.Rand) {
-		trial.p.NumIterations = 8
-		opt := Options{Threads: 2, Valid: &trial.Data, Eval: noisyRating(3)}
-		want, err := Train(context.Background(), &trial.Data, trial.p, opt)
-		if err != nil {
-			t.Fatalf("%v: %v", trial, err)
-		}
-		var kept []byte
-		var got *Result
-		for got == nil {
-			kept, got = killed(t, rng, &trial.Data, trial.p, opt, kept)
-		}
-		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Fatalf("%v: killed and resumed, another model", trial)
+	ways := []func(*trial, *rand.Rand) *trial{
+		func(t *trial, _ *rand.Rand) *trial { return t },
+		func(t *trial, _ *rand.Rand) *trial { return t.asForest() },
+		(*trial).asDART,
+		(*trial).withGOSS,
+	}
+	ofEachObjective(t, 1, func(t *testing.T, first *trial, rng *rand.Rand) {
+		for n := range uint64(2) {
+			drawn := randomTrial(first.p.Seed+n, tableOfFew).withObjective(first.p.Objective, rng)
+			drawn.p.NumIterations = 4
+			if n == 1 {
+				drawn.Weight = nil
+				for range drawn.Rows {
+					w := []float64{1, 0.1, 1e-4, 0}[rng.IntN(4)] * rng.Float64()
+					drawn.Weight = append(drawn.Weight, float32(w))
+				}
+				for r := range 4 {
+					drawn.Weight[r] = 1 // rows of both classes
+				}
+			}
+			for _, way := range ways {
+				own := *drawn
+				everyWay(t, way(&own, rng), rng)
+			}
 		}
 	})
+}
+
+func everyWay(t *testing.T, trial *trial, rng *rand.Rand) {
+	t.Helper()
+	o, goss := findObjective(trial.p.Objective), trial.p.DataSampleStrategy == byGradient
+	if refused := o.ranks && trial.p.Boosting == averagedTrees || goss && (o.renews || o.classes); refused ||
+		trial.p.check() != nil {
+		if err := trial.p.check(); !refused || err == nil {
+			t.Errorf("%v: got error %v, want one: %t", trial, err, refused)
+		}
+		return
+	}
+	opt := Options{Threads: 1, Valid: &trial.Data, Eval: noisyRating(3)}
+	whole := mustTrain(t, &trial.Data, trial.p, opt)
+	want := text(t, whole.Model)
+	same := func(how string, got *Result) {
+		t.Helper()
+		if !bytes.Equal(text(t, got.Model), want) {
+			t.Fatalf("%v\n%s train another model: %s", trial, how, firstDifference(text(t, got.Model), want))
+		}
+	}
+	if plain := trial.p; goss {
+		plain.DataSampleStrategy, plain.TopRate, plain.OtherRate = "bagging", 0.2, 0.1
+		all := mustTrain(t, &trial.Data, plain, opt)
+		if len(all.Model.Trees) > 4 && treesOf(text(t, all.Model)) == treesOf(want) {
+			t.Fatalf("%v: the trees are those of all rows", trial)
+		}
+	}
+
+	opt.Threads = 3
+	same("three threads", mustTrain(t, &trial.Data, trial.p, opt))
+	var kept []byte
+	var got *Result
+	for got == nil {
+		kept, got = killed(t, rng, &trial.Data, trial.p, opt, kept)
+	}
+	same("those that are killed and resumed", got)
+
+	for _, workers := range []int{1, 2, 3, 4, 7} {
+		how := []string{"equal", "random", "absurd"}[rng.IntN(3)]
+		begin := shares(rng, how, trial.Rows, workers)
+		opt.Threads = 1 + rng.IntN(2)
+		results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, -1, nil)
+		for w, got := range results {
+			switch err := errs[w]; {
+			case o.ranks && (err == nil || !strings.Contains(err.Error(), "one worker alone")):
+				t.Errorf("worker %d: got error %v, want one that says that one worker trains", w, err)
+			case o.ranks:
+			case err != nil:
+				t.Fatalf("%v\nrows from %v: worker %d: %v", trial, begin, w, err)
+			default:
+				same(fmt.Sprintf("workers with rows from %v", begin), got)
+			}
+		}
+	}
 }
 
 // TestModelsOfObjectivesAreReadBack trains, writes, reads and predicts: the same scores, and predictions on the scale
@@ -224,24 +290,29 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// TestNth compares the selection with sorting, on values with many ties and on orders that are bad for pivots.
-func TestNth(t *testing.T) {
+// TestQuantiles compares the selection with sorting, on values with many ties, of both signs and of any size.
+func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for n := 1; n < 400; n += 7 {
 		for _, kind := range []func(i int) float64{
 			func(int) float64 { return rng.NormFloat64() },
 			func(int) float64 { return float64(rng.IntN(3)) },
 			func(i int) float64 { return float64(i) },
-			func(i int) float64 { return -math.Abs(float64(i) - float64(n)/2) },
+			func(int) float64 { return float64(rng.IntN(3)-1) * 1e-300 },
+			func(int) float64 { return math.Copysign(math.Exp(100*rng.NormFloat64()), rng.NormFloat64()) },
 		} {
-			values, weights := make([]float64, n), make([]float64, n)
+			values := make([]float64, n)
 			all := make([]residual, n)
 			for i := range values {
 				values[i] = kind(i)
-				all[i].value = values[i]
+				all[i] = residual{keyOf(values[i]), 1}
+				if back := numberOf(all[i].key); back != values[i] {
+					t.Fatalf("the key of %v is that of %v", values[i], back)
+				}
 			}
 			level := rng.Float64()
-			if got, want := between(all, level), sortedQuantile(values, weights, level, false); got != want {
+			got := (*link)(nil).between([][]residual{all}, []int{n}, level, poolOf(1))[0]
+			if want := sortedQuantile(values, nil, level); got != want {
 				t.Fatalf("the quantile %v of %d values: got %v, want %v", level, n, got, want)
 			}
 		}
@@ -285,32 +356,6 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 			t.Errorf("%s of %v: got error %v, want %q", tc.objective, tc.labels, err, tc.want)
 		}
 	}
-}
-
-// TestObjectivesByATeam divides the rows among workers: the same bytes, except for leaves that are quantiles and for
-// queries, which are refused.
-func TestObjectivesByATeam(t *testing.T) {
-	t.Parallel()
-	ofEachObjective(t, 3, func(t *testing.T, trial *trial, rng *rand.Rand) {
-		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model)
-		results, errs := trainTogether(t, &trial.Data, trial.p, Options{Threads: 1}, shares(rng, "random", trial.Rows,
-			3),
-			-1, nil)
-		for w, got := range results {
-			if o := findObjective(trial.p.Objective); o.renews || o.ranks {
-				if errs[w] == nil || !strings.Contains(errs[w].Error(), "one worker alone") {
-					t.Errorf("worker %d: got error %v, want one that says that one worker trains", w, errs[w])
-				}
-				continue
-			}
-			if errs[w] != nil {
-				t.Fatalf("%v\nworker %d: %v", trial, w, errs[w])
-			}
-			if !bytes.Equal(text(t, got.Model), want) {
-				t.Fatalf("%v\nworker %d of three has another model", trial, w)
-			}
-		}
-	})
 }
 
 // TestStartIgnoresClassWeights: boosting starts from the share of positive rows whatever scale_pos_weight and

@@ -1,11 +1,8 @@
 package gbt
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
-	"slices"
 )
 
 // rowLoss is the loss of one row as a function of its raw score, by its derivatives. Definitions are LightGBM's
@@ -173,99 +170,34 @@ func (o *pointwise) labels() float64 {
 		rows = append(rows, r)
 		return nil
 	})
-	return o.quantile(rows, nil, make([]residual, len(rows)))
+	return o.quantiles([][]uint32{rows}, []int{o.d.total()}, nil, poolOf(1))[0]
 }
 
-// residual is a row's label less its raw score.
-type residual struct{ value, weight float64 }
-
-// quantile is the residuals' quantile at o.level: between two of them as LightGBM's PercentileFun has it, or with
-// weights the first whose rows up to there have more than that share of the weight. A nil raw is all 0. There is at
-// least one row, and room for all.
-func (o *pointwise) quantile(rows []uint32, raw []float64, room []residual) float64 {
-	all := room[:len(rows)]
-	for i, r := range rows {
-		y := float64(o.d.Label[r])
-		w := o.weight(r)
-		if o.scale != nil {
-			w /= o.scale(y)
+// quantiles are the residuals' quantiles at o.level in sets of rows, of which all workers together have so many, and at
+// least one: between two of them, or with weights the first whose rows up to there have more than that share of the
+// weight. A nil raw is all 0.
+func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *pool) []float64 {
+	all := make([][]residual, len(sets))
+	pool.parallel(len(sets), 1, func(_, lo, hi int) {
+		for s := lo; s < hi; s++ {
+			all[s] = make([]residual, len(sets[s]))
+			for i, r := range sets[s] {
+				y := float64(o.d.Label[r])
+				w := o.weight(r)
+				if o.scale != nil {
+					w /= o.scale(y)
+				}
+				if raw != nil {
+					y -= raw[r]
+				}
+				all[s][i] = residual{keyOf(y), w}
+			}
 		}
-		if raw != nil {
-			y -= raw[r]
-		}
-		all[i] = residual{y, w}
-	}
-	if o.d.Weight == nil && o.scale == nil {
-		return between(all, o.level)
-	}
-
-	// Residuals that are equal by their weight, so that sums do not depend on the order of rows.
-	slices.SortFunc(all, func(a, b residual) int {
-		return cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.weight, b.weight))
 	})
-	total := 0.0
-	for _, x := range all {
-		total += x.weight
+	if o.d.Weight == nil && o.scale == nil {
+		return o.d.link.between(all, size, o.level, pool)
 	}
-	below, limit := 0.0, float64(total*o.level)
-	for _, x := range all {
-		if below += x.weight; below > limit {
-			return x.value
-		}
-	}
-	return all[len(all)-1].value
-}
-
-// between interpolates between the two neighbouring residuals where the level is, counted from the greatest down. It
-// reorders them.
-func between(all []residual, level float64) float64 {
-	n := len(all)
-	at := float64((1 - level) * float64(n))
-	i := int(at)
-	if i < 1 || i >= n {
-		i = min(max(i, 1), n) // the greatest, or the least
-		return nth(all, n-i)
-	}
-	above := nth(all, n-i)
-	below := all[0].value
-	for _, x := range all[1 : n-i] { // those left of the nth are not greater
-		below = max(below, x.value)
-	}
-	return above - float64((above-below)*(at-float64(i)))
-}
-
-// nth moves the n-th least residual to its place, with none greater before it and none less behind, and returns it
-// (Hoare's selection). Where pivots are badly chosen again and again, it sorts.
-func nth(all []residual, n int) float64 {
-	lo, hi := 0, len(all)
-	for tries := 2 * bits.Len(uint(hi)); hi-lo > 16 && tries > 0; tries-- {
-		a, b, c := all[lo].value, all[lo+(hi-lo)/2].value, all[hi-1].value
-		pivot := max(min(a, b), min(max(a, b), c))
-		i, j := lo, hi-1
-		for i <= j {
-			for all[i].value < pivot {
-				i++
-			}
-			for all[j].value > pivot {
-				j--
-			}
-			if i <= j {
-				all[i], all[j] = all[j], all[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case n <= j:
-			hi = j + 1
-		case n >= i:
-			lo = i
-		default:
-			return pivot
-		}
-	}
-	slices.SortFunc(all[lo:hi], func(a, b residual) int { return cmp.Compare(a.value, b.value) })
-	return all[n].value
+	return o.d.link.beyond(all, o.d.total(), o.level, pool)
 }
 
 // renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least, unless
@@ -282,16 +214,13 @@ func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
 	if o.level == 0 {
 		return
 	}
-	begin := make([]int, len(g.leaves)+1)
+	rows, size := make([][]uint32, len(g.leaves)), make([]int, len(g.leaves))
 	for i := range g.leaves {
-		begin[i+1] = begin[i] + len(g.leaves[i].rows)
+		rows[i], size[i] = g.leaves[i].rows, g.leaves[i].n
 	}
-	room := make([]residual, begin[len(g.leaves)])
-	g.pool.parallel(len(g.leaves), 1, func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			t.LeafValue[i] = o.quantile(g.leaves[i].rows, raw, room[begin[i]:begin[i+1]]) * g.p.LearningRate
-		}
-	})
+	for i, v := range o.quantiles(rows, size, raw, g.pool) {
+		t.LeafValue[i] = v * g.p.LearningRate
+	}
 }
 
 func sign(x float64) float64 {

@@ -280,9 +280,6 @@ func TestRankLearns(t *testing.T) {
 }
 
 func TestRankRefuses(t *testing.T) {
-	if Sums("lambdarank") || !Sums("binary") {
-		t.Error("several workers: want binary, not lambdarank")
-	}
 	for want, change := range map[string]func(d *Data, p *Params){
 		"which rows belong together":      func(d *Data, _ *Params) { d.Group = nil },
 		"groups of 3 rows for 400":        func(d *Data, _ *Params) { d.Group = d.Group[:3] },

@@ -3,6 +3,7 @@ package gbt
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -316,27 +317,38 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 			}
 		}
 		weighted := r.d.Weight != nil || r.p.Objective == "mape"
-		t.LeafValue[leaf] = sortedQuantile(values, weights, o.level, weighted) * r.p.LearningRate
+		_, exponent := math.Frexp(slices.Max(weights))
+		units := make([]int64, len(weights))
+		for i, w := range weights {
+			units[i] = int64(math.Ldexp(w, 62-bits.Len(uint(r.d.Used()))-exponent))
+		}
+		if !weighted {
+			units = nil
+		}
+		t.LeafValue[leaf] = sortedQuantile(values, units, o.level) * r.p.LearningRate
 	}
 }
 
 // sortedQuantile is LightGBM's PercentileFun or, for weighted rows, the first value up to which more than that share of
 // the weight lies.
-func sortedQuantile(values, weights []float64, level float64, weighted bool) float64 {
+func sortedQuantile(values []float64, weights []int64, level float64) float64 {
 	order := make([]int, len(values))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(values[a], values[b]), cmp.Compare(weights[a], weights[b]))
+		return cmp.Compare(values[a], values[b])
 	})
-	if weighted {
-		total, sum := 0.0, 0.0
-		for _, i := range order {
-			total += weights[i]
+	if weights != nil {
+		total, sum := int64(0), int64(0)
+		for _, w := range weights {
+			total += w
+		}
+		if total == 0 {
+			return sortedQuantile(values, slices.Repeat([]int64{1}, len(values)), level)
 		}
 		for _, i := range order {
-			if sum += weights[i]; sum > float64(total*level) {
+			if sum += weights[i]; sum > int64(float64(total)*level) {
 				return values[i]
 			}
 		}

@@ -75,9 +75,9 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	if p.Spec.Final == nil {
 		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 	}
-	if p.Spec.FinalMachines() > 1 && !gbt.Sums(p.Spec.Objective) {
-		return errorf("final.machines: objective %s is trained by one machine alone, since its leaves are quantiles "+
-			"or its gradients those of whole queries; leave machines out", p.Spec.Objective)
+	if p.Spec.FinalMachines() > 1 && gbt.Ranks(p.Spec.Objective) {
+		return errorf("final.machines: objective %s is trained by one machine alone, since its gradients are those "+
+			"of whole queries; leave machines out", p.Spec.Objective)
 	}
 	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
 	p.Trials = append(slices.Clone(p.Trials), t)

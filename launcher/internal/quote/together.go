@@ -44,7 +44,7 @@ const shortened = 0.1
 // that is little.
 func (q *Estimator) machinesNote(w *work, o *Offer) string {
 	n := q.Plan.Spec.FinalMachines()
-	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil || !gbt.Sums(q.Plan.Spec.Objective) {
+	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil || gbt.Ranks(q.Plan.Spec.Objective) {
 		return ""
 	}
 	asked := n > 1
