@@ -290,30 +290,34 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// TestQuantiles compares the selection with sorting, on values with many ties, of both signs and of any size.
+// TestQuantiles compares the selection with sorting, on values with many ties, of both signs and of any size, in more
+// sets than are counted at once.
 func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
-	for n := 1; n < 400; n += 7 {
-		for _, kind := range []func(i int) float64{
-			func(int) float64 { return rng.NormFloat64() },
-			func(int) float64 { return float64(rng.IntN(3)) },
-			func(i int) float64 { return float64(i) },
-			func(int) float64 { return float64(rng.IntN(3)-1) * 1e-300 },
-			func(int) float64 { return math.Copysign(math.Exp(100*rng.NormFloat64()), rng.NormFloat64()) },
-		} {
-			values := make([]float64, n)
-			all := make([]residual, n)
-			for i := range values {
-				values[i] = kind(i)
-				all[i] = residual{keyOf(values[i]), 1}
-				if back := numberOf(all[i].key); back != values[i] {
-					t.Fatalf("the key of %v is that of %v", values[i], back)
-				}
+	kinds := []func(i int) float64{
+		func(int) float64 { return rng.NormFloat64() },
+		func(int) float64 { return float64(rng.IntN(3)) },
+		func(i int) float64 { return float64(i) },
+		func(int) float64 { return float64(rng.IntN(3)-1) * 1e-300 },
+		func(int) float64 { return math.Copysign(math.Exp(100*rng.NormFloat64()), rng.NormFloat64()) },
+	}
+	for _, level := range []float64{0.01, 0.5, rng.Float64()} {
+		var sets [][]residual
+		var size []int
+		var want []float64
+		for i := range mostWords/byteValues + 10 {
+			values := make([]float64, 1+rng.IntN(150))
+			all := make([]residual, len(values))
+			for r := range values {
+				values[r] = kinds[i%len(kinds)](r)
+				all[r] = residual{keyOf(values[r]), 1}
 			}
-			level := rng.Float64()
-			got := (*link)(nil).between([][]residual{all}, []int{n}, level, poolOf(1))[0]
-			if want := sortedQuantile(values, nil, level); got != want {
-				t.Fatalf("the quantile %v of %d values: got %v, want %v", level, n, got, want)
+			sets, size = append(sets, all), append(size, len(all))
+			want = append(want, sortedQuantile(values, nil, level))
+		}
+		for i, got := range (*link)(nil).between(sets, size, level, poolOf(1)) {
+			if got != want[i] {
+				t.Fatalf("the quantile %v of set %d of %d values: got %v, want %v", level, i, size[i], got, want[i])
 			}
 		}
 	}

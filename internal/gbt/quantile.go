@@ -35,9 +35,9 @@ func numberOf(key uint64) float64 {
 const byteValues = 256
 
 // choose returns, for each of several sets of which every worker has a part, the least key with which more than a limit
-// of the set's weight is reached, and the weight before it. limit returns a set's by its total weight; it is less. The
-// keys are found byte by byte from the sums of integers by the next byte, which takes eight exchanges, and
-// choose reorders the sets.
+// of the set's weight is reached, and the weight before it. limit returns that of a set by its total weight, and is
+// less. Keys are found byte by byte, by the weights of the values that the next byte has, in eight exchanges; choose
+// reorders the sets.
 func (l *link) choose(sets [][]residual, pool *pool, limit func(total int64) int64) (keys []uint64, before []int64) {
 	keys, before = make([]uint64, len(sets)), make([]int64, len(sets))
 	limits := make([]int64, len(sets))
@@ -64,11 +64,15 @@ func (l *link) choose(sets [][]residual, pool *pool, limit func(total int64) int
 					if shift == 56 {
 						limits[s] = limit(total(of))
 					}
-					b := 0
-					for ; b < byteValues-1 && before[s]+of[b] <= limits[s]; b++ {
-						before[s] += of[b]
+					if l == nil && len(rest[s]) == 1 { // as soon in small leaves
+						keys[s] = rest[s][0].key >> shift
+						continue
 					}
-					keys[s] = keys[s]<<8 | uint64(b)
+					b, sum, limit := 0, before[s], limits[s]
+					for ; b < byteValues-1 && sum+of[b] <= limit; b++ {
+						sum += of[b]
+					}
+					keys[s], before[s] = keys[s]<<8|uint64(b), sum
 					rest[s] = withByte(rest[s], shift, byte(b))
 				}
 			})

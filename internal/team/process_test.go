@@ -23,6 +23,7 @@ const (
 	idVariable    = "COPPICE_TEST_ID"   // the worker's
 	rowsVariable  = "COPPICE_TEST_ROWS" // of wide's table; empty for the small one
 	treesVariable = "COPPICE_TEST_TREES"
+	learnVariable = "COPPICE_TEST_OBJECTIVE"
 	otherVariable = "COPPICE_TEST_OTHER"
 )
 
@@ -49,7 +50,7 @@ func joinTraining(dir string) error {
 		if err != nil {
 			return err
 		}
-		d, p = wide(rows), wideParams(trees)
+		d, p = wide(rows, os.Getenv(learnVariable)), wideParams(trees, os.Getenv(learnVariable))
 		runtime.GOMAXPROCS(1)
 	}
 	_, err = w.Train(context.Background(), d, p, gbt.Options{Threads: 1})
@@ -98,10 +99,11 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 var (
 	wideRows  = flag.Int("rows", 20_000, "rows of the table of BenchmarkProcesses")
 	wideTrees = flag.Int("trees", 10, "trees that BenchmarkProcesses trains")
+	wideLearn = flag.String("objective", "binary", "what BenchmarkProcesses learns")
 )
 
 // wide returns a table of 40 features of 255 bins, whose label depends on four of them.
-func wide(rows int) *gbt.Data {
+func wide(rows int, objective string) *gbt.Data {
 	const features, bins = 40, 255
 	rng := rand.New(rand.NewPCG(7, 1))
 	d := &gbt.Data{Rows: rows, RowMajor: make([]byte, rows*features), Label: make([]float32, rows)}
@@ -122,20 +124,23 @@ func wide(rows int) *gbt.Data {
 		if int(row[0])+int(row[1])+int(row[2]&row[3])+rng.IntN(200) > 500 {
 			d.Label[r] = 1
 		}
+		if objective != "binary" {
+			d.Label[r] += float32(rng.NormFloat64())
+		}
 	}
 	return d
 }
 
-func wideParams(trees int) gbt.Params {
+func wideParams(trees int, objective string) gbt.Params {
 	p := gbt.Defaults()
-	p.NumIterations, p.NumLeaves = trees, 31
+	p.NumIterations, p.NumLeaves, p.Objective = trees, 31, objective
 	return p
 }
 
 // BenchmarkProcesses trains wide's table with one process of one and of more threads, and with several processes of one
 // thread each. What counts is s/training: making the table and meeting take no part in it.
 func BenchmarkProcesses(b *testing.B) {
-	d := wide(*wideRows)
+	d := wide(*wideRows, *wideLearn)
 	want := ""
 	for _, of := range []struct{ workers, threads int }{{1, 1}, {2, 1}, {1, 2}, {4, 1}, {1, 4}} {
 		b.Run(fmt.Sprintf("workers=%d/threads=%d", of.workers, of.threads), func(b *testing.B) {
@@ -165,7 +170,8 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 	for id := 1; id < workers; id++ {
 		cmd := exec.CommandContext(b.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), joinVariable+"="+dir, fmt.Sprintf("%s=%03d", idVariable, id),
-			fmt.Sprintf("%s=%d", rowsVariable, d.Rows), fmt.Sprintf("%s=%d", treesVariable, *wideTrees))
+			fmt.Sprintf("%s=%d", rowsVariable, d.Rows), fmt.Sprintf("%s=%d", treesVariable, *wideTrees),
+			learnVariable+"="+*wideLearn)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			b.Fatal(err)
@@ -178,7 +184,7 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 		b.Fatal(err)
 	}
 	defer w.Close()
-	res, err := w.Train(b.Context(), d, wideParams(*wideTrees), gbt.Options{Threads: threads})
+	res, err := w.Train(b.Context(), d, wideParams(*wideTrees, *wideLearn), gbt.Options{Threads: threads})
 	if err != nil || w.Epochs() != 1 {
 		b.Fatalf("%d workers: error %v, %d teams; want one", workers, err, w.Epochs())
 	}
