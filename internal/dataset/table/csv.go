@@ -94,7 +94,7 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 	s.delimiter = candidates[0]
 	best := 0
 	for _, d := range candidates {
-		r := newRecords(bufio.NewReader(bytes.NewReader(sample)), d, s.quoted, 0)
+		r := &lineRecords{r: bufio.NewReader(bytes.NewReader(sample)), comma: d, quoted: s.quoted}
 		first, same := 0, 1
 		for range sniffRows {
 			record, err := r.Read()
@@ -230,7 +230,7 @@ func openText(file File, head string) (*textFile, error) {
 // csvReader reads records.
 type csvReader struct {
 	*textFile
-	csv    records
+	csv    *lineRecords
 	fields int // in every record; 0 if the first one decides
 }
 
@@ -239,17 +239,8 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &csvReader{t, newRecords(bufio.NewReaderSize(t.clean, cleanBytes), s.delimiter, s.quoted, fields), fields},
-		nil
-}
-
-func newRecords(in *bufio.Reader, delimiter rune, quoted bool, fields int) records {
-	if !quoted {
-		return &plainRecords{r: in, comma: string(delimiter), fields: fields}
-	}
-	c := csv.NewReader(in)
-	c.Comma, c.FieldsPerRecord, c.ReuseRecord = delimiter, fields, true
-	return c
+	r := bufio.NewReaderSize(t.clean, cleanBytes)
+	return &csvReader{t, &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}, fields}, nil
 }
 
 func (r *textFile) Close() error {

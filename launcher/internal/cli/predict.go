@@ -99,8 +99,8 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	if !(f.MaxUnseen >= 0 && f.MaxUnseen <= 1) {
 		return program.Usagef("--max-unseen %v: give a share of the rows, from 0 to 1", f.MaxUnseen)
 	}
-	if f.Delimiter != "" && utf8.RuneCountInString(f.Delimiter) != 1 {
-		return program.Usagef("--delimiter %q: give one character", f.Delimiter)
+	if f.Delimiter != "" && utf8.RuneCountInString(f.Delimiter) != 1 || strings.ContainsAny(f.Delimiter, "\"\r\n") {
+		return program.Usagef("--delimiter %q: give one character, no quote or line break", f.Delimiter)
 	}
 	if _, err := predict.TopOf(f.Explain); err != nil {
 		return err
