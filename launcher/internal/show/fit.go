@@ -34,7 +34,7 @@ type Fit struct {
 	Default  *float64           `json:"default,omitempty"`       // on valid, of the configuration that was first
 	Base     float64            `json:"base_rate,omitempty"`     // share of positive rows where it was judged
 	Classes  []ClassRate        `json:"classes,omitempty"`       // of several: their shares there
-	Alone    map[string]float64 `json:"alone,omitempty"`         // score of the mean or, of rankings, random order there
+	Alone    map[string]float64 `json:"alone,omitempty"`         // score of the mean, or of random order, there
 	Places   []float64          `json:"position_bias,omitempty"` // see sweep.Result
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
