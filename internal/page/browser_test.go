@@ -350,6 +350,7 @@ func TestBrowserPages(t *testing.T) {
 					"'num_leaves').children[1].textContent"), "23")
 		}},
 		{"backtest", played(30), func(*pagetest.Page) {}},
+		{"day", servedDay(24), func(*pagetest.Page) {}},
 		{"versus", &page.Versus{A: sample(50), B: running(), Others: tonight().Sweeps}, func(p *pagetest.Page) {
 			want(t, "lines that differ, below others",
 				p.Number("document.querySelectorAll('#compare tr:not(.differs) ~ tr.differs').length"), 0.0)
@@ -379,11 +380,10 @@ func TestBrowserPages(t *testing.T) {
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)
-		p.Eval("document.getElementById('theme').click()", nil)
+		theme(p, true)
 		if dark := p.Text("getComputedStyle(document.body).backgroundColor"); light != "rgb(255, 255, 255)" ||
 			dark == light {
-			t.Errorf("%s is %s in the light and %s in the dark, expected white and something else", tc.name, light,
-				dark)
+			t.Errorf("%s is %s in the light and %s in the dark, want white and something else", tc.name, light, dark)
 		}
 		judge(t, p, tc.name+", dark")
 		shot(p, "12-"+tc.name+"-dark")
@@ -391,7 +391,7 @@ func TestBrowserPages(t *testing.T) {
 		testReadable(t, p, tc.name)
 		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
 			"mobile": true})
-		p.Eval("document.getElementById('theme').click()", nil)
+		theme(p, false)
 		testReadable(t, p, tc.name+" on a phone")
 		shot(p, "13-"+tc.name+"-phone")
 		judge(t, p, tc.name+", on a phone")
@@ -408,8 +408,8 @@ func TestBrowserSmall(t *testing.T) {
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
 		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "backtest": played(30),
-		"classes": ofClasses(5, "class"),
-		"versus":  &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
+		"classes": ofClasses(5, "class"), "day": servedDay(24),
+		"versus": &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
 			t.Fatal(err)
@@ -463,6 +463,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"launcher datasets show clicks@"}},
 		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by",
 			"lines below differ", "there is no interval"}},
+		{"day", servedDay(24), []string{"ctr needs a look: 3 of 24 hours", "site: 40 % of the values are unseen"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

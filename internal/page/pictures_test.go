@@ -137,6 +137,7 @@ func TestPictures(t *testing.T) {
 		{"model-nights-dark", versions(10), 1200, 620, true, "nights-h", ""},
 		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
 		{"backtest", played(30), 1200, 760, false, "", ""},
+		{"day", servedDay(24), 1200, 760, false, "", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

@@ -10,6 +10,7 @@ import (
 func servedCommand(w *Setup) *cobra.Command {
 	last := 24
 	var then thenFlags
+	var page served.Page
 	cmd := &cobra.Command{
 		Use:   "served MODEL",
 		Short: "Show what servers were asked and answered, by hour",
@@ -18,14 +19,21 @@ which the version was tested, as a server does for itself: with findings the exi
 
 ` + thenHelp,
 		Example: `  launcher served ctr
+  launcher served ctr --html day.html
   launcher served ctr --last 2 --then sweep.yaml --at-most 24h --budget 12.50   # 10 minutes after every hour`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if last < 1 || last > 31*24 {
 				return program.Usagef("--last is %d: use 1 to %d", last, 31*24)
 			}
+			if err := page.Check(); err != nil {
+				return err
+			}
 			return then.around(cmd, w, func() error {
 				return w.with(cmd.Context(), func() error {
 					past, err := served.ReadPast(cmd.Context(), w.sweeps, w.registry, args[0], last, w.Now())
+					if err == nil {
+						err = page.Write(args[0], past, last, w.Now())
+					}
 					if err != nil {
 						return err
 					}
@@ -39,6 +47,7 @@ which the version was tested, as a server does for itself: with findings the exi
 		},
 	}
 	cmd.Flags().IntVar(&last, "last", last, "hours to read")
+	page.AddFlags(cmd)
 	then.add(cmd)
 	w.jsonFlag(cmd, "print JSON, and the sweep of --then as another object")
 	return cmd

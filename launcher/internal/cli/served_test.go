@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +61,17 @@ func TestServed(t *testing.T) {
 		!strings.Contains(out, "1,000") {
 		t.Errorf("an hour before: got\n%s\nwant a quiet hour and no word of a sweep", out)
 	}
+	judged := w.file("judged.json", `{"rows":9,"unlabelled":0,"hours":[{"begin":"2026-11-21T01:00:00Z","rows":900,`+
+		`"positive":9,"mean_prediction":0.03,"calibration_ratio":3,"normalized_entropy":1.2,`+
+		`"finding":"27 predicted"}]}`)
+	html := filepath.Join(t.TempDir(), "day.html")
+	w.must("served", "ctr", "--last", "1", "--html", html, "--judged", judged)
+	if text, err := os.ReadFile(html); err != nil || !strings.Contains(string(text), "ctr needs a look: 1 of 1 hour") ||
+		!strings.Contains(string(text), "2026-11-21 01:00: 27 predicted") {
+		t.Errorf("got %.300s, %v; want a page with what labels say", text, err)
+	}
+	w.refused(sweep.ExitUsage, "--judged is for --html", "served", "ctr", "--judged", judged)
+	w.refused(sweep.ExitInput, "is not what `launcher watch-labels --json` prints", "served", "ctr", "--html", html,
+		"--judged", html)
 	w.refused(sweep.ExitUsage, "--last is 0", "served", "ctr", "--last", "0")
 }

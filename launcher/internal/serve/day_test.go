@@ -188,6 +188,14 @@ func TestKeptHours(t *testing.T) {
 	}
 	ask()
 	post(t, s.url+"/predict", "text/csv", []byte("none\n1\n"))
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/day", nil))
+	if text := w.Body.String(); !strings.Contains(text, "ctr was well in 3 hours") ||
+		!strings.Contains(text, "ctr@1 answers now") || strings.Contains(text, "<script") ||
+		strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src") ||
+		!strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
+		t.Errorf("/day: got %v, %.3000s; want three quiet hours, and no script", w.Header(), text)
+	}
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}

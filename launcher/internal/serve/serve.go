@@ -159,6 +159,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /v2/models/{model}/infer", s.serveInfer)
 	mux.HandleFunc("POST /v2/models/{model}/versions/{version}/infer", s.serveInfer)
 	mux.HandleFunc("GET /status", s.serveStatus)
+	mux.HandleFunc("GET /day", s.serveDay)
 	if s.c.Metrics != nil {
 		mux.Handle("GET /metrics", s.c.Metrics)
 	}

@@ -306,6 +306,26 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	_ = e.Encode(status) // the caller may have left
 }
 
+// serveDay shows the last hours as a page.
+func (s *Server) serveDay(w http.ResponseWriter, r *http.Request) {
+	var all served.Hours
+	s.endHour(r.Context())
+	s.day.mu.Lock()
+	for _, h := range append(s.day.past[:len(s.day.past):len(s.day.past)], s.day.now) {
+		for _, k := range h.kept() {
+			all.Hours = append(all.Hours, served.PastOf(&k, h.by[k.Version].usual))
+		}
+	}
+	s.day.mu.Unlock()
+	now := s.now()
+	view := served.Day(s.c.Model, &all, nil, now, now)
+	view.Command = "curl http://" + r.Host + "/status"
+	if m := s.current.Load(); m != nil {
+		view.Live = m.Name
+	}
+	served.Answer(w, view)
+}
+
 // Meters are the server's measurements. A nil one measures nothing.
 type Meters struct {
 	requests, rows, swaps, waits, findings metric.Int64Counter

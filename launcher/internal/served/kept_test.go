@@ -3,6 +3,7 @@ package served
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -203,4 +204,59 @@ func FuzzKept(f *testing.F) {
 			t.Errorf("%s is refused once it is written again: %v", again, err)
 		}
 	})
+}
+
+// FuzzReport: what watch-labels has printed is read the same once more, and makes a page.
+func FuzzReport(f *testing.F) {
+	good, err := json.Marshal(&Report{Rows: 1000, Unlabelled: 1, Hours: []Judged{{Begin: noon, Rows: 999, Positive: 30,
+		Mean: .03, Ratio: 1, Entropy: .9}, {Begin: noon, Segment: "site=a", Rows: 9, Finding: "x"}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	for _, change := range [][2]string{{"T12:00", "T12:30"}, {`"rows":999`, `"rows":-1`}, {`"calibration_ratio":1`,
+		`"calibration_ratio":-1`}, {`"hours"`, `"user"`}} {
+		bad := strings.Replace(string(good), change[0], change[1], 1)
+		if _, err := decodeReport([]byte(bad)); err == nil || bad == string(good) {
+			f.Errorf("%s is read", bad)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := decodeReport(text)
+		if err != nil {
+			return
+		}
+		if err := Day("ctr", &Hours{}, r, noon, noon.Add(time.Hour)).Write(io.Discard); err != nil {
+			t.Error(err)
+		}
+		again, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeReport(again); err != nil {
+			t.Errorf("%s is refused once it is written again: %v", again, err)
+		}
+	})
+}
+
+// TestDrifts: the share of a version's rows over all hours, those that are findings and then those that moved most
+// first.
+func TestDrifts(t *testing.T) {
+	bucket, r := keptWorld(t)
+	for hour, unseen := range []int64{8, 400} {
+		k := anHour(noon.Add(time.Duration(hour)*time.Hour), unseen)
+		k.Inputs.Columns = append(k.Inputs.Columns, cell.InputCount{Column: "page", Missing: 900})
+		if err := Keep(t.Context(), bucket, "one", k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past, err := ReadPast(t.Context(), bucket, r, "ctr", 2, noon.Add(2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := drifts(past.Hours)
+	if len(got) != 4 || got[0].Column != "site" || got[0].What != "unseen" || got[0].Now != .204 ||
+		got[0].Usual != .01 || got[0].Low != .008 || got[0].High != .4 || got[0].Off != 1 || !math.IsNaN(got[3].Usual) {
+		t.Errorf("got %+v; want first that 20.4 %% of the sites are unseen, 0.8 to 40 %%, usually 1 %%", got)
+	}
 }
