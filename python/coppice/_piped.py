@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 # Rows times leaves of the model from which it pays to start a process: they take numpy about an eighth of a second, and
-# the process less than half of that until it has read the model.
+# the process about half of that until it has read the model.
 WORTH = 1 << 29
 _CHECKED = 64  # rows that numpy scores, too
 

@@ -15,7 +15,7 @@ type lineRecords struct {
 	r      *bufio.Reader
 	comma  rune
 	quoted bool
-	fields int // in every record, if greater than 0
+	fields int // in every record, as csv.Reader's FieldsPerRecord
 	record []string
 	line   int   // of the last record; with rest, of the one before its first
 	offset int64 // after it
@@ -41,10 +41,10 @@ func (p *lineRecords) Read() ([]string, error) {
 			continue
 		}
 		p.split(text)
-		if p.fields <= 0 {
+		if p.fields == 0 {
 			p.fields = len(p.record)
 		}
-		if len(p.record) != p.fields {
+		if p.fields > 0 && len(p.record) != p.fields {
 			return p.record, &csv.ParseError{StartLine: p.line, Line: p.line, Column: 1, Err: csv.ErrFieldCount}
 		}
 		return p.record, nil
