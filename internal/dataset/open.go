@@ -105,15 +105,6 @@ func (d *Dataset) Close() error {
 	return errors.Join(errs...)
 }
 
-// Stream tells the system that the dataset is larger than the memory for it, and returns what begins to read a part of
-// its values from the disk.
-func (d *Dataset) Stream() (fetch func(part []byte)) {
-	for _, m := range d.mappings {
-		willStream(m.data)
-	}
-	return prefetch
-}
-
 func (d *Dataset) open() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}

@@ -114,6 +114,7 @@ type Request struct {
 	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
 	Memory  int64 // that this training may have, with the table; 0 if nobody knows
+	Alone   bool  // no other training counts on the same Memory
 	OnTree  func(gbt.Progress) error
 	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
@@ -166,7 +167,12 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	}
 
 	if t.exceeds(q, train) {
-		train.Prefetch = t.ds.Stream()
+		s, err := t.ds.Stream(dataset.TrainSplit)
+		if err != nil {
+			return nil, err
+		}
+		defer s.Close() // it was only read
+		train.Disk = &gbt.Disk{Rows: s.Rows, Keep: t.keep(q, train), Fetch: s.Fetch, Drop: s.Drop, Ahead: s.Ahead}
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
@@ -206,7 +212,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
-	o.OutOfCore = train.Prefetch != nil
+	o.OutOfCore = train.Disk != nil
 	// A continued model may get no tree.
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
@@ -222,12 +228,32 @@ func (t *Table) exceeds(q Request, train *gbt.Data) bool {
 	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
 		return false
 	}
+	return t.private(q, train, 0)+JoinedBytes(train.Rows, len(t.features), false)*2/3 > q.Memory
+}
+
+// keep returns how many bytes of the rows of a table that exceeds memory may stay there: what the training leaves of
+// seven eighths of it. Only a training that is alone may count on what is there.
+func (t *Table) keep(q Request, train *gbt.Data) int {
+	held := 0
+	if q.Valid != nil {
+		held = t.ds.Split(q.Valid.Split).Rows
+	}
+	if !q.Alone {
+		return 0
+	}
+	return int(max(q.Memory/8*7-t.private(q, train, held)-ratingBytes*int64(held), 0))
+}
+
+// ratingBytes is what rating takes of each held-out row: predictions, and their order.
+const ratingBytes = 32
+
+// private is the memory that the training takes beside the table, with so many held-out rows.
+func (t *Table) private(q Request, train *gbt.Data, held int) int64 {
 	bins := make([]int, len(t.features))
 	for i := range bins {
 		bins[i] = t.features[i].Bins
 	}
-	own := gbt.PrivateBytes(q.Params, train.Used(), 0, bins, q.Threads)
-	return own+JoinedBytes(train.Rows, len(bins), false)*2/3 > q.Memory
+	return gbt.PrivateBytes(q.Params, train.Used(), held, bins, q.Threads)
 }
 
 // scoreShift is the correction to add to the log odds of a model trained on sampled negatives.

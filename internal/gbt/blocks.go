@@ -3,50 +3,162 @@ package gbt
 import "slices"
 
 // blockBytes is how much of a table that is larger than memory is read for all leaves of a pass before the next part
-// is: several times what a disk reads at once, and little beside the memory.
-const blockBytes = 4 << 20
+// is: several times what a disk reads at once, and little beside the memory. blocksAhead is how many blocks that will
+// not stay are in memory or on their way: one that is used, and one that is read meanwhile.
+const (
+	blockBytes  = 4 << 20
+	blocksAhead = 2
+)
+
+// blockReader passes over a table that is larger than memory.
+type blockReader struct {
+	data   *Data
+	rows   int            // of a block
+	blocks []func() error // wait until the block has been read; nil for one that is not in memory
+	ahead  int            // how many of those that will not stay are in memory, or on their way
+}
+
+func newBlockReader(d *Data) *blockReader {
+	rows := max(blockBytes/len(d.Features), 1)
+	return &blockReader{data: d, rows: rows, blocks: make([]func() error, (d.Rows+rows-1)/rows)}
+}
+
+func (b *blockReader) begin(i int) int { return min(i*b.rows, b.data.Rows) }
+
+func (b *blockReader) bytes(i int) []byte {
+	width := len(b.data.Features)
+	return b.data.Disk.Rows[b.begin(i)*width : b.begin(i+1)*width]
+}
+
+// stays reports whether a block stays in memory. Those that do are spread evenly, so that the disk reads on while their
+// rows are added up.
+func (b *blockReader) stays(i int) bool {
+	keep := max(b.data.Disk.Keep/blockBytes-blocksAhead, 0)
+	return i*keep%len(b.blocks) < keep
+}
+
+func (b *blockReader) fetch(i int) {
+	if b.blocks[i] == nil {
+		b.blocks[i] = b.data.Disk.Fetch(b.bytes(i))
+		if !b.stays(i) {
+			b.ahead++
+		}
+	}
+}
+
+// pass reads the blocks that have rows of any of the lists, which ascend, and calls use with each list's rows in each
+// block. What use has been given, it may overwrite.
+func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) error {
+	end := func(rows []uint32, block int) int {
+		n, _ := slices.BinarySearch(rows, uint32(b.begin(block+1)))
+		return n
+	}
+	var needed []int
+	for i := range b.blocks {
+		if slices.ContainsFunc(lists, func(rows []uint32) bool { return end(rows, i-1) < end(rows, i) }) {
+			needed = append(needed, i)
+		}
+	}
+
+	rest := slices.Clone(lists)
+	next := 0
+	for _, i := range needed {
+		for b.fetch(i); next < len(needed) && b.ahead < blocksAhead; next++ {
+			b.fetch(needed[next])
+		}
+		if err := b.blocks[i](); err != nil {
+			return err
+		}
+		for k, rows := range rest {
+			n := end(rows, i)
+			if n > 0 {
+				use(k, rows[:n])
+			}
+			rest[k] = rows[n:]
+		}
+		if !b.stays(i) {
+			b.data.Disk.Drop(b.bytes(i))
+			b.blocks[i] = nil
+			b.ahead--
+		}
+	}
+	return nil
+}
 
 // buildByBlocks adds the rows of pairs in one pass over a table that is larger than memory, which takes about as long
-// for many leaves as for one. Passes go forwards and backwards in turn: each begins with what the last one has left in
-// memory.
-func (hb *histogramBuilder) buildByBlocks(pairs []newPair) {
-	width := len(hb.data.Features)
-	blockRows := max(blockBytes/width, 1)
-	blocks := max((hb.data.Rows+blockRows-1)/blockRows, 1) // a worker of a team may have no rows
+// for many leaves as for one.
+func (hb *histogramBuilder) buildByBlocks(pairs []newPair) error {
+	lists := make([][]uint32, len(pairs))
+	for k := range pairs {
+		lists[k] = pairs[k].pair.rows
+	}
+	err := hb.reader.pass(lists, func(k int, rows []uint32) { hb.addBlock(&pairs[k].pair, rows) })
+	for k := range pairs {
+		if !pairs[k].pair.begun { // a worker of a team may have no rows
+			hb.addBlock(&pairs[k].pair, nil)
+		}
+	}
+	return err
+}
 
-	begin := func(i int) int { // of the i-th block of the pass
-		if hb.backward {
-			i = blocks - 1 - i
-		}
-		return i * blockRows
+// addBlock adds some rows of a pair.
+func (hb *histogramBuilder) addBlock(pair *histogramPair, rows []uint32) {
+	hb.add(pair, rows)
+	hb.collectAll(pair)
+}
+
+// prepareByBlocks prepares leaves in one pass over a table that is larger than memory, in which their rows are divided,
+// and those of one child are added up: the one with the smaller hessians, since how many rows each gets is not known
+// before.
+func (g *grower) prepareByBlocks(next []*leaf) error {
+	lists, left, right := make([][]uint32, len(next)), make([]int, len(next)), make([]int, len(next))
+	pairs := make([]newPair, len(next))
+	for k, l := range next {
+		lists[k] = l.rows
+		l.children = g.newChildren()
+		pairs[k].pair = g.histograms.pair(nil, l.n, l.hist, l.n)
+		l.hist = histogram{}
 	}
-	part := func(pair int, lo int) []uint32 { // a pair's rows in the block that begins with row lo
-		rows := pairs[pair].pair.rows
-		from, _ := slices.BinarySearch(rows, uint32(lo))
-		to, _ := slices.BinarySearch(rows[from:], uint32(lo+blockRows))
-		return rows[from:][:to]
-	}
-	prefetch := func(lo int) {
-		for k := range pairs {
-			if len(part(k, lo)) > 0 {
-				hb.data.Prefetch(hb.data.RowMajor[lo*width : min(lo+blockRows, hb.data.Rows)*width])
-				return
-			}
+	addsLeft := func(l *leaf) bool { return 2*l.best.sums.h <= l.sums.h }
+
+	err := g.histograms.reader.pass(lists, func(k int, rows []uint32) {
+		l := next[k]
+		toLeft, toRight := l.rows[left[k]:], l.spare[right[k]:]
+		n := g.divideBlock(rows, toLeft, toRight, &l.best)
+		left[k] += n
+		right[k] += len(rows) - n
+		if addsLeft(l) {
+			g.histograms.addBlock(&pairs[k].pair, toLeft[:n])
+		} else {
+			g.histograms.addBlock(&pairs[k].pair, toRight[:len(rows)-n])
 		}
+	})
+	if err != nil {
+		return err
 	}
 
-	prefetch(begin(0))
-	for i := range blocks {
-		if i+1 < blocks {
-			prefetch(begin(i + 1))
+	for k, l := range next {
+		g.shareRows(l, left[k], left[k])
+		added, other := &l.children.left, &l.children.right
+		if !addsLeft(l) {
+			added, other = other, added
 		}
-		for k := range pairs {
-			pair := &pairs[k].pair
-			if rows := part(k, begin(i)); len(rows) > 0 || !pair.begun {
-				hb.add(pair, rows)
-				hb.collectAll(pair)
-			}
-		}
+		added.hist, other.hist = pairs[k].pair.smaller, pairs[k].pair.larger
+		pairs[k].leaves = []*leaf{added, other}
 	}
-	hb.backward = !hb.backward
+	return g.findSplits(pairs)
+}
+
+// divideBlock is partition by the row-major layout, of which the histogram reads the same rows next. toLeft may be the
+// memory of rows, or begin before it.
+func (g *grower) divideBlock(rows, toLeft, toRight []uint32, best *split) int {
+	width, bins := len(g.data.Features), g.data.Disk.Rows[best.feature:]
+	n := 0
+	for i, r := range rows {
+		bin := bins[int(r)*width]
+		toLeft[n] = r
+		toRight[i-n] = r
+		n += int(best.left[bin>>6] >> (bin & 63) & 1)
+	}
+	return n
 }

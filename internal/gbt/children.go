@@ -11,38 +11,39 @@ import "slices"
 //
 // Workers of a team wait for each other at every exchange, and a pass over a table that is larger than memory takes as
 // long for one leaf as for many. Both prepare as many leaves with one as is likely to pay.
-func (g *grower) prepare(i int) error {
+func (g *grower) prepare(l *leaf) error {
 	splits := g.p.NumLeaves - len(g.leaves)
-	next := g.nextByGain(i, splits)
+	next := g.nextByGain(l, splits)
 	switch {
+	case g.data.savesPasses() && splits > 1 && slices.ContainsFunc(next, g.mayGoOn):
+		return g.prepareByBlocks(next)
 	case g.preparesMany():
 		return g.prepareTogether(next, splits > 1)
 	case len(next) == 1 || len(next) < g.pool.size:
 		return g.prepareTogether(next[:1], splits > 1)
 	}
 
-	for _, k := range next { // allocation is not concurrent
-		g.leaves[k].children = g.newChildren()
-		g.leaves[k].children.spareHist = histogram{packed: g.histograms.takePacked()}
+	for _, l := range next { // allocation is not concurrent
+		l.children = g.newChildren()
+		l.children.spareHist = histogram{packed: g.histograms.takePacked()}
 	}
 
 	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
-		for _, k := range next[lo:hi] {
-			g.prepareAlone(&g.leaves[k], worker)
+		for _, l := range next[lo:hi] {
+			g.prepareAlone(l, worker)
 		}
 	})
 
 	// A leaf without a useful split needs no histogram.
-	for _, k := range next {
-		c := g.leaves[k].children
-		g.freeUseless(&c.left)
-		g.freeUseless(&c.right)
+	for _, l := range next {
+		g.freeUseless(&l.children.left)
+		g.freeUseless(&l.children.right)
 	}
 	return nil
 }
 
 // preparesMany reports whether leaves of any size are prepared ahead, by all goroutines together.
-func (g *grower) preparesMany() bool { return g.data.link != nil || g.data.Prefetch != nil }
+func (g *grower) preparesMany() bool { return g.data.link != nil || g.data.Disk != nil }
 
 func (g *grower) newChildren() *children {
 	n := len(g.freeChildren)
@@ -75,22 +76,22 @@ func (g *grower) isSmall(l *leaf) bool {
 // may change keeps its histogram until it is split.
 //
 // All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
-func (g *grower) nextByGain(i, splits int) []int {
-	g.nextLeaves = append(g.nextLeaves[:0], i)
+func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
+	g.nextLeaves = append(g.nextLeaves[:0], l)
 	if g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.nextLeaves
 	}
 	many := g.preparesMany()
-	if !many && (g.pool.size == 1 || !g.isSmall(&g.leaves[i])) {
+	if !many && (g.pool.size == 1 || !g.isSmall(l)) {
 		return g.nextLeaves
 	}
 
-	// Leaves that are prepared but not yet split count towards the limit.
+	// Leaves that are prepared but not yet split count towards the limit. Out of core their children are prepared, too,
+	// so that a tree takes about as many passes as it has levels.
+	g.unprepared = g.unprepared[:0]
 	known := 0
 	for j := range g.leaves {
-		if g.leaves[j].children != nil {
-			known++
-		}
+		known += g.findUnprepared(&g.leaves[j])
 	}
 	most := leavesEach*g.pool.size - known
 	if many {
@@ -99,25 +100,38 @@ func (g *grower) nextByGain(i, splits int) []int {
 
 	// Next by gain, as long as they are likely to be split at all.
 	least := g.minPrevGain / g.splitScorer.gainUnit()
-	if many && g.data.link == nil {
+	likely := (splits + 1) / 2
+	if g.data.savesPasses() {
 		least /= 2 // another pass over the disk costs more than some histograms in vain
+		likely = 2*splits - known
 	}
-	for len(g.nextLeaves) < min((splits+1)/2, most) {
-		best, gain := -1, least
-		for j := range g.leaves {
-			l := &g.leaves[j]
-			if l.best.gain > gain && l.children == nil && (many || g.isSmall(l)) &&
-				!slices.Contains(g.nextLeaves, j) && !g.constrained(l) {
-				best, gain = j, l.best.gain
+	for len(g.nextLeaves) < min(likely, most) {
+		best, gain := (*leaf)(nil), least
+		for _, l := range g.unprepared {
+			if l.best.gain > gain && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, l) && !g.constrained(l) {
+				best, gain = l, l.best.gain
 			}
 		}
 
-		if best < 0 {
+		if best == nil {
 			break
 		}
 		g.nextLeaves = append(g.nextLeaves, best)
 	}
 	return g.nextLeaves
+}
+
+// findUnprepared adds leaf l, if it is not prepared, to those that are not; out of core, else those below it. It
+// returns how many splits are prepared.
+func (g *grower) findUnprepared(l *leaf) int {
+	switch {
+	case l.children == nil:
+		g.unprepared = append(g.unprepared, l)
+		return 0
+	case g.data.savesPasses() && !g.intermediate: // which needs the path to a leaf, known once its parent is split
+		return 1 + g.findUnprepared(&l.children.left) + g.findUnprepared(&l.children.right)
+	}
+	return 1
 }
 
 // newPair is one or two leaves whose histograms are being made: the root, or the children of a leaf.
@@ -129,14 +143,13 @@ type newPair struct {
 // prepareTogether prepares leaves, of which there are several only in a team and out of core, with all goroutines. The
 // smaller child's rows are added up; the larger child is the difference to the parent. The tree's last split needs no
 // histograms of its children.
-func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
+func (g *grower) prepareTogether(next []*leaf, furtherSplits bool) error {
 	left, all := make([]int, len(next)), make([]int64, len(next))
-	for k, i := range next {
-		l := &g.leaves[i]
+	for k, l := range next {
 		l.children = g.newChildren()
 		column := g.data.Columns[l.best.feature]
-		if g.data.Prefetch != nil {
-			g.data.Prefetch(column)
+		if g.data.Disk != nil {
+			g.data.Disk.Ahead(column)
 		}
 		left[k] = divide(g.pool, l.rows, l.spare, column, &l.best.left)
 		all[k] = int64(left[k])
@@ -147,8 +160,7 @@ func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
 	}
 
 	pairs := make([]newPair, 0, len(next))
-	for k, i := range next {
-		l := &g.leaves[i]
+	for k, l := range next {
 		small, large := g.shareRows(l, left[k], int(all[k]))
 		parent := l.hist
 		l.hist = histogram{}
@@ -161,7 +173,9 @@ func (g *grower) prepareTogether(next []int, furtherSplits bool) error {
 		small.hist, large.hist = pair.smaller, pair.larger
 		pairs = append(pairs, newPair{pair, []*leaf{small, large}})
 	}
-	g.histograms.build(pairs)
+	if err := g.histograms.build(pairs); err != nil {
+		return err
+	}
 	return g.findSplits(pairs)
 }
 
@@ -225,6 +239,8 @@ func (g *grower) undoSplit(l *leaf) {
 		return
 	}
 
+	g.undoSplit(&l.children.left)
+	g.undoSplit(&l.children.right)
 	left, right := l.children.left.rows, l.children.right.rows
 	// Both are ascending, and the left one is merged in place: go from the end.
 	for len(right) > 0 {
@@ -247,6 +263,9 @@ func (g *grower) undoSplit(l *leaf) {
 func (g *grower) splittable(l *leaf) bool {
 	return l.n >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
+
+// mayGoOn reports whether max_depth lets the children of a leaf be split.
+func (g *grower) mayGoOn(l *leaf) bool { return g.p.MaxDepth <= 0 || l.depth+1 < g.p.MaxDepth }
 
 // splitFinder finds the best split of one leaf.
 type splitFinder struct {

@@ -56,9 +56,8 @@ type Data struct {
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
 
-	// Prefetch, when not nil, says that the table is larger than memory: it is read in fewer passes. Prefetch is
-	// called with the part of RowMajor or Columns that will be read next, and may begin to read it from the disk.
-	Prefetch func(part []byte)
+	// Disk, when not nil, says that the table is larger than memory: it is read in fewer passes.
+	Disk *Disk
 
 	// Team, when not nil, are the workers that train one model together. These rows are then this worker's part of the
 	// whole table, and there may be none. Copies is the whole table's. It is ignored for held-out rows, which every
@@ -67,11 +66,28 @@ type Data struct {
 	link *link // the training's connection to Team; nil without one
 }
 
+// Disk is how a training reads a table that is larger than memory: RowMajor part by part, and Columns as few as it can.
+type Disk struct {
+	Rows  []byte                                // as RowMajor; a part may be read once it is fetched, until it is dropped
+	Keep  int                                   // bytes of Rows for which there is memory; two blocks are always taken
+	Fetch func(part []byte) (wait func() error) // begins to read a part of Rows
+	Drop  func(part []byte)                     // frees the memory of a part of Rows
+	Ahead func(column []byte)                   // begins to read one of Columns, if it can
+}
+
+// savesPasses reports whether a pass over the table costs more than some histograms in vain. In a team rows cost, too.
+func (d *Data) savesPasses() bool { return d.Disk != nil && d.link == nil }
+
 // Shard returns rows lo <= r < hi as a table of their own, over the same bytes.
 func (d *Data) Shard(lo, hi int) *Data {
 	s := *d
 	s.Rows = hi - lo
 	s.RowMajor = d.RowMajor[lo*len(d.Features) : hi*len(d.Features)]
+	if d.Disk != nil {
+		disk := *d.Disk
+		disk.Rows = disk.Rows[lo*len(d.Features) : hi*len(d.Features)]
+		s.Disk = &disk
+	}
 	s.Label = d.Label[lo:hi]
 	s.Columns = make([][]byte, len(d.Columns))
 	for f, column := range d.Columns {

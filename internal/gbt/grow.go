@@ -29,7 +29,8 @@ type grower struct {
 	cats   [][]category
 
 	scratch      []splitScratch // per goroutine
-	nextLeaves   []int          // result of nextByGain
+	nextLeaves   []*leaf        // result of nextByGain
+	unprepared   []*leaf        // that nextByGain chooses from
 	freeChildren []*children    // for reuse
 	minPrevGain  float64        // the least gain of a split in the previous tree
 
@@ -127,7 +128,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 			break
 		}
 		if g.leaves[i].children == nil {
-			if err := g.prepare(i); err != nil {
+			if err := g.prepare(&g.leaves[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -172,7 +173,9 @@ func (g *grower) growRoot(bag int) error {
 	n := g.data.link.count(bag)
 	pairs := []newPair{{pair: g.histograms.pair(g.order[:bag], n, histogram{}, 0)}}
 	pair := &pairs[0].pair
-	g.histograms.build(pairs)
+	if err := g.histograms.build(pairs); err != nil {
+		return err
+	}
 	g.histograms.collectAll(pair)
 
 	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller,

@@ -24,13 +24,14 @@ type histogramBuilder struct {
 	inUse    []bool       // by space, whether it holds sums of the rows being added together
 	used     []*workspace // those of the last pair
 	frequent frequentBins
+	table    []byte       // row-major
+	reader   *blockReader // of a table that is larger than memory; nil for others
 
 	freePacked [][]int64
 	freeWide   [][]wide
 
 	// State of the current tree.
 	features []int // the features of the histograms, ascending
-	backward bool  // the direction of the next pass over a table that is larger than memory
 	owned    []int // where each worker's begin among them, and the end
 	way      way
 	kernel   kernel // without its workspace
@@ -69,6 +70,10 @@ func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 	}
 
 	hb.frequent = findFrequentBins(d)
+	hb.table = d.RowMajor
+	if d.Disk != nil {
+		hb.table, hb.reader = d.Disk.Rows, newBlockReader(d)
+	}
 	return hb
 }
 
@@ -84,7 +89,7 @@ func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
 	for i := range hb.spaces { // the last tree may have added features that nothing has drained
 		clear(hb.spaces[i].words)
 	}
-	hb.kernel = newKernel(hb.data.RowMajor, len(hb.data.Features), features, &hb.frequent, gh, pack)
+	hb.kernel = newKernel(hb.table, len(hb.data.Features), features, &hb.frequent, gh, pack)
 }
 
 // place is where in a workspace the i-th feature's words are.
@@ -166,10 +171,9 @@ func (hb *histogramBuilder) pair(rows []uint32, n int, parent histogram, rest in
 
 // build adds the rows of pairs. The sums of a single one, of a table in memory and outside of a team, may stay in the
 // workspaces until reduce collects them.
-func (hb *histogramBuilder) build(pairs []newPair) {
-	if hb.data.Prefetch != nil {
-		hb.buildByBlocks(pairs)
-		return
+func (hb *histogramBuilder) build(pairs []newPair) error {
+	if hb.reader != nil {
+		return hb.buildByBlocks(pairs)
 	}
 	for i := range pairs {
 		pair := &pairs[i].pair
@@ -178,6 +182,7 @@ func (hb *histogramBuilder) build(pairs []newPair) {
 			hb.collectAll(pair)
 		}
 	}
+	return nil
 }
 
 // add adds rows of a pair to the workspaces.

@@ -513,7 +513,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 			return splits, early, nil
 		}
 		if g.leaves[i].children == nil {
-			if err := g.prepare(i); err != nil {
+			if err := g.prepare(&g.leaves[i]); err != nil {
 				return splits, early, err
 			}
 		} else {

@@ -532,7 +532,7 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
 	apart := float64(jumpCost*b.grow.scattered()*float64(b.bag)) + float64(routeCost*float64(len(out)))
-	if b.data.Prefetch == nil && byBlocks <= apart && routable(t, b.data.Columns) {
+	if b.data.Disk == nil && byBlocks <= apart && routable(t, b.data.Columns) {
 		addPredictions(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		return
 	}

@@ -86,7 +86,7 @@ func (w *Setup) crossValidate(cmd *cobra.Command, f trainFlags) error {
 
 	q := fit.CrossRequest{Scheme: fit.Scheme(f.cv), Folds: f.folds,
 		Request: fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: true,
-			Memory: max(usage.Available(), 0)}}
+			Memory: max(usage.Available(), 0), Alone: true}}
 
 	if !f.json {
 		w.describe(ds, params, f.threads)

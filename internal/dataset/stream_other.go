@@ -1,0 +1,14 @@
+//go:build !linux
+
+package dataset
+
+import (
+	"errors"
+	"os"
+)
+
+func openUncached(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func reserve(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func free([]byte) {}

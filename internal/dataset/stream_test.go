@@ -1,0 +1,96 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"coppice/internal/problem"
+)
+
+// TestStream: parts of the rows, which begin and end anywhere, are those of the mapping once they are fetched, also
+// again and beside others that have been dropped, whose memory is free.
+func TestStream(t *testing.T) {
+	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
+	dir := filepath.Join(t.TempDir(), "d")
+	f.write(t, dir, 7, 2)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	want := d.Split("train").RowMajor
+	s, err := d.Stream("train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	page := os.Getpagesize()
+	if len(s.Rows) != len(want) || len(want) < 12*page {
+		t.Fatalf("%d bytes, want %d, at least 12 pages", len(s.Rows), len(want))
+	}
+
+	first, last := 3*page+7, len(want)-2*page-1
+	parts := [][2]int{{0, first}, {first, last}, {last, len(want)}}
+	for range 2 {
+		for _, p := range parts {
+			part := s.Rows[p[0]:p[1]]
+			if err := s.Fetch(part)(); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(part, want[p[0]:p[1]]) {
+				t.Errorf("bytes %d to %d differ from the mapping's", p[0], p[1])
+			}
+		}
+		s.Drop(s.Rows[first:last])
+		if runtime.GOOS == "linux" && bytes.ContainsFunc(s.Rows[first+page:last-page], func(r rune) bool { return r != 0 }) {
+			t.Error("a part is still in memory after it was dropped")
+		}
+		for _, p := range [][2]int{parts[0], parts[2]} {
+			if !bytes.Equal(s.Rows[p[0]:p[1]], want[p[0]:p[1]]) {
+				t.Errorf("bytes %d to %d are not there any more after others were dropped", p[0], p[1])
+			}
+		}
+	}
+}
+
+// TestStreamOfReplacedFile: a file that has taken the mapped one's place is not read, nor one that ends early.
+func TestStreamOfReplacedFile(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // nothing is opened
+	}
+	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
+	dir := filepath.Join(t.TempDir(), "d")
+	f.write(t, dir, 7, 2)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.Stream("train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	path := s.file.Name()
+	if err := os.Rename(path, path+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, mustRead(t, dir, "train/rows.arrow.old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Stream("train"); !problem.Is(err, problem.Damaged) {
+		t.Errorf("a file in the place of the mapped one: %v, want it to be damaged", err)
+	}
+
+	if err := os.Truncate(path+".old", int64(os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fetch(s.Rows[len(s.Rows)/2:])(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a part behind the end of the file: %v, want %v", err, io.ErrUnexpectedEOF)
+	}
+}
