@@ -87,3 +87,16 @@ func TestOutOfCore(t *testing.T) {
 		}
 	}
 }
+
+// TestOutOfCoreTrials: random tables and parameters have the same model out of core, too.
+func TestOutOfCoreTrials(t *testing.T) {
+	for seed := range uint64(150) {
+		trial := randomTrial(seed, tableOfFew)
+		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 2}).Model)
+		out := trial.Data
+		out.Disk = &newFakeDisk(&trial.Data, 0).Disk
+		if got := text(t, mustTrain(t, &out, trial.p, Options{Threads: 2}).Model); !bytes.Equal(got, want) {
+			t.Errorf("%v\nanother model out of core: %s", trial, firstDifference(got, want))
+		}
+	}
+}

@@ -68,7 +68,7 @@ type Data struct {
 
 // Disk is how a training reads a table that is larger than memory: RowMajor part by part, and Columns as few as it can.
 type Disk struct {
-	Rows  []byte                                // as RowMajor; a part may be read once it is fetched, until it is dropped
+	Rows  []byte                                // as RowMajor; a part may be read from Fetch until Drop
 	Keep  int                                   // bytes of Rows for which there is memory; two blocks are always taken
 	Fetch func(part []byte) (wait func() error) // begins to read a part of Rows
 	Drop  func(part []byte)                     // frees the memory of a part of Rows

@@ -103,7 +103,9 @@ func built(c *histogramBuilder, rows []uint32) histogram {
 // builtPair returns a pair with its rows added and all its features reduced.
 func builtPair(c *histogramBuilder, m histogramPair) histogramPair {
 	pairs := []newPair{{pair: m}}
-	c.build(pairs)
+	if err := c.build(pairs); err != nil {
+		panic(err) // of a disk; the table is in memory
+	}
 	return reduced(c, pairs[0].pair)
 }
 
