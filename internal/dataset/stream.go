@@ -30,18 +30,17 @@ func (d *Dataset) Stream(split string) (*Stream, error) {
 		willStream(m.data)
 	}
 	rows, mapped, name := d.Splits[i].RowMajor, d.mappings[3*i], d.mapped[3*i].Name // see open
-	memory, err := reserve(roundUp(len(mapped.data), os.Getpagesize()))
-	if errors.Is(err, errors.ErrUnsupported) {
+	memory := reserve(roundUp(len(mapped.data), os.Getpagesize()))
+	if memory == nil { // another system, or one that promises no more memory than it has
 		return &Stream{Rows: rows}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reserve addresses for %s: %w", name, err)
 	}
 
 	s := &Stream{copied: memory, size: len(mapped.data)}
-	if s.file, err = openUncached(filepath.Join(d.dir, filepath.FromSlash(name))); err != nil {
+	file, err := openUncached(filepath.Join(d.dir, filepath.FromSlash(name)))
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.file = file
 	if info, err := s.file.Stat(); err != nil || !os.SameFile(info, mapped.info) {
 		return nil, errors.Join(badFile(name, -1, "the file was replaced after it had been opened"), err, s.Close())
 	}

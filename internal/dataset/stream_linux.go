@@ -14,9 +14,14 @@ func openUncached(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// reserve returns addresses for size bytes, which take memory where they are written.
-func reserve(size int) ([]byte, error) {
-	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+// reserve returns addresses for size bytes, which take memory where they are written; nil where there are none.
+func reserve(size int) []byte {
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil
+	}
+	return memory
 }
 
 // free gives the memory of a part of what reserve returned back to the system. It is zero afterwards.
