@@ -80,7 +80,7 @@ def typed(at, model, table, want):
         try:
             infer(q)
         except grpc.RpcError as e:
-            assert e.code() is grpc.StatusCode.INVALID_ARGUMENT and "no such column" in e.details(), e
+            assert e.code() is grpc.StatusCode.INVALID_ARGUMENT and "columns are missing" in e.details(), e
         else:
             raise AssertionError("a request without a column was answered")
 
