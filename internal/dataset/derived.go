@@ -98,10 +98,12 @@ func (t *LevelTable) Feature(what Derivation, classes []string) string {
 	if t.Class == 0 || what != DeriveRate {
 		return name
 	}
-	if named := name + ":" + classes[t.Class-1]; CheckColumnName(named) == nil {
-		return named
+	for _, c := range classes { // one is too long, or of characters that no name may have: all are numbered
+		if CheckColumnName(name+":"+c) != nil {
+			return fmt.Sprintf("%s:%d", name, t.Class-1)
+		}
 	}
-	return fmt.Sprintf("%s:%d", name, t.Class-1) // the class is too long, or of characters that no name may have
+	return name + ":" + classes[t.Class-1]
 }
 
 // SameStatistics reports whether two tables have the same statistics of the same levels: of the same parts in the same

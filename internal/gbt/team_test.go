@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -220,7 +221,13 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		if seed%4 == 3 {
 			trial.asDART(rng)
 		}
-		opt := Options{Threads: 1, Identity: "here"}
+		opt := Options{Threads: 1, Identity: "here", Valid: &trial.Data}
+		opt.Eval = func(raw []float64) (float64, error) {
+			if slices.ContainsFunc(raw, math.IsNaN) {
+				return 0, errors.New("the metric is not a number")
+			}
+			return raw[0], nil
+		}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
 
 		var newest *Checkpoint

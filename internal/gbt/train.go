@@ -456,6 +456,9 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 	}
 
 	obj.renew(b.grow, t, b.raw)
+	if err := b.data.link.failed(); err != nil { // the values mean nothing
+		return nil, err
+	}
 	whole := context.WithoutCancel(ctx) // never leave raw scores partly updated
 	if b.dart != nil {
 		share, _ := b.dart.shares()

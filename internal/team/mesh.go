@@ -73,8 +73,12 @@ type header struct {
 
 const headerBytes = 32
 
+// wire is the number of the messages' encoding, in every header, so that programs of different versions do not take
+// each other's words.
+const wire = 1
+
 func (h header) append(to []byte) []byte {
-	to = append(to, byte(h.kind), 0, 0, 0)
+	to = append(to, byte(h.kind), wire, 0, 0)
 	to = binary.LittleEndian.AppendUint32(to, h.epoch)
 	to = binary.LittleEndian.AppendUint64(to, h.training)
 	to = binary.LittleEndian.AppendUint64(to, h.sequence)
@@ -92,7 +96,9 @@ func (h header) readHeader(r io.Reader) (got header, err error) {
 		training: binary.LittleEndian.Uint64(b[8:]), sequence: binary.LittleEndian.Uint64(b[16:]),
 		words: binary.LittleEndian.Uint32(b[24:]), bytes: binary.LittleEndian.Uint32(b[28:])}
 	switch {
-	case got.kind < helloMessage || got.kind > beatMessage || b[1] != 0 || b[2] != 0 || b[3] != 0:
+	case b[1] != wire:
+		return got, errors.New("a message of another version of the program")
+	case got.kind < helloMessage || got.kind > beatMessage || b[2] != 0 || b[3] != 0:
 		return got, errors.New("a message of an unknown kind")
 	case got.training != h.training:
 		return got, errors.New("a message of another training")

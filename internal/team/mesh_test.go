@@ -1,6 +1,7 @@
 package team
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -213,6 +214,15 @@ func TestExchangesOfAllSizes(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestMessagesOfAnotherVersionAreRefused(t *testing.T) {
+	h := header{kind: helloMessage, epoch: 3, training: 7}
+	b := h.append(nil)
+	b[1]++
+	if _, err := h.readHeader(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("got error %v, want one of another version", err)
+	}
 }
 
 func FuzzReadWords(f *testing.F) {

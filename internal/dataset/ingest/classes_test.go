@@ -74,14 +74,14 @@ func TestIDsOfClasses(t *testing.T) {
 	b.WriteString("id,y\n")
 	long := "b\x7f" // in no name of a column
 	for i := range 4000 {
-		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"a", long, "c", long}[i%4])
+		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"1", long, "c", long}[i%4])
 	}
 	s := mustStage(t, "label: {column: y, kind: classes}\ncategorical: [id]\n", b.String())
 	var names []string
 	for _, f := range s.Manifest.Features {
 		names = append(names, f.Name)
 	}
-	if want := []string{"id:rate:1", "id:count", "id:rate:a"}; !slices.Equal(names, want) {
+	if want := []string{"id:rate:1", "id:count", "id:rate:0"}; !slices.Equal(names, want) {
 		t.Errorf("got features %q, want %q", names, want)
 	}
 	train := s.Split("train")
