@@ -17,6 +17,7 @@ import numpy as np
 # the process about half of that until it has read the model.
 WORTH = 1 << 29
 _CHECKED = 64  # rows that numpy scores, too
+_SAID = 500  # bytes of stderr's end, whose last line says why
 
 
 class Failed(Exception):
@@ -36,16 +37,28 @@ def score(
         Failed: the program does not run, ends early, or scores otherwise than check.
     """
     first: list[np.ndarray] = []
-    read = [0]
+    read, said = [0], [b""]
+
+    def failed(what: object) -> Failed:
+        why = said[0].decode(errors="replace").strip().splitlines()[-1:]
+        return Failed(": ".join([command[0], str(what), *why]))
+
     try:
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
-            assert p.stdin is not None and p.stdout is not None
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+            assert p.stdin is not None and p.stdout is not None and p.stderr is not None
 
             def fill(source=p.stdout) -> None:
-                read[0] = source.readinto(memoryview(out).cast("B")) + len(source.read(1))
+                read[0] = source.readinto(memoryview(out).cast("B"))
+                while more := source.read(1 << 16):
+                    read[0] += len(more)
 
-            reader = threading.Thread(target=fill, daemon=True)
-            reader.start()  # beside the writing, so that neither pipe fills up
+            def listen(source=p.stderr) -> None:
+                while more := source.read1(1 << 16):
+                    said[0] = (said[0] + more)[-_SAID:]
+
+            readers = [threading.Thread(target=target, daemon=True) for target in (fill, listen)]
+            for reader in readers:
+                reader.start()  # beside the writing, and until the end, so that no pipe fills up
             try:
                 p.stdin.write(struct.pack("<Q", len(model)))
                 p.stdin.write(model)
@@ -54,16 +67,18 @@ def score(
                         first.append(batch[:_CHECKED].copy())
                     p.stdin.write(memoryview(np.ascontiguousarray(batch, dtype="<f8")).cast("B"))
                 p.stdin.close()
-                reader.join()
+                for reader in readers:
+                    reader.join()
             except BaseException:
                 p.kill()
                 with contextlib.suppress(OSError):  # of what is still to be written
                     p.stdin.close()
-                reader.join()
+                for reader in readers:
+                    reader.join()
                 raise
     except OSError as e:
-        raise Failed(f"{command[0]}: {e}") from e
+        raise failed(e) from e
     if p.returncode != 0 or read[0] != out.nbytes:
-        raise Failed(f"{command[0]}: it ended with status {p.returncode} and {read[0]} of {out.nbytes} bytes")
+        raise failed(f"it ended with status {p.returncode} and {read[0]} of {out.nbytes} bytes")
     if first and out[: len(first[0])].tobytes() != check(first[0]).tobytes():
         raise Failed(f"{command[0]}: its scores are not those of numpy")

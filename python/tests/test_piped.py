@@ -43,9 +43,16 @@ class Piped(unittest.TestCase):
             "reads no rows": "import sys; sys.stdin.buffer.read(13)",
             "writes too little": READ + "sys.stdout.buffer.write(out[:-1])",
             "writes too much": READ + WRITE + "sys.stdout.buffer.write(b'x')",
+            "writes much too much, and reads late": "import sys; sys.stdout.buffer.write(bytes(1 << 20))\n" + READ,
             "has another first score": READ + "out = bytes([out[0] ^ 1]) + out[1:]\n" + WRITE,
         }.items():
             with self.subTest(what), self.assertRaises(_piped.Failed):
+                self.score(program)
+        for status, program in {
+            "(Broken pipe|status 1 and 0 of 40000 bytes)": "import sys; sys.exit('x' * (1 << 20) + '\\nno memory')",
+            "status 3 and 40000 of 40000 bytes": READ + WRITE + "print('no memory', file=sys.stderr); sys.exit(3)",
+        }.items():
+            with self.assertRaisesRegex(_piped.Failed, status + ": no memory$"):
                 self.score(program)
         with self.assertRaisesRegex(_piped.Failed, "not there"):
             _piped.score(["./not there"], b"", [ROWS], np.empty(len(ROWS)), summed)
