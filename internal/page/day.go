@@ -110,9 +110,9 @@ func (h *DayHour) lost() string {
 // answer says whether all was well, and what was not.
 func (p *dayPage) answer() {
 	off, judged := map[time.Time]bool{}, map[time.Time]bool{}
-	hours := map[time.Time]bool{}
+	hours := map[time.Time]bool{} // of which requests or labels are known
 	found := func(begin time.Time, of, text string) {
-		off[begin] = true
+		off[begin], hours[begin] = true, true
 		if len(p.Found) < mostFound {
 			p.Found = append(p.Found, strings.Join(slices.DeleteFunc([]string{begin.UTC().Format("2006-01-02 15:04"),
 				of}, func(s string) bool { return s == "" }), " ")+": "+text)
@@ -123,7 +123,9 @@ func (p *dayPage) answer() {
 	var all DayHour
 	for i := range p.Hours {
 		h := &p.Hours[i]
-		hours[h.Begin] = true
+		if h.Requests+h.Busy+h.Refused+h.Failed > 0 {
+			hours[h.Begin] = true
+		}
 		if text := h.lost(); text != "" {
 			p.Open = true
 			found(h.Begin, h.Version, text)
@@ -137,7 +139,7 @@ func (p *dayPage) answer() {
 		all.P99 = max(all.P99, h.P99)
 	}
 	for _, h := range p.Judged {
-		judged[h.Begin] = true
+		judged[h.Begin], hours[h.Begin] = true, true
 		if h.Finding != "" {
 			found(h.Begin, h.Segment, h.Finding)
 		}
@@ -145,8 +147,8 @@ func (p *dayPage) answer() {
 
 	v := &p.Answer
 	switch {
-	case len(hours) == 0 && len(judged) == 0:
-		v.Class, v.Title = answerNone, "No hour of "+p.Model+" is recorded"
+	case len(hours) == 0:
+		v.Class, v.Title = answerNone, "No request to "+p.Model+" is recorded"
 		v.Text = "No request came, or its servers keep no counts: they do with launcher serve --profiles."
 		return
 	case len(off) > 0:
@@ -158,6 +160,10 @@ func (p *dayPage) answer() {
 		v.Title = fmt.Sprintf("%s was well in %s", p.Model, hoursOf(len(hours)))
 		v.Text = "No column was missing, unseen or rare more than twice as often as in the rows on which the version " +
 			"was tested, beyond chance."
+		if !slices.ContainsFunc(p.Drifts, func(d DayDrift) bool { return !math.IsNaN(d.Usual) }) {
+			v.Text = "No column was compared with the rows on which the version was tested: it does not record how " +
+				"often they lack values, or has answered no rows."
+		}
 	}
 	if len(judged) > 0 {
 		v.Text += fmt.Sprintf(" Labels have arrived of %s.", hoursOf(len(judged)))

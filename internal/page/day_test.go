@@ -57,9 +57,17 @@ func quiet(n int) *page.Day {
 // TestDayPage: a day begins with whether all was well, and no script comes with it.
 func TestDayPage(t *testing.T) {
 	busy, judged, long := quiet(24), quiet(24), servedDay(31*24)
+	later, labels, unasked, unknown := quiet(1), quiet(24), quiet(1), quiet(2)
 	busy.Hours[3].Busy = busy.Hours[3].Requests / 50
 	judged.Judged = []page.DayJudged{{Begin: judged.Hours[5].Begin, Segment: "site=a.com", Rows: 900, Ratio: 3,
 		Finding: "300 positive rows predicted where 100 came"}}
+	later.Hours[0].Findings = []string{"site: too many are unseen"}
+	later.Judged = []page.DayJudged{{Begin: later.AsOf.Truncate(time.Hour), Finding: "too few positive rows"}}
+	labels.Judged, labels.Hours, labels.Drifts = servedDay(24).Judged, nil, nil
+	unasked.Hours[0] = page.DayHour{Begin: unasked.AsOf.Truncate(time.Hour), Version: "ctr@12"}
+	for i := range unknown.Drifts {
+		unknown.Drifts[i].Usual = math.NaN()
+	}
 	for i := range 500 {
 		long.Drifts = append(long.Drifts, page.DayDrift{Column: strings.Repeat("c", i)})
 	}
@@ -70,11 +78,16 @@ func TestDayPage(t *testing.T) {
 		"off": {servedDay(24), []string{"ctr needs a look: 3 of 24 hours", "If nobody acts",
 			"Labels have arrived of 20 hours", "2026-11-22 00:00 ctr@13: site: 40 % of the values are unseen",
 			"usually 1 %, too high", "ctr@13 answers now"}},
-		"well": {quiet(24), []string{"a-live", "ctr was well in 24 hours"}},
-		"busy": {busy, []string{"a-held", "1 of 24 hours", "1.96 % of the requests were turned away (429)"}},
+		"well": {quiet(24), []string{"a-live", "ctr was well in 24 hours", "No column was missing"}},
+		"late": {later, []string{"ctr needs a look: 2 of 2 hours"}},
+		"labels": {labels, []string{"ctr was well in 20 hours", "No column was compared",
+			"Labels have arrived of 20 hours"}},
+		"unknown": {unknown, []string{"ctr was well in 2 hours", "No column was compared"}},
+		"unasked": {unasked, []string{"a-none", "No request to ctr is recorded"}},
+		"busy":    {busy, []string{"a-held", "1 of 24 hours", "1.96 % of the requests were turned away (429)"}},
 		"judged": {judged, []string{"a-held", "2026-11-21 08:00 site=a.com: 300 positive rows predicted where 100 came",
 			"Labels have arrived of 1 hour"}},
-		"empty": {&page.Day{Model: "ctr"}, []string{"a-none", "No hour of ctr is recorded",
+		"empty": {&page.Day{Model: "ctr"}, []string{"a-none", "No request to ctr is recorded",
 			"launcher serve --profiles"}},
 		"long": {long, []string{"3 of 744 hours"}},
 		"one":  {quiet(1), []string{"ctr was well in 1 hour"}},

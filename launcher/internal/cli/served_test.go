@@ -67,8 +67,9 @@ func TestServed(t *testing.T) {
 	html := filepath.Join(t.TempDir(), "day.html")
 	w.must("served", "ctr", "--last", "1", "--html", html, "--judged", judged)
 	if text, err := os.ReadFile(html); err != nil || !strings.Contains(string(text), "ctr needs a look: 1 of 1 hour") ||
-		!strings.Contains(string(text), "2026-11-21 01:00: 27 predicted") {
-		t.Errorf("got %.300s, %v; want a page with what labels say", text, err)
+		!strings.Contains(string(text), "2026-11-21 01:00: 27 predicted") ||
+		!strings.Contains(string(text), "<code>launcher served ctr --last 1</code>") {
+		t.Errorf("got %.300s, %v; want a page with what labels say, and its command", text, err)
 	}
 	w.refused(sweep.ExitUsage, "--judged is for --html", "served", "ctr", "--judged", judged)
 	w.refused(sweep.ExitInput, "is not what `launcher watch-labels --json` prints", "served", "ctr", "--html", html,

@@ -66,11 +66,11 @@ func (h *Hour) of(m *Model) *answered {
 	return a
 }
 
-// kept are copies of what each version has answered, as they are kept.
-func (h *Hour) kept() []served.Kept {
-	var out []served.Kept
+// kept are copies of what each version has answered.
+func (h *Hour) kept() []answered {
+	var out []answered
 	for _, name := range slices.Sorted(maps.Keys(h.by)) {
-		k := h.by[name].Kept
+		k := *h.by[name]
 		k.Inputs.Columns, k.Latency = slices.Clone(k.Inputs.Columns), slices.Clone(k.Latency)
 		out = append(out, k)
 	}
@@ -218,14 +218,14 @@ func (s *Server) report(ctx context.Context, h *Hour) {
 }
 
 // keep stores an hour of each version. A failure costs the hour, and no answer.
-func (s *Server) keep(ctx context.Context, all []served.Kept) {
+func (s *Server) keep(ctx context.Context, all []answered) {
 	if s.c.Keep == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	for _, k := range all {
-		if err := s.c.Keep(ctx, k); err != nil {
+		if err := s.c.Keep(ctx, k.Kept); err != nil {
 			s.c.Log.Warn("an hour could not be kept", "version", k.Version, "hour", k.Begin, "error", err.Error())
 		}
 	}
@@ -306,17 +306,21 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	_ = e.Encode(status) // the caller may have left
 }
 
-// serveDay shows the last hours as a page.
+// serveDay shows the last hours as a page. They are compared after the lock, for which every request waits: those that
+// have ended change no more.
 func (s *Server) serveDay(w http.ResponseWriter, r *http.Request) {
 	var all served.Hours
 	s.endHour(r.Context())
 	s.day.mu.Lock()
-	for _, h := range append(s.day.past[:len(s.day.past):len(s.day.past)], s.day.now) {
-		for _, k := range h.kept() {
-			all.Hours = append(all.Hours, served.PastOf(&k, h.by[k.Version].usual))
-		}
-	}
+	past, last := s.day.past, s.day.now.kept()
 	s.day.mu.Unlock()
+	var kept []answered
+	for i := range past {
+		kept = append(kept, past[i].kept()...)
+	}
+	for _, k := range append(kept, last...) {
+		all.Hours = append(all.Hours, served.PastOf(&k.Kept, k.usual))
+	}
 	now := s.now()
 	view := served.Day(s.c.Model, &all, nil, now, now)
 	view.Command = "curl http://" + r.Host + "/status"

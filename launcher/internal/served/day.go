@@ -25,7 +25,8 @@ import (
 // Day is what the page of a model's last hours shows. What labels say of other times than from and until is left out;
 // judged may be nil.
 func Day(model string, h *Hours, judged *Report, from, until time.Time) *page.Day {
-	d := &page.Day{Model: model, AsOf: until, Command: "launcher served " + model}
+	d := &page.Day{Model: model, AsOf: until,
+		Command: fmt.Sprintf("launcher served %s --last %d", model, int(until.Sub(from).Hours()))}
 	if h.Unread > 0 {
 		d.Notes = append(d.Notes, fmt.Sprintf("%s could not be read; the first: %s",
 			english.Plural(h.Unread, "object", ""), h.First))
@@ -113,7 +114,7 @@ func drifts(hours []Past) []page.DayDrift {
 	}
 	more := func(d *page.DayDrift) float64 {
 		if math.IsNaN(d.Usual) {
-			return 0
+			return math.Inf(-1) // last: a page is to know of one that was compared
 		}
 		return d.Now - d.Usual
 	}
