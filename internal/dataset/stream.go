@@ -81,6 +81,9 @@ func (s *Stream) Fetch(part []byte) (wait func() error) {
 // read reads whole pages of the file; the last one may go beyond its end.
 func (s *Stream) read(begin, end int) error {
 	n, err := s.file.ReadAt(s.copied[begin:end], int64(begin))
+	if begin+n < min(end, s.size) && refused(err) && useCache(s.file) == nil {
+		n, err = s.file.ReadAt(s.copied[begin:end], int64(begin))
+	}
 	if begin+n >= min(end, s.size) {
 		return nil
 	}

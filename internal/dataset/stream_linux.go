@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +13,19 @@ func openUncached(path string) (*os.File, error) {
 		return f, nil
 	}
 	return os.Open(path)
+}
+
+// refused reports whether a file system that opened a file uncached does not read it so.
+func refused(err error) bool { return errors.Is(err, unix.EINVAL) }
+
+// useCache lets the system keep what is read of an open file in memory.
+func useCache(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags&^unix.O_DIRECT)
+	return err
 }
 
 // reserve returns addresses for size bytes, which take memory where they are written; nil where there are none.

@@ -9,6 +9,10 @@ import (
 
 func openUncached(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
+func refused(error) bool { return false }
+
+func useCache(*os.File) error { return errors.ErrUnsupported }
+
 func reserve(int) []byte { return nil }
 
 func free([]byte) {}

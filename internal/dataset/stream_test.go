@@ -58,6 +58,33 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestStreamReadsAsItMay: what a file system does not read past its cache is read with it. Here, such a read begins and
+// ends where it must not.
+func TestStreamReadsAsItMay(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // nothing is opened
+	}
+	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
+	dir := filepath.Join(t.TempDir(), "d")
+	f.write(t, dir, 7, 2)
+	d, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := d.Stream("train")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.read(1, len(s.copied)-1); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(s.Rows, d.Split("train").RowMajor) {
+		t.Error("other rows than the mapping's")
+	}
+}
+
 // TestStreamOfReplacedFile: a file that has taken the mapped one's place is not read, nor one that ends early.
 func TestStreamOfReplacedFile(t *testing.T) {
 	if runtime.GOOS != "linux" {

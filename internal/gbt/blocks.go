@@ -1,10 +1,13 @@
 package gbt
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // blockBytes is how much of a table that is larger than memory is read for all leaves of a pass before the next part
-// is: several times what a disk reads at once, and little beside the memory. blocksAhead is how many blocks that will
-// not stay are in memory or on their way: one that is used, and one that is read meanwhile.
+// is, unless Disk says: several times what a disk reads at once, and little beside the memory. blocksAhead is how many
+// blocks are in memory or on their way beside those that stayed: one that is used, and one that is read meanwhile.
 const (
 	blockBytes  = 4 << 20
 	blocksAhead = 2
@@ -12,20 +15,23 @@ const (
 
 // blockReader passes over a table that is larger than memory.
 type blockReader struct {
-	data   *Data
-	rows   int            // of a block
-	blocks []func() error // wait until the block has been read; nil for one that is not in memory
-	ahead  int            // how many of those that will not stay are in memory, or on their way
+	data  *Data
+	bytes int            // of a block, at most
+	rows  int            // of a block
+	wait  []func() error // by block, until it has been read; nil for one that is not on its way
+	there []bool         // by block, whether it is in memory
 }
 
 func newBlockReader(d *Data) *blockReader {
-	rows := max(blockBytes/len(d.Features), 1)
-	return &blockReader{data: d, rows: rows, blocks: make([]func() error, (d.Rows+rows-1)/rows)}
+	size := cmp.Or(d.Disk.Block, blockBytes)
+	rows := max(size/len(d.Features), 1)
+	n := (d.Rows + rows - 1) / rows
+	return &blockReader{data: d, bytes: size, rows: rows, wait: make([]func() error, n), there: make([]bool, n)}
 }
 
 func (b *blockReader) begin(i int) int { return min(i*b.rows, b.data.Rows) }
 
-func (b *blockReader) bytes(i int) []byte {
+func (b *blockReader) part(i int) []byte {
 	width := len(b.data.Features)
 	return b.data.Disk.Rows[b.begin(i)*width : b.begin(i+1)*width]
 }
@@ -33,15 +39,30 @@ func (b *blockReader) bytes(i int) []byte {
 // stays reports whether a block stays in memory. Those that do are spread evenly, so that the disk reads on while their
 // rows are added up.
 func (b *blockReader) stays(i int) bool {
-	keep := max(b.data.Disk.Keep/blockBytes-blocksAhead, 0)
-	return i*keep%len(b.blocks) < keep
+	keep := max(b.data.Disk.Keep/b.bytes-blocksAhead, 0)
+	return i*keep%len(b.there) < keep
 }
 
-func (b *blockReader) fetch(i int) {
-	if b.blocks[i] == nil {
-		b.blocks[i] = b.data.Disk.Fetch(b.bytes(i))
-		if !b.stays(i) {
-			b.ahead++
+// fetch begins to read a block, and returns how many that are: none if it is there or on its way.
+func (b *blockReader) fetch(i int) int {
+	if b.there[i] || b.wait[i] != nil {
+		return 0
+	}
+	b.wait[i] = b.data.Disk.Fetch(b.part(i))
+	return 1
+}
+
+// close frees the memory of all blocks. Another training may divide the same table into others.
+func (b *blockReader) close() {
+	if b == nil {
+		return
+	}
+	for i, wait := range b.wait {
+		if wait != nil { // one before it could not be read
+			_ = wait()
+		}
+		if wait != nil || b.there[i] {
+			b.data.Disk.Drop(b.part(i))
 		}
 	}
 }
@@ -54,20 +75,25 @@ func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) 
 		return n
 	}
 	var needed []int
-	for i := range b.blocks {
+	for i := range b.wait {
 		if slices.ContainsFunc(lists, func(rows []uint32) bool { return end(rows, i-1) < end(rows, i) }) {
 			needed = append(needed, i)
 		}
 	}
 
 	rest := slices.Clone(lists)
-	next := 0
+	next, ahead := 0, 0
 	for _, i := range needed {
-		for b.fetch(i); next < len(needed) && b.ahead < blocksAhead; next++ {
-			b.fetch(needed[next])
+		for ahead += b.fetch(i); next < len(needed) && ahead < blocksAhead; next++ {
+			ahead += b.fetch(needed[next])
 		}
-		if err := b.blocks[i](); err != nil {
-			return err
+		if b.wait[i] != nil {
+			err := b.wait[i]()
+			b.wait[i], b.there[i] = nil, true
+			if err != nil {
+				return err
+			}
+			ahead--
 		}
 		for k, rows := range rest {
 			n := end(rows, i)
@@ -77,9 +103,8 @@ func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) 
 			rest[k] = rows[n:]
 		}
 		if !b.stays(i) {
-			b.data.Disk.Drop(b.bytes(i))
-			b.blocks[i] = nil
-			b.ahead--
+			b.data.Disk.Drop(b.part(i))
+			b.there[i] = false
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package gbt
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -13,16 +14,21 @@ type fakeDisk struct {
 	read    int // bytes
 	there   int // bytes in memory
 	largest int // of there
+	unread  int // reads that nobody has waited for
+	most    int // of unread
 }
 
-func newFakeDisk(d *Data, keep int) *fakeDisk {
+func newFakeDisk(d *Data, keep, block int) *fakeDisk {
 	f := &fakeDisk{}
-	f.Rows, f.Keep = bytes.Repeat([]byte{255}, len(d.RowMajor)), keep
+	f.Rows, f.Keep, f.Block = bytes.Repeat([]byte{255}, len(d.RowMajor)), keep, block
 	f.Fetch = func(part []byte) func() error {
 		f.read += len(part)
 		f.there += len(part)
 		f.largest = max(f.largest, f.there)
+		f.unread++
+		f.most = max(f.most, f.unread)
 		return func() error {
+			f.unread--
 			copy(part, d.RowMajor[cap(f.Rows)-cap(part):])
 			return nil
 		}
@@ -33,6 +39,20 @@ func newFakeDisk(d *Data, keep int) *fakeDisk {
 	}
 	f.Ahead = func([]byte) {}
 	return f
+}
+
+// check checks what a training has left, and had in memory at once.
+func (f *fakeDisk) check(t *testing.T, block int) {
+	t.Helper()
+	if most := max(f.Keep, blocksAhead*block); f.largest > most {
+		t.Errorf("keeping %d bytes: %d in memory, want %d at most", f.Keep, f.largest, most)
+	}
+	if f.most > blocksAhead {
+		t.Errorf("keeping %d bytes: %d reads at once, want %d at most", f.Keep, f.most, blocksAhead)
+	}
+	if f.there != 0 || f.unread != 0 {
+		t.Errorf("keeping %d bytes: %d in memory after the training and %d reads, want none", f.Keep, f.there, f.unread)
+	}
 }
 
 // TestOutOfCore: a table that is read block by block for several leaves at a time gives the same model in few passes,
@@ -50,7 +70,7 @@ func TestOutOfCore(t *testing.T) {
 	var disk *fakeDisk
 	out := d.Data
 	for _, keep := range []int{0, 3 * blockBytes, 1 << 40} { // nothing, one block of four, everything
-		disk = newFakeDisk(&d.Data, keep)
+		disk = newFakeDisk(&d.Data, keep, 0)
 		out.Disk = &disk.Disk
 		got := mustTrain(t, &out, p, Options{Threads: 1})
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
@@ -63,17 +83,20 @@ func TestOutOfCore(t *testing.T) {
 		if most := len(d.RowMajor) + again*(passes-1); disk.read > most {
 			t.Errorf("keeping %d bytes: %d read, want %d at most", keep, disk.read, most)
 		}
-		if most := max(keep, blocksAhead*blockBytes); disk.largest > most {
-			t.Errorf("keeping %d bytes: %d in memory, want %d at most", keep, disk.largest, most)
-		}
+		disk.check(t, blockBytes)
 	}
 
-	disk = newFakeDisk(&d.Data, 0)
-	disk.Fetch = func([]byte) func() error { return func() error { return errors.ErrUnsupported } }
+	disk = newFakeDisk(&d.Data, 1<<40, 0)
+	fetch := disk.Fetch
+	disk.Fetch = func(part []byte) func() error {
+		wait := fetch(part)
+		return func() error { return errors.Join(wait(), errors.ErrUnsupported) }
+	}
 	out.Disk = &disk.Disk
 	if _, err := Train(t.Context(), &out, p, Options{Threads: 1}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a disk that cannot be read: %v, want its error", err)
 	}
+	disk.check(t, blockBytes)
 
 	out.Disk = &Disk{Rows: slices.Clone(d.RowMajor), Drop: func([]byte) {}, Ahead: func([]byte) {},
 		Fetch: func([]byte) func() error { return func() error { return nil } }}
@@ -88,15 +111,27 @@ func TestOutOfCore(t *testing.T) {
 	}
 }
 
-// TestOutOfCoreTrials: random tables and parameters have the same model out of core, too.
+// TestOutOfCoreTrials: random tables and parameters have the same model out of core, too, whatever the blocks, of which
+// most tables have several, and up to three stay.
 func TestOutOfCoreTrials(t *testing.T) {
+	several := 0
 	for seed := range uint64(150) {
 		trial := randomTrial(seed, tableOfFew)
 		want := text(t, mustTrain(t, &trial.Data, trial.p, Options{Threads: 2}).Model)
 		out := trial.Data
-		out.Disk = &newFakeDisk(&trial.Data, 0).Disk
+		rng := rand.New(rand.NewPCG(seed, 23))
+		block := 1500 + rng.IntN(10_501)
+		disk := newFakeDisk(&trial.Data, rng.IntN(6)*block, block)
+		if len(disk.Rows) > block {
+			several++
+		}
+		out.Disk = &disk.Disk
 		if got := text(t, mustTrain(t, &out, trial.p, Options{Threads: 2}).Model); !bytes.Equal(got, want) {
 			t.Errorf("%v\nanother model out of core: %s", trial, firstDifference(got, want))
 		}
+		disk.check(t, block)
+	}
+	if several < 75 {
+		t.Errorf("%d tables of several blocks, want at least 75", several)
 	}
 }

@@ -70,6 +70,7 @@ type Data struct {
 type Disk struct {
 	Rows  []byte                                // as RowMajor; a part may be read from Fetch until Drop
 	Keep  int                                   // bytes of Rows for which there is memory; two blocks are always taken
+	Block int                                   // most bytes of a part; 0 is 4 MiB
 	Fetch func(part []byte) (wait func() error) // begins to read a part of Rows
 	Drop  func(part []byte)                     // frees the memory of a part of Rows
 	Ahead func(column []byte)                   // begins to read one of Columns, if it can

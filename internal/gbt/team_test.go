@@ -138,7 +138,7 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 		part := d.Shard(begin[w], begin[w+1])
 		part.Team = seats[w]
 		if w%2 == 1 {
-			part.Disk = &newFakeDisk(part, 0).Disk // every other one trains out of core
+			part.Disk = &newFakeDisk(part, 0, 2000+500*w).Disk // every other one trains out of core
 		}
 		o := opt
 		if own != nil {

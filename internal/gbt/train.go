@@ -105,6 +105,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	defer b.grow.histograms.reader.close()
 
 	growing, cancel := ctx, func() {}
 	if !opt.Deadline.IsZero() && d.Team == nil {

@@ -170,7 +170,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 
 	t := fit.NewTable(ds)
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
-		Program: w.Version, Memory: max(usage.Available(), 0), Alone: true}
+		Program: w.Version, Memory: max(usage.Available(), 0), Alone: f.workers <= 1}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}

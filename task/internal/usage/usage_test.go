@@ -34,11 +34,17 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// TestGroupLimit: the least limit counts, of the process's groups and those around them, in both versions.
-func TestGroupLimit(t *testing.T) {
+// TestGroupRoom: the least room counts, of the process's groups and those around them, in both versions: the limit, less
+// what is used beyond pages of files.
+func TestGroupRoom(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"memory.max": "max\n", "a/memory.max": "700\n", "a/b/memory.max": "900\n",
+		"used/memory.max": "700\n", "used/memory.current": "600\n",
+		"used/memory.stat":   "anon 300\ninactive_file 200\nactive_file 90\nslab 10\n",
+		"used/up/memory.max": "300\n", "used/up/memory.current": "310\n",
+		"memory/used/memory.limit_in_bytes": "600\n", "memory/used/memory.usage_in_bytes": "300\n",
+		"memory/used/memory.stat":      "inactive_file 1\nactive_file 2\ntotal_inactive_file 100\ntotal_active_file 50\n",
 		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n",
 	} {
 		file := filepath.Join(root, name)
@@ -52,6 +58,9 @@ func TestGroupLimit(t *testing.T) {
 		"0::/\n":                         math.MaxInt64,
 		"0::/a/b\n":                      700,
 		"0::/not/seen/inside\n":          math.MaxInt64,
+		"0::/used\n":                     390,
+		"0::/used/up\n":                  1,
+		"2:memory:/used/inside\n":        450,
 		"3:cpu:/c\n2:memory:/c/d\n":      500,
 		"3:cpu:/c\n":                     math.MaxInt64,
 		"2:cpu,memory:/\n":               9223372036854771712,
@@ -59,8 +68,8 @@ func TestGroupLimit(t *testing.T) {
 		"memory:/c\n":                    math.MaxInt64,
 		"2:memory:/../../../../../etc\n": 9223372036854771712,
 	} {
-		if got := groupLimit(groups, root); got != want {
-			t.Errorf("groups %q: got a limit of %d, want %d", groups, got, want)
+		if got := groupRoom(groups, root); got != want {
+			t.Errorf("groups %q: got room of %d, want %d", groups, got, want)
 		}
 	}
 }
