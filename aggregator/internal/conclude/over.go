@@ -98,7 +98,11 @@ func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *s
 
 // early is an ending before all trials have ended.
 func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
-	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", b.Tally(p).Waiting, len(p.Own()), when)}
+	n := b.Tally(p).Waiting
+	if n == 0 {
+		return &sweep.Ending{Early: "the final training had not ended " + when}
+	}
+	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", n, len(p.Own()), when)}
 }
 
 // enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"coppice/localemu/internal/residency"
 )
@@ -151,6 +154,37 @@ func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 			t.Errorf("%v: code %d, %q, %q", sig, code, p.stdout.String(), p.stderr.String())
 		}
 		eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
+	}
+}
+
+// TestASignalEndsTheWaiting: who waits for a local cloud that another command uses can be ended.
+func TestASignalEndsTheWaiting(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	used := flock.New(filepath.Join(data, "lock"))
+	if locked, err := used.TryLock(); err != nil || !locked {
+		t.Fatalf("lock %s: %t, %v", data, locked, err)
+	}
+	defer used.Close() //nolint:errcheck // the test is over
+	p := localemu(t, nil, execArgs([]string{"--wait", "--data", data}, "true")...)
+	p.cmd.Stderr = nil
+	messages, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	lines := bufio.NewScanner(messages)
+	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for another command") {
+		t.Log(lines.Text())
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || !strings.Contains(lines.Text(), "ended before the local cloud was there") {
+		t.Errorf("it ends with %q (%v)", lines.Text(), lines.Err())
+	}
+	if code := p.code(); code != 143 {
+		t.Errorf("code %d, want 143", code)
 	}
 }
 

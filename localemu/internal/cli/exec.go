@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -71,7 +72,7 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	if err != nil {
 		return err
 	}
-	w, err := world.Start(ctx, o)
+	w, err := start(ctx, s, o)
 	if err != nil {
 		return err
 	}
@@ -93,6 +94,33 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 		return &exitError{code, err}
 	}
 	return nil
+}
+
+// start starts the local cloud. A signal ends the waiting for another command, for which there is no limit.
+func start(ctx context.Context, s *State, o world.Options) (*world.World, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	started := make(chan struct{})
+	var told os.Signal
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		select {
+		case told = <-s.Signals:
+			cancel()
+		case <-started:
+		}
+	})
+	w, err := world.Start(ctx, o)
+	close(started)
+	listening.Wait()
+	if told == nil {
+		return w, err
+	}
+	if err == nil {
+		w.Close()
+	}
+	number, _ := told.(syscall.Signal)
+	return nil, &exitError{128 + int(number), errors.New("ended before the local cloud was there")}
 }
 
 // accompany passes signals on until the command has ended, and stops the command if the local cloud fails.
