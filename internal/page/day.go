@@ -149,7 +149,8 @@ func (p *dayPage) answer() {
 	switch {
 	case len(hours) == 0:
 		v.Class, v.Title = answerNone, "No request to "+p.Model+" is recorded"
-		v.Text = "No request came, or its servers keep no counts: they do with launcher serve --profiles."
+		v.Text = "No request came, the hour is not over, or its servers keep no counts: they do with " +
+			"launcher serve --profiles."
 		return
 	case len(off) > 0:
 		v.Class = answerHeld
