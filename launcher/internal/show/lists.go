@@ -158,8 +158,8 @@ func (w Printer) Past(model string, past *served.Hours) {
 			english.Plural(past.Crowded, "hour", ""))
 	}
 	if len(past.Hours) == 0 {
-		w.printf("no server of %s has recorded any of these hours (the one under way is shown when it is over); servers "+
-			"do with `launcher serve --profiles`\n", model)
+		w.printf("no server of %s has recorded any of these hours (the one under way is shown when it is over); "+
+			"servers do with `launcher serve --profiles`\n", model)
 		return
 	}
 	t := w.Table("hour", "version", "servers", "requests", "rows", "mean prediction", "ms", "finding").Wrap(8)

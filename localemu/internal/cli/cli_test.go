@@ -165,7 +165,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	if locked, err := used.TryLock(); err != nil || !locked {
 		t.Fatalf("lock %s: %t, %v", data, locked, err)
 	}
-	defer used.Close() //nolint:errcheck // the test is over
+	defer used.Close()
 	p := localemu(t, nil, execArgs([]string{"--wait", "--data", data}, "true")...)
 	p.cmd.Stderr = nil
 	messages, err := p.cmd.StderrPipe()
