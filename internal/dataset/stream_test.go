@@ -12,9 +12,9 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestStream: parts of the rows, which begin and end anywhere, are those of the mapping once they are fetched, also
-// again and beside others that have been dropped, whose memory is free.
-func TestStream(t *testing.T) {
+// streamed returns a dataset and the stream of its train split.
+func streamed(t *testing.T) (*Dataset, *Stream) {
+	t.Helper()
 	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
 	dir := filepath.Join(t.TempDir(), "d")
 	f.write(t, dir, 7, 2)
@@ -22,13 +22,19 @@ func TestStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
-	want := d.Split("train").RowMajor
 	s, err := d.Stream("train")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = errors.Join(s.Close(), d.Close()) })
+	return d, s
+}
+
+// TestStream: parts of the rows, which begin and end anywhere, are those of the mapping once they are fetched, also
+// again and beside others that have been dropped, whose memory is free.
+func TestStream(t *testing.T) {
+	d, s := streamed(t)
+	want := d.Split("train").RowMajor
 	page := os.Getpagesize()
 	if len(s.Rows) != len(want) || len(want) < 12*page {
 		t.Fatalf("%d bytes, want %d, at least 12 pages", len(s.Rows), len(want))
@@ -47,7 +53,8 @@ func TestStream(t *testing.T) {
 			}
 		}
 		s.Drop(s.Rows[first:last])
-		if runtime.GOOS == "linux" && bytes.ContainsFunc(s.Rows[first+page:last-page], func(r rune) bool { return r != 0 }) {
+		dropped := s.Rows[first+page : last-page]
+		if runtime.GOOS == "linux" && bytes.ContainsFunc(dropped, func(r rune) bool { return r != 0 }) {
 			t.Error("a part is still in memory after it was dropped")
 		}
 		for _, p := range [][2]int{parts[0], parts[2]} {
@@ -64,19 +71,7 @@ func TestStreamReadsAsItMay(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // nothing is opened
 	}
-	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
-	dir := filepath.Join(t.TempDir(), "d")
-	f.write(t, dir, 7, 2)
-	d, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	s, err := d.Stream("train")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	d, s := streamed(t)
 	if err := s.read(1, len(s.copied)-1); err != nil {
 		t.Fatal(err)
 	}
@@ -90,24 +85,12 @@ func TestStreamOfReplacedFile(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // nothing is opened
 	}
-	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
-	dir := filepath.Join(t.TempDir(), "d")
-	f.write(t, dir, 7, 2)
-	d, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	s, err := d.Stream("train")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	d, s := streamed(t)
 	path := s.file.Name()
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, mustRead(t, dir, "train/rows.arrow.old"), 0o666); err != nil {
+	if err := os.WriteFile(path, mustRead(t, filepath.Dir(path), filepath.Base(path)+".old"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Stream("train"); !problem.Is(err, problem.Damaged) {

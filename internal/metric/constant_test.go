@@ -84,7 +84,8 @@ func TestOfOne(t *testing.T) {
 		t.Errorf("in random order: got %v, want ndcg@2 %v", got, want)
 	}
 
-	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}} // mean 2.5, squares 4.5, .25 and 12.25
+	// mean 2.5, squares 4.5, .25 and 12.25
+	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}}
 	got = metric.OfOne(numbers, "rmse", "mae", "r2")
 	if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {
 		t.Errorf("the mean of %v by weights %v: got %v, want rmse and mae of 2.5", numbers.Label, numbers.Weight, got)

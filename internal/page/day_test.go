@@ -29,7 +29,8 @@ func servedDay(n int) *page.Day {
 		d.Hours = append(d.Hours, h)
 		if i < n-4 {
 			d.Judged = append(d.Judged, page.DayJudged{Begin: begin, Rows: h.Rows, Ratio: 1 + .03*math.Sin(float64(i)),
-				Entropy: .84}, page.DayJudged{Begin: begin, Segment: "site=a.com", Rows: 1000, Ratio: 1.01, Entropy: .9})
+				Entropy: .84}, page.DayJudged{Begin: begin, Segment: "site=a.com", Rows: 1000, Ratio: 1.01,
+				Entropy: .9})
 		}
 	}
 	d.Drifts = []page.DayDrift{{Column: "site", What: "unseen", Version: "ctr@13", Now: .18, Usual: .01, Low: .0098,

@@ -100,7 +100,8 @@ func TestBrowserGuards(t *testing.T) {
 		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
 		{"long model", longModel()},
 		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)}, {"backtest", played(30)},
-		{"day", servedDay(24)}, {"week", servedDay(7 * 24)}, {"blocked", blocked()}, {"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},
+		{"day", servedDay(24)}, {"week", servedDay(7 * 24)}, {"blocked", blocked()},
+		{"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},
 	} {
 		for _, width := range []int{1440, 390} {
 			p := open(tc.name, tc.view, width)

@@ -27,8 +27,9 @@ func model(tb testing.TB, objective string, trees int) []byte {
 	}
 	for range trees {
 		m.Trees = append(m.Trees, &gbt.Tree{
-			Feature: []int{rng.IntN(features), rng.IntN(features)}, Threshold: []float64{rng.NormFloat64(), rng.NormFloat64()},
-			Decision: []uint8{8, 10}, Left: []int{1, ^0}, Right: []int{^2, ^1},
+			Feature:   []int{rng.IntN(features), rng.IntN(features)},
+			Threshold: []float64{rng.NormFloat64(), rng.NormFloat64()},
+			Decision:  []uint8{8, 10}, Left: []int{1, ^0}, Right: []int{^2, ^1},
 			Gain: make([]float64, 2), LeafValue: []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()},
 			LeafWeight: make([]float64, 3), LeafCount: make([]int, 3), InternalValue: make([]float64, 2),
 			InternalWeight: make([]float64, 2), InternalCount: make([]int, 2), Shrinkage: 1})
@@ -82,7 +83,8 @@ func TestTrees(t *testing.T) {
 			t.Fatalf("%+v: %v", c, err)
 		}
 		if bits, _ := binary.Append(nil, binary.LittleEndian, want); !bytes.Equal(got.Bytes(), bits) {
-			t.Errorf("%+v: got other scores, or %d bytes, want those of PredictRow in %d bytes", c, got.Len(), len(bits))
+			t.Errorf("%+v: got other scores, or %d bytes, want those of PredictRow in %d bytes", c, got.Len(),
+				len(bits))
 		}
 	}
 }
@@ -102,10 +104,12 @@ func TestTreesRefused(t *testing.T) {
 		out  io.Writer
 		want string
 	}{
-		"nothing":              {strings.NewReader(""), io.Discard, "length of the model's text: EOF"},
-		"a model too long":     {strings.NewReader("\xff\xff\xff\xff\xff\xff\xff\xff"), io.Discard, "a model of 18446744073709551615 bytes"},
-		"half a model":         {bytes.NewReader(whole[:len(text)/2]), io.Discard, "model file, line"},
-		"half a row":           {bytes.NewReader(whole[:len(whole)-9]), io.Discard, "the rows end 15 bytes into one of 24"},
+		"nothing": {strings.NewReader(""), io.Discard, "length of the model's text: EOF"},
+		"a model too long": {strings.NewReader("\xff\xff\xff\xff\xff\xff\xff\xff"), io.Discard,
+			"a model of 18446744073709551615 bytes"},
+		"half a model": {bytes.NewReader(whole[:len(text)/2]), io.Discard, "model file, line"},
+		"half a row": {bytes.NewReader(whole[:len(whole)-9]), io.Discard,
+			"the rows end 15 bytes into one of 24"},
 		"a pipe that breaks":   {io.MultiReader(bytes.NewReader(whole), broken{}), io.Discard, "broken"},
 		"a reader that is not": {bytes.NewReader(whole), broken{}, "broken"},
 	} {

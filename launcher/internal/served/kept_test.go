@@ -80,7 +80,9 @@ func TestKept(t *testing.T) {
 // TestQuantiles: latencies of servers are added up in classes, and what is beyond them is at least the last bound.
 func TestQuantiles(t *testing.T) {
 	var k Kept
-	for took, n := range map[time.Duration]int{time.Millisecond: 50, 1500 * time.Microsecond: 40, 15e6: 9, time.Hour: 1} {
+	for took, n := range map[time.Duration]int{
+		time.Millisecond: 50, 1500 * time.Microsecond: 40, 15 * time.Millisecond: 9, time.Hour: 1,
+	} {
 		for range n {
 			k.Answered(1, .5, took, &cell.Inputs{Rows: 1})
 		}

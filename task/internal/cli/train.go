@@ -169,13 +169,8 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	t := fit.NewTable(ds)
-	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
-		Program: w.Version, Memory: max(usage.Available(), 0), Alone: f.workers <= 1}
-	if ds.Split(dataset.ValidSplit) != nil {
-		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
-	}
-
-	if err := f.input.open(ds.Manifest, &q); err != nil {
+	q, err := w.request(ds, params, metrics, f)
+	if err != nil {
 		return err
 	}
 
@@ -221,6 +216,17 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 	w.report(result)
 	return nil
+}
+
+// request is the training that the flags ask for.
+func (w *Setup) request(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
+	error) {
+	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
+		Program: w.Version, Memory: max(usage.Available(), 0), Alone: f.workers <= 1}
+	if ds.Split(dataset.ValidSplit) != nil {
+		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
+	}
+	return q, f.input.open(ds.Manifest, &q)
 }
 
 // resultOf is what is told of a training whose model lies at a path.

@@ -34,8 +34,8 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// TestGroupRoom: the least room counts, of the process's groups and those around them, in both versions: the limit, less
-// what is used beyond pages of files.
+// TestGroupRoom: the least room counts, of the process's groups and those around them, in both versions: the limit,
+// less what is used beyond pages of files.
 func TestGroupRoom(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -44,7 +44,8 @@ func TestGroupRoom(t *testing.T) {
 		"used/memory.stat":   "anon 300\ninactive_file 200\nactive_file 90\nslab 10\n",
 		"used/up/memory.max": "300\n", "used/up/memory.current": "310\n",
 		"memory/used/memory.limit_in_bytes": "600\n", "memory/used/memory.usage_in_bytes": "300\n",
-		"memory/used/memory.stat":      "inactive_file 1\nactive_file 2\ntotal_inactive_file 100\ntotal_active_file 50\n",
+		"memory/used/memory.stat": "inactive_file 1\nactive_file 2\n" +
+			"total_inactive_file 100\ntotal_active_file 50\n",
 		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n",
 	} {
 		file := filepath.Join(root, name)
