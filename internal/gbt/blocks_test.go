@@ -74,7 +74,8 @@ func TestOutOfCore(t *testing.T) {
 		out.Disk = &disk.Disk
 		got := mustTrain(t, &out, p, Options{Threads: 1})
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Errorf("keeping %d bytes: another model: %s", keep, firstDifference(text(t, got.Model), text(t, want.Model)))
+			t.Errorf("keeping %d bytes: another model: %s", keep,
+				firstDifference(text(t, got.Model), text(t, want.Model)))
 		}
 
 		// a pass for each level, one for the root, and one in vain

@@ -45,7 +45,8 @@ func TestForcedSplitsAreRefused(t *testing.T) {
 	for want, value := range map[string]any{
 		`found "splits.json"; a file would not travel`: "splits.json",
 		"found 3": 3,
-		"right: {...}}: left.threshold is a string":      `{"feature":1,"threshold":3,"left":{"feature":1,"threshold":"x"}}`,
+		"right: {...}}: left.threshold is a string": `{"feature":1,"threshold":3,
+			"left":{"feature":1,"threshold":"x"}}`,
 		`unknown key "treshold"`:                         map[string]any{"feature": "age", "treshold": 3},
 		"threshold":                                      map[string]any{"feature": "age"},
 		"1.5 is not a column number":                     `{"feature":1.5,"threshold":3}`,

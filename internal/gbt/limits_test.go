@@ -315,26 +315,40 @@ func TestLimitsSameBytes(t *testing.T) {
 
 // TestLimitsRefused: values that contradict each other or the table.
 func TestLimitsRefused(t *testing.T) {
-	for want, m := range map[string]map[string]any{
-		"path_smooth: needs min_data_in_leaf of 2 or more":                                                             {"path_smooth": 1, "min_data_in_leaf": 1},
-		"neg_bagging_fraction: has no effect with objective regression; it belongs to binary":                          {"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
-		"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one":                                     {"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
-		"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn":                         {"neg_bagging_fraction": 0.5},
-		"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:":                {"mc": "1,2"},
-		"mc_method: advanced, whose bounds differ between the thresholds of one split, is not there; use intermediate": {"mc_method": "advanced"},
-		"monotone_constraints_method: there is no monotone_constraints_method \"most\"; use basic or intermediate":     {"monotone_constraints_method": "most"},
-		"monotone_constraints: column \"a\" has two directions":                                                        {"monotone_constraints": "name:a=1,a=-1"},
-		"monotone_constraints: \"a\" has no direction; write \"a=1\"":                                                  {"monotone_constraints": "name:a"},
-		"interaction_constraints: \"x\" is not a column number; numbers count from 0, names come after name:":          {"interaction_constraints": "[0,x]"},
-		"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\"":                                  {"interaction_constraints": "0,1"},
-		"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3":     {"interaction_constraints": 3},
-		"extra_trees: expected true or false, found 1":                                                                 {"extra_trees": 1},
-		"pos_bagging_fraction: 0 is outside (0, 1]":                                                                    {"pos_bagging_fraction": 0},
+	type values = map[string]any
+	for _, tc := range []struct {
+		values values
+		want   string
+	}{
+		{values{"path_smooth": 1, "min_data_in_leaf": 1}, "path_smooth: needs min_data_in_leaf of 2 or more"},
+		{values{"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
+			"neg_bagging_fraction: has no effect with objective regression; it belongs to binary"},
+		{values{"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
+			"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one"},
+		{values{"neg_bagging_fraction": 0.5},
+			"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn"},
+		{values{"mc": "1,2"},
+			"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:"},
+		{values{"mc_method": "advanced"},
+			"mc_method: advanced, whose bounds differ between the thresholds of one split, is not there; " +
+				"use intermediate"},
+		{values{"monotone_constraints_method": "most"},
+			"monotone_constraints_method: there is no monotone_constraints_method \"most\"; use basic or intermediate"},
+		{values{"monotone_constraints": "name:a=1,a=-1"}, "monotone_constraints: column \"a\" has two directions"},
+		{values{"monotone_constraints": "name:a"}, "monotone_constraints: \"a\" has no direction; write \"a=1\""},
+		{values{"interaction_constraints": "[0,x]"},
+			"interaction_constraints: \"x\" is not a column number; numbers count from 0, names come after name:"},
+		{values{"interaction_constraints": "0,1"},
+			"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\""},
+		{values{"interaction_constraints": 3},
+			"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3"},
+		{values{"extra_trees": 1}, "extra_trees: expected true or false, found 1"},
+		{values{"pos_bagging_fraction": 0}, "pos_bagging_fraction: 0 is outside (0, 1]"},
 	} {
-		_, err := ParseParams(m)
+		_, err := ParseParams(tc.values)
 		var pe *ParamError
-		if !errors.As(err, &pe) || err.Error() != want {
-			t.Errorf("%v: got  %v\nwant %s", m, err, want)
+		if !errors.As(err, &pe) || err.Error() != tc.want {
+			t.Errorf("%v: got  %v\nwant %s", tc.values, err, tc.want)
 		}
 	}
 	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 10, seed: 4})

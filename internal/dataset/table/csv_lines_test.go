@@ -32,8 +32,8 @@ func checkLines(t *testing.T, text string, comma rune, fields int) (read int, qu
 		lineA, _ := got.FieldPos(0)
 		lineB, _ := want.FieldPos(0)
 		if lineA != lineB || got.InputOffset() != want.InputOffset() {
-			t.Fatalf("%q divided by %q: record %d is in line %d and ends at %d, want %d and %d", text, comma, read, lineA,
-				got.InputOffset(), lineB, want.InputOffset())
+			t.Fatalf("%q divided by %q: record %d is in line %d and ends at %d, want %d and %d", text, comma, read,
+				lineA, got.InputOffset(), lineB, want.InputOffset())
 		}
 		read++
 	}
@@ -42,8 +42,8 @@ func checkLines(t *testing.T, text string, comma rune, fields int) (read int, qu
 // TestLineRecords: lines without quotes, and what follows the first quote, are what csv.Reader makes of them.
 func TestLineRecords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 3))
-	pieces := []string{"a", "bc", "é", ",", ",", "\t", "中", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "x,y\n", "\"q,\n\",z\n",
-		"1,2\n", "3,4\r\n"}
+	pieces := []string{"a", "bc", "é", ",", ",", "\t", "中", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "x,y\n",
+		"\"q,\n\",z\n", "1,2\n", "3,4\r\n"}
 	read, whole := 0, 0
 	for range 20_000 {
 		var text strings.Builder
