@@ -15,7 +15,7 @@ const byUser = "{by: hash, key: user_id, train: 0.6, valid: 0.2, test: 0.2}\ngro
 
 func ranking(t *testing.T) Request {
 	t.Helper()
-	q := request(t, KFold, 2).Request
+	q := request(t)
 	m, err := metric.Lookup("ndcg@5")
 	if err != nil {
 		t.Fatal(err)

@@ -26,13 +26,9 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	case v.By == sweep.ByGroup:
 		scheme = fit.GroupKFold
 	}
-	folds, err := fit.Folds(m, scheme, v.Number())
+	rounds, err := fit.Folds(m, scheme, v.Number())
 	if err != nil {
 		return errorf("validate: %v", err)
-	}
-	rounds := make([]sweep.Round, len(folds))
-	for i, f := range folds {
-		rounds[i] = sweep.Round{Train: f.Train, Rated: f.Rated}
 	}
 
 	configurations, expected := p.Trials, p.Expected

@@ -33,8 +33,7 @@ import (
 
 type trainFlags struct {
 	dataset, params, out string
-	threads, folds       int
-	cv                   string
+	threads              int
 	json, noVerify       bool
 	checkpoint           string
 	every                time.Duration
@@ -53,11 +52,6 @@ metrics on the valid split and memory. params.yaml holds training parameters by 
 (docs/sweep.md lists them all), and metric: NAME or a list of names (the first one is used for early stopping
 if early_stopping_round is set). A file that ends in .conf is read as LightGBM's: name = value.
 
-With --cv it instead trains and evaluates a model for each fold of the train split, over the same mapped
-table, and prints mean and standard deviation: kfold evaluates each fold with a model of the others, group
-does the same if the dataset has a group column, forward uses a model of the folds before it, if the dataset
-is split by time. It writes no model.
-
 With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM;
 the same command resumes from there and ends with the same model, byte for byte. The folder is emptied at the
 end.
@@ -71,7 +65,6 @@ With --input-model, it adds num_iterations trees to a model, or with --refit ren
 model's categories and ids mean.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
-  task train --dataset data/clicks/0123456789abcdef --params params.yaml --cv kfold --folds 5
   task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt \
     --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
@@ -84,9 +77,6 @@ model's categories and ids mean.`,
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not verify the dataset's checksums first")
-	cmd.Flags().StringVar(&f.cv, "cv", "", "cross-validate instead: kfold, group or forward")
-	cmd.Flags().IntVar(&f.folds, "folds", dataset.Folds,
-		"folds of --cv; to get fewer than the dataset's, neighbouring folds are joined")
 	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to resume from")
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
@@ -129,32 +119,25 @@ type memory struct {
 	OutOfCore bool  `json:"out_of_core,omitempty"` // the table was read in few passes, for lack of memory
 }
 
-// check refuses flags that make no sense, in any way of training.
-func (f *trainFlags) check(cmd *cobra.Command) error {
+// check refuses flags that make no sense.
+func (f *trainFlags) check() error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
-	if err := f.checkCross(cmd); err != nil {
+	if err := f.checkWorkers(); err != nil {
 		return err
 	}
-	return f.checkWorkers()
-}
-
-func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
-	if err := f.check(cmd); err != nil {
-		return err
-	}
-	if f.cv != "" {
-		return w.crossValidate(cmd, f)
-	}
-
 	if err := f.input.check(); err != nil {
 		return err
 	}
 	if f.every < 0 {
 		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
 	}
-	if err := checkOut(f.out); err != nil {
+	return checkOut(f.out)
+}
+
+func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 

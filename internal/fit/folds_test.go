@@ -1,11 +1,8 @@
 package fit
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +35,7 @@ func open(t *testing.T, o datasettest.Options) *Table {
 	return NewTable(ds)
 }
 
-func request(t *testing.T, s Scheme, k int) CrossRequest {
+func request(t *testing.T) Request {
 	t.Helper()
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.EarlyStoppingRound = 12, 7, 5, 4
@@ -46,8 +43,7 @@ func request(t *testing.T, s Scheme, k int) CrossRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return CrossRequest{Scheme: s, Folds: k, Request: Request{Params: p, Metric: auc,
-		Metrics: metric.Standard("binary"), Threads: 1}}
+	return Request{Params: p, Metric: auc, Metrics: metric.Standard("binary"), Threads: 1}
 }
 
 // rows are the numbers of the train split's rows that satisfy want, found the slow way.
@@ -69,7 +65,7 @@ func TestFolds(t *testing.T) {
 		table := open(t, datasettest.Options{Rows: 900, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
 		for k := 2; k <= dataset.Folds; k++ {
-			folds, err := table.Folds(tc.scheme, k)
+			folds, err := Folds(table.ds.Manifest, tc.scheme, k)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,9 +87,6 @@ func TestFolds(t *testing.T) {
 				sizes = append(sizes, len(f.Rated.Folds))
 				if &train.RowMajor[0] != &s.RowMajor[0] || &test.Data.Columns[0][0] != &s.Columns[0][0] {
 					t.Error("the table was copied")
-				}
-				if f.Number != i+1 || f.Of != len(folds) {
-					t.Errorf("fold %d calls itself %d of %d", i+1, f.Number, f.Of)
 				}
 			}
 			first := 0
@@ -138,30 +131,36 @@ func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, trai
 func TestFoldsRefuse(t *testing.T) {
 	plain := open(t, datasettest.Options{Rows: 300})
 	grouped := open(t, datasettest.Options{Rows: 300, Split: byTime + "\ngroup: user_id"})
-	for name, try := range map[string]func() ([]Fold, error){
-		"one fold":        func() ([]Fold, error) { return plain.Folds(KFold, 1) },
-		"too many":        func() ([]Fold, error) { return plain.Folds(KFold, dataset.Folds+1) },
-		"no groups":       func() ([]Fold, error) { return plain.Folds(GroupKFold, 5) },
-		"no time":         func() ([]Fold, error) { return plain.Folds(Forward, 5) },
-		"time and groups": func() ([]Fold, error) { return grouped.Folds(Forward, 5) },
-		"scheme":          func() ([]Fold, error) { return plain.Folds("loo", 5) },
+	for name, try := range map[string]func() ([]sweep.Round, error){
+		"one fold":        func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, KFold, 1) },
+		"too many":        func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, KFold, dataset.Folds+1) },
+		"no groups":       func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, GroupKFold, 5) },
+		"no time":         func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, Forward, 5) },
+		"time and groups": func() ([]sweep.Round, error) { return Folds(grouped.ds.Manifest, Forward, 5) },
+		"scheme":          func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, "loo", 5) },
 	} {
 		if folds, err := try(); !errors.Is(err, ErrScheme) || folds != nil {
 			t.Errorf("%s: got folds %v (error %v); want ErrScheme and no folds", name, folds, err)
 		}
 	}
-	if _, err := grouped.Folds(GroupKFold, 5); err != nil {
+	if _, err := Folds(grouped.ds.Manifest, GroupKFold, 5); err != nil {
 		t.Error(err)
 	}
 	// Two days make two folds that have rows.
 	few := open(t, datasettest.Options{Rows: 40, Split: "{by: time, column: day, train: 0.2, test: 0.8}"})
-	if _, err := few.CrossValidate(t.Context(), request(t, Forward, 10)); !errors.Is(err, ErrNoRows) {
-		t.Errorf("empty folds: %v", err)
+	folds, err := Folds(few.ds.Manifest, Forward, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := request(t)
+	q.Rows, q.Valid = []sweep.Rows{folds[0].Train}, &folds[0].Rated
+	if _, err := few.Train(t.Context(), q); !errors.Is(err, ErrNoRows) {
+		t.Errorf("training on folds without rows: got error %v; want ErrNoRows", err)
 	}
 }
 
-// TestCrossValidate does each fold by hand: a mask by a loop over the rows, a model, its predictions, the metric.
-func TestCrossValidate(t *testing.T) {
+// TestTrainOnFolds does each fold by hand: a mask by a loop over the rows, a model, its predictions, the metric.
+func TestTrainOnFolds(t *testing.T) {
 	for _, tc := range []struct {
 		scheme Scheme
 		split  string
@@ -169,23 +168,15 @@ func TestCrossValidate(t *testing.T) {
 	}{{KFold, "", 10}, {KFold, "", 3}, {GroupKFold, byGroup, 5}, {Forward, byTime, 5}} {
 		table := open(t, datasettest.Options{Rows: 1500, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
-		q := request(t, tc.scheme, tc.k)
-		told := 0
-		q.OnFold = func(f Fold, train, rated int) error {
-			if told++; f.Number != told || train == 0 || rated == 0 {
-				t.Errorf("told of fold %d of %d and %d rows", f.Number, train, rated)
-			}
-			return nil
-		}
-		got, err := table.CrossValidate(t.Context(), q)
+		folds, err := Folds(table.ds.Manifest, tc.scheme, tc.k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]int{false: tc.k, true: tc.k - 1}[tc.scheme == Forward]; len(got) != want || told != want {
-			t.Fatalf("%d folds, told of %d, want %d", len(got), told, want)
+		if want := map[bool]int{false: tc.k, true: tc.k - 1}[tc.scheme == Forward]; len(folds) != want {
+			t.Fatalf("%s of %d: got %d folds, want %d", tc.scheme, tc.k, len(folds), want)
 		}
-		for i, o := range got {
-			part := tc.k - len(got) + i
+		for i, f := range folds {
+			part := tc.k - len(folds) + i
 			place := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
 			data, rated := table.data(s), table.data(s)
 			data.Subset = rows(table, func(r int) bool {
@@ -193,18 +184,14 @@ func TestCrossValidate(t *testing.T) {
 					tc.scheme != Forward
 			})
 			rated.Subset = rows(table, func(r int) bool { return place(r) == part })
-			checkFold(t, fmt.Sprintf("%s fold %d", tc.scheme, i+1), o, q, data, rated)
-		}
-		q.Threads, q.OnFold = 3, nil
-		again, err := table.CrossValidate(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range again {
-			again[i].Seconds = got[i].Seconds
-		}
-		if !reflect.DeepEqual(again, got) {
-			t.Error("three threads give other scores")
+
+			q := request(t)
+			q.Rows, q.Valid, q.Threads = []sweep.Rows{f.Train}, &f.Rated, 1+i%3
+			o, err := table.Train(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkFold(t, fmt.Sprintf("%s fold %d with %d threads", tc.scheme, i+1, q.Threads), o, q, data, rated)
 		}
 	}
 }
@@ -215,7 +202,7 @@ func (t *Table) data(s *dataset.Split) *gbt.Data {
 		Label:    s.Label, Weight: s.Weight}
 }
 
-func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, rated *gbt.Data) {
+func checkFold(t *testing.T, name string, o *Evaluated, q Request, data, rated *gbt.Data) {
 	t.Helper()
 	label := dataset.Pick(data.Label, rated.Subset)
 	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true,
@@ -230,47 +217,16 @@ func checkFold(t *testing.T, name string, o FoldOutcome, q CrossRequest, data, r
 		t.Fatal(err)
 	}
 	res.Model.Transform(pred)
-	if o.TrainRows != len(data.Subset) || o.RatedRows != len(label) || o.Trees != len(res.Model.Trees) ||
+	if o.TrainRows != len(data.Subset) || len(o.Model.Trees) != len(res.Model.Trees) || o.Grown != res.Grown ||
 		len(o.Metrics) != len(q.Metrics) {
-		t.Errorf("%s: %+v, by hand %d rows, %d rated, %d trees of %d", name, o, len(data.Subset), len(label),
-			len(res.Model.Trees), res.Grown)
+		t.Errorf("%s: got %d rows, %d trees of %d and metrics %v; by hand %d rows, %d trees of %d", name, o.TrainRows,
+			len(o.Model.Trees), o.Grown, o.Metrics, len(data.Subset), len(res.Model.Trees), res.Grown)
 	}
 	for _, m := range q.Metrics {
 		want, err := m.Eval(metric.Input{Label: label, Pred: pred})
 		if err != nil || o.Metrics[m.Name] != want {
 			t.Errorf("%s: %s is %v, by hand %v (%v)", name, m.Name, o.Metrics[m.Name], want, err)
 		}
-	}
-}
-
-func TestCrossValidateEndsWhenTold(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 600})
-	q := request(t, KFold, 4)
-	own := errors.New("enough")
-	q.OnFold = func(f Fold, _, _ int) error {
-		if f.Number == 3 {
-			return own
-		}
-		return nil
-	}
-	if _, err := table.CrossValidate(t.Context(), q); !errors.Is(err, own) {
-		t.Errorf("an error of OnFold: %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	q.OnFold, q.OnTree = nil, func(gbt.Progress) error { cancel(); return nil }
-	if _, err := table.CrossValidate(ctx, q); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-}
-
-func TestSummarize(t *testing.T) {
-	got := Summarize([]FoldOutcome{{Metrics: map[string]float64{"a": 1, "b": 5}}, {Metrics: map[string]float64{"a": 2}},
-		{Metrics: map[string]float64{"a": 6}}})
-	if a := got["a"]; a.Folds != 3 || a.Mean != 3 || math.Abs(a.SD-math.Sqrt(7)) > 1e-12 {
-		t.Errorf("metric a: got %+v; want 3 folds with mean 3 and standard deviation sqrt(7)", a)
-	}
-	if b := got["b"]; b.Folds != 1 || b.Mean != 5 || !math.IsNaN(b.SD) {
-		t.Errorf("metric b: got %+v; want 1 fold with mean 5 and no standard deviation", b)
 	}
 }
 
@@ -289,7 +245,7 @@ func TestSelectAgreesWithMask(t *testing.T) {
 }
 
 // Statistics have seen all rows of train; folds that a group, a key or time keeps apart are not apart in them.
-func TestCrossValidationRefusesStatistics(t *testing.T) {
+func TestFoldsRefuseStatistics(t *testing.T) {
 	const byTime = "{by: time, column: day, train: 0.8, test: 0.2}"
 	for name, tc := range map[string]struct {
 		scheme Scheme
@@ -309,7 +265,7 @@ func TestCrossValidationRefusesStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = NewTable(ds).Folds(tc.scheme, 5); (err == nil) != tc.fits || err != nil &&
+		if _, err = Folds(m, tc.scheme, 5); (err == nil) != tc.fits || err != nil &&
 			!errors.Is(err, ErrScheme) {
 			t.Errorf("%s: five folds: got error %v; the scheme fits: %t, and if not it is ErrScheme", name, err,
 				tc.fits)
@@ -338,7 +294,7 @@ func TestGroupsThatCrossFolds(t *testing.T) {
 // other.
 func TestJoinedRows(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 900})
-	q := request(t, KFold, 2).Request
+	q := request(t)
 	q.Params.EarlyStoppingRound = 0
 	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid", Folds: []uint8{0, 2, 3, 7}}}
 	got, err := table.Train(t.Context(), q)

@@ -1,0 +1,88 @@
+package fit
+
+import (
+	"fmt"
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/problem"
+	"coppice/internal/sweep"
+)
+
+// Scheme says on which folds cross-validation trains, and which it evaluates.
+type Scheme string
+
+// The schemes. All divide the train split by the dataset's fold numbers, as masks over the one mapped table.
+const (
+	KFold      Scheme = "kfold"   // evaluate each fold with a model of all others
+	GroupKFold Scheme = "group"   // the same, for a dataset in which no group is split between folds
+	Forward    Scheme = "forward" // evaluate each fold but the first with a model of all earlier ones, in time
+)
+
+// ErrScheme is wrapped by errors about a scheme that the dataset's folds do not support.
+var ErrScheme = problem.New(problem.Input, "this cross-validation does not fit the dataset")
+
+// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds. With fewer than the dataset has,
+// neighbours are joined, which keeps groups together and time in order: fold f of ten is f*k/10 of k. Fold numbers are
+// assigned as FORMAT.md says: by group if there are any, else by ranges of time in a dataset split by time, else by key
+// or row.
+func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
+	switch {
+	case k < 2 || k > dataset.Folds:
+		return nil, fmt.Errorf("%w: %d folds; use 2 to %d", ErrScheme, k, dataset.Folds)
+	case s == GroupKFold && m.Group == "":
+		return nil, fmt.Errorf("%w: dataset %s has no groups; stage it with group: COLUMN, or use %s", ErrScheme,
+			m.Name, KFold)
+	case s == Forward && m.Split.By != dataset.SplitByTime:
+		return nil, fmt.Errorf("%w: dataset %s is split by %s, so its folds do not follow each other in time; stage "+
+			"it with split: {by: time, ...}, or use %s", ErrScheme, m.Name, m.Split.By, KFold)
+	case s == Forward && m.Group != "":
+		return nil, fmt.Errorf("%w: the folds of dataset %s are by its groups (%s) and do not follow each other in "+
+			"time; stage it without group, or use %s", ErrScheme, m.Name, m.Group, GroupKFold)
+	case s != KFold && s != GroupKFold && s != Forward:
+		return nil, fmt.Errorf("%w: there is no scheme %.20q", ErrScheme, s)
+	}
+
+	// No fold may be evaluated with statistics that have seen its groups, its future or its keys.
+	by := m.Order
+	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold &&
+		m.Split.By == dataset.SplitByHash) {
+		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made from all rows of train, so rows "+
+			"would be evaluated that a "+
+			"statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
+			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
+	}
+
+	joined := make([][]uint8, k)
+	for f := range dataset.Folds {
+		joined[f*k/dataset.Folds] = append(joined[f*k/dataset.Folds], uint8(f))
+	}
+
+	var folds []sweep.Round
+	for i := range joined {
+		others := slices.Concat(slices.Concat(joined[:i]...), slices.Concat(joined[i+1:]...))
+		if s == Forward {
+			others = slices.Concat(joined[:i]...)
+		}
+		if len(others) > 0 {
+			folds = append(folds, sweep.Round{Train: trainRows(others), Rated: trainRows(joined[i])})
+		}
+	}
+	return folds, nil
+}
+
+func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.TrainSplit, Folds: folds} }
+
+// mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the
+// mask.
+func (t *Table) mask(part sweep.Rows) (*gbt.Data, error) {
+	whole, err := t.Select(sweep.Rows{Split: part.Split})
+	if err != nil {
+		return nil, err
+	}
+	if whole.Data.Subset = part.Select(t.ds.Split(part.Split).Fold); len(whole.Data.Subset) == 0 {
+		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
+	}
+	return &whole.Data, nil
+}
