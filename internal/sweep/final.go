@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"coppice/internal/strictyaml"
@@ -92,20 +93,62 @@ func (p *Plan) Final() (trial int, ok bool) {
 	return trial, p.Folds == nil && trial >= 0 && p.Trials[trial].Refit
 }
 
-// Of the time that is kept for the final training: how many times what is expected it is, for a winner larger than the
-// mean trial or a machine that is lost, and at most which part of limits.sweep, since without trials nothing wins.
+// Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off or
+// a machine that is lost, and how many times a trial's own time at most, since without trials nothing wins.
 const (
-	finalSlack = 1.5
-	finalShare = 2
+	finalSlack = 1.25
+	finalMost  = 2
 )
 
-// FinalReserve is how much of limits.sweep no other trial may use, so that the final training can end: from then on no
-// trial is started, and those that run end with the trees that they have. pace is how long trials have taken beside
-// what the quote expects; 1 if that is not known. It is 0 without a final training or a quote of it.
-func (p *Plan) FinalReserve(pace float64) time.Duration {
-	if _, ok := p.Final(); !ok || p.Quote == nil || !(pace > 0) {
+// finalPace is how long the quote expects the final training to take beside a trial: it has more rows, and the threads
+// of all tasks. It is 0 without a final training or a quote of it.
+func (p *Plan) finalPace() float64 {
+	if _, ok := p.Final(); !ok || p.Quote == nil || !(p.Quote.Trial.Expected > 0) {
 		return 0
 	}
-	kept := finalSlack * pace * p.Quote.Refit.Expected * float64(time.Second)
-	return time.Duration(min(kept, float64(p.Spec.Limits.Sweep)/finalShare))
+	return p.Quote.Refit.Expected / p.Quote.Trial.Expected
+}
+
+// FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is
+// not known.
+func (p *Plan) FinalTime(winner *Result) time.Duration {
+	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
+	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
+	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
+}
+
+// LateFinal is what would have let the winner's final training end; empty if that is not known.
+func (p *Plan) LateFinal(winner *Result) string {
+	takes := p.FinalTime(winner)
+	if takes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which was expected to take %s: a longer limits.sweep (%s; fit's --minutes) leaves it time",
+		max(takes.Round(time.Second), time.Second), p.Spec.Limits.Sweep)
+}
+
+// BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final training
+// is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no time is kept:
+// without a final training or a quote, and if the best one's cannot end any more.
+func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
+	if p.finalPace() == 0 {
+		return 0, false
+	}
+	times := min(finalSlack*p.finalPace(), finalMost)
+	share = time.Duration((float64(left) - times*float64(spent)) / (1 + times))
+	if best == nil {
+		return share, true
+	}
+	expected := p.FinalTime(best)
+	return min(share, left-time.Duration(finalSlack*float64(expected))), expected <= left
+}
+
+// FinalReserve is how much of limits.sweep the final training is expected to need; 0 if that is not known.
+func (p *Plan) FinalReserve() time.Duration {
+	limit := time.Duration(p.Spec.Limits.Sweep)
+	share, ok := p.BeforeFinal(limit, 0, nil)
+	if !ok {
+		return 0
+	}
+	return min(limit-share, time.Duration(finalSlack*p.Quote.Refit.Expected*float64(time.Second)))
 }

@@ -3,6 +3,9 @@ registers, so that they are what `launcher fit` is."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import os
 import re
 import shutil
@@ -10,8 +13,9 @@ import sys
 import tempfile
 import warnings
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,14 +39,9 @@ except ImportError:  # the contract without scikit-learn: what its users would m
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """The parameters by name."""
-            import inspect
-
-            names = [n for n in inspect.signature(type(self).__init__).parameters if n != "self"]
-            return {n: getattr(self, n) for n in names}
+            return {n: getattr(self, n) for n in _known(type(self))}
 
         def __repr__(self) -> str:
-            import inspect
-
             usual = inspect.signature(type(self).__init__).parameters
             given = [f"{n}={v!r}" for n, v in self.get_params().items() if repr(v) != repr(usual[n].default)]
             return f"{type(self).__name__}({', '.join(given)})"
@@ -84,9 +83,42 @@ class StagingWarning(UserWarning):
     """What the program finds unusual about a table."""
 
 
+def _known(kind: type) -> list[str]:
+    """Names of an estimator's parameters."""
+    return [n for n in inspect.signature(kind.__init__).parameters if n != "self"]
+
+
+def _unknown(kind: type, name: str) -> str:
+    """What is wrong with a parameter that an estimator does not have, and where LightGBM's are."""
+    try:
+        there = json.loads(_program.tell(["params", name, "--json"], None))[0]["name"]
+        same = "" if there == name else f" (its {there})"
+        where = f"LightGBM's {name}{same} is searched, or set under params: in sweep.yaml (specs_, `coppice sweep`)"
+    except (Error, OSError, ValueError, LookupError):  # not LightGBM's either, or there is no program
+        where = "LightGBM's are set under params: in sweep.yaml"
+    return f"{kind.__name__} has no parameter {name!r}; it has {', '.join(_known(kind))}. {where}"
+
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def _telling(init: _Init) -> _Init:
+    """An estimator's constructor that says where LightGBM's parameters are."""
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **params: Any) -> None:
+        for name in params:
+            if name not in _known(type(self)):
+                raise TypeError(_unknown(type(self), name))
+        init(self, *args, **params)
+
+    return checked  # type: ignore[return-value]
+
+
 class _Fitted(BaseEstimator):
     """What classifier and regressor share."""
 
+    @_telling
     def __init__(
         self,
         *,
@@ -440,9 +472,8 @@ class Classifier(ClassifierMixin, _Fitted):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, of two calibrated: float64, shape (rows, len(classes_))."""
-        model = self._fitted()
-        p = model.predict(self._table(X, fitting=False))
-        return np.column_stack([1 - p, p]) if p.ndim == 1 else p[:, self._places]
+        p = self._fitted().predict_proba(self._table(X, fitting=False))
+        return p[:, self._places] if len(self.classes_) > 2 else p
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each row, shape (rows,)."""
@@ -480,6 +511,7 @@ class Regressor(RegressorMixin, _Fitted):
     (300,)
     """
 
+    @_telling
     def __init__(
         self,
         *,
@@ -533,8 +565,7 @@ class Regressor(RegressorMixin, _Fitted):
 
 
 def load(folder: str | os.PathLike[str]) -> Model:
-    """The coppice.Model in a folder that save, or `launcher fit --out`, has written. Its predict gives what predict_proba
-    of a Classifier of two classes has in column 1, and of several classes all columns."""
+    """The coppice.Model in a folder that save, or `launcher fit --out`, has written."""
     return Model.load(folder)
 
 

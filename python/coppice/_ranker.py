@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ._estimators import _apart, _enough, _Fitted, _labels
+from ._estimators import _apart, _enough, _Fitted, _labels, _telling
 from .errors import InputError
 
 _MAX_GRADE, _POSITION = 30, "__position__"
@@ -28,6 +28,7 @@ class Ranker(_Fitted):
     (600,)
     """
 
+    @_telling
     def __init__(
         self,
         *,

@@ -145,6 +145,21 @@ class Model:
             else self._calibrator(scores, segments)
         )
 
+    def predict_proba(self, data: Any, *, threads: int = 0) -> np.ndarray:
+        """Probabilities of classes, as scikit-learn has them. Arguments and errors are those of predict().
+
+        Returns:
+            float64, shape (rows, 2): that the label is not the one that is predicted, and that it is; of several
+            classes shape (rows, len(classes)), in their order.
+
+        Raises:
+            Error: the model predicts no classes.
+        """
+        if self._calibrator is None and not self.classes:
+            raise Error(f"predict_proba: {self.objective} has no classes; predict() gives its values")
+        p = self.predict(data, threads=threads)
+        return p if self.classes else np.column_stack([1 - p, p])
+
     def encode(self, data: Any) -> np.ndarray:
         """The model's matrix of a table: what its trees see.
 

@@ -182,6 +182,8 @@ class Predicting(fixture.Case):
         np.testing.assert_array_equal(raw, self.model.score(self.model.encode(t)))
         np.testing.assert_array_equal(self.model.calibrate(raw), self.model.predict(t))
         np.testing.assert_array_equal(self.model.predict(t), self.model.predict(t, threads=1))
+        both = self.model.predict_proba(t, threads=1)
+        np.testing.assert_array_equal(both, np.column_stack([1 - self.model.predict(t), self.model.predict(t)]))
 
     def test_isotonic(self):
         raw = [-9, -2, -1.5, -1, 0, 0.5, 1.25, 2, 9, np.nan]

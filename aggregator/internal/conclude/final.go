@@ -50,7 +50,7 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	r := resultOf(b, trial)
 	switch {
 	case r == nil:
-		return refuse("the final training had not ended")
+		return refuse("the final training had not ended%s", k.plan.LateFinal(w.result))
 	case r.Status != sweep.StatusDone:
 		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
 	case r.AtLimit: // it was to have as many trees as the winner

@@ -31,7 +31,7 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 			seconds(o.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
 		what := "it would be concluded before its last trials"
-		if kept := q.Plan.FinalReserve(1); kept > 0 {
+		if kept := q.Plan.FinalReserve(); kept > 0 {
 			what = fmt.Sprintf("of its last %s, which are kept for the final training, trials get nothing; the last "+
 				"ones would not be trained", kept.Round(time.Second))
 		}

@@ -113,7 +113,7 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 	if r := o.Refit; r != nil {
 		text := fmt.Sprintf("%s (%s to %s), on %s with %s", seconds(r.Expected), seconds(r.Low),
 			seconds(r.High), onMachines(o.RefitMachines), threads(o.TasksPerVM*o.ThreadsPerTask))
-		if kept := q.Plan.FinalReserve(1); kept > 0 {
+		if kept := q.Plan.FinalReserve(); kept > 0 {
 			text += fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
 		}
 		pairs = append(pairs, [2]string{"the winner, once more", text})

@@ -54,10 +54,12 @@ model: coppice.Classifier = coppice.Classifier(trials=1, time="ts", drop=["id"])
 p: np.ndarray = model.predict_proba({"a": [1]})
 metrics: dict[str, float] = model.metrics_
 number: coppice.Model = coppice.load("folder")
+both: np.ndarray = number.predict_proba({"a": [1]})
 order: np.ndarray = coppice.Ranker(trials=1).fit({"a": [1.0]}, [1], group=[1]).predict({"a": [1]})
 value: np.ndarray = coppice.Regressor(minutes=1).fit({"a": [1.0]}, "a").predict({"a": [1]})
 page: str = model.report(show=False)
 specs: str = model.specs_["sweep.yaml"]
+coppice.Classifier(n_estimators=200)  # type: ignore[call-arg]
 """
 
 
@@ -114,6 +116,15 @@ class Contract(unittest.TestCase):
                     seen[r["check_name"]] = str(r["exception"])[:300]
         self.assertEqual(set(seen), set(known), seen)
 
+    def test_unknown_parameters(self):
+        """Those of LightGBM have the name that sweep.yaml takes, whichever alias was given."""
+        for kind in (coppice.Classifier, coppice.Regressor, coppice.Ranker):
+            with self.assertRaisesRegex(TypeError, f"^{kind.__name__} has no parameter 'n_estimators'; it has .*trials, "
+                                        ".*LightGBM's n_estimators .its num_iterations. is searched, or set under params: in"):
+                kind(n_estimators=200)
+            with self.assertRaisesRegex(TypeError, "'depth_max'; it has .*random_state, verbose. LightGBM's are set"):
+                kind(depth_max=3)
+
     def test_classifier(self):
         self.checks(quick())
 
@@ -137,7 +148,7 @@ class Contract(unittest.TestCase):
         self.assertFalse(clone(model).__sklearn_is_fitted__())
         with tempfile.TemporaryDirectory() as folder:
             model.save(f"{folder}/m")
-            np.testing.assert_array_equal(coppice.load(f"{folder}/m").predict(X), model.predict_proba(X)[:, 1])
+            np.testing.assert_array_equal(coppice.load(f"{folder}/m").predict_proba(X), model.predict_proba(X))
             page = model.report(f"{folder}/page.html", show=False)
             self.assertIn(model.sweep_id_, Path(page).read_text("utf-8"))
 
@@ -150,6 +161,8 @@ class Contract(unittest.TestCase):
                 np.testing.assert_allclose(why.sum(axis=1), model.model_.predict(rows, raw=True), atol=1e-9)
                 self.assertEqual(why["expected_score"].nunique(), 1)
                 self.assertGreater(why["a"].abs().mean(), 0)
+        with self.assertRaisesRegex(coppice.Error, "regression has no classes; predict"):
+            model.model_.predict_proba(X)
         with self.assertRaises(_estimators.NotFittedError):
             quick().explain(X)
         with self.assertRaisesRegex(ValueError, "yet now missing:\n- site"):
@@ -240,6 +253,7 @@ class SameBytes(unittest.TestCase):
             again = pickle.loads(pickle.dumps(model))
             np.testing.assert_array_equal(again.predict_proba(X), p)
             raw, explained = model.model_.predict(X[:5], raw=True), model.explain(X[:5])
+            np.testing.assert_array_equal(np.sort(model.model_.predict_proba(X)), np.sort(p))
             for k, c in enumerate(model.model_.classes):
                 own = explained[[n for n in explained if n.startswith(f"{c}:")]]
                 np.testing.assert_allclose(own.sum(axis=1), raw[:, k])

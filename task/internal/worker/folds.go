@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 
 	"coppice/internal/fit"
 	"coppice/internal/metric"
@@ -59,14 +61,10 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 		return params, nil, err
 	}
 
-	if err := w.trials.Results(ctx, w.listing, w.results, nil); err != nil {
+	board, err := w.board(ctx)
+	if err != nil {
 		return t.Params, nil, storeFailed(fmt.Errorf("results of the other folds: %w", err))
 	}
-	var results []sweep.Result
-	for _, r := range w.results {
-		results = append(results, r)
-	}
-	board := sweep.Fold(w.plan, results)
 
 	if final, ok := w.plan.Final(); ok && trial == final {
 		return w.settleFinal(board)
@@ -92,13 +90,27 @@ func (w *Worker) settleFold(ctx context.Context, claim *sweep.Claim) (params swe
 	return chosen.Params, chosen, nil
 }
 
+// board ranks what has ended by the latest listing.
+func (w *Worker) board(ctx context.Context) (sweep.Board, error) {
+	err := w.trials.Results(ctx, w.listing, w.results, nil)
+	return sweep.Fold(w.plan, slices.Collect(maps.Values(w.results))), err
+}
+
+// best is what the final training would train; none says why nothing.
+func (w *Worker) best(board sweep.Board) (winner *sweep.Result, params sweep.Params, none string, err error) {
+	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
+	if err == nil {
+		winner, params, none = search.ChooseFinal(w.plan, board, require)
+	}
+	return winner, params, none, err
+}
+
 // settleFinal returns what the final training trains, with the winner's score.
 func (w *Worker) settleFinal(board sweep.Board) (sweep.Params, *sweep.Rated, error) {
-	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
+	winner, params, none, err := w.best(board)
 	if err != nil {
 		return nil, nil, err
 	}
-	winner, params, none := search.ChooseFinal(w.plan, board, require)
 	if winner == nil {
 		return nil, nil, &untrainedError{none}
 	}

@@ -8,14 +8,25 @@ import (
 	"coppice/internal/sweep"
 )
 
-// reserve says until when a claimed trial may train, so that limits.sweep leaves the final training its time. ok is
-// false where none is kept: in a sweep without one, for itself, and where the store does not say how old the sweep is.
-// A sweep's age is that of the claim, by the store's clock, without its pauses.
-func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim) (until time.Time, ok bool) {
-	kept := w.plan.FinalReserve(w.pace())
-	if kept == 0 || w.plan.Trials[claim.Trial].Refit {
+// reserve says until when a claimed trial may train that has trained for spent, so that limits.sweep leaves the final
+// training its time. ok is false where none is kept: in a sweep without one, for itself, if it cannot end in time
+// anyway, and where the store does not say how old the sweep is or what its trials took. A sweep's age is that of the
+// claim, by the store's clock, without its pauses.
+func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Duration) (until time.Time, ok bool) {
+	if w.plan.FinalReserve() == 0 || w.plan.Trials[claim.Trial].Refit {
 		return time.Time{}, false
 	}
+	left, best, err := w.standing(ctx, claim)
+	if err != nil {
+		w.Log.Warn("no time is kept for the final training", "trial", claim.Trial, "error", err.Error())
+		return time.Time{}, false
+	}
+	share, ok := w.plan.BeforeFinal(left, spent, best)
+	return time.Now().Add(share), ok
+}
+
+// standing is how much of limits.sweep was left at a claim, and which trial is the best of those that have ended.
+func (w *Worker) standing(ctx context.Context, claim *sweep.Claim) (left time.Duration, best *sweep.Result, err error) {
 	if w.began.IsZero() {
 		planned, err := w.whole.Planned(ctx)
 		if err == nil && w.plan.Turn(w.plan.JobNumber(w.Job)) > 0 {
@@ -25,31 +36,29 @@ func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim) (until time.Ti
 			}
 		}
 		if err != nil {
-			w.Log.Warn("no time is kept for the final training", "trial", claim.Trial, "error", err.Error())
-			return time.Time{}, false
+			return 0, nil, err
 		}
 		w.began = planned
 	}
 	claimed, err := w.trials.Claimed(ctx, claim.Trial, claim.Claim)
 	if err != nil {
-		w.Log.Warn("no time is kept for the final training", "trial", claim.Trial, "error", err.Error())
-		return time.Time{}, false
+		return 0, nil, err
 	}
-	left := time.Duration(w.plan.Spec.Limits.Sweep) - kept - claimed.Sub(w.began)
-	return time.Now().Add(left), true
-}
-
-// pace is how long this task's trials have taken beside what the quote expects of the mean one; 1 before the first.
-func (w *Worker) pace() float64 {
-	if w.trained == 0 || w.plan.Quote == nil || !(w.plan.Quote.Trial.Expected > 0) {
-		return 1
+	board, err := w.board(ctx)
+	if err != nil {
+		return 0, nil, err
 	}
-	return w.seconds / float64(w.trained) / w.plan.Quote.Trial.Expected
+	best, _, _, err = w.best(board)
+	return time.Duration(w.plan.Spec.Limits.Sweep) - claimed.Sub(w.began), best, err
 }
 
 // leaveTime lets a claimed trial train no longer than that.
 func (w *Worker) leaveTime(ctx context.Context, claim *sweep.Claim, s *saving) {
-	if until, ok := w.reserve(ctx, claim); ok && until.Before(s.limit) {
+	spent := time.Duration(0)
+	if s.from != nil {
+		spent = s.from.Elapsed()
+	}
+	if until, ok := w.reserve(ctx, claim, spent); ok && until.Before(s.limit) {
 		s.limit, s.kept = until, true
 	}
 }

@@ -44,45 +44,43 @@ func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took t
 	return w, took
 }
 
-// TestTheFinalTrainingHasItsTime: the second trial ends with the trees that it has, the others are not trained, and the
-// final training ends within limits.sweep, also where the task's machine is lost twice.
+// TestTheFinalTrainingHasItsTime: the second trial ends with the trees that it has, the others too or are not trained,
+// and the final training ends within limits.sweep, also where the task's machine is lost twice.
 func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	for name, attempts := range map[string][]int{"undisturbed": nil, "interrupted": {3, 9}} {
-		w, took := reserved(t, 28, 9, attempts...) // 1.5 times 9 minutes are kept, so trials have 14
+		w, took := reserved(t, 25, 9, attempts...) // 1.25 times 9 minutes are kept, so trials have 13:40
 		if r := w.result(t, 0); r.AtLimit || r.TreesGrown != 8 {
 			t.Errorf("%s: trial 0: %+v; expected all its trees", name, r)
 		}
-		r, want := w.result(t, 1), "of 8 trees, so that limits.sweep (28m0s) leaves time for the final training"
+		r, want := w.result(t, 1), "of 8 trees, so that limits.sweep (25m0s) leaves time for the final training"
 		if r.Status != sweep.StatusDone || !r.AtLimit || r.TreesGrown < 5 || r.TreesGrown > 7 ||
 			!strings.Contains(r.Reason, want) {
 			t.Errorf("%s: trial 1: %+v; expected it done, %q", name, r, want)
 		}
 		for trial := 2; trial < 4; trial++ {
-			if r := w.result(t, trial); !r.Untrained() || !strings.HasPrefix(r.Reason,
-				"not trained, so that limits.sweep") {
-				t.Errorf("%s: trial %d: %+v; expected it not to be trained, with the reason", name, trial, r)
+			if r := w.result(t, trial); !r.Untrained() && !r.AtLimit || !strings.Contains(r.Reason, want[10:]) {
+				t.Errorf("%s: trial %d: %+v; expected it cut or not trained, with the reason", name, trial, r)
 			}
 		}
 		best := w.board(t).Best()
 		if r := w.result(t, 4); r.Status != sweep.StatusDone || r.AtLimit || r.Trees != best.Trees ||
-			took > 28*time.Minute {
-			t.Errorf("%s: the final training: %+v, after %s; expected it done within 28 minutes, with the winner's %d "+
+			took > 25*time.Minute {
+			t.Errorf("%s: the final training: %+v, after %s; expected it done within 25 minutes, with the winner's %d "+
 				"trees", name, r, took, best.Trees)
 		}
 	}
 }
 
-// TestTrialsComeFirst: a final training that is thought to take longer than the sweep may leaves half of the time to
-// trials, and where there is enough time, nothing is cut.
+// TestTrialsComeFirst: the first trial has a third of the sweep even if the final training is thought to take longer
+// than that may, and once it is known not to end, or where there is enough time, nothing is cut.
 func TestTrialsComeFirst(t *testing.T) {
-	w, _ := reserved(t, 21, 600)
-	if r := w.result(t, 0); r.Status != sweep.StatusDone || r.AtLimit || r.TreesGrown != 8 {
-		t.Errorf("with half of 21 minutes kept, trial 0: %+v; expected it to have its 8 trees", r)
-	}
-	w, _ = reserved(t, 60, 0)
-	for trial := range 4 {
-		if r := w.result(t, trial); r.TreesGrown != 8 {
-			t.Errorf("in a sweep with an hour, trial %d: %+v; expected all trees", trial, r)
+	for _, tc := range []struct{ limit, final, first int }{{27, 600, 8}, {20, 600, 7}, {60, 0, 8}} {
+		w, _ := reserved(t, tc.limit, tc.final)
+		for trial, want := range []int{tc.first, 8, 8, 8} {
+			if r := w.result(t, trial); r.Status != sweep.StatusDone || r.TreesGrown != want {
+				t.Errorf("a sweep of %d minutes and a final training of %d, trial %d: %+v; expected %d trees", tc.limit,
+					tc.final, trial, r, want)
+			}
 		}
 	}
 }
@@ -94,7 +92,7 @@ func TestThePauseIsNotCounted(t *testing.T) {
 			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 			p.Trials[1] = sweep.Trial{Number: 1, Source: sweep.SourceFinal, Refit: true}
 			p.Spec.Limits.Sweep = sweep.Duration(time.Hour)
-			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 600}}
+			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: 480}}
 			p.Job = "projects/p/locations/l/jobs/test-1"
 		})
 		s := sweepstore.New(w.sweeps, w.plan.Sweep)
@@ -106,11 +104,11 @@ func TestThePauseIsNotCounted(t *testing.T) {
 			if err := worker.open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: turn})
-			if left, want := time.Until(until), time.Duration(35-10*turn)*time.Minute; !ok || left != want {
+			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: turn}, 0)
+			if left, want := time.Until(until), time.Duration(50-10*turn)*time.Minute*4/9; !ok || left != want {
 				t.Errorf("after %d pauses: %s are left for trials (%t); expected %s", turn, left, ok, want)
 			}
-			if _, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 1}); ok {
+			if _, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 1}, 0); ok {
 				t.Error("the final training itself is to leave time for the final training")
 			}
 			if _, err := s.CreateHalt(t.Context(), 1, time.Now()); err != nil {
@@ -125,21 +123,38 @@ func TestThePauseIsNotCounted(t *testing.T) {
 	})
 }
 
-// TestPaceOfTrials: what is kept follows how long this task's trials have taken.
-func TestPaceOfTrials(t *testing.T) {
+// TestBeforeFinal: a trial has its share if it is the first; later ones leave what the best one's trees need, and if
+// that is no longer there, everything.
+func TestBeforeFinal(t *testing.T) {
+	p := &sweep.Plan{Trials: []sweep.Trial{{}, {Number: 1, Refit: true}},
+		Quote: &sweep.Quote{Trial: sweep.Range{Expected: 100}, Refit: sweep.Range{Expected: 120}}}
+	best := func(seconds float64, trees int) *sweep.Result {
+		return &sweep.Result{Trees: trees, TreesGrown: 100, Usage: sweep.Usage{TrainSeconds: seconds}}
+	}
 	for _, tc := range []struct {
-		trained int
-		seconds float64
-		want    time.Duration
-	}{{0, 0, 15 * time.Minute}, {2, 480, 7*time.Minute + 30*time.Second}, {1, 960, 30 * time.Minute},
-		{1, 1e9, 3 * time.Hour}} {
-		w := &Worker{trained: tc.trained, seconds: tc.seconds, plan: &sweep.Plan{
-			Quote: &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: 600}}}}
-		w.plan.Spec.Limits.Sweep = sweep.Duration(6 * time.Hour)
-		w.plan.Trials = []sweep.Trial{{}, {Number: 1, Refit: true}}
-		if got := w.plan.FinalReserve(w.pace()); got != tc.want {
-			t.Errorf("%d trials that took %v s together, of 480 expected: %s are kept, expected %s", tc.trained,
-				tc.seconds, got, tc.want)
+		left, spent, want time.Duration
+		best              *sweep.Result
+		ok                bool
+	}{
+		{10 * time.Minute, 0, 4 * time.Minute, nil, true}, // then 1.2 times 1.25 times as long
+		{10 * time.Minute, 2 * time.Minute, 2*time.Minute + 48*time.Second, nil, true},
+		{10 * time.Minute, 0, 4 * time.Minute, best(60, 100), true},
+		{10 * time.Minute, 0, time.Minute, best(360, 100), true},    // 7:12, and a quarter more
+		{10 * time.Minute, 0, 4 * time.Minute, best(480, 50), true}, // 4:48: half of the trees are kept
+		{7 * time.Minute, 0, 0, best(360, 100), false},
+	} {
+		if got, ok := p.BeforeFinal(tc.left, tc.spent, tc.best); ok != tc.ok || ok && got != tc.want {
+			t.Errorf("%s left, %s spent, best %+v: %s (%t), want %s (%t)", tc.left, tc.spent, tc.best, got, ok,
+				tc.want, tc.ok)
 		}
+	}
+	none := new(sweep.Plan)
+	if _, ok := none.BeforeFinal(time.Hour, 0, nil); ok || none.LateFinal(best(60, 50)) != "" {
+		t.Error("time is kept without a final training")
+	}
+	p.Spec.Limits.Sweep = sweep.Duration(time.Minute)
+	want := ", which was expected to take 36s: a longer limits.sweep (1m0s; fit's --minutes) leaves it time"
+	if got := p.LateFinal(best(60, 50)); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -207,8 +207,6 @@ func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, 
 		r.AtLimit = true
 		r.Reason = w.cut(o.Grown, most, kept)
 		w.Log.Warn(r.Reason, "trial", r.Trial)
-	} else if !of.Refit {
-		w.trained, w.seconds = w.trained+1, w.seconds+o.Seconds
 	}
 	for _, t := range o.Model.Trees {
 		r.Leaves += len(t.LeafValue)

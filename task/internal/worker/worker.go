@@ -70,12 +70,10 @@ type Worker struct {
 	listing sweepstore.Listing // the latest
 	seen    map[int]sweep.Seen // by trial; with folds, of configurations, by the trial of their first fold
 	rungs   map[sweepstore.RungKey]sweep.Reached
-	results map[int]sweep.Result // by trial, in a cross-validated sweep or one that ends by a rule
+	results map[int]sweep.Result // by trial; where every trial or one's own time depends on them
 	passed  []sweep.RungScore    // of the trial that is trained
 
-	began   time.Time // of the sweep, by the store's clock, later by its pauses; zero until it is looked for
-	trained int       // how many trials this task has trained to their ends,
-	seconds float64   // and how long they took together
+	began time.Time // of the sweep, by the store's clock, later by its pauses; zero until it is looked for
 }
 
 // Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
