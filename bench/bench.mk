@@ -48,11 +48,11 @@ bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothin
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
 
 .PHONY: bench-classes
-# DATA= or TABLES=FOLDER, ONLY=job,digits, WHO=coppice,lightgbm, SEEDS=, TRIALS=, MINUTES=, after bench-door
+# DATA= or TABLES=FOLDER, ONLY=job,digits, WHO=coppice,lightgbm, SEEDS=, TRIALS=, MINUTES=, ROWS=, after bench-door
 bench-classes: $(PEERS_READY) ## several classes: each library on real tables, nothing configured
 	$(PEERS) bench/classes.py $(if $(TABLES),--tables $(TABLES),--data $(DATA)) --seeds $(or $(SEEDS),5) \
 	  --out $(BENCH)/classes.jsonl $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO)) \
-	  $(if $(TRIALS),--trials $(TRIALS)) $(if $(MINUTES),--minutes $(MINUTES))
+	  $(if $(TRIALS),--trials $(TRIALS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROWS),--rows $(ROWS))
 
 .PHONY: bench-search
 bench-search: SEEDS = 4

@@ -20,7 +20,6 @@ from door import WHO
 
 warnings.simplefilter("ignore")
 LEAST = 1e-15
-ROWS = 12_000
 
 
 def tables(data: str, folder: str):
@@ -70,11 +69,11 @@ def tables(data: str, folder: str):
         yield make.__name__, make
 
 
-def drawn(x, y, seed):
+def drawn(x, y, rows, seed):
     """The rows of a seed, all those of rare classes among them, and which are judged."""
     rng = np.random.default_rng(seed)
     rare = (y.map(y.value_counts()) < 60).to_numpy()
-    keep = np.flatnonzero(rare | (rng.random(len(y)) < ROWS / len(y)))
+    keep = np.flatnonzero(rare | (rng.random(len(y)) < rows / len(y)))
     x, y = x.iloc[keep].reset_index(drop=True), y.iloc[keep].reset_index(drop=True)
     judged = rng.random(len(y)) < 0.25
     judged &= y.isin(y[~judged]).to_numpy()  # a class that no row of train has is nobody's fault
@@ -95,6 +94,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="tables, comma-separated")
     parser.add_argument("--who", default="coppice,lightgbm,xgboost,catboost")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=12_000, help="of each table that has more, about")
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--trials", type=int, help="of Coppice; 1 trains its first configuration")
     parser.add_argument("--iterations", type=int, help="of CatBoost; 1,000 of many classes take long")
@@ -109,7 +109,7 @@ def main() -> int:
         x_all, y_all = make()
         found = {w: [] for w in who}
         for seed in range(1, a.seeds + 1):
-            x, y, judged = drawn(x_all, y_all, seed)
+            x, y, judged = drawn(x_all, y_all, a.rows, seed)
             classes = np.unique(y)
             codes = pd.Series(np.searchsorted(classes, y), index=y.index)
             for w in who:

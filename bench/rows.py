@@ -278,7 +278,7 @@ def rate_seeds(s, row):
         seeds = s.seeds if table in SYNTHETIC else s.seeds * SMALL_TABLE_ROUNDS
         for seed in range(1, seeds + 1):
             with tempfile.TemporaryDirectory(dir=s.scratch) as folder:
-                tables.keep(drawn(s, table, seed), folder, ".parquet" if table in SYNTHETIC else ".csv")
+                tables.keep(drawn(s, table, seed), folder, ".parquet" if table in SYNTHETIC else ".csv", "none")
                 place = tables.stage(s.programs, folder + "/dataset.yaml", folder + "/staged")
                 own = [tables.load(f"{folder}/{split}.pickle") for split in ("train", "valid")]
                 same = tables.same_bins(place)

@@ -50,13 +50,13 @@ class Session:
     def rows(self, full):
         return max(int(full * self.size), 1000)
 
-    def table(self, name, make, suffix=".parquet"):
+    def table(self, name, make, suffix=".parquet", encodings="auto"):
         """Folder of a table that make() gives, made once for each text of tables.py."""
         with open(tables.__file__) as f:
             version = f.read()
         folder, stamp = f"{self.out}/tables/{name}", f"{self.out}/tables/{name}/tables.py"
         if not os.path.exists(stamp) or open(stamp).read() != version:
-            tables.keep(make(), folder, suffix)
+            tables.keep(make(), folder, suffix, encodings)
             with open(stamp, "w") as f:
                 f.write(version)
         return folder
@@ -75,7 +75,7 @@ class Session:
                 return tables.kddcup(self.data, np.random.default_rng(5))
             return next(t for t in tables.real(self.data) if t.name == name)
 
-        return self.table(name, make, ".csv")
+        return self.table(name, make, ".csv", "none")
 
     @functools.cache
     def staged(self, folder):

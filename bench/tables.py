@@ -125,8 +125,9 @@ def numbers(name, x, z, rng, rows):
     return Table(name, frame, "label", "label", y)
 
 
-def keep(table, folder, source_suffix=".parquet"):
-    """Writes the peers' form and the source that Coppice stages into folder."""
+def keep(table, folder, source_suffix=".parquet", encodings="auto"):
+    """Writes the peers' form and the source that Coppice stages into folder; with encodings "none" of the same columns,
+    as trainers are compared."""
     os.makedirs(folder, exist_ok=True)
     x, categorical = table.features()
     if not categorical:  # an array is the fastest way into every peer
@@ -142,7 +143,7 @@ def keep(table, folder, source_suffix=".parquet"):
     with open(f"{folder}/dataset.yaml", "w") as f:
         f.write(
             f"name: {table.name}\nsource: {table.name}{source_suffix}\nlabel: {table.label}\nmissing: {json.dumps(MISSING + table.missing)}\n"
-            "split: {by: column, column: part}\n"
+            f"split: {{by: column, column: part}}\nencodings: {encodings}\n"
         )
 
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -100,8 +99,9 @@ const (
 	numeric      = 0.98 // share of the values that must be numbers (or times) for the column to be of that kind
 )
 
-// measure summarises the column's values. y is the label as 0 and 1; share is how much to keep of levels and prints.
-func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share float64) {
+// measure summarises the column's values, and returns their codes (columnEncoder), which other measurements need.
+// y is the label as 0 and 1; share is how much to keep of levels and prints.
+func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share float64) []uint8 {
 	there := 0
 	for i := range v.Len() {
 		if !n.Missing(v, i) {
@@ -111,7 +111,7 @@ func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share 
 	c.Missing = 1 - float64(there)/float64(max(v.Len(), 1))
 	if there == 0 {
 		c.AUC = 0.5
-		return
+		return make([]uint8, v.Len())
 	}
 
 	x, isNumber := n.Numbers(v)
@@ -129,7 +129,9 @@ func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share 
 	if c.Kind == Text || c.Whole {
 		c.measureLevels(n, v, y, share)
 	}
-	c.AUC, c.Info = c.alone(n, v, y)
+	codes := newColumnEncoder(c).codes(n, v, x)
+	c.AUC, c.Info = c.alone(codes, y)
+	return codes
 }
 
 // measureNumbers computes quantiles, and the mean label between them.
@@ -213,7 +215,13 @@ func (c *Column) rangeOf(x float64) int {
 	if x != x || len(c.Quantiles) < 2 {
 		return -1
 	}
-	return sort.SearchFloat64s(c.Quantiles[1:len(c.Quantiles)-1], x)
+	r := 0
+	for _, bound := range c.Quantiles[1 : len(c.Quantiles)-1] { // so few are counted sooner than searched
+		if bound < x {
+			r++
+		}
+	}
+	return r
 }
 
 // measureLevels finds the most frequent levels, and the mean label of each.
@@ -343,13 +351,13 @@ type columnEncoder struct {
 	size   int            // codes are less than it
 }
 
-// newColumnEncoder encodes numbers by their ranges and texts by up to levels levels; all other texts share a code.
-func newColumnEncoder(c *Column, levels int) *columnEncoder {
+// newColumnEncoder encodes numbers by their ranges, texts by the levels that were kept; all other texts share code 1.
+func newColumnEncoder(c *Column) *columnEncoder {
 	k := &columnEncoder{column: c}
 	switch {
 	case c.byLevels():
 		k.levels = map[string]int{}
-		for i, l := range c.Levels[:min(len(c.Levels), levels)] {
+		for i, l := range c.Levels[:min(len(c.Levels), keptLevels)] {
 			k.levels[l.Text] = i + 2
 		}
 		k.size = len(k.levels) + 2
@@ -378,33 +386,24 @@ func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i 
 	return 1
 }
 
-// codesOf returns the codes of all values.
-func (k *columnEncoder) codesOf(n *ingest.Night, v *dataset.Values) []int {
-	var x []float64
-	if k.column.Kind == Number {
-		x, _ = n.Numbers(v)
-	}
-	out := make([]int, v.Len())
+// codes returns the codes of all values.
+func (k *columnEncoder) codes(n *ingest.Night, v *dataset.Values, x []float64) []uint8 {
+	out := make([]uint8, v.Len())
 	for i := range out {
-		out[i] = k.code(n, v, x, i)
+		out[i] = uint8(k.code(n, v, x, i))
 	}
 	return out
 }
 
 // alone is how well the column predicts labels by itself: by the label rates of its codes in one half of the rows,
 // tested on the other half.
-func (c *Column) alone(n *ingest.Night, v *dataset.Values, y []float32) (auc, info float64) {
+func (c *Column) alone(codes []uint8, y []float32) (auc, info float64) {
 	if c.Kind == Time {
 		return 0.5, 0
 	}
-	k := newColumnEncoder(c, keptLevels)
-	codes := k.codesOf(n, v)
 
-	var sums, counts [2][]float64
+	var sums, counts [2][keptLevels + 2]float64
 	total := 0.0
-	for half := range 2 {
-		sums[half], counts[half] = make([]float64, k.size), make([]float64, k.size)
-	}
 	for i, code := range codes {
 		sums[halfOf(i)][code] += float64(y[i])
 		counts[halfOf(i)][code]++

@@ -146,18 +146,19 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	}
 
 	y, share := positives(n, p.Label, m.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
-	codes := make([][]uint8, min(len(values), tied))
+	codes := make([][]uint8, len(values))
+	few := make([][]uint8, min(len(values), tied))
 	w.each(len(values), func(i int) {
-		p.Columns[i].measure(n, values[i], y, share)
+		codes[i] = p.Columns[i].measure(n, values[i], y, share)
 		if i < tied {
-			codes[i] = p.Columns[i].codes(n, values[i])
+			few[i] = p.Columns[i].fewer(codes[i])
 		}
 	})
 	if w.ctx.Err() == nil {
-		p.Ties = ties(codes)
+		p.Ties = ties(few)
 		p.findAggregates(n, values)
 		if p.Label.Kind != dataset.Classes { // rows of several classes are not judged by segments
-			p.fitOdds(w, n, values, y)
+			p.fitOdds(w, codes, y)
 		}
 		p.measureMiddles(n, values)
 	}

@@ -2,23 +2,22 @@ package nights
 
 import (
 	"math"
-
-	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
+	"slices"
 )
 
 // tieCodes is how many codes a column is reduced to before its ties are measured.
 const tieCodes = 16
 
-// codes returns the column's values as few codes.
-func (c *Column) codes(n *ingest.Night, v *dataset.Values) []uint8 {
-	k := newColumnEncoder(c, tieCodes-2)
-	out := make([]uint8, v.Len())
-	for i, code := range k.codesOf(n, v) {
-		if k.size > tieCodes && code > 0 {
-			code = 1 + (code-1)*(tieCodes-1)/(k.size-1)
+// fewer reduces the column's codes to tieCodes: numbers to wider ranges, texts to the most frequent levels.
+func (c *Column) fewer(codes []uint8) []uint8 {
+	out := slices.Clone(codes)
+	for i, code := range codes {
+		switch {
+		case c.byLevels() && code >= tieCodes:
+			out[i] = 1
+		case c.Kind == Number && !c.byLevels() && code > 0:
+			out[i] = uint8(1 + (int(code)-1)*(tieCodes-1)/steps)
 		}
-		out[i] = uint8(code)
 	}
 	return out
 }

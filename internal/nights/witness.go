@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/segment"
 )
 
@@ -20,8 +19,8 @@ const (
 	oddsLimit = 4
 )
 
-// fitOdds fits that model by Newton steps, a column at a time.
-func (p *Profile) fitOdds(w *worker, n *ingest.Night, values []*dataset.Values, y []float32) {
+// fitOdds fits that model by Newton steps, a column at a time. codes are those of the columns' values.
+func (p *Profile) fitOdds(w *worker, codes [][]uint8, y []float32) {
 	mean := 0.0
 	for _, v := range y {
 		mean += float64(v)
@@ -44,16 +43,9 @@ func (p *Profile) fitOdds(w *worker, n *ingest.Night, values []*dataset.Values, 
 	slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(p.Columns[b].AUC, p.Columns[a].AUC) })
 	chosen = chosen[:min(len(chosen), fitted)]
 
-	codes := make([][]uint8, len(chosen))
-	each := *w
-	each.did = func() {} // these columns are counted already
-	each.each(len(chosen), func(i int) {
-		k := newColumnEncoder(&p.Columns[chosen[i]], keptLevels)
-		for _, code := range k.codesOf(n, values[chosen[i]]) {
-			codes[i] = append(codes[i], uint8(code))
-		}
-		p.Columns[chosen[i]].Odds = make([]float64, k.size)
-	})
+	for _, i := range chosen {
+		p.Columns[i].Odds = make([]float64, newColumnEncoder(&p.Columns[i]).size)
+	}
 
 	z := make([]float64, len(y))
 	base := math.Log(mean / (1 - mean))
@@ -61,13 +53,13 @@ func (p *Profile) fitOdds(w *worker, n *ingest.Night, values []*dataset.Values, 
 		z[i] = base
 	}
 	for range fitPasses {
-		for c, i := range chosen {
+		for _, i := range chosen {
 			if w.ctx.Err() != nil {
 				return
 			}
 			odds := p.Columns[i].Odds
 			gradient, information := make([]float64, len(odds)), make([]float64, len(odds))
-			for row, code := range codes[c] {
+			for row, code := range codes[i] {
 				q := sigmoid(z[row])
 				gradient[code] += float64(y[row]) - q
 				information[code] += q * (1 - q)
@@ -78,7 +70,7 @@ func (p *Profile) fitOdds(w *worker, n *ingest.Night, values []*dataset.Values, 
 				step[code] = max(-oddsLimit, min(oddsLimit, odds[code]+max(-1, min(1, s)))) - odds[code]
 				odds[code] += step[code]
 			}
-			for row, code := range codes[c] {
+			for row, code := range codes[i] {
 				z[row] += step[code]
 			}
 		}
