@@ -7,6 +7,8 @@ import (
 	"os"
 )
 
+const hugePage = 2 << 20 // nothing depends on it here
+
 func openUncached(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func refused(error) bool { return false }
@@ -14,5 +16,3 @@ func refused(error) bool { return false }
 func useCache(*os.File) error { return errors.ErrUnsupported }
 
 func reserve(int) []byte { return nil }
-
-func free([]byte) {}

@@ -12,7 +12,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// streamed returns a dataset and the stream of its train split.
+// streamed returns a dataset and the stream of its train split, with two buffers.
 func streamed(t *testing.T) (*Dataset, *Stream) {
 	t.Helper()
 	f := newFixture(1, map[string]int{"train": 20_000, "valid": 3})
@@ -22,7 +22,7 @@ func streamed(t *testing.T) (*Dataset, *Stream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := d.Stream("train")
+	s, err := d.Stream("train", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,52 +31,58 @@ func streamed(t *testing.T) (*Dataset, *Stream) {
 }
 
 // TestStream: parts of the rows, which begin and end anywhere, are those of the mapping once they are fetched, also
-// again and beside others that have been dropped, whose memory is free.
+// when others have been read, and in memory that others have had.
 func TestStream(t *testing.T) {
 	d, s := streamed(t)
-	want := d.Split("train").RowMajor
+	rows := d.Split("train").RowMajor
 	page := os.Getpagesize()
-	if len(s.Rows) != len(want) || len(want) < 12*page {
-		t.Fatalf("%d bytes, want %d, at least 12 pages", len(s.Rows), len(want))
+	if s.Block < 12*page || len(rows) < 12*page || s.Blocks != 2 {
+		t.Fatalf("%d rows, %d blocks of %d bytes, want at least 12 pages, and two", len(rows), s.Blocks, s.Block)
 	}
 
-	first, last := 3*page+7, len(want)-2*page-1
-	parts := [][2]int{{0, first}, {first, last}, {last, len(want)}}
-	for range 2 {
-		for _, p := range parts {
-			part := s.Rows[p[0]:p[1]]
-			if err := s.Fetch(part)(); err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(part, want[p[0]:p[1]]) {
-				t.Errorf("bytes %d to %d differ from the mapping's", p[0], p[1])
-			}
+	first, last := 3*page+7, len(rows)-2*page-1
+	parts := [][]byte{rows[:first], rows[first:last], rows[last:]}
+	before, wait := s.Fetch(parts[2])
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		part := parts[i%3]
+		fetched, wait := s.Fetch(part)
+		if err := wait(); err != nil {
+			t.Fatal(err)
 		}
-		s.Drop(s.Rows[first:last])
-		dropped := s.Rows[first+page : last-page]
-		if runtime.GOOS == "linux" && bytes.ContainsFunc(dropped, func(r rune) bool { return r != 0 }) {
-			t.Error("a part is still in memory after it was dropped")
+		if !bytes.Equal(before, parts[(i+2)%3]) {
+			t.Errorf("part %d has changed before it was dropped", (i+2)%3)
 		}
-		for _, p := range [][2]int{parts[0], parts[2]} {
-			if !bytes.Equal(s.Rows[p[0]:p[1]], want[p[0]:p[1]]) {
-				t.Errorf("bytes %d to %d are not there any more after others were dropped", p[0], p[1])
-			}
+		if !bytes.Equal(fetched, part) {
+			t.Errorf("part %d differs from the mapping's", i%3)
 		}
+		s.Drop(before)
+		before = fetched
+	}
+	if runtime.GOOS == "linux" && len(s.free) != 1 {
+		t.Errorf("%d free buffers with one part in memory, want one", len(s.free))
 	}
 }
 
-// TestStreamReadsAsItMay: what a file system does not read past its cache is read with it. Here, such a read begins and
-// ends where it must not.
+// TestStreamReadsAsItMay: what a file system does not read past its cache is read with it. Here, such a read begins
+// and ends where it must not.
 func TestStreamReadsAsItMay(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // nothing is opened
 	}
 	d, s := streamed(t)
-	if err := s.read(1, len(s.copied)-1); err != nil {
+	whole, err := os.ReadFile(s.file.Name())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(s.Rows, d.Split("train").RowMajor) {
-		t.Error("other rows than the mapping's")
+	buffer := s.free[0][1 : len(whole)-1]
+	if err := s.read(buffer, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(buffer, whole[1:len(whole)-1]) || !bytes.Contains(whole, d.Split("train").RowMajor) {
+		t.Error("other bytes than the file's")
 	}
 }
 
@@ -93,14 +99,16 @@ func TestStreamOfReplacedFile(t *testing.T) {
 	if err := os.WriteFile(path, mustRead(t, filepath.Dir(path), filepath.Base(path)+".old"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Stream("train"); !problem.Is(err, problem.Damaged) {
+	if _, err := d.Stream("train", 0); !problem.Is(err, problem.Damaged) {
 		t.Errorf("a file in the place of the mapped one: %v, want it to be damaged", err)
 	}
 
 	if err := os.Truncate(path+".old", int64(os.Getpagesize())); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Fetch(s.Rows[len(s.Rows)/2:])(); !errors.Is(err, io.ErrUnexpectedEOF) {
+	rows := d.Split("train").RowMajor
+	_, wait := s.Fetch(rows[len(rows)/2:])
+	if err := wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a part behind the end of the file: %v, want %v", err, io.ErrUnexpectedEOF)
 	}
 }

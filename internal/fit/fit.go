@@ -167,12 +167,12 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	}
 
 	if t.exceeds(q, train) {
-		s, err := t.ds.Stream(dataset.TrainSplit)
+		s, err := t.ds.Stream(dataset.TrainSplit, t.keep(q, train))
 		if err != nil {
 			return nil, err
 		}
 		defer s.Close() // it was only read
-		train.Disk = &gbt.Disk{Rows: s.Rows, Keep: t.keep(q, train), Fetch: s.Fetch, Drop: s.Drop, Ahead: s.Ahead}
+		train.Disk = &gbt.Disk{Block: s.Block, Blocks: s.Blocks, Fetch: s.Fetch, Drop: s.Drop, Ahead: s.Ahead}
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,

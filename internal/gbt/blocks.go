@@ -1,54 +1,41 @@
 package gbt
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// blockBytes is how much of a table that is larger than memory is read for all leaves of a pass before the next part
-// is, unless Disk says: several times what a disk reads at once, and little beside the memory. blocksAhead is how many
-// blocks are in memory or on their way beside those that stayed: one that is used, and one that is read meanwhile.
-const (
-	blockBytes  = 4 << 20
-	blocksAhead = 2
-)
+// blocksAhead is how many blocks of a table that is larger than memory are there or on their way beside those that
+// stay: one that is used for all leaves of a pass, and one that is read meanwhile.
+const blocksAhead = 2
 
 // blockReader passes over a table that is larger than memory.
 type blockReader struct {
-	data  *Data
-	bytes int            // of a block, at most
-	rows  int            // of a block
-	wait  []func() error // by block, until it has been read; nil for one that is not on its way
-	there []bool         // by block, whether it is in memory
+	data *Data
+	rows int            // of a block
+	wait []func() error // by block, until it has been read; nil for one that is not on its way
+	bins [][]byte       // by block, of all its rows; nil for one that is neither in memory nor on its way
 }
 
 func newBlockReader(d *Data) *blockReader {
-	size := cmp.Or(d.Disk.Block, blockBytes)
-	rows := max(size/len(d.Features), 1)
+	rows := max(d.Disk.Block/len(d.Features), 1)
 	n := (d.Rows + rows - 1) / rows
-	return &blockReader{data: d, bytes: size, rows: rows, wait: make([]func() error, n), there: make([]bool, n)}
+	return &blockReader{data: d, rows: rows, wait: make([]func() error, n), bins: make([][]byte, n)}
 }
 
 func (b *blockReader) begin(i int) int { return min(i*b.rows, b.data.Rows) }
 
-func (b *blockReader) part(i int) []byte {
-	width := len(b.data.Features)
-	return b.data.Disk.Rows[b.begin(i)*width : b.begin(i+1)*width]
-}
-
 // stays reports whether a block stays in memory. Those that do are spread evenly, so that the disk reads on while their
 // rows are added up.
 func (b *blockReader) stays(i int) bool {
-	keep := max(b.data.Disk.Keep/b.bytes-blocksAhead, 0)
-	return i*keep%len(b.there) < keep
+	keep := max(b.data.Disk.Blocks-blocksAhead, 0)
+	return i*keep%len(b.bins) < keep
 }
 
 // fetch begins to read a block, and returns how many that are: none if it is there or on its way.
 func (b *blockReader) fetch(i int) int {
-	if b.there[i] || b.wait[i] != nil {
+	if b.bins[i] != nil {
 		return 0
 	}
-	b.wait[i] = b.data.Disk.Fetch(b.part(i))
+	width := len(b.data.Features)
+	b.bins[i], b.wait[i] = b.data.Disk.Fetch(b.data.RowMajor[b.begin(i)*width : b.begin(i+1)*width])
 	return 1
 }
 
@@ -61,15 +48,15 @@ func (b *blockReader) close() {
 		if wait != nil { // one before it could not be read
 			_ = wait()
 		}
-		if wait != nil || b.there[i] {
-			b.data.Disk.Drop(b.part(i))
+		if b.bins[i] != nil {
+			b.data.Disk.Drop(b.bins[i])
 		}
 	}
 }
 
-// pass reads the blocks that have rows of any of the lists, which ascend, and calls use with each list's rows in each
-// block. What use has been given, it may overwrite.
-func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) error {
+// pass reads the blocks that have rows of any of the lists, which ascend, and calls use with each block that has been
+// read, each list, and its rows in the block, if any. What use has been given, it may overwrite.
+func (b *blockReader) pass(lists [][]uint32, use func(block, list int, rows []uint32)) error {
 	end := func(rows []uint32, block int) int {
 		n, _ := slices.BinarySearch(rows, uint32(b.begin(block+1)))
 		return n
@@ -89,7 +76,7 @@ func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) 
 		}
 		if b.wait[i] != nil {
 			err := b.wait[i]()
-			b.wait[i], b.there[i] = nil, true
+			b.wait[i] = nil
 			if err != nil {
 				return err
 			}
@@ -98,13 +85,13 @@ func (b *blockReader) pass(lists [][]uint32, use func(list int, rows []uint32)) 
 		for k, rows := range rest {
 			n := end(rows, i)
 			if n > 0 {
-				use(k, rows[:n])
+				use(i, k, rows[:n])
 			}
 			rest[k] = rows[n:]
 		}
 		if !b.stays(i) {
-			b.data.Disk.Drop(b.part(i))
-			b.there[i] = false
+			b.data.Disk.Drop(b.bins[i])
+			b.bins[i] = nil
 		}
 	}
 	return nil
@@ -117,17 +104,19 @@ func (hb *histogramBuilder) buildByBlocks(pairs []newPair) error {
 	for k := range pairs {
 		lists[k] = pairs[k].pair.rows
 	}
-	err := hb.reader.pass(lists, func(k int, rows []uint32) { hb.addBlock(&pairs[k].pair, rows) })
+	err := hb.reader.pass(lists, func(block, k int, rows []uint32) { hb.addBlock(&pairs[k].pair, block, rows) })
 	for k := range pairs {
 		if !pairs[k].pair.begun { // a worker of a team may have no rows
-			hb.addBlock(&pairs[k].pair, nil)
+			hb.add(&pairs[k].pair, nil)
+			hb.collectAll(&pairs[k].pair)
 		}
 	}
 	return err
 }
 
-// addBlock adds some rows of a pair.
-func (hb *histogramBuilder) addBlock(pair *histogramPair, rows []uint32) {
+// addBlock adds the rows of a pair in a block.
+func (hb *histogramBuilder) addBlock(pair *histogramPair, block int, rows []uint32) {
+	hb.kernel.at(hb.reader.bins[block], hb.reader.begin(block))
 	hb.add(pair, rows)
 	hb.collectAll(pair)
 }
@@ -146,16 +135,16 @@ func (g *grower) prepareByBlocks(next []*leaf) error {
 	}
 	addsLeft := func(l *leaf) bool { return 2*l.best.sums.h <= l.sums.h }
 
-	err := g.histograms.reader.pass(lists, func(k int, rows []uint32) {
+	err := g.histograms.reader.pass(lists, func(block, k int, rows []uint32) {
 		l := next[k]
 		toLeft, toRight := l.rows[left[k]:], l.spare[right[k]:]
-		n := g.divideBlock(rows, toLeft, toRight, &l.best)
+		n := g.divideBlock(block, rows, toLeft, toRight, &l.best)
 		left[k] += n
 		right[k] += len(rows) - n
 		if addsLeft(l) {
-			g.histograms.addBlock(&pairs[k].pair, toLeft[:n])
+			g.histograms.addBlock(&pairs[k].pair, block, toLeft[:n])
 		} else {
-			g.histograms.addBlock(&pairs[k].pair, toRight[:len(rows)-n])
+			g.histograms.addBlock(&pairs[k].pair, block, toRight[:len(rows)-n])
 		}
 	})
 	if err != nil {
@@ -176,11 +165,12 @@ func (g *grower) prepareByBlocks(next []*leaf) error {
 
 // divideBlock is partition by the row-major layout, of which the histogram reads the same rows next. toLeft may be the
 // memory of rows, or begin before it.
-func (g *grower) divideBlock(rows, toLeft, toRight []uint32, best *split) int {
-	width, bins := len(g.data.Features), g.data.Disk.Rows[best.feature:]
+func (g *grower) divideBlock(block int, rows, toLeft, toRight []uint32, best *split) int {
+	reader := g.histograms.reader
+	width, bins, first := len(g.data.Features), reader.bins[block][best.feature:], reader.begin(block)
 	n := 0
 	for i, r := range rows {
-		bin := bins[int(r)*width]
+		bin := bins[(int(r)-first)*width]
 		toLeft[n] = r
 		toRight[i-n] = r
 		n += int(best.left[bin>>6] >> (bin & 63) & 1)

@@ -68,12 +68,12 @@ type Data struct {
 
 // Disk is how a training reads a table that is larger than memory: RowMajor part by part, and Columns as few as it can.
 type Disk struct {
-	Rows  []byte                                // as RowMajor; a part may be read from Fetch until Drop
-	Keep  int                                   // bytes of Rows for which there is memory; two blocks are always taken
-	Block int                                   // most bytes of a part; 0 is 4 MiB
-	Fetch func(part []byte) (wait func() error) // begins to read a part of Rows
-	Drop  func(part []byte)                     // frees the memory of a part of Rows
-	Ahead func(column []byte)                   // begins to read one of Columns, if it can
+	Block  int // most bytes of a part, unless one row has more
+	Blocks int // how many parts may be in memory at once; two are always taken
+	// Fetch begins to read a part of RowMajor. Its bytes are in fetched, from when wait has returned until Drop.
+	Fetch func(part []byte) (fetched []byte, wait func() error)
+	Drop  func(fetched []byte)
+	Ahead func(column []byte) // begins to read one of Columns, if it can
 }
 
 // savesPasses reports whether a pass over the table costs more than some histograms in vain. In a team rows cost, too.
@@ -84,11 +84,6 @@ func (d *Data) Shard(lo, hi int) *Data {
 	s := *d
 	s.Rows = hi - lo
 	s.RowMajor = d.RowMajor[lo*len(d.Features) : hi*len(d.Features)]
-	if d.Disk != nil {
-		disk := *d.Disk
-		disk.Rows = disk.Rows[lo*len(d.Features) : hi*len(d.Features)]
-		s.Disk = &disk
-	}
 	s.Label = d.Label[lo:hi]
 	s.Columns = make([][]byte, len(d.Columns))
 	for f, column := range d.Columns {

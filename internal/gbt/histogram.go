@@ -24,7 +24,6 @@ type histogramBuilder struct {
 	inUse    []bool       // by space, whether it holds sums of the rows being added together
 	used     []*workspace // those of the last pair
 	frequent frequentBins
-	table    []byte       // row-major
 	reader   *blockReader // of a table that is larger than memory; nil for others
 
 	freePacked [][]int64
@@ -70,9 +69,8 @@ func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 	}
 
 	hb.frequent = findFrequentBins(d)
-	hb.table = d.RowMajor
 	if d.Disk != nil {
-		hb.table, hb.reader = d.Disk.Rows, newBlockReader(d)
+		hb.reader = newBlockReader(d)
 	}
 	return hb
 }
@@ -89,7 +87,7 @@ func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
 	for i := range hb.spaces { // the last tree may have added features that nothing has drained
 		clear(hb.spaces[i].words)
 	}
-	hb.kernel = newKernel(hb.table, len(hb.data.Features), features, &hb.frequent, gh, pack)
+	hb.kernel = newKernel(hb.data.RowMajor, len(hb.data.Features), features, &hb.frequent, gh, pack)
 }
 
 // place is where in a workspace the i-th feature's words are.

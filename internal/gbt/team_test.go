@@ -136,10 +136,12 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 	var wg sync.WaitGroup
 	for w := range n {
 		part := d.Shard(begin[w], begin[w+1])
-		part.Team = seats[w]
 		if w%2 == 1 {
-			part.Disk = &newFakeDisk(part, 0, 2000+500*w).Disk // every other one trains out of core
+			part.RowMajor = slices.Clip(part.RowMajor) // of which checkpoints hash some
+			_, disk := onDisk(part, 2000+500*w, 0)     // every other one trains out of core
+			part.Disk = &disk.Disk
 		}
+		part.Team = seats[w]
 		o := opt
 		if own != nil {
 			own(w, &o)
