@@ -27,6 +27,11 @@ func CheckRanking(objective string, m *dataset.Manifest) error {
 		return where("its statistics of ids have seen labels of other rows of the same query, so that a model would " +
 			"learn the order from them; stage it with encodings: none")
 	}
+	for _, w := range m.About.Warnings {
+		if w.Code == dataset.HintDivided {
+			return where(w.Column + ": " + w.Text)
+		}
+	}
 	return nil
 }
 

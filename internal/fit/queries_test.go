@@ -70,8 +70,9 @@ func TestRanking(t *testing.T) {
 
 func TestRankingRefuses(t *testing.T) {
 	for want, o := range map[string]datasettest.Options{
-		"stage it with group: COLUMN":    {Rows: 900},
-		"is also trained on":             {Rows: 900, Split: "{by: time, column: day, train: 0.7, valid: 0.3}\ngroup: user_id"},
+		"stage it with group: COLUMN": {Rows: 900},
+		"have rows in several splits": {Rows: 900,
+			Split: "{by: time, column: day, train: 0.7, valid: 0.3}\ngroup: user_id"},
 		"split: {by: hash, key: user_id": {Rows: 900, Split: "{by: random, train: 0.7, valid: 0.3}\ngroup: user_id"},
 		"without sample.negatives":       {Rows: 900, Split: byUser + "\nsample: {negatives: 0.5}"},
 	} {

@@ -194,7 +194,7 @@ class _Fitted(BaseEstimator):
                 args += ["--data", os.fspath(self.folder) if self.folder is not None else f"{scratch}/cloud"]
             progress = _Progress(self.verbose)
             try:
-                done = _program.run(args, progress, {file: "the table", f"--label {LABEL}": "the label"})
+                done = _program.run(args, progress, {file: "the table", f"--label {LABEL}": "the label", f"--group {GROUP}": "group", GROUP: "group", LABEL: "y"})
             finally:
                 progress.close()
             self._files = {p.relative_to(out).as_posix(): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}

@@ -22,6 +22,7 @@ type pass struct {
 	sample     *sampleTaker
 	night      *nightTaker
 	segments   *segment.Counter // nil without a witness
+	divided    dataset.Divided
 
 	splits  [4]*splitPart
 	labels  []float32   // of the current batch
@@ -221,6 +222,9 @@ func (p *pass) deal(b *table.Batch) error {
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
+			if s.spec.Split.Key != p.m.Group {
+				p.divided.Add(groupHash, where)
+			}
 		}
 		if positions != nil {
 			part.targets.Position = append(part.targets.Position, positions[i])

@@ -301,6 +301,9 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 	if q.Time != "" && q.Key != "" || q.Parts != "" && q.Time+q.Key != "" {
 		return "", problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
 	}
+	if err := s.checkOrder(q); err != nil {
+		return "", err
+	}
 	if q.Parts != "" {
 		d.splitBy = q.Parts
 		d.found("split", "as column %s says", q.Parts)
@@ -325,12 +328,7 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 	}
 	if q.Group != "" && q.Key == "" {
 		d.splitBy = q.Group
-		n := s.column(q.Group).distinct.n()
-		d.found("split", "by %s: its rows stay together (%s values)", q.Group, humanize.Comma(n))
-		if parts = "train: 0.8, valid: 0.1, test: 0.1"; n < fewQueries {
-			parts = "train: 0.6, valid: 0.3, test: 0.1"
-		}
-		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), parts), nil
+		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), d.queryParts(q, s)), nil
 	}
 	if c := s.byKey(q); c != nil {
 		d.splitBy = c.Name

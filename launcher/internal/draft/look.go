@@ -23,6 +23,7 @@ type seen struct {
 	byName  map[string]*column
 	rows    int64
 	label   labels
+	queries queries
 
 	drop, categorical []string // what was asked for, as names of columns
 }
@@ -164,12 +165,20 @@ func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
 	}
 	return t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
 		s.rows += int64(b.Rows)
+		var label, group *dataset.Values
 		for i, name := range b.Names {
 			if name == q.Label {
-				s.label.observe(&b.Columns[i], markers, q.Positive)
-			} else {
-				s.column(name).observe(&b.Columns[i], markers)
+				label = &b.Columns[i]
+				s.label.observe(label, markers, q.Positive)
+				continue
 			}
+			s.column(name).observe(&b.Columns[i], markers)
+			if name == q.Group {
+				group = &b.Columns[i]
+			}
+		}
+		if group != nil {
+			s.queries.observe(group, label, markers, q.Positive)
 		}
 		return nil
 	})
