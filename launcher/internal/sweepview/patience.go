@@ -10,8 +10,9 @@ import (
 
 // How long a watcher waits for a conclusion after the job's end, and for a job that is not there.
 const (
-	concludeFor = 3 * time.Minute
-	missingFor  = 3 // questions to Batch: a job may not be visible right after its creation
+	concludeFor   = 3 * time.Minute // for an aggregator that has not begun to conclude
+	concludingFor = time.Hour       // rating 20,000 trees on 100,000 rows takes minutes where others compute, too
+	missingFor    = 3               // questions to Batch: a job may not be visible right after its creation
 )
 
 // JobWait tracks how long a watched sweep has had no job that could continue it.
@@ -42,7 +43,11 @@ func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
 	}
-	if p.ended.IsZero() || now.Sub(p.ended) <= concludeFor {
+	patience := concludeFor
+	if st.Ending {
+		patience = concludingFor
+	}
+	if p.ended.IsZero() || now.Sub(p.ended) <= patience {
 		return nil
 	}
 	what := "job " + job.State
