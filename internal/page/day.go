@@ -94,17 +94,27 @@ const (
 	mostFound   = 6
 	mostDrifted = 20
 	mostOfDay   = 120 // rows of a table
-	// dayLost is the share of an hour's requests that may be turned away or fail before the page says so first.
-	dayLost = .01
+	// dayLost is the share of an hour's requests that may be turned away or fail before the page says so first, and
+	// dayRefused that of requests that may be refused, for which those who send them are to blame.
+	dayLost    = .01
+	dayRefused = .1
 )
 
-// lost says of an hour that many of its requests were turned away or failed; empty if few were.
+// lost says of an hour that many of its requests had no answer; empty if few had none.
 func (h *DayHour) lost() string {
-	all := h.Requests + h.Busy + h.Failed
-	if share := float64(h.Busy+h.Failed) / float64(max(all, 1)); share > dayLost {
-		return fmt.Sprintf("%s of the requests were turned away (429) or failed (5xx)", plot.Percent.Format(share))
+	var texts []string
+	for _, part := range []struct {
+		n    int64
+		most float64
+		how  string
+	}{{h.Busy + h.Failed, dayLost, "turned away (429) or failed (5xx)"}, {h.Refused, dayRefused,
+		"refused (4xx); their answers say why"}} {
+		share := float64(part.n) / float64(max(h.Requests+h.Busy+h.Refused+h.Failed, 1))
+		if share > part.most {
+			texts = append(texts, fmt.Sprintf("%s of the requests were %s", plot.Percent.Format(share), part.how))
+		}
 	}
-	return ""
+	return strings.Join(texts, "; ")
 }
 
 // answer says whether all was well, and what was not.

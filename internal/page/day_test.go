@@ -57,9 +57,10 @@ func quiet(n int) *page.Day {
 
 // TestDayPage: a day begins with whether all was well, and no script comes with it.
 func TestDayPage(t *testing.T) {
-	busy, judged, long := quiet(24), quiet(24), servedDay(31*24)
+	busy, refused, judged, long := quiet(24), quiet(24), quiet(24), servedDay(31*24)
 	later, labels, unasked, unknown := quiet(1), quiet(24), quiet(1), quiet(2)
 	busy.Hours[3].Busy = busy.Hours[3].Requests / 50
+	refused.Hours[3].Refused = refused.Hours[3].Requests
 	judged.Judged = []page.DayJudged{{Begin: judged.Hours[5].Begin, Segment: "site=a.com", Rows: 900, Ratio: 3,
 		Finding: "300 positive rows predicted where 100 came"}}
 	later.Hours[0].Findings = []string{"site: too many are unseen"}
@@ -86,6 +87,7 @@ func TestDayPage(t *testing.T) {
 		"unknown": {unknown, []string{"ctr was well in 2 hours", "No column was compared"}},
 		"unasked": {unasked, []string{"a-none", "No request to ctr is recorded"}},
 		"busy":    {busy, []string{"a-held", "1 of 24 hours", "1.96 % of the requests were turned away (429)"}},
+		"refused": {refused, []string{"a-held", "1 of 24 hours", "50 % of the requests were refused (4xx)"}},
 		"judged": {judged, []string{"a-held", "2026-11-21 08:00 site=a.com: 300 positive rows predicted where 100 came",
 			"Labels have arrived of 1 hour"}},
 		"empty": {&page.Day{Model: "ctr"}, []string{"a-none", "No request to ctr is recorded",

@@ -29,8 +29,7 @@ type Fit struct {
 	Trial    int                `json:"trial"`
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
-	Params   string             `json:"params"`                  // in which the trials differ
-	Shared   string             `json:"shared,omitempty"`        // those of all trials
+	Params   string             `json:"params"`                  // that differ from their defaults
 	Default  *float64           `json:"default,omitempty"`       // on valid, of the configuration that was first
 	Base     float64            `json:"base_rate,omitempty"`     // share of positive rows where it was judged
 	Classes  []ClassRate        `json:"classes,omitempty"`       // of several: their shares there
@@ -83,8 +82,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
 		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within,
 		Final:  c.Final,
-		Params: Differing(p).Of(p.Trials[c.Trial].Shown()),
-		Shared: Differing(p).Shared(&p.Spec, p.Trials[c.Trial].Shown())}
+		Params: chosen(p.Trials[c.Trial].Shown())}
 	if !f.Champion {
 		f.Why = c.Why()
 	}
@@ -186,7 +184,6 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"positions", f.places()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
-		[2]string{"all trials", f.Shared},
 		[2]string{"final", final},
 		[2]string{"uses", strings.Join(uses, ", ")},
 		[2]string{"page", f.Page})

@@ -20,7 +20,8 @@ func TestNewFit(t *testing.T) {
 	p := &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
 	var rows []sweep.Row
 	for i, score := range []float64{0.7, 0.8, 0} {
-		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_leaves": i}})
+		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_leaves": i,
+			"num_iterations": 1000, "objective": "binary"}})
 		r := &sweep.Result{Trial: i, Status: sweep.StatusDone, Score: score, Trees: 5}
 		if i == 2 {
 			r.Status, r.Trees = sweep.StatusFailed, 0
@@ -39,6 +40,9 @@ func TestNewFit(t *testing.T) {
 	f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
 	if f.Model != "clicks" || f.Version != 4 || f.Champion || f.Why != "no better" || f.Trials != 3 || f.Done != 2 {
 		t.Errorf("got %+v; want clicks@4, no better and so not promoted, 2 of 3 trials done", f)
+	}
+	if want := "num_iterations=1000 num_leaves=1"; f.Params != want { // as registry show has them
+		t.Errorf("got the parameters %q, want those that differ from their defaults, %q", f.Params, want)
 	}
 	if f.Default == nil {
 		t.Error("the first configuration has no score; want 0.7")

@@ -118,7 +118,11 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 // lines prints the trials that have ended since the last look.
 func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
 	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
-		fmt.Fprintf(v.w.Out, "job %s\n", s.Job.State)
+		how := "waiting for machines: " + strings.ToLower(s.Job.State)
+		if s.Job.State == "RUNNING" {
+			how = "training has begun"
+		}
+		fmt.Fprintln(v.w.Out, how)
 		v.last = s.Job.State
 	}
 

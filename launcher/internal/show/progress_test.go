@@ -75,7 +75,7 @@ func TestProgress(t *testing.T) {
 		}
 		v.Close()
 
-		want := "job RUNNING\n" +
+		want := "training has begun\n" +
 			"trial   1  auc 0.75, 20 trees, 0 s  |  1/2 done · 0 running · 9 s left\n" +
 			"trial   0  auc 0.75, 20 trees, 0 s  |  2/2 done · 0 running · concluding\n"
 		if !asJSON && out.String() != want {

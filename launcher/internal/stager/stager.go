@@ -47,7 +47,7 @@ const (
 	StepEncode   Step = "encode" // ids; counts rows
 	StepChecksum Step = "checksum"
 	StepCompare  Step = "compare" // with earlier nights; counts columns
-	StepUpload   Step = "upload"
+	StepUpload   Step = "copy"    // into the bucket
 )
 
 // Stager stages datasets.
