@@ -177,6 +177,9 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for another command") {
 		t.Log(lines.Text())
 	}
+	if want := "end it and start localemu up --data " + data; !strings.Contains(lines.Text(), want) {
+		t.Errorf("it says %q, want what to do: %q", lines.Text(), want)
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

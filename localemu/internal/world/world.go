@@ -216,8 +216,8 @@ func (w *World) openData(ctx context.Context) error {
 	locked, err := lock.TryLock()
 	if err == nil && !locked && w.opts.Wait {
 		fmt.Fprintf(w.opts.Stderr, "waiting for another command to end that uses the local cloud in %[1]s, such as "+
-			"launcher serve; a model that launcher fit saves with --out needs no cloud, and several commands can "+
-			"share one that localemu up --data %[1]s keeps running\n", data)
+			"launcher serve. To run several at once, end it and start localemu up --data %[1]s (of a wheel: coppice "+
+			"localemu up --data %[1]s), whose cloud they share; a model saved by fit --out needs none\n", data)
 		locked, err = lock.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	switch {
