@@ -357,10 +357,6 @@ func newObjective(p *Params, d *Data) ([]objective, error) {
 	if o == nil {
 		return nil, fmt.Errorf("objective %q", p.Objective)
 	}
-	if o.ranks && d.link != nil {
-		return nil, &ParamError{"objective", fmt.Sprintf("%s is trained by one worker alone: a gradient depends on "+
-			"the scores of a whole query, and no worker of several has them all", o.name)}
-	}
 	if o.classes {
 		return newClasses(p, d)
 	}
@@ -449,29 +445,7 @@ func (b *binary) fill(gh []uint32, raw []float64, lo, hi int, k key) {
 // each calls f with every used row and its weight, ascending, until the first error. All that f carries from row to row
 // has to be in state: in a team, each worker goes on with the state of the one before, and all end with the last one's.
 func (d *Data) each(state []float64, f func(r uint32, w float64) error) error {
-	if d.link == nil {
-		return d.eachOwn(f)
-	}
-
-	words := make([]int64, len(state))
-	put := func() {
-		for i, v := range state {
-			words[i] = int64(math.Float64bits(v))
-		}
-	}
-	take := func() {
-		for i, w := range words {
-			state[i] = math.Float64frombits(uint64(w))
-		}
-	}
-	put()
-	err := d.link.inTurn(words, func() error {
-		take()
-		defer put()
-		return d.eachOwn(f)
-	})
-	take()
-	return err
+	return d.link.floatsInTurn(state, func() error { return d.eachOwn(f) })
 }
 
 // eachOwn is each of this worker's rows.

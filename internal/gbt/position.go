@@ -19,10 +19,12 @@ type positions struct {
 	tree       int       // the one with whose lambdas next was made; -1 before
 	factor     []float64 // by place, at that tree
 	next       []float64 // after it
-	learns     bool      // next is not yet made
+	link       *link
+	learns     bool // next is not yet made
 }
 
-func newPositions(p *Params, d *Data) (*positions, error) {
+// newPositions returns those of all, a team's worker's own rows with guests behind them.
+func newPositions(p *Params, d, all *Data) (*positions, error) {
 	switch {
 	case p.PositionBiasRegularization != 0 && d.Position == nil:
 		return nil, &ParamError{positionBias, "the table does not say at which place a row was shown; name the " +
@@ -30,16 +32,18 @@ func newPositions(p *Params, d *Data) (*positions, error) {
 	case d.Position == nil || p.Objective == xendcg:
 		return nil, nil
 	}
-	most := 0
+	most := 0.0
 	for r, place := range d.Position {
 		if !(place >= 0 && place <= maxPosition) || place != float32(int(place)) {
 			return nil, fmt.Errorf("%w: position %v in row %d; places are whole numbers from 0 to %d", ErrData, place,
-				r, maxPosition)
+				d.first()+uint64(r), maxPosition)
 		}
-		most = max(most, int(place))
+		most = max(most, float64(place))
 	}
-	return &positions{of: d.Position, rate: p.LearningRate, regularise: p.PositionBiasRegularization, tree: -1,
-		factor: make([]float64, most+1), next: make([]float64, most+1)}, nil
+	d.link.most(&most)
+	n := int(most) + 1
+	return &positions{of: all.Position, rate: p.LearningRate, regularise: p.PositionBiasRegularization, tree: -1,
+		factor: make([]float64, n), next: make([]float64, n), link: d.link}, nil
 }
 
 // begin makes the factors those of a tree. For goss, two rankings share them, and both prepare each tree.
@@ -60,22 +64,27 @@ func (o *positions) add(score []float64, rows []uint32) {
 	}
 }
 
-// learn makes the next factors from a tree's first gradients of all rows in use, added up in the order of rows.
+// learn makes the next factors from a tree's first gradients of all rows in use, added up in the order of rows; in a
+// team, in turn.
 func (o *positions) learn(rows []uint32, g, h []float64) {
 	if o == nil || !o.learns {
 		return
 	}
 	o.learns = false
-	sum := make([]struct{ g, h, rows float64 }, len(o.factor))
-	for _, r := range rows {
-		s := &sum[int(o.of[r])]
-		s.g, s.h, s.rows = s.g+g[r], s.h+h[r], s.rows+1
-	}
+	sums := make([]float64, 3*len(o.factor))     // by place, of g, h and 1
+	_ = o.link.floatsInTurn(sums, func() error { // the link keeps its error
+		for _, r := range rows {
+			s := sums[3*int(o.of[r]):][:3]
+			s[0], s[1], s[2] = s[0]+g[r], s[1]+h[r], s[2]+1
+		}
+		return nil
+	})
 	const least = 0.001 // LightGBM's bound on the hessian
-	for place, s := range sum {
-		pull := float64(float64(o.factor[place]*o.regularise) * s.rows) // by itself: arm64 would fuse it
-		slope := -s.g - pull
-		curve := s.h + float64(o.regularise*s.rows)
+	for place := range o.factor {
+		s := sums[3*place:][:3]
+		pull := float64(float64(o.factor[place]*o.regularise) * s[2]) // by itself: arm64 would fuse it
+		slope := -s[0] - pull
+		curve := s[1] + float64(o.regularise*s[2])
 		o.next[place] = o.factor[place] + float64(o.rate*slope)/(math.Abs(curve)+least)
 	}
 }

@@ -49,38 +49,23 @@ func (q *queries) len() int { return len(q.begin) - 1 }
 
 func (q *queries) of(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
 
-// draw orders rows so that those of the drawn queries come first, both parts ascending, and returns how many these are.
-func (q *queries) draw(k key, fraction float64, rows, spare []uint32) int {
-	drawn := k.choose(nil, q.len(), fractionOf(q.len(), fraction))
-	in, out := rows[:0], spare[:0]
-	for n := range q.len() {
-		if len(drawn) > 0 && drawn[0] == n {
-			in, drawn = append(in, q.of(n)...), drawn[1:]
-			continue
-		}
-		out = append(out, q.of(n)...)
-	}
-	slices.Sort(in)
-	slices.Sort(out)
-	copy(rows[len(in):], out)
-	return len(in)
-}
-
 // ranking is an objective that is a sum over queries: a row's gradient depends on the scores of all of its query.
 // Definitions are LightGBM's (src/objective/rank_objective.hpp).
 type ranking struct {
 	queries
-	text      string // in the model file
-	d         *Data
+	text      string  // in the model file
+	d         *Data   // in a team with guests behind its own rows
+	guests    *guests // nil without a team
 	loss      queryLoss
 	seed      uint64
 	g, h      []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	raw       []float64 // with those of guests
 	pack      packing
 	positions *positions // nil if the table has none
 }
 
 // queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
-// number for each row, by its number in the table.
+// number for each row, by its number in the whole table.
 type queryLoss func(q *query, random key)
 
 // query is one query's rows, and room for what a loss computes.
@@ -103,36 +88,45 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if err != nil {
 		return nil, err
 	}
-	differ, heavy := false, false
-	first := map[uint64]float32{}
+	differ, heavy := 0.0, 0.0
 	err = d.eachOwn(func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y < 0 || int(y) >= len(gain) || y != float32(int(y)) {
-			return fmt.Errorf("%w: label %v in row %d; objective %s takes whole grades from 0 to %d", ErrData, y, r,
-				p.Objective, len(gain)-1)
+			return fmt.Errorf("%w: label %v in row %d; objective %s takes whole grades from 0 to %d", ErrData, y,
+				d.first()+uint64(r), p.Objective, len(gain)-1)
 		}
-		if one, seen := first[d.Group[r]]; !seen {
-			first[d.Group[r]] = y
-		} else if one != y {
-			differ = true
-		}
-		heavy = heavy || w > 0
+		heavy = max(heavy, w)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if !differ || !heavy {
+
+	all, guests := inviteGuests(d)
+	o := &ranking{queries: newQueries(all), text: text, d: all, guests: guests, seed: p.Seed,
+		g: make([]float64, all.Rows), h: make([]float64, all.Rows)}
+	for n := range o.len() {
+		for _, r := range o.of(n) {
+			if all.Label[r] != all.Label[o.of(n)[0]] {
+				differ = 1
+			}
+		}
+	}
+	if guests != nil {
+		all.Group = nil
+	}
+	d.link.most(&differ, &heavy)
+	if err := d.link.failed(); err != nil {
+		return nil, err
+	}
+	if differ == 0 || heavy == 0 {
 		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
 	}
-
-	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
-		h: make([]float64, d.Rows)}
-	if o.positions, err = newPositions(p, d); err != nil {
+	if o.positions, err = newPositions(p, d, all); err != nil {
 		return nil, err
 	}
 	if text == xendcg {
-		o.loss = crossEntropyOfQuery
+		o.loss = o.crossEntropyOfQuery
 	} else {
 		o.loss = o.lambdas(p, gain)
 	}
@@ -154,6 +148,7 @@ func (o *ranking) at(r uint32, _ float64) (g, h float64) { return o.g[r], o.h[r]
 func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
 	largest := make([][2]float64, pool.size)
 	random := newKey(o.seed, forLabels, tree)
+	raw = o.scores(raw)
 	o.positions.begin(tree)
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
@@ -175,11 +170,13 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	})
 
 	o.positions.learn(o.rows, o.g, o.h)
+	o.returnGradients()
 
 	g, h := 0.0, 0.0
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
+	o.d.link.most(&g, &h)
 	if g == 0 {
 		g = 1 // every query is in order
 	}
@@ -188,6 +185,37 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	}
 	o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
 	return o.pack
+}
+
+// draw orders rows so that those of the drawn queries come first, both parts ascending, and returns how many these are.
+// In a team, each worker goes on with the draw where the one before it stopped.
+func (o *ranking) draw(k key, fraction float64, rows, spare []uint32) int {
+	total := o.d.link.count(o.len())
+	state := []int64{0, int64(total), int64(fractionOf(total, fraction))} // queries visited, to come, to be drawn
+	drawn := make([]bool, o.d.Rows)
+	_ = o.d.link.inTurn(state, func() error { // the link keeps its error
+		chosen := k.from(uint64(state[0])).choose(nil, o.len(), int(state[1]), int(state[2]))
+		for _, n := range chosen {
+			for _, r := range o.of(n) {
+				drawn[r] = true
+			}
+		}
+		state[0], state[1] = state[0]+int64(o.len()), state[1]-int64(o.len())
+		state[2] -= int64(len(chosen))
+		return nil
+	})
+	o.guests.returnDrawn(drawn)
+
+	in, out := rows[:0], spare[:0]
+	for _, r := range rows {
+		if drawn[r] {
+			in = append(in, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	copy(rows[len(in):], out)
+	return len(in)
 }
 
 func (o *ranking) fill(gh []uint32, _ []float64, lo, hi int, k key) {
@@ -298,7 +326,7 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 // crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank",
 // 2020): the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a
 // uniform random number. Derivatives are approximated to the third order.
-func crossEntropyOfQuery(q *query, random key) {
+func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	n := len(q.rows)
 	if n < 2 {
 		return
@@ -312,7 +340,7 @@ func crossEntropyOfQuery(q *query, random key) {
 	wanted := 0.0
 	for i, r := range q.rows {
 		share[i] /= total
-		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
+		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(o.number(r))>>32)*randomUnit)
 		wanted += terms[i]
 	}
 	wanted = max(wanted, xendcgEpsilon)

@@ -29,6 +29,25 @@ func ranked(seed uint64, rows int, mixed bool) *table {
 	return d
 }
 
+// scattered lets the queries of a trial have rows anywhere in the table, shown at one place or another.
+func (t *trial) scattered(rng *rand.Rand) *trial {
+	t.Group = slices.Clone(t.Group)
+	rng.Shuffle(t.Rows, func(i, j int) { t.Group[i], t.Group[j] = t.Group[j], t.Group[i] })
+	if t.p.Objective == "lambdarank" {
+		t.Position, t.p.PositionBiasRegularization = nil, rng.Float64()
+		for range t.Rows {
+			t.Position = append(t.Position, float32(rng.IntN(9)))
+		}
+	}
+	return t
+}
+
+// inBagsOfQueries draws whole queries.
+func (t *trial) inBagsOfQueries(rng *rand.Rand) *trial {
+	t.p.BaggingByQuery, t.p.BaggingFraction, t.p.BaggingFreq = true, 0.3+rng.Float64()/2, 1+rng.IntN(2)
+	return t
+}
+
 func rankParams(objective string) Params {
 	p := Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.MinDataInLeaf = objective, 12, 8, 10
@@ -147,7 +166,7 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	q := query{}
 	q.fill(0, []uint32{0, 1}, []float32{2, 0}, []float64{0.7, 0.7})
 	random := newKey(9, forLabels, 3)
-	crossEntropyOfQuery(&q, random)
+	o.(*ranking).crossEntropyOfQuery(&q, random)
 	draw := func(r uint64) float64 { return float64(random.at(r)>>32) / (1 << 32) }
 	a, b := 4-draw(0), 1-draw(1)
 	first := 0.5 - a/(a+b)
@@ -261,8 +280,13 @@ func TestRankLearns(t *testing.T) {
 		}
 	}
 
-	q := newQueries(&d.Data)
-	rows, spare := make([]uint32, d.Rows), make([]uint32, d.Rows)
+	p := rankParams("lambdarank")
+	each, err := newObjective(&p, &d.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := each[0].(*ranking)
+	rows, spare := usedRows(&d.Data), make([]uint32, d.Rows)
 	in := q.draw(newKey(1, forBag, 0), 0.3, rows, spare)
 	inside := map[uint64]bool{}
 	for _, r := range rows[:in] {
@@ -287,7 +311,6 @@ func TestRankRefuses(t *testing.T) {
 		"takes whole grades from 0 to 3":  func(_ *Data, p *Params) { p.LabelGain = "0,1,3,7" },
 		"label 1.5 in row 5":              func(d *Data, _ *Params) { d.Label[5] = 1.5 },
 		"no query has rows with differen": func(d *Data, _ *Params) { clear(d.Label) },
-		"trained by one worker alone":     func(d *Data, _ *Params) { d.Team = aloneTeam{} },
 	} {
 		d := ranked(2, 400, false)
 		p := rankParams("lambdarank")
@@ -301,11 +324,3 @@ func TestRankRefuses(t *testing.T) {
 		}
 	}
 }
-
-// aloneTeam is a team of one.
-type aloneTeam struct{}
-
-func (aloneTeam) Place() (int, int)                     { return 0, 1 }
-func (aloneTeam) Reduce([]int64, []int) error           { return nil }
-func (aloneTeam) Gather(words []int64) ([]int64, error) { return slices.Clone(words), nil }
-func (aloneTeam) Broadcast(int, []int64) error          { return nil }

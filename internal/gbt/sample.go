@@ -57,13 +57,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>mixShift3
 }
 
-// choose fills chosen with count of the numbers 0..n-1, ascending, each subset equally likely (Knuth's algorithm S).
-// The key decides which.
-func (k key) choose(chosen []int, n, count int) []int {
+// choose fills chosen with count of the numbers 0..of-1, as far as they are below n: ascending, each subset equally
+// likely (Knuth's algorithm S). The key decides which.
+func (k key) choose(chosen []int, n, of, count int) []int {
 	chosen = chosen[:0]
 	for i := 0; i < n && len(chosen) < count; i++ {
 		// Select with probability (still needed) / (still left), on a 64-bit grid.
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(n-i))
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(of-i))
 		if hi < uint64(count-len(chosen)) {
 			chosen = append(chosen, i)
 		}
@@ -103,7 +103,7 @@ func treeFeatures(p *Params, tree int, usable []int) []int {
 }
 
 func pickFeatures(k key, usable []int, count int) []int {
-	chosen := k.choose(make([]int, 0, count), len(usable), count)
+	chosen := k.choose(make([]int, 0, count), len(usable), len(usable), count)
 	for i, j := range chosen {
 		chosen[i] = usable[j]
 	}

@@ -227,7 +227,7 @@ func TestChooseIsUniform(t *testing.T) {
 	const n, count, rounds = 10, 3, 20_000
 	seen := make([]int, n)
 	for round := range rounds {
-		got := newKey(9, forTreeFeatures, round).choose(nil, n, count)
+		got := newKey(9, forTreeFeatures, round).choose(nil, n, n, count)
 		if len(got) != count {
 			t.Fatalf("chose %v", got)
 		}

@@ -170,6 +170,33 @@ func (l *link) inTurn(state []int64, f func() error) error {
 	return l.err
 }
 
+// floatsInTurn is inTurn with numbers as the state.
+func (l *link) floatsInTurn(state []float64, f func() error) error {
+	if l == nil {
+		return f()
+	}
+
+	words := make([]int64, len(state))
+	put := func() {
+		for i, v := range state {
+			words[i] = int64(math.Float64bits(v))
+		}
+	}
+	take := func() {
+		for i, w := range words {
+			state[i] = math.Float64frombits(uint64(w))
+		}
+	}
+	put()
+	err := l.inTurn(words, func() error {
+		take()
+		defer put()
+		return f()
+	})
+	take()
+	return err
+}
+
 // hashInTurn is inTurn with a SHA-256 as the state.
 func (l *link) hashInTurn(h hash.Hash, f func()) {
 	if l == nil {
@@ -328,6 +355,41 @@ func splitOf(w []int64) split {
 		s.left[i] = uint64(w[7+i])
 	}
 	return s
+}
+
+// Exchanges is how many exchanges of few words a team of so many workers needs for a tree beside those of its splits, at
+// most. positions says whether the table has them.
+func (p *Params) Exchanges(workers int, positions bool) int {
+	o := findObjective(p.Objective)
+	if o == nil {
+		return 0
+	}
+	n := 0
+	switch {
+	case o.ranks:
+		n = 5 // scores, weights, gradients and hessians of queries that workers share, and the largest
+	case !o.classes && o.name != "binary":
+		n = 1 // the largest
+	}
+	if p.DataSampleStrategy == byGradient {
+		n += n + 9 + workers // gradients twice, the bytes of the least of the largest, the draw in turn
+	}
+	if p.bags() {
+		n += 1 + workers
+		if p.BaggingByQuery {
+			n++
+		}
+	}
+	if o.renews {
+		n += 9 // the bytes of quantiles, and neighbours or heaviest weights
+	}
+	if positions && o.name == "lambdarank" {
+		n += workers
+	}
+	if p.Boosting == droppedTrees {
+		n++
+	}
+	return n
 }
 
 // mostWords is how many words of a worker are added up at once, 4 MiB: more would take so long on any network that

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -127,7 +128,7 @@ func shares(rng *rand.Rand, how string, n, workers int) []int {
 
 // trainTogether trains with a worker for each part of the table, and returns their results and errors.
 func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, dies int,
-	own func(worker int, opt *Options)) ([]*Result, []error) {
+	own func(worker int, part *Data, opt *Options)) ([]*Result, []error) {
 	t.Helper()
 	n := len(begin) - 1
 	seats := newGathering(n)
@@ -144,7 +145,7 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 		part.Team = seats[w]
 		o := opt
 		if own != nil {
-			own(w, &o)
+			own(w, part, &o)
 		}
 		wg.Go(func() {
 			if results[w], errs[w] = Train(t.Context(), part, p, o); errs[w] != nil {
@@ -180,11 +181,14 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 		if seed%5 == 3 && trial.p.draws() {
 			trial.p.Boosting = averagedTrees
 		}
+		rng := rand.New(rand.NewPCG(seed, 5))
+		if seed%6 == 1 && trial.p.Boosting == gbdt {
+			trial.withObjective([]string{"lambdarank", xendcg}[rng.IntN(2)], rng).scattered(rng)
+		}
 		if seed%5 == 4 {
 			trial.asDART(rand.New(rand.NewPCG(seed, 7)))
 		}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
-		rng := rand.New(rand.NewPCG(seed, 5))
 		for _, workers := range []int{1, 2, 3, 4, 7} {
 			for _, how := range []string{"equal", "random", "absurd"} {
 				opt.Threads = 1 + rng.IntN(2)
@@ -217,7 +221,10 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		trial := randomTrial(seed, tableOfFew)
 		rng := rand.New(rand.NewPCG(seed, 6))
 		if seed%4 == 2 {
-			trial.withObjective([]string{"quantile", "mape"}[rng.IntN(2)], rng)
+			trial.withObjective([]string{"quantile", "mape", "lambdarank"}[rng.IntN(3)], rng)
+			if Ranks(trial.p.Objective) {
+				trial.scattered(rng)
+			}
 		}
 		trial.p.NumIterations = 4
 		if seed%4 == 3 {
@@ -234,7 +241,7 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 
 		var newest *Checkpoint
 		var mu sync.Mutex
-		keep := func(_ int, o *Options) {
+		keep := func(_ int, _ *Data, o *Options) {
 			o.Resume = newest
 			o.Checkpoint = func(c *Checkpoint) error {
 				mu.Lock()
@@ -263,6 +270,72 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
 			t.Fatalf("seed %d, %v: another model: %s", seed, trial,
 				firstDifference(text(t, got.Model), text(t, want.Model)))
+		}
+	}
+}
+
+// counting counts a worker's exchanges.
+type counting struct {
+	Team
+	n *int
+}
+
+func (c counting) Reduce(words []int64, bounds []int) error {
+	*c.n++
+	return c.Team.Reduce(words, bounds)
+}
+
+func (c counting) Gather(words []int64) ([]int64, error) {
+	*c.n++
+	return c.Team.Gather(words)
+}
+
+func (c counting) Broadcast(from int, words []int64) error {
+	*c.n++
+	return c.Team.Broadcast(from, words)
+}
+
+// TestExchanges counts what trees of one split take beside those of a binary objective.
+func TestExchanges(t *testing.T) {
+	const workers, few, many = 3, 4, 8
+	perTree := func(p Params) int {
+		d := ranked(3, 600, true)
+		d.Weight, d.Position = make([]float32, d.Rows), make([]float32, d.Rows)
+		for r, y := range d.Label {
+			d.Weight[r], d.Position[r] = 1, float32(r%5)
+			if p.Objective == "binary" {
+				d.Label[r] = min(y, 1)
+			}
+		}
+		p.NumLeaves = 2
+		var counts [2]int
+		for i, trees := range []int{few, many} {
+			p.NumIterations = trees
+			trainTogether(t, &d.Data, p, Options{Threads: 1}, shares(nil, "equal", d.Rows, workers), -1,
+				func(w int, part *Data, _ *Options) {
+					if w == 0 {
+						part.Team = counting{part.Team, &counts[i]}
+					}
+				})
+		}
+		return (counts[1] - counts[0]) / (many - few)
+	}
+	plain := perTree(rankParams("binary"))
+	for what, change := range map[string]func(*Params){
+		"binary, bags":    func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.5, 1 },
+		"regression_l1":   func(*Params) {},
+		"regression":      func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 1 },
+		"mape":            func(*Params) {},
+		"poisson":         func(p *Params) { p.Boosting = droppedTrees },
+		"lambdarank":      func(*Params) {},
+		"rank_xendcg":     func(p *Params) { p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.5, 1 },
+		"lambdarank, all": func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 1 },
+	} {
+		objective, _, _ := strings.Cut(what, ",")
+		p := rankParams(objective)
+		change(&p)
+		if got, want := perTree(p)-plain, p.Exchanges(workers, true); got != want {
+			t.Errorf("%s: %d exchanges more for each tree, want %d", what, got, want)
 		}
 	}
 }

@@ -124,7 +124,9 @@ func wide(rows int, objective string) *gbt.Data {
 		if int(row[0])+int(row[1])+int(row[2]&row[3])+rng.IntN(200) > 500 {
 			d.Label[r] = 1
 		}
-		if objective != "binary" {
+		if gbt.Ranks(objective) {
+			d.Group = append(d.Group, uint64(r/20))
+		} else if objective != "binary" {
 			d.Label[r] += float32(rng.NormFloat64())
 		}
 	}

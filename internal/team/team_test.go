@@ -53,6 +53,15 @@ func params(trees int) gbt.Params {
 	return p
 }
 
+// ranking makes d a table of queries whose rows are some way apart, and p learn their order.
+func ranking(d *gbt.Data, p *gbt.Params) {
+	p.Objective, p.PositionBiasRegularization = "lambdarank", 0.1
+	for r := range d.Rows {
+		d.Group = append(d.Group, uint64(r/90*30+r%30))
+		d.Position = append(d.Position, float32(r%7))
+	}
+}
+
 func text(t testing.TB, r *gbt.Result) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -168,6 +177,9 @@ func comeAndGo(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := table(500+rng.IntN(1500), 4+rng.IntN(6), seed)
 	p := params(30)
+	if seed%3 == 1 {
+		ranking(d, &p)
+	}
 	alone, err := gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1, Identity: "here"})
 	if err != nil {
 		t.Fatal(err)

@@ -82,23 +82,6 @@ func TestFinalIsRefused(t *testing.T) {
 	}
 }
 
-func TestObjectivesOfSeveralMachines(t *testing.T) {
-	for objective, refused := range map[string]bool{"lambdarank": true, "mape": false} {
-		s, m := parse(t), manifest("train", "valid", "test")
-		m.Label.Kind = dataset.Regression
-		s.Objective, s.Metric, s.Final = objective, "mae", &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
-		if refused {
-			s.Metric, m.Group, m.Order = "ndcg@10", "query", nil
-		}
-		_, err := build(s, m)
-		if got := err != nil && strings.Contains(err.Error(), "is trained by one machine alone"); got != refused ||
-			!got && err != nil {
-			t.Errorf("%s with final: {machines: 2}: got error %v, want that it needs one machine: %t", objective, err,
-				refused)
-		}
-	}
-}
-
 func TestFinalIsTheDefault(t *testing.T) {
 	plain := []string{"final: {rows: train}", ""}
 	encoded := manifest(all...)

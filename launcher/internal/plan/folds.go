@@ -8,7 +8,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
-	"coppice/internal/gbt"
 	"coppice/internal/sweep"
 )
 
@@ -70,10 +69,6 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	}
 	if p.Spec.Final == nil {
 		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-	}
-	if p.Spec.FinalMachines() > 1 && gbt.Ranks(p.Spec.Objective) {
-		return errorf("final.machines: objective %s is trained by one machine alone, since its gradients are those "+
-			"of whole queries; leave machines out", p.Spec.Objective)
 	}
 	t := sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true}
 	p.Trials = append(slices.Clone(p.Trials), t)

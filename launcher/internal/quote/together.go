@@ -13,7 +13,7 @@ import (
 // What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
 // the same numbers, and docs/cost.md their source.
 const (
-	exchanges = 1.5  // for each split: three for those that are prepared together
+	exchanges = 1.5  // for each split, beside gbt.Params.Exchanges: three for those that are prepared together
 	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/machines.md)
 	network   = 10e9 // bits a second that a machine sends
 	binBytes  = 16   // bytes of a bin, where a leaf is large
@@ -33,7 +33,8 @@ func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) 
 	if machines < 2 {
 		return seconds
 	}
-	perTree := (leaves(p)-1)*exchanges*exchange + sent(m, leaves(p), machines)*8/network
+	n := (leaves(p)-1)*exchanges + float64(p.Exchanges(machines, m.Position != ""))
+	perTree := n*exchange + sent(m, leaves(p), machines)*8/network
 	return seconds/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
 }
 
@@ -44,7 +45,7 @@ const shortened = 0.1
 // that is little.
 func (q *Estimator) machinesNote(w *work, o *Offer) string {
 	n := q.Plan.Spec.FinalMachines()
-	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil || gbt.Ranks(q.Plan.Spec.Objective) {
+	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil {
 		return ""
 	}
 	asked := n > 1
