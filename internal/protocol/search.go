@@ -19,8 +19,8 @@ type Task struct {
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
-	// Team is how many tasks train the trial of the last stage together; 0 and 1 for its holder alone.
-	Team int
+	// Teams is how many tasks may train each trial together; nil for its holder alone.
+	Teams []int
 }
 
 // Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
@@ -35,6 +35,9 @@ type Search struct {
 	index int // of the trial, relative to Task.Start
 
 	subject int // the paused trial about which a verdict is written
+
+	helped int // the trial that this task takes part in, from 1; 0 for none
+	turn   int // how many trials have had no use for it
 }
 
 // pass is one of the passes over a listing.
@@ -112,6 +115,9 @@ func (s Search) Next(a Answer) (Search, Action) {
 		if a.Yes { // the trial may have ended after it was listed
 			return s.about(LookForResult, s.number(), s.claim())
 		}
+		if s.task.Teams != nil { // who was faster may have use for this task
+			s.idle = s.list.Ended
+		}
 
 	case LookForResult:
 		if !a.Yes {
@@ -124,6 +130,8 @@ func (s Search) Next(a Answer) (Search, Action) {
 	case Help:
 		if a.Yes { // it is not idle
 			s.idle = s.list.Ended
+		} else { // another trial may have room
+			s.helped, s.turn = 0, s.turn+1
 		}
 		return s.do(LookForEnd)
 
@@ -256,7 +264,8 @@ func (s Search) take() (Search, Action) {
 // paused, and then that one's task is free to take it.
 func (s Search) rest(room bool) (Search, Action) {
 	t, stage := s.task, s.stage()
-	ended, held, later, paused, last := 0, 0, 0, 0, 0
+	ended, held, later, paused := 0, 0, 0, 0
+	var open []int // held trials that other tasks may take part in
 	for n, trial := range s.list.Trials {
 		switch {
 		case trial.Ended:
@@ -264,27 +273,46 @@ func (s Search) rest(room bool) (Search, Action) {
 		case trial.Paused:
 			paused++
 		case t.Stages != nil && t.Stages[n] > stage:
-			later++
+			later += t.team(n)
 		default:
 			held++
-			last = n
+			if t.team(n) > 1 && !trial.Free() {
+				open = append(open, n)
+			}
 		}
 	}
 
+	stays := later > held || t.Together && held > 0 && paused > held
+	if stays && t.Teams != nil { // others claim those trials, perhaps, and then have use for this task
+		s.idle = s.list.Ended
+	}
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case t.Team > 1 && later*t.Team > held:
-		s.idle = s.list.Ended // it has the work of that trial before it
-		return s.do(Wait)
-	case later > held, t.Together && held > 0 && paused > held:
-		return s.do(Wait)
-	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
+	case !stays && s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
-	case room && t.Team > 1 && later == 0 && held == 1 && s.list.Trials[last].Made > 0:
-		return s.about(Help, last, s.list.Trials[last].Last.Number)
 	}
-	return s.do(Wait)
+	if !room || len(open) == 0 {
+		return s.do(Wait)
+	}
+	return s.help(open)
+}
+
+// help takes part in one of the open trials: in the same one for as long as this task is of use there, then in the next.
+func (s Search) help(open []int) (Search, Action) {
+	if !slices.Contains(open, s.helped-1) {
+		s.helped = 1 + open[(s.task.Start+s.turn)%len(open)]
+	}
+	trial := s.helped - 1
+	return s.about(Help, trial, s.list.Trials[trial].Last.Number)
+}
+
+// team is how many tasks may train trial n together.
+func (t Task) team(n int) int {
+	if t.Teams == nil {
+		return 1
+	}
+	return t.Teams[n]
 }
 
 // number is the number of the current trial.

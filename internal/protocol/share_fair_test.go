@@ -8,6 +8,9 @@ const fairRounds = 60
 
 // comesToEnd returns an error text if the sweep does not reach its end from s on.
 func (m sharing) comesToEnd(s shared) (wrong string) {
+	if m.crowded {
+		return ""
+	}
 	m.fair, s.faults = true, 0
 	// A sweep that was cancelled is given no other job.
 	if !s.resumed && s.halted && !s.cancelled {

@@ -193,8 +193,8 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	if do.Do == Train && v.m.staged && do.Trial == 1 && !s.trials[0].result {
 		wrong = "a trial is trained before an earlier stage has ended"
 	}
-	if do.Do == Stop && do.Why == LivingHands && v.m.staged && v.m.faults == 0 && s.trained(trialsHere-1) {
-		wrong = "a task leaves the training in which it takes part"
+	if v.m.faults == 0 && wrong == "" {
+		wrong = v.m.helpsWrongly(&s, was, do)
 	}
 	if do.Do == Stop && do.Why == Broken {
 		v.m.restart(&s, i)
@@ -204,6 +204,28 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 		return
 	}
 	v.go_(i, what, s, wrong)
+}
+
+// helpsWrongly describes what is wrong with what a task does that has nothing to claim. was is its last action.
+func (m sharing) helpsWrongly(s *shared, was Op, do Action) string {
+	last := s.trained(trialsHere-1) && (m.staged || m.teams)
+	if do.Do == Stop && do.Why == LivingHands && last {
+		return "a task leaves while a training has use for it"
+	}
+	if do.Do != Help || was != List { // the listing is of this moment
+		return ""
+	}
+	for n := range s.trials {
+		of := &s.trials[n]
+		free := of.made == 0 || of.claims[of.made-1].released
+		switch {
+		case free && !of.result && !of.waits() && !m.staged:
+			return "a task takes part in a training while it could have its own"
+		case n == do.Trial && (free || of.result || of.waits()):
+			return "a task takes part in a training that nobody leads"
+		}
+	}
+	return ""
 }
 
 // restart is Batch starting an attempt when the one before is gone.
@@ -236,6 +258,9 @@ func (v visitor) hold(s shared, i int) {
 	}
 	if t.finish != None {
 		v.finish(s, i)
+		return
+	}
+	if v.m.crowded && t.trial == 0 {
 		return
 	}
 

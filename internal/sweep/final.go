@@ -16,14 +16,47 @@ type Final struct {
 	Machines int `yaml:"machines" json:"machines,omitempty"`
 }
 
+// Together says how many machines train a trial.
+type Together struct {
+	// Machines is how many, at most: those that find no trial to claim take part in another one's.
+	Machines int `yaml:"machines" json:"machines"`
+}
+
 // Values of Final.Rows.
 const (
 	FinalAll   = "all"   // those of all splits
 	FinalTrain = "train" // those that the winner has been trained on: it is registered as it is
 )
 
-// MaxFinalMachines bounds those of a final training: docs/cost.md has how little more of them bring.
+// MaxFinalMachines bounds those of a training: docs/cost.md has how little more of them bring.
 const MaxFinalMachines = 32
+
+// checkTrial checks that trials can have as many machines as the spec says. Each machine then has one task, which trains
+// with all of it, unless the spec says with how much.
+func (s *Spec) checkTrial(doc *strictyaml.Document, _ Vocabulary) error {
+	if s.Trial == nil {
+		return nil
+	}
+	const at = "trial.machines"
+	switch m := s.Trial.Machines; {
+	case m < 1 || m > s.Machine.VMs || m > MaxFinalMachines:
+		return doc.Errorf(at, "machines is %d: a trial can have 1 to %d of the sweep's machines; raise machine.vms "+
+			"for more (at most %d)", m, min(s.Machine.VMs, MaxFinalMachines), MaxFinalMachines)
+	case m == 1:
+		return nil
+	case s.Machine.TasksPerVM > 1:
+		return doc.Errorf(at, "machines is %d, and machine.tasks_per_vm %d: machines that train a trial together have "+
+			"one task each; leave one of them out", m, s.Machine.TasksPerVM)
+	case s.Continue != nil && s.Continue.Mode == RefitMode:
+		return doc.Errorf(at, "machines is %d, but continue.mode %s grows no trees, and renewing their values is the "+
+			"work of one machine; leave machines out", m, RefitMode)
+	}
+	s.Machine.TasksPerVM = 1
+	if !doc.Has("machine.threads_per_task") {
+		s.Machine.ThreadsPerTask = 0
+	}
+	return nil
+}
 
 // checkFinal checks the final training, if the spec asks for one.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
@@ -80,6 +113,34 @@ func (s *Spec) FinalMachines() int {
 		return 1
 	}
 	return max(1, s.Final.Machines)
+}
+
+// TrialMachines is how many machines train any other trial together, at most.
+func (s *Spec) TrialMachines() int {
+	if s.Trial == nil {
+		return 1
+	}
+	return max(1, s.Trial.Machines)
+}
+
+// Machines is how many machines may train a trial together.
+func (p *Plan) Machines(trial int) int {
+	if final, ok := p.Final(); ok && trial == final {
+		return p.Spec.FinalMachines()
+	}
+	return p.Spec.TrialMachines()
+}
+
+// Teams is Machines of every trial; nil if each has one.
+func (p *Plan) Teams() []int {
+	if max(p.Spec.FinalMachines(), p.Spec.TrialMachines()) < 2 {
+		return nil
+	}
+	teams := make([]int, len(p.Trials))
+	for i := range teams {
+		teams[i] = p.Machines(i)
+	}
+	return teams
 }
 
 // FinalRows reports whether the spec has a final training. A plan's spec always says so, since Build decides it where

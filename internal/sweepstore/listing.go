@@ -29,6 +29,16 @@ func (l Listing) View() protocol.View {
 	return v
 }
 
+// Open counts the trials that have not ended.
+func (l Listing) Open() (n int) {
+	for _, t := range l.Trials {
+		if !t.Ended {
+			n++
+		}
+	}
+	return n
+}
+
 // Listed is one trial in a listing: what the rules see of it, and its objects.
 type Listed struct {
 	protocol.Trial

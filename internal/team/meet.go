@@ -90,6 +90,31 @@ func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 	return last + 1, awaited, nil
 }
 
+// Size is how many workers the latest team of a board has, or had; 0 before the first.
+func Size(ctx context.Context, b Board) (int, error) {
+	w := Member{board: b}
+	next, _, err := w.nextEpoch(ctx, 0)
+	if err != nil || next == 1 {
+		return 0, err
+	}
+	ids, err := w.membersOf(ctx, next-1)
+	return len(ids), err
+}
+
+// membersOf returns the members of an epoch, once they are known; fs.ErrNotExist before.
+func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
+	name := epochFolder(epoch) + "members"
+	data, err := w.board.Read(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	var m members
+	if err := strictjson.Decode(data, &m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return m.IDs, m.check(name)
+}
+
 // decide returns the members of an epoch, once they are known. A worker that leads decides that as soon as all that it
 // expects have announced themselves, or it has waited long enough.
 //
@@ -100,16 +125,8 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	var known []string
 	start := time.Now()
 	for last := start; ; {
-		data, err := w.board.Read(ctx, name)
-		if err == nil {
-			var m members
-			if err := strictjson.Decode(data, &m); err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, err)
-			}
-			return m.IDs, m.check(name)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+		if ids, err := w.membersOf(ctx, epoch); !errors.Is(err, fs.ErrNotExist) {
+			return ids, err
 		}
 
 		if w.leads {

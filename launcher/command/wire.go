@@ -123,7 +123,7 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		SweepsBucket: j.env.SweepsBucket,
 		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath,
 		OTLPEndpoint: j.env.OTLPEndpoint}
-	together := p.Spec.FinalMachines() > 1
+	together := p.Teams() != nil
 	if together {
 		task.Listen = j.listen()
 	}

@@ -83,6 +83,9 @@ func Build(q Inputs) (*Planned, error) {
 	if s, err = forLabel(s, q.Manifest); err != nil {
 		return nil, err
 	}
+	if s, err = forMachines(s); err != nil {
+		return nil, err
+	}
 
 	p := &Planned{}
 	holdout, notes, err := holdout(q.Manifest, gbt.Ranks(s.Objective) && s.Ensemble == nil)
@@ -161,6 +164,28 @@ func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		return nil, err
 	}
 	return withClasses(s, m)
+}
+
+// forMachines returns the spec with what it leaves to the machine's type, if several may train a model of its objective.
+func forMachines(s *sweep.Spec) (*sweep.Spec, error) {
+	path := "final.machines"
+	if s.TrialMachines() > 1 {
+		path = "trial.machines"
+	}
+	if gbt.Ranks(s.Objective) && max(s.FinalMachines(), s.TrialMachines()) > 1 {
+		return nil, s.Errorf(path, "%s: objective %s is trained by one machine alone, since its gradients are those "+
+			"of whole queries; leave machines out", path, s.Objective)
+	}
+	if s.Machine.ThreadsPerTask > 0 {
+		return s, nil
+	}
+	t, err := machines.Find(s.Machine.Type)
+	if err != nil {
+		return nil, errorf("%v", err)
+	}
+	whole := *s
+	whole.Machine.ThreadsPerTask = t.VCPUs
+	return &whole, nil
 }
 
 // complete adds what follows from the spec's trials: the model that they continue, how quickly a lost one is noticed,

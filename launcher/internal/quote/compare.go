@@ -157,21 +157,25 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	if t.Name != m.Type {
 		m.LocalSSD, m.TasksPerVM = 0, 0
 	}
+	together := q.Plan.Spec.TrialMachines()
+	if together > 1 { // as the plan has it
+		m.TasksPerVM, m.ThreadsPerTask = 1, min(m.ThreadsPerTask, t.VCPUs)
+	}
 
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
-		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds), q.Plan.AtOnce()), w.need)
+		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds)*together, q.Plan.AtOnce()), w.need)
 		if err != nil {
 			return nil, err
 		}
-		return q.offer(w, t, z, disks, q.Plan.Spec.FinalMachines()), nil
+		return q.offer(w, t, z, disks, q.refitMachines()), nil
 	}
 
 	switch {
 	case wish.VMs > 0:
 		return with(wish.VMs)
 	case wish.Within > 0:
-		return q.fewest(with, min(mostVMs, len(w.seconds)), wish.Within.Hours())
+		return q.fewest(with, min(mostVMs, len(w.seconds)*together), wish.Within.Hours())
 	case t.Name == m.Type:
 		return with(m.VMs)
 	}

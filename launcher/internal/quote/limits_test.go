@@ -165,3 +165,38 @@ func TestMachinesOfSeveralClasses(t *testing.T) {
 		t.Errorf("exchanges of 3 classes take %v s and of one %v, want three times as long", together(m, p, 0, 4), one)
 	}
 }
+
+// TestMachinesOfTrials: with as many machines as trials, sharing saves nothing while all train, and the last ones end
+// sooner; with twice as many, all do.
+func TestMachinesOfTrials(t *testing.T) {
+	s := sharing{alone: []float64{10, 10}, together: []float64{10, 6.25}} // 1.6 times as fast
+	for _, tc := range []struct {
+		seconds []float64
+		tasks   int
+		want    float64
+	}{
+		{[]float64{80, 80}, 2, 80},
+		{[]float64{80, 80}, 4, 50},
+		{[]float64{80, 80}, 9, 50},
+		{[]float64{80, 80}, 3, 50 + 30/1.6}, // 50 s of one machine leave 30, which then has two
+		{[]float64{40, 80}, 2, 40 + 40/1.6},
+		{[]float64{80}, 1, 80},
+	} {
+		if got := s.makespan(tc.seconds, tc.tasks); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("trials of %v s on %d machines: %v s, want %v", tc.seconds, tc.tasks, got, tc.want)
+		}
+	}
+
+	of := func(vms string) string {
+		q := request(t, large, "spot: true, threads_per_task: 4}", vms+"}\ntrial: {machines: 2}")
+		if err := q.Price(); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(q.Plan.Notes, "\n")
+	}
+	for vms, want := range map[string]string{"vms: 100": "\ntrial: {machines: 2}: ", "vms: 8": "leave out trial: {"} {
+		if got := of(vms); !strings.Contains("\n"+got, want) || !strings.Contains(got, " with one machine each") {
+			t.Errorf("%s: the notes are\n%s\nwant %s", vms, got, want)
+		}
+	}
+}

@@ -127,6 +127,7 @@ type work struct {
 	parts, most [][]float64
 	refit       func(threads, machines int) float64 // the seconds of the refit or the final training; nil without one
 	final       *gbt.Params                         // what that is expected to train
+	sharing     sharing
 	mean        float64
 	ns          float64 // per value, mean
 	low         float64
@@ -142,6 +143,8 @@ func (q *Estimator) work() (*work, error) {
 
 	measured := Measured()
 	w := &work{need: need, low: measured.Low, high: measured.High}
+	several := q.Plan.Spec.TrialMachines()
+	w.sharing = sharing{make([]float64, several), make([]float64, several)}
 	t := table{features: len(q.Manifest.Features), threads: threads}
 	for _, s := range q.Manifest.Splits {
 		switch s.Name {
@@ -186,6 +189,7 @@ func (q *Estimator) work() (*work, error) {
 			continue
 		}
 		w.seconds = append(w.seconds, s)
+		w.sharing.add(q.Manifest, p, s)
 		if stop := q.Plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
@@ -258,8 +262,10 @@ func (q *Estimator) Price() error {
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
-	if note := q.machinesNote(w, o); note != "" {
-		notes = append(notes, note)
+	for _, note := range []string{q.trialsNote(w, o), q.machinesNote(w, o)} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
 
 	for i, z := range q.Plan.Fallback {
@@ -268,7 +274,7 @@ func (q *Estimator) Price() error {
 		if err != nil {
 			return err
 		}
-		o := q.offer(w, t, z, int(m.LocalSSD), q.Plan.Spec.FinalMachines())
+		o := q.offer(w, t, z, int(m.LocalSSD), q.refitMachines())
 		s := o.Side(*m.Spot)
 		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
 		if s.Cost != nil {
@@ -288,8 +294,11 @@ func (q *Estimator) own(w *work) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
+	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.refitMachines()), nil
 }
+
+// refitMachines is how many machines the refit or the final training has, at most.
+func (q *Estimator) refitMachines() int { return q.Plan.Machines(len(q.Plan.Trials) - 1) }
 
 // offer calculates the offer for a machine type and sizing. final is how many machines the final training has, if there
 // are so many.
@@ -316,11 +325,11 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 	}
 	training, most := 0.0, 0.0
 	for _, seconds := range w.parts {
-		training += makespan(seconds, z.Tasks)
+		training += w.sharing.makespan(seconds, z.Tasks)
 		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
 	}
 	for _, seconds := range w.most {
-		most += makespan(seconds, z.Tasks)
+		most += w.sharing.makespan(seconds, z.Tasks)
 	}
 	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {

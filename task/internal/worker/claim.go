@@ -30,7 +30,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	case protocol.ToldToGo:
 		w.Log.Info("the sweep was paused")
 	case protocol.LivingHands:
-		w.Log.Info("the remaining trials have live holders", "remaining", look.remaining())
+		w.Log.Info("the remaining trials have live holders", "remaining", look.list.Open())
 	}
 	return nil, err
 }
@@ -39,7 +39,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
 		MaxDeaths: sweep.MaxClaims,
-		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(),
+		Stages:    w.plan.Stages(), Teams: w.plan.Teams(),
 		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	first, own := w.plan.Inherits(), len(w.plan.Own())
 	t.Start = first
@@ -63,6 +63,7 @@ type looking struct {
 	short bool               // waiting for memory has been logged
 
 	assistant *assistant // nil while this task takes part in no other one's training
+	inVain    [][2]int   // trials and claims that it has left, for good
 }
 
 func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
@@ -122,7 +123,7 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	w.measures.queue(l.rules)
 
 	need := w.plan.Sizing.TrialBytes
-	if l.remaining() == 1 { // only the refit or the final training is left
+	if l.list.Open() == 1 { // only the refit or the final training is left
 		need = max(need, w.plan.Sizing.RefitBytes)
 	}
 	have, enough := w.room(need)
@@ -147,17 +148,6 @@ func (l *looking) claimed(a protocol.Action, ended bool, err error) {
 			w.measures.count(w.measures.takeovers)
 		}
 	}
-}
-
-// remaining counts the trials that have not ended.
-func (l *looking) remaining() int {
-	n := 0
-	for _, t := range l.rules.Trials {
-		if !t.Ended {
-			n++
-		}
-	}
-	return n
 }
 
 // tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"coppice/internal/fit"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -28,6 +29,25 @@ func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	q.Program = w.Version
 	q.Memory = max(w.Available(), 0)
 	return q
+}
+
+// training is what all machines that train a trial have to know of it, by what it is decided that it trains.
+func (w *Worker) training(ctx context.Context, trial int, m metric.Metric, chosen sweep.Params,
+	from *sweep.Origin) (fit.Request, error) {
+	params, err := gbt.ParseParams(chosen)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: nothing to refit
+		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
+	}
+	input, err := w.inputOf(ctx, from)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	return w.request(trial, fit.Request{Params: params, Metric: m, Threads: w.threads(w.plan.Trials[trial]),
+		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input,
+		Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode}), nil
 }
 
 // threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are

@@ -152,27 +152,17 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 	if err != nil {
 		return r, nil, err
 	}
-	params, err := gbt.ParseParams(r.Params)
+	q, err := w.training(ctx, claim.Trial, m, r.Params, r.From)
 	if err != nil {
 		return r, nil, err
 	}
-	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: nothing to refit
-		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
+	q.Metrics, q.StandardError = w.metrics, w.plan.Spec.PicksByError()
+	q.OnTree = func(g gbt.Progress) error {
+		if err := p.tree(g); err != nil {
+			return err
+		}
+		return w.climb(ctx, claim, g, s)
 	}
-
-	input, err := w.inputOf(ctx, r.From)
-	if err != nil {
-		return r, nil, err
-	}
-	q := w.request(claim.Trial, fit.Request{Params: params, Metric: m, Metrics: w.metrics, Threads: w.threads(of),
-		RateTrees: w.plan.Spec.Search.Stop != nil, StandardError: w.plan.Spec.PicksByError(),
-		OnTree: func(g gbt.Progress) error {
-			if err := p.tree(g); err != nil {
-				return err
-			}
-			return w.climb(ctx, claim, g, s)
-		},
-		Input: input, Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode})
 	defer w.lead(ctx, claim, &q)(&r.Usage)
 	o := (*fit.Evaluated)(nil)
 	if !of.Refit {
@@ -186,7 +176,7 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 
-	w.record(r, o, chosen, params.NumIterations, s.kept)
+	w.record(r, o, chosen, q.Params.NumIterations, s.kept)
 	r.Usage.TreesPerSecond = p.rate()
 	if of.Fold > 0 { // a fold's model is discarded
 		return r, &finished{}, nil
