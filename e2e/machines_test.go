@@ -11,7 +11,8 @@ import (
 )
 
 // TestE2EMachinesTrainTheSameModel: the final training by three machines has the bytes of that by one, also where one
-// of them is lost without notice in the middle of it, or all, one of which leads.
+// of them is lost without notice in the middle of it, or all, one of which leads. So have trials, which may have three
+// machines, too, one of which is lost.
 func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -20,16 +21,20 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
 
-	args, want := l.args, ""
+	args, want := l.args, map[int]string{}
 	for i, of := range []struct {
 		final string
 		lost  []int // machines
-	}{{"{rows: all}", nil}, {"{machines: 3}", nil}, {"{machines: 3}", []int{0}}, {"{machines: 3}", []int{0, 1, 2}}} {
-		name := fmt.Sprintf("%s, machines %v are lost", of.final, of.lost)
+		in    int   // the trial
+	}{
+		{"{rows: all}", nil, 3}, {"{machines: 3}\ntrial: {machines: 3}", []int{0}, 0}, {"{machines: 3}", []int{0}, 3},
+		{"{machines: 3}", []int{0, 1, 2}, 3},
+	} {
+		name := fmt.Sprintf("%s, machines %v are lost in trial %d", of.final, of.lost, of.in)
 		faults := "at_write:\n"
 		for _, vm := range of.lost {
-			faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/0003/checkpoints/**\", nth: 2, does: lose_machine, "+
-				"vm: %d}\n", vm)
+			faults += fmt.Sprintf("  - {match: \"sweeps/*/trials/%04d/checkpoints/**\", nth: 2, does: lose_machine, "+
+				"vm: %d}\n", of.in, vm)
 		}
 		l.args = args
 		if of.lost != nil {
@@ -45,16 +50,26 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 			t.Fatalf("%s: the sweep ended with %+v, want its final model", name, c)
 		}
 		objects := l.objects()
-		r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(3)]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: claim %d, %+v", name, r.Claim, r.Usage)
-		if want == "" {
-			want = r.Model.SHA256
-		}
-		if r.Model.SHA256 != want {
-			t.Errorf("%s: another model than from one machine, want the same", name)
+		var r *sweep.Result
+		for n := range 4 {
+			var err error
+			if r, err = sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(n)])); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: trial %d, claim %d, %+v", name, n, r.Claim, r.Usage)
+			if i == 0 {
+				want[n] = r.Model.SHA256
+			}
+			if r.Model.SHA256 != want[n] {
+				t.Errorf("%s: trial %d has another model than from one machine, want the same", name, n)
+			}
+			teams := false
+			for object := range objects {
+				teams = teams || strings.HasPrefix(object, "coppice-sweeps/"+sweep.Names(c.Sweep).Team(n, r.Claim))
+			}
+			if wanted := n == 3 && i > 0 || of.in == 0; teams != wanted {
+				t.Errorf("%s: trial %d has had a team: %t, want %t", name, n, teams, wanted)
+			}
 		}
 		switch holderLost := len(of.lost) == 3; {
 		case i > 0 && !holderLost && r.Usage.Machines < 2:
@@ -62,11 +77,6 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 		case holderLost && (r.Claim == 0 || r.Usage.ResumedTrees == 0):
 			t.Errorf("%s: claim %d, %d resumed trees, want another claim, which resumes", name, r.Claim,
 				r.Usage.ResumedTrees)
-		}
-		for object := range objects {
-			if strings.Contains(object, "/teams/") && i == 0 {
-				t.Errorf("%s: %s is there, want nothing of a team", name, object)
-			}
 		}
 	}
 }

@@ -102,9 +102,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 			late = append(late, "`launcher sweep` would refuse this: "+err.Error())
 		}
 		c.Notes = append(c.Notes, late...)
-		if note := q.machinesNote(w, &c.Offers[i]); note != "" {
-			c.Notes = append(c.Notes, note)
-		}
+		c.Notes = append(c.Notes, q.machinesNotes(w, &c.Offers[i])...)
 	}
 	c.Notes = append(append(c.Notes, q.notes()...), c.age(q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)

@@ -262,11 +262,7 @@ func (q *Estimator) Price() error {
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
-	for _, note := range []string{q.trialsNote(w, o), q.machinesNote(w, o)} {
-		if note != "" {
-			notes = append(notes, note)
-		}
-	}
+	notes = append(notes, q.machinesNotes(w, o)...)
 
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)

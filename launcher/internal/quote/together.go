@@ -3,6 +3,7 @@ package quote
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -122,9 +123,14 @@ func (q *Estimator) trialsNote(w *work, o *Offer) string {
 // shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
 const shortened = 0.1
 
-// machinesNote says what the final training's machines bring beside one, or what all of the sweep's would; empty if
+// machinesNotes says what several machines for a training bring, in trials and in the final one.
+func (q *Estimator) machinesNotes(w *work, o *Offer) []string {
+	return slices.DeleteFunc([]string{q.trialsNote(w, o), q.finalNote(w, o)}, func(s string) bool { return s == "" })
+}
+
+// finalNote says what the final training's machines bring beside one, or what all of the sweep's would; empty if
 // that is little.
-func (q *Estimator) machinesNote(w *work, o *Offer) string {
+func (q *Estimator) finalNote(w *work, o *Offer) string {
 	n := q.Plan.Spec.FinalMachines()
 	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil {
 		return ""
