@@ -181,7 +181,7 @@ func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 	defer one.Close()
 	k := w.worker(0)
 	k.plan = w.plan
-	l := &looking{w: k, assistant: &assistant{team: one, stop: func() {}, done: make(chan struct{})}}
+	l := &looking{w: k, assistant: &assistant{trial: 2, team: one, stop: func() {}, done: make(chan struct{})}}
 	within := false
 	bins := []byte{0, 1, 0, 1}
 	d := &gbt.Data{Rows: 4, RowMajor: bins, Columns: [][]byte{bins}, Label: []float32{0, 1, 0, 1},
