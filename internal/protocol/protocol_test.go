@@ -39,7 +39,8 @@ func TestTasksShareTrials(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, teams %t, %d rungs, in step %t, "+
 			"paused %t, cancelled %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.teams, m.rungs, m.inStep, m.halts, m.cancels), func(t *testing.T) {
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.teams, m.rungs, m.inStep, m.halts,
+			m.cancels), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})

@@ -298,7 +298,8 @@ func (s Search) rest(room bool) (Search, Action) {
 	return s.help(open)
 }
 
-// help takes part in one of the open trials: in the same one for as long as this task is of use there, then in the next.
+// help takes part in one of the open trials: in the same one for as long as this task is of use there, then in the
+// next.
 func (s Search) help(open []int) (Search, Action) {
 	if !slices.Contains(open, s.helped-1) {
 		s.helped = 1 + open[(s.task.Start+s.turn)%len(open)]

@@ -31,8 +31,8 @@ const (
 // MaxFinalMachines bounds those of a training: docs/cost.md has how little more of them bring.
 const MaxFinalMachines = 32
 
-// checkTrial checks that trials can have as many machines as the spec says. Each machine then has one task, which trains
-// with all of it, unless the spec says with how much.
+// checkTrial checks that trials can have as many machines as the spec says. Each machine then has one task, which
+// trains with all of it, unless the spec says with how much.
 func (s *Spec) checkTrial(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Trial == nil {
 		return nil

@@ -166,7 +166,8 @@ func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	return withClasses(s, m)
 }
 
-// forMachines returns the spec with what it leaves to the machine's type, if several may train a model of its objective.
+// forMachines returns the spec with what it leaves to the machine's type, if several may train a model of its
+// objective.
 func forMachines(s *sweep.Spec) (*sweep.Spec, error) {
 	path := "final.machines"
 	if s.TrialMachines() > 1 {

@@ -114,7 +114,8 @@ func TestTrialsOfSeveralMachines(t *testing.T) {
 		for n := range w.plan.Trials {
 			u := w.result(t, n).Usage
 			if tc.calm && (u.Machines != 2 || u.SentBytes == 0) {
-				t.Errorf("%s: trial %d by %d machines, which sent %d bytes; want two", tc.name, n, u.Machines, u.SentBytes)
+				t.Errorf("%s: trial %d by %d machines, which sent %d bytes; want two", tc.name, n, u.Machines,
+					u.SentBytes)
 			}
 			if u.Machines == 1 {
 				t.Errorf("%s: the usage of trial %d, by one machine, tells of that; want nothing", tc.name, n)
