@@ -53,8 +53,8 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 		var r *sweep.Result
 		for n := range 4 {
 			var err error
-			name := "coppice-sweeps/" + sweep.Names(c.Sweep).Result(n)
-			if r, err = sweep.DecodeResult([]byte(objects[name])); err != nil {
+			at := "coppice-sweeps/" + sweep.Names(c.Sweep).Result(n)
+			if r, err = sweep.DecodeResult([]byte(objects[at])); err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%s: trial %d, claim %d, %+v", name, n, r.Claim, r.Usage)
