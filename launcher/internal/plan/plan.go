@@ -166,17 +166,8 @@ func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	return withClasses(s, m)
 }
 
-// forMachines returns the spec with what it leaves to the machine's type, if several may train a model of its
-// objective.
+// forMachines returns the spec with what it leaves to the machine's type.
 func forMachines(s *sweep.Spec) (*sweep.Spec, error) {
-	path := "final.machines"
-	if s.TrialMachines() > 1 {
-		path = "trial.machines"
-	}
-	if gbt.Ranks(s.Objective) && max(s.FinalMachines(), s.TrialMachines()) > 1 {
-		return nil, s.Errorf(path, "%s: objective %s is trained by one machine alone, since its gradients are those "+
-			"of whole queries; leave machines out", path, s.Objective)
-	}
 	if s.Machine.ThreadsPerTask > 0 {
 		return s, nil
 	}

@@ -104,7 +104,7 @@ func (s *sharing) makespan(seconds []float64, tasks int) float64 {
 // trialsNote says what it brings that machines share trials; empty where none do.
 func (q *Estimator) trialsNote(w *work, o *Offer) string {
 	n := q.Plan.Spec.TrialMachines()
-	if n < 2 || gbt.Ranks(q.Plan.Spec.Objective) {
+	if n < 2 {
 		return ""
 	}
 	few, many := 0.0, 0.0
