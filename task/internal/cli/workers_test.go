@@ -151,6 +151,30 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 	same("2 workers with checkpoints")
 }
 
+// TestWorkersTrainARanking: of queries with rows all over the table.
+func TestWorkersTrainARanking(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 3000, Encodings: "none",
+		Split: "{by: hash, key: user_id, train: 0.8, valid: 0.2}\ngroup: user_id"})
+	p := params(t, "objective: lambdarank\nnum_iterations: 10\nnum_leaves: 9\nbagging_fraction: 0.7\n"+
+		"bagging_freq: 1\nbagging_by_query: true\n")
+	var models [2][]byte
+	for i, workers := range []string{"1", "3"} {
+		out := filepath.Join(t.TempDir(), "model.txt")
+		code, _, errOut := new(processes).runWorkers(t, func(string) {}, "train", "--dataset", dir, "--params", p,
+			"--out", out, "--workers", workers)
+		if code != 0 {
+			t.Fatalf("%s workers: exit code %d, want 0\n%s", workers, code, errOut)
+		}
+		var err error
+		if models[i], err = os.ReadFile(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(models[0], models[1]) {
+		t.Error("3 workers: another model than from one process, want the same")
+	}
+}
+
 func TestWorkersThatFailEndTheTraining(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 5\n")

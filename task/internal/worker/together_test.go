@@ -17,15 +17,22 @@ import (
 )
 
 // finally plans two trials and a final training by that many machines.
-func finally(t *testing.T, machines int) *world {
+func finally(t *testing.T, machines int, change ...func(*datasettest.Options, *sweep.Plan)) *world {
 	t.Helper()
-	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 2, func(p *sweep.Plan) {
+	o := datasettest.Options{Rows: 1500, Encodings: "{final: true}"}
+	for _, c := range change {
+		c(&o, new(sweep.Plan))
+	}
+	return newWorldOn(t, o, 2, func(p *sweep.Plan) {
 		p.Heartbeat, p.Takeover = sweep.Duration(300*time.Millisecond), sweep.Duration(4*time.Second)
 		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
 		for i := range p.Trials { // so that the final training takes a while
 			p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 150.0, 0.0
 		}
 		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+		for _, c := range change {
+			c(new(datasettest.Options), p)
+		}
 	})
 }
 
@@ -112,6 +119,39 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 		}
 		if tc.goes == "assistant" && r.Usage.Teams < 2 {
 			t.Errorf("%s: %d teams, want another one after it", tc.name, r.Usage.Teams)
+		}
+	}
+}
+
+// TestTheFinalRankingOfSeveralMachines: of queries with rows all over the table, two machines train the model of one.
+func TestTheFinalRankingOfSeveralMachines(t *testing.T) {
+	ranks := func(o *datasettest.Options, p *sweep.Plan) {
+		o.Encodings = "none"
+		o.Split = "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"
+		p.Spec.Objective, p.Spec.Metric, p.Metrics = "lambdarank", "ndcg@5", []string{"ndcg@5"}
+		for _, trial := range p.Trials {
+			if !trial.Refit {
+				trial.Params["objective"], trial.Params["num_iterations"] = "lambdarank", 40.0
+			}
+		}
+	}
+	want := ""
+	for _, machines := range []int{1, 2} {
+		w := finally(t, machines, ranks)
+		var wg sync.WaitGroup
+		for machine := range machines {
+			k := w.on(t, machine)
+			wg.Go(func() {
+				if err := k.Run(t.Context()); err != nil {
+					t.Errorf("task %d of %d: %v", machine, machines, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got, r := w.refit(t), w.result(t, 2); want == "" {
+			want = got
+		} else if got != want || r.Usage.Machines != machines {
+			t.Errorf("%d machines: the same model as by one: %t, %+v; want it, by all", machines, got == want, r.Usage)
 		}
 	}
 }
