@@ -274,6 +274,37 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 	}
 }
 
+// TestRoutes: words arrive where they were sent to, in their order, also if they are more than are sent at once.
+func TestRoutes(t *testing.T) {
+	const workers = 7
+	most := mostWords / (workers * workers)
+	length := func(from, to int) int { return []int{0, 1, most, most + 1, 2*most + 5}[(3*from+to)%5] }
+	word := func(from, to, i int) int64 { return int64(from*workers+to)<<32 | int64(i) }
+	var wg sync.WaitGroup
+	for w, team := range newGathering(workers) {
+		wg.Go(func() {
+			each := make([][]int64, workers)
+			var want []int64
+			for other := range workers {
+				for i := range length(w, other) {
+					each[other] = append(each[other], word(w, other, i))
+				}
+				for i := range length(other, w) {
+					want = append(want, word(other, w, i))
+				}
+			}
+			r := newRoute(&link{team: team, rank: w, size: workers}, each)
+			sent := slices.Concat(each...)
+			came := r.send(sent)
+			if back := r.answer(came); !slices.Equal(came, want) || !slices.Equal(back, sent) {
+				t.Errorf("worker %d: what came is what was sent: %t, and what comes back: %t; want both", w,
+					slices.Equal(came, want), slices.Equal(back, sent))
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // counting counts a worker's exchanges.
 type counting struct {
 	Team
