@@ -155,9 +155,11 @@ func (p *Plan) Final() (trial int, ok bool) {
 }
 
 // Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off or
-// a machine that is lost, and how many times a trial's own time at most, since without trials nothing wins.
+// a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most, since
+// without trials nothing wins.
 const (
-	finalSlack = 1.25
+	finalSlack = 1.5
+	finalLeast = 1.2
 	finalMost  = 2
 )
 
@@ -201,7 +203,7 @@ func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.
 		return share, true
 	}
 	expected := p.FinalTime(best)
-	return min(share, left-time.Duration(finalSlack*float64(expected))), expected <= left
+	return min(share, left-time.Duration(finalSlack*float64(expected))), finalLeast*float64(expected) <= float64(left)
 }
 
 // FinalReserve is how much of limits.sweep the final training is expected to need; 0 if that is not known.

@@ -92,8 +92,8 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, kept := offer(t, q), q.Plan.FinalReserve()
-	if q.Plan.Quote.Refit != *o.Refit || math.Abs(kept.Seconds()-1.25*o.Refit.Expected) > 1 {
-		t.Errorf("the quote has %+v and %s are kept; expected %+v and a quarter more", q.Plan.Quote.Refit, kept,
+	if q.Plan.Quote.Refit != *o.Refit || math.Abs(kept.Seconds()-1.5*o.Refit.Expected) > 1 {
+		t.Errorf("the quote has %+v and %s are kept; expected %+v and half as much again", q.Plan.Quote.Refit, kept,
 			o.Refit)
 	}
 	want := "of its last " + kept.Round(time.Second).String() + ", which are kept for the final training"
