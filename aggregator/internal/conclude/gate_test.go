@@ -442,3 +442,9 @@ func TestSharesOfClasses(t *testing.T) {
 		t.Errorf("got %+v, want two thirds of the gain of b, and the rest of a", got)
 	}
 }
+
+func TestWhatAVersionPredicts(t *testing.T) {
+	if got := predicted(nil) + ", " + predicted([]string{"bad", "good"}); got != "a number, the classes bad, good" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -295,10 +295,18 @@ func (m *match) open(ctx context.Context, number int) (*rival, error) {
 	}
 	if here := m.fresh.Encoding.Classes; !slices.Equal(s.Encoding.Classes, here) {
 		s.Close()
-		return nil, problem.New(problem.NotFound, "version %d predicts the classes %q, the new one %q", number,
-			s.Encoding.Classes, here)
+		return nil, problem.New(problem.NotFound, "version %d predicts %s, the new one %s: give the new model another "+
+			"name", number, predicted(s.Encoding.Classes), predicted(here))
 	}
 	return &rival{number, s, o}, nil
+}
+
+// predicted is what a version predicts, by its names of several classes.
+func predicted(classes []string) string {
+	if len(classes) == 0 {
+		return "a number"
+	}
+	return "the classes " + strings.Join(classes, ", ")
 }
 
 // segments names each row's segment; nil without columns, or if one of them is not in the sample.

@@ -141,7 +141,8 @@ func (w Printer) Notable(s *stager.Staged) {
 	m := s.Manifest
 	w.warnings(m.About.Warnings)
 	if len(m.About.Warnings) > 0 {
-		w.printf("%-9s  what warnings advise goes into the specs: --save-specs DIR\n", "")
+		w.printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN; all else goes into the specs: "+
+			"--save-specs DIR\n", "")
 	}
 	w.printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
 		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(tableRows(s))), m.Name)

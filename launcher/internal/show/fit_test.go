@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/program"
@@ -12,6 +13,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -108,5 +110,16 @@ func TestBaseRateOfClasses(t *testing.T) {
 	want := "multi_logloss 1.0397; the most frequent, farmer, has 50.0 %" // 2 log(4)/4 + log(2)/2
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant %s", out.String(), want)
+	}
+}
+
+// TestNotable: what a warning advises for dataset.yaml is a flag of fit.
+func TestNotable(t *testing.T) {
+	m := &dataset.Manifest{Name: "visits"}
+	m.About.Warnings = []dataset.Warning{{Column: "ticket", Text: "consider drop: [ticket]"}}
+	var out strings.Builder
+	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Notable(&stager.Staged{Manifest: m})
+	if want := "as flags: --drop COLUMN"; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s\nwant %q", out.String(), want)
 	}
 }
