@@ -114,7 +114,9 @@ type Request struct {
 	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
 	Memory  int64 // that this training may have, with the table; 0 if nobody knows
-	Alone   bool  // no other training counts on the same Memory
+	// Sharers is how many processes train this together with this Memory: 1 is this one alone. 0 says that other
+	// trainings may count on the same Memory.
+	Sharers int
 	OnTree  func(gbt.Progress) error
 	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
@@ -228,32 +230,43 @@ func (t *Table) exceeds(q Request, train *gbt.Data) bool {
 	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
 		return false
 	}
-	return t.private(q, train, 0)+JoinedBytes(train.Rows, len(t.features), false)*2/3 > q.Memory
+	need := int64(max(q.Sharers, 1)) * t.private(q, train, 0)
+	return need+JoinedBytes(train.Rows, len(t.features), false)*2/3 > q.Memory
 }
 
 // keep returns how many bytes of the rows of a table that exceeds memory may stay there: what the training leaves of
-// seven eighths of it. Only a training that is alone may count on what is there.
+// seven eighths of its share. Only a training that knows all others may count on what is there.
 func (t *Table) keep(q Request, train *gbt.Data) int {
+	if q.Sharers == 0 {
+		return 0
+	}
 	held := 0
 	if q.Valid != nil {
 		held = t.ds.Split(q.Valid.Split).Rows
 	}
-	if !q.Alone {
-		return 0
-	}
-	return int(max(q.Memory/8*7-t.private(q, train, held)-ratingBytes*int64(held), 0))
+	share := q.Memory / int64(q.Sharers)
+	return int(max(share/8*7-t.private(q, train, held)-ratingBytes*int64(held), 0))
 }
 
-// ratingBytes is what rating takes of each held-out row: predictions, and their order.
-const ratingBytes = 32
+// ratingBytes is what rating takes of each held-out row: predictions, and their order. workerBytes is what a process of
+// several takes beside what it trains on: the program itself, connections, and what is on its way through them.
+const (
+	ratingBytes = 32
+	workerBytes = 20 << 20
+)
 
-// private is the memory that the training takes beside the table, with so many held-out rows.
+// private is the memory that a process takes beside the table, with so many held-out rows.
 func (t *Table) private(q Request, train *gbt.Data, held int) int64 {
 	bins := make([]int, len(t.features))
 	for i := range bins {
 		bins[i] = t.features[i].Bins
 	}
-	return gbt.PrivateBytes(q.Params, train.Used(), held, bins, q.Threads)
+	sharers := max(q.Sharers, 1)
+	bytes := gbt.PrivateBytes(q.Params, train.Used()/sharers, held, bins, q.Threads)
+	if sharers > 1 {
+		bytes += workerBytes
+	}
+	return bytes
 }
 
 // scoreShift is the correction to add to the log odds of a model trained on sampled negatives.

@@ -92,21 +92,30 @@ func TestOutOfCore(t *testing.T) {
 	}
 	q := Request{Params: gbt.Defaults(), Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}, RateTrees: true}
 	q.Params.NumIterations = 5
-	var models [3]bytes.Buffer
-	for i, memory := range []int64{0, 1 << 40, 1} {
-		q.Memory = memory
+	tests := []struct {
+		memory    int64
+		sharers   int
+		outOfCore bool
+	}{
+		{0, 0, false}, {1 << 40, 1, false}, {1, 0, true}, {1, 1, true},
+		{3 * workerBytes, 1, false}, {3 * workerBytes, 4, true}, // a process takes more than its rows
+	}
+	models := make([]bytes.Buffer, len(tests))
+	for i, test := range tests {
+		q.Memory, q.Sharers = test.memory, test.sharers
 		o, err := table.Train(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.OutOfCore != (memory == 1) {
-			t.Errorf("with %d bytes of memory: out of core is %t, want %t", memory, o.OutOfCore, !o.OutOfCore)
+		if o.OutOfCore != test.outOfCore {
+			t.Errorf("%d bytes of memory for %d: out of core is %t, want %t", test.memory, test.sharers, o.OutOfCore,
+				test.outOfCore)
 		}
 		if _, err := o.Model.WriteTo(&models[i]); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(models[i].Bytes(), models[0].Bytes()) {
-			t.Errorf("with %d bytes of memory: another model, want the same", memory)
+			t.Errorf("%d bytes of memory for %d: another model, want the same", test.memory, test.sharers)
 		}
 	}
 }

@@ -205,7 +205,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 func (w *Setup) request(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
 	error) {
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
-		Program: w.Version, Memory: max(usage.Available(), 0), Alone: f.workers <= 1}
+		Program: w.Version, Memory: max(usage.Available(), 0), Sharers: f.workers}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
