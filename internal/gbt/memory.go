@@ -1,5 +1,9 @@
 package gbt
 
+// GuestBytes are what a worker of a team that ranks queries takes for each row of the whole table, beside the
+// PrivateBytes of a training of them all alone: at most, if it has the first row of every query.
+const GuestBytes = 24
+
 // PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
 // for tables of over a million rows. features are the numbers of bins.
 //

@@ -113,7 +113,7 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 		}
 	}
 	if guests != nil {
-		all.Group = nil
+		all.Group, all.Subset = nil, nil // of no use any more
 	}
 	d.link.most(&differ, &heavy)
 	if err := d.link.failed(); err != nil {

@@ -12,7 +12,7 @@ type guests struct {
 	route
 	own   *Data    // this worker's part of the table
 	away  []uint32 // its rows that are guests elsewhere: by worker, ascending
-	whole []int64  // numbers in the whole table of those that are guests here
+	whole []uint32 // numbers in the whole table of those that are guests here
 }
 
 // inviteGuests returns this worker's queries as a table without bins: its own rows, and the guests behind them, of
@@ -38,7 +38,9 @@ func inviteGuests(d *Data) (*Data, *guests) {
 		return &all, g
 	}
 
-	g.whole = g.visit(func(r uint32) int64 { return int64(d.first() + uint64(r)) })
+	for _, came := range g.visit(func(r uint32) int64 { return int64(d.first() + uint64(r)) }) {
+		g.whole = append(g.whole, uint32(came))
+	}
 	n := d.Rows + len(g.whole)
 	all.Group, all.Label = append(make([]uint64, 0, n), d.Group...), append(make([]float32, 0, n), d.Label...)
 	for i, came := range g.visit(func(r uint32) int64 { return int64(d.Group[r]) }) {

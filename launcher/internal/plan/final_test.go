@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -78,6 +79,33 @@ func TestFinalIsRefused(t *testing.T) {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 		if !errors.As(err, new(*strictyaml.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; expected ... %s ...", edit, err, want)
+		}
+	}
+}
+
+// TestARankingOfSeveralMachinesNeedsMore: one of them may have the first rows of all queries.
+func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
+	for objective, perRow := range map[string]int64{"lambdarank": gbt.GuestBytes, "mape": 0} {
+		var needs []int64
+		rows := 0
+		for _, machines := range []int{1, 2} {
+			s, m := parse(t), manifest("train", "valid", "test")
+			m.Label.Kind = dataset.Regression
+			s.Objective, s.Metric, s.Final = objective, "mae", &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
+			if gbt.Ranks(objective) {
+				s.Metric, m.Group, m.Order = "ndcg@10", "query", nil
+			}
+			p, err := build(s, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			needs, rows = append(needs, p.Sizing.RefitBytes), 0
+			for _, split := range m.Splits {
+				rows += split.Rows
+			}
+		}
+		if got, want := needs[1]-needs[0], perRow*int64(rows); got != want {
+			t.Errorf("%s: the final training needs %d bytes more on two machines, want %d", objective, got, want)
 		}
 	}
 }

@@ -166,21 +166,26 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 			continue
 		}
 		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
-		if err := need.joined(t.Params, all, rows, features, threads); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads, plan.Spec.FinalMachines()); err != nil {
 			return need, err
 		}
 	}
 	return need, nil
 }
 
-// joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits.
-func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads int) error {
+// joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits, by
+// so many machines.
+func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads,
+	machines int) error {
 	p, err := gbt.ParseParams(params)
 	if err != nil {
 		return err
 	}
 	private := gbt.PrivateBytes(p, all, 0, features, threads)
 	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
+	if machines > 1 && gbt.Ranks(p.Objective) {
+		private += gbt.GuestBytes * int64(all)
+	}
 	m.Refit = max(m.Refit, private+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
 		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
 	return nil
@@ -206,7 +211,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 	}
 	refit := func(params sweep.Params) (int64, error) {
 		var m Memory
-		err := m.joined(params, all, rows, features, threads)
+		err := m.joined(params, all, rows, features, threads, 1)
 		return m.Refit, err
 	}
 
@@ -220,7 +225,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 			return need, err
 		}
 		need.Trial = max(need.Trial, n)
-		if err := need.joined(t.Params, all, rows, features, threads); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads, 1); err != nil {
 			return need, err
 		}
 	}
