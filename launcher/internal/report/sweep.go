@@ -264,7 +264,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),
 			r.Usage.Together(), out.Reason)
 	case r.Status == sweep.StatusDone:
-		out.Score = r.Score
+		out.Score, out.Reason = r.Score, joined("; ", r.Usage.Together(), out.Reason)
 	}
 	if c := state.Conclusion; c != nil {
 		out.Highlight = c.Outcome == sweep.OutcomeWinner && c.Trial == t.Number

@@ -89,6 +89,7 @@ func middle(t *testing.T) *night {
 	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100, BestIteration: 90,
 		Usage: usage}, time.Minute, 2*time.Minute)
 	n.claim(1, 0, 1, "vm-a", time.Minute)
+	usage.Machines, usage.SentBytes = 2, 3e6
 	n.result(sweep.Result{Trial: 1, Task: 1, Status: sweep.StatusDone, Score: 0.8, Trees: 40, TreesGrown: 50,
 		BestIteration: 40, Usage: usage}, time.Minute, 3*time.Minute)
 	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: 1, Metric: "auc", First: 1, Every: 1,
@@ -170,7 +171,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 		score         float64
 	}{
 		{page.StateComplete, "all 100 trees grown; best at 90", 0.7},
-		{page.StateComplete, "no better after tree 40; ended at 50 of 100", 0.8},
+		{page.StateComplete, "by 2 machines: the first sent 3.0 MB and was in exchanges for 0.0 s; " +
+			"no better after tree 40; ended at 50 of 100", 0.8},
 		{page.StateFailed, "out of <memory>", math.NaN()},
 		{page.StateRunning, "task 0 on vm-a, 44 trees", math.NaN()},
 		{page.StateWaiting, "not started", math.NaN()},
@@ -239,6 +241,10 @@ func TestSweepAtItsEnd(t *testing.T) {
 	w := v.Winner
 	if !ended || v.State != "winner" || w == nil || !v.Trials[0].Highlight || !v.AsOf.Equal(end.At) {
 		t.Fatalf("ended %t, state %q, as of %s, winner %+v", ended, v.State, v.AsOf, w)
+	}
+	if by := "by 2 machines: the first sent 3.0 MB"; !strings.Contains(v.Trials[1].Reason, by) ||
+		strings.Contains(v.Trials[0].Reason, "machine") {
+		t.Errorf("trial 1 says %q, and trial 0 %q; want %q of trial 1", v.Trials[1].Reason, v.Trials[0].Reason, by)
 	}
 	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled ||
 		v.Trials[3].State != page.StateCancelled {

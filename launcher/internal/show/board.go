@@ -117,7 +117,9 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 			rank, score, trees, took = i+1, Number(r.Score), r.Trees, plot.Seconds.Format(r.Usage.TrainSeconds)
 			if r.Refits != nil { // it is trained again from the trial whose score it has, and not ranked
 				rank, score = sweep.SourceFinal, "-"
-				what = strings.TrimSpace(r.Usage.Together() + "  " + what)
+			}
+			if by := r.Usage.Together(); by != "" {
+				what = strings.TrimSpace(by + "  " + what)
 			}
 			if r.AtLimit {
 				what = r.Reason + "  " + what

@@ -49,3 +49,21 @@ func TestBoardOfConfigurations(t *testing.T) {
 	}
 
 }
+
+// TestBoardTellsOfMachines: of a trial that several have trained, and of no other.
+func TestBoardTellsOfMachines(t *testing.T) {
+	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"}, Trials: make([]sweep.Trial, 2)}
+	var results []sweep.Result
+	for trial := range p.Trials {
+		p.Trials[trial] = sweep.Trial{Number: trial, Params: sweep.Params{"num_leaves": float64(10 + trial)}}
+		results = append(results, sweep.Result{Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.5,
+			Usage: sweep.Usage{Machines: 2 * trial, Teams: 1, SentBytes: 3e6}})
+	}
+	var out bytes.Buffer
+	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
+	w.Board(p, sweep.Fold(p, results), 0)
+	text := strings.Join(strings.Fields(out.String()), " ")
+	if strings.Count(text, "by 2 machines: the first sent 3.0 MB") != 1 || strings.Count(text, "machine") != 1 {
+		t.Errorf("the board says\n%s\nwant two machines in one trial", out.String())
+	}
+}
