@@ -383,10 +383,6 @@ func byRow(of func(e *Evaluator, m Metric, value float64) (rowInfluence, error))
 
 func logLossOf(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
 
-func logLossRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
-	return func(p, l float64) float64 { return logLossOf(p, l) - value }, nil
-}
-
 func normalizedEntropyRow(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	return e.entropyRow(m, 1, value)
 }
@@ -414,27 +410,11 @@ func calibrationRatioRow(e *Evaluator, _ Metric, value float64) (rowInfluence, e
 	return func(p, l float64) float64 { return (p - value*l) / rate }, nil
 }
 
-func squaredRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
-	return func(p, l float64) float64 { return (p-l)*(p-l) - value }, nil
-}
-
-func absoluteRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
-	return func(p, l float64) float64 { return math.Abs(p-l) - value }, nil
-}
-
 func rmseRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	if value == 0 {
 		return func(_, _ float64) float64 { return 0 }, nil
 	}
 	return func(p, l float64) float64 { return ((p-l)*(p-l) - value*value) / (2 * value) }, nil
-}
-
-func accuracyRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
-	return func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1)) - value }, nil
-}
-
-func errorRateRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
-	return func(p, l float64) float64 { return indicator((p > 0.5) != (l == 1)) - value }, nil
 }
 
 func indicator(yes bool) float64 {

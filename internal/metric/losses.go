@@ -58,6 +58,10 @@ func plain(loss func(p, l float64) float64) func(float64) func(p, l float64) flo
 	return func(float64) func(p, l float64) float64 { return loss }
 }
 
+func squaredLoss(p, l float64) float64 { return (p - l) * (p - l) }
+
+func absoluteLoss(p, l float64) float64 { return math.Abs(p - l) }
+
 func mapeLoss(p, l float64) float64 { return math.Abs(p-l) / max(1, math.Abs(l)) }
 
 func pinballLoss(level float64) func(p, l float64) float64 {

@@ -48,7 +48,7 @@ type definition struct {
 	// of meanOfGroups: the value of a group of which the first places count
 	group func(g *groups, places int) float64
 
-	// of mean: the loss of a row, and the labels and predictions for which there is one
+	// of mean and meanRow: the loss of a row, and the labels and predictions for which there is one
 	loss          func(argument float64) func(p, l float64) float64
 	labels, preds domain
 }
@@ -68,7 +68,7 @@ func ofProbabilities() []definition {
 			about:   "area under the precision-recall steps",
 			aliases: "ap pr_auc auprc aucpr average_precision_score"},
 
-		{name: "log_loss", high: inf, eval: logLoss, influence: byRow(logLossRow),
+		{name: "log_loss", high: inf, eval: logLoss, influence: byRow(meanRow), loss: plain(logLossOf),
 			about: "mean negative log likelihood, probabilities clipped to 1e-15",
 			aliases: "logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy " +
 				"neg_log_likelihood"},
@@ -82,17 +82,19 @@ func ofProbabilities() []definition {
 		{name: "calibration_ratio", aim: 1, high: inf, eval: calibrationRatio, influence: byRow(calibrationRatioRow),
 			about:   "sum of the predictions divided by that of the labels; ranked by its distance from 1",
 			aliases: "calibration predicted_over_actual"},
-		{name: "brier", high: 1, eval: brier, influence: byRow(squaredRow),
+		{name: "brier", high: 1, eval: brier, influence: byRow(meanRow), loss: plain(squaredLoss),
 			about:   "mean squared difference of probability and label",
 			aliases: "brier_score brier_score_loss"},
 		{name: "ece", high: 1, takes: bins, eval: calibrationError,
 			about:   "expected calibration error over bins of equal weight (15, or ece@20)",
 			aliases: "expected_calibration_error calibration_error"},
 
-		{name: "accuracy", maximize: true, high: 1, eval: accuracy, influence: byRow(accuracyRow),
+		{name: "accuracy", maximize: true, high: 1, eval: accuracy, influence: byRow(meanRow),
+			loss:    plain(func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1)) }),
 			about:   "share of rows on the right side of 0.5",
 			aliases: "acc accuracy_score binary_accuracy"},
-		{name: "error_rate", high: 1, eval: errorRate, influence: byRow(errorRateRow),
+		{name: "error_rate", high: 1, eval: errorRate, influence: byRow(meanRow),
+			loss:    plain(func(p, l float64) float64 { return indicator((p > 0.5) != (l == 1)) }),
 			about:   "share of rows on the wrong side of 0.5",
 			aliases: "binary_error error"},
 		{name: "f1", maximize: true, high: 1, eval: f1, influence: byRow(f1Row),
@@ -122,13 +124,13 @@ func ofProbabilities() []definition {
 // ofNumbers are the metrics of labels that are numbers.
 func ofNumbers() []definition {
 	return []definition{
-		{name: "rmse", kind: Regression, high: inf, eval: rmse, influence: byRow(rmseRow),
+		{name: "rmse", kind: Regression, high: inf, eval: rmse, influence: byRow(rmseRow), loss: plain(squaredLoss),
 			about:   "root of the mean squared error",
 			aliases: "root_mean_squared_error l2_root"},
-		{name: "l2", kind: Regression, high: inf, eval: l2, influence: byRow(squaredRow),
+		{name: "l2", kind: Regression, high: inf, eval: mean, influence: byRow(meanRow), loss: plain(squaredLoss),
 			about:   "mean squared error",
 			aliases: "mse mean_squared_error regression regression_l2 squared_error"},
-		{name: "mae", kind: Regression, high: inf, eval: mae, influence: byRow(absoluteRow),
+		{name: "mae", kind: Regression, high: inf, eval: mean, influence: byRow(meanRow), loss: plain(absoluteLoss),
 			about:   "mean absolute error",
 			aliases: "l1 mean_absolute_error regression_l1 absolute_error"},
 		{name: "r2", kind: Regression, maximize: true, low: -inf, high: 1, eval: r2, influence: byRow(r2Row),

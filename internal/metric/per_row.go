@@ -58,7 +58,7 @@ func brier(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
 	}
-	return weightedSum(e, func(p, l float64) float64 { return (p - l) * (p - l) }) / e.binary.total(), nil
+	return weightedSum(e, squaredLoss) / e.binary.total(), nil
 }
 
 // weightedSum is the weighted sum of f over all rows.
@@ -164,25 +164,9 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 	return weightedSum(e, func(p, _ float64) float64 { return p }) / e.binary.pos, nil
 }
 
-func l2(e *Evaluator, m Metric) (float64, error) {
-	total, err := e.checkNumbers(m)
-	if err != nil {
-		return 0, err
-	}
-	return weightedSum(e, func(p, l float64) float64 { return (p - l) * (p - l) }) / total, nil
-}
-
 func rmse(e *Evaluator, m Metric) (float64, error) {
-	v, err := l2(e, m)
+	v, err := mean(e, m)
 	return math.Sqrt(v), err
-}
-
-func mae(e *Evaluator, m Metric) (float64, error) {
-	total, err := e.checkNumbers(m)
-	if err != nil {
-		return 0, err
-	}
-	return weightedSum(e, func(p, l float64) float64 { return math.Abs(p - l) }) / total, nil
 }
 
 // r2 is 1 - residual variance / variance of the labels; below 0 if the mean label would be a better prediction.
@@ -196,5 +180,5 @@ func r2(e *Evaluator, m Metric) (float64, error) {
 	if variance == 0 {
 		return 0, fault(m, -1, "all labels are the same: there is no variance to explain, so %s is not defined", m.Name)
 	}
-	return 1 - weightedSum(e, func(p, l float64) float64 { return (p - l) * (p - l) })/variance, nil
+	return 1 - weightedSum(e, squaredLoss)/variance, nil
 }

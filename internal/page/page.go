@@ -38,8 +38,8 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": ago, "last": last,
-		"ends": ends, "fresh": fresh, "check": check,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
+		"ends": ends, "fresh": marked(`data-fresh="1"`), "check": check,
 		"unit": format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "long": humanize.Comma,
 		"words": words, "sentence": sentence,
@@ -144,19 +144,12 @@ func when(t time.Time) template.HTML {
 		t.Format("2006-01-02 15:04")))
 }
 
-// ago is a time that the script shows as how long it has been.
-func ago(t time.Time) template.HTML {
-	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="1" `, 1))
-}
-
-// last is a time of what should come every night: the script says so if none has come since.
-func last(t time.Time) template.HTML {
-	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-ago="night" `, 1))
-}
-
-// fresh is a time of something that runs: the script says so if that is more than an hour ago.
-func fresh(t time.Time) template.HTML {
-	return template.HTML(strings.Replace(string(when(t)), "<time ", `<time data-fresh="1" `, 1))
+// marked is a time with an attribute by which the script says more: ago shows how long it has been, last also says if
+// nothing has come since where something should every night, and fresh if what runs was seen more than an hour ago.
+func marked(attribute string) func(time.Time) template.HTML {
+	return func(t time.Time) template.HTML {
+		return template.HTML(strings.Replace(string(when(t)), "<time ", "<time "+attribute+" ", 1))
+	}
 }
 
 // words is a name of a state or a verdict as text.

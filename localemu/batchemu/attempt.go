@@ -116,17 +116,8 @@ func (a *attempt) watch() {
 	a.job.ended <- a
 }
 
-// end ends the attempt from outside; the first cause counts. Only a stopped task gets time to end by itself. The lock
-// is held.
-func (a *attempt) end(c cause) {
-	if c == causeStopped {
-		a.endAfter(c, a.job.srv.opts.Grace)
-		return
-	}
-	a.endAfter(c, 0)
-}
-
-// endAfter is end with SIGTERM, and SIGKILL after the notice. The lock is held.
+// endAfter ends the attempt from outside, with SIGTERM and after the notice with SIGKILL; the first cause counts. The
+// lock is held.
 func (a *attempt) endAfter(c cause, notice time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.over() {
 		return

@@ -34,19 +34,15 @@ const keptFormat = 1
 
 func (s *Server) keptFolder() string        { return filepath.Join(s.opts.Dir, "jobs") }
 func (s *Server) keptFile(id string) string { return filepath.Join(s.keptFolder(), id+".json") }
-func (s *Server) keeps() bool               { return s.opts.Keep && !s.closed } // what closing does to jobs is not kept
-func (s *Server) unkept(id string, err error) {
-	s.opts.Log.Error("keep a job", "job", id, "error", err)
-}
 
 // keep writes the job's file. The lock is held.
 func (j *job) keep() {
 	s := j.srv
-	if !s.keeps() {
+	if !s.opts.Keep || s.closed { // what closing does to jobs is not kept
 		return
 	}
 	if err := j.write(); err != nil {
-		s.unkept(j.id, err)
+		s.opts.Log.Error("keep a job", "job", j.id, "error", err)
 	}
 }
 

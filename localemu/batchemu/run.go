@@ -231,7 +231,7 @@ func (j *job) drain() {
 	for _, vm := range j.vms {
 		for _, a := range vm.attempts {
 			left++
-			a.end(causeStopped)
+			a.endAfter(causeStopped, s.opts.Grace)
 		}
 	}
 	s.mu.Unlock()

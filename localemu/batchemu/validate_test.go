@@ -325,7 +325,7 @@ func TestEndedBetweenRunnables(t *testing.T) {
 		<-p.Done()
 		a := &attempt{job: &job{srv: w.server, plan: plan{scripts: make([]script, c.scripts)}}, process: p}
 		w.server.mu.Lock()
-		a.end(causePreempted)
+		a.endAfter(causePreempted, 0)
 		w.server.mu.Unlock()
 		if a.next() {
 			t.Errorf("%+v: another runnable was started", c)

@@ -21,17 +21,6 @@ type Faults struct {
 	Seed      uint64
 }
 
-// Check returns what is wrong with the faults.
-func (f Faults) Check() error {
-	if !(f.Drop >= 0 && f.Drop <= 1) {
-		return fmt.Errorf("drop_messages is %v: use a share from 0 to 1", f.Drop)
-	}
-	if !(f.LoseAcks >= 0 && f.LoseAcks <= 1) {
-		return fmt.Errorf("lose_acks is %v: use a share from 0 to 1", f.LoseAcks)
-	}
-	return nil
-}
-
 // Shuffled messages wait until there are shuffleCount of them, or for shuffleTime.
 const (
 	shuffleCount = 16

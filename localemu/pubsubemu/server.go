@@ -64,10 +64,6 @@ const maxRequest = 20 << 20
 
 // Start serves on the listener until Close.
 func Start(l net.Listener, o Options) (*Server, error) {
-	if err := o.Faults.Check(); err != nil {
-		return nil, err
-	}
-
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

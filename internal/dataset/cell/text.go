@@ -2,6 +2,7 @@ package cell
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -266,11 +267,4 @@ func (t *Markers) Spelt(s string) bool {
 }
 
 // HasNumber reports whether the number x stands for a missing value.
-func (t *Markers) HasNumber(x float64) bool {
-	for _, n := range t.Numbers {
-		if n == x {
-			return true
-		}
-	}
-	return false
-}
+func (t *Markers) HasNumber(x float64) bool { return slices.Contains(t.Numbers, x) }

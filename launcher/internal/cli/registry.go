@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +10,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/show"
 )
 
 func registryCommand(w *Setup) *cobra.Command {
@@ -61,14 +61,6 @@ func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v regist
 	})
 }
 
-// version formats the number of a version that may not exist.
-func version(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.Itoa(n)
-}
-
 // aliased is the version that an alias points at, 0 if there is none.
 func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
 	a, err := w.registry.Alias(ctx, model, alias)
@@ -81,7 +73,7 @@ func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
 // printMoved reports an alias's new version.
 func printMoved(w *Setup, a registry.Alias, from int, err error) error {
 	if err == nil {
-		w.printf("%s of %s: version %s -> %d\n", a.Name, a.Model, version(from), a.Version)
+		w.printf("%s of %s: version %s -> %d\n", a.Name, a.Model, show.VersionOf(from), a.Version)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func listModels(ctx context.Context, w *Setup) error {
 	return w.print(all, func() {
 		t := w.screen().Table("model", "versions", "champion")
 		for _, m := range all {
-			t.Row(m.Model, m.Versions, version(m.Champion))
+			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion))
 		}
 		t.Print()
 	})

@@ -39,7 +39,7 @@ func Hold(q *sweep.Quote, machine string, budget float64) error {
 			return problem.New(problem.Input, "the budget of %s USD is too small for machine.fallback[%d]: %d x %s %s "+
 				"are expected to cost %s (%s to %s), and %s is reserved for stopping in time; remove that fallback, "+
 				"or give --budget %s",
-				USD(budget), i, f.VMs, f.Machine, priced(f.Spot), USD(f.Cost.Expected), USD(f.Cost.Low),
+				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), USD(f.Cost.Expected), USD(f.Cost.Low),
 				USD(f.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))
 		}
 	}
@@ -53,7 +53,8 @@ func model(spot bool) string {
 	return "on-demand"
 }
 
-func priced(spot bool) string {
+// Priced says which machines a price is of.
+func Priced(spot bool) string {
 	if spot {
 		return "on Spot"
 	}

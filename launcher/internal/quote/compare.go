@@ -233,7 +233,7 @@ type choice struct {
 	spot bool
 }
 
-func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, priced(c.spot)) }
+func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, Priced(c.spot)) }
 
 // before orders choices by preference: machines with attached local SSDs come before those with built-in ones, which
 // have never been seen mounted by Batch; of the same kind, the cheaper one.

@@ -108,7 +108,7 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 		}
 		m.Versions = len(versions)
 		a, err := x.registry.Alias(ctx, name, registry.Champion)
-		if err != nil && !isAbsent(err) && !isDamage(err) {
+		if err != nil && !aboutObjects(err) {
 			return nil, err
 		}
 		m.Champion, m.Since = a.Version, a.Last.At

@@ -63,7 +63,7 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	m.Of = shown.Number
 	model, err := readModel(ctx, reg, shown)
 	switch {
-	case err != nil && (isAbsent(err) || isDamage(err)):
+	case aboutObjects(err):
 		note(m, err)
 	case err != nil:
 		return nil, err
@@ -91,7 +91,7 @@ func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Ver
 	}
 	text, err := reg.ReadFile(ctx, v, name)
 	if err != nil {
-		if isAbsent(err) || isDamage(err) {
+		if aboutObjects(err) {
 			return nil, nil
 		}
 		return nil, err
@@ -341,7 +341,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 
 // unread notes damaged or missing files; any other error is the store's.
 func unread(m *page.Model, err error) error {
-	if isAbsent(err) || isDamage(err) {
+	if aboutObjects(err) {
 		note(m, err)
 		return nil
 	}

@@ -431,14 +431,9 @@ func (p *params) values(own sweep.Params) []float64 {
 	return out
 }
 
-// isAbsent says that something is not there, whatever it is.
-func isAbsent(err error) bool {
-	return problem.Is(err, problem.NotFound)
-}
-
-// isDamage says that an error is about objects that no repetition makes whole.
-func isDamage(err error) bool {
-	return problem.Is(err, problem.Damaged)
+// aboutObjects says that an error is about objects that are missing, or that no repetition makes whole.
+func aboutObjects(err error) bool {
+	return problem.Is(err, problem.NotFound) || problem.Is(err, problem.Damaged)
 }
 
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its

@@ -30,7 +30,7 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 	}
 	if c.Version > 0 && s.registry != nil {
 		switch err := s.readVersion(ctx, w); {
-		case err != nil && (isAbsent(err) || isDamage(err)):
+		case aboutObjects(err):
 			s.notes = append(s.notes, "The winner's model cannot be read: "+err.Error())
 		case err != nil:
 			return err

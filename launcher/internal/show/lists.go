@@ -118,7 +118,7 @@ func (w Printer) Verified(all []*registry.Verification) {
 			t.Row(v.Model, v.Versions, files, "-", "-", 0)
 		}
 		for _, h := range v.Heads {
-			t.Row(v.Model, v.Versions, files, h.Alias, versionOf(h.Version), h.Sequence)
+			t.Row(v.Model, v.Versions, files, h.Alias, VersionOf(h.Version), h.Sequence)
 		}
 	}
 	t.Print()
@@ -175,7 +175,7 @@ func (w Printer) Past(model string, past *served.Hours) {
 func (w Printer) History(events []registry.Event) {
 	t := w.Table("when", "what", "version", "by", "why")
 	for _, e := range events {
-		to := versionOf(e.To)
+		to := VersionOf(e.To)
 		if e.From > 0 {
 			to = fmt.Sprintf("%d -> %s", e.From, to)
 		}
@@ -241,8 +241,8 @@ func nightOf(v registry.Version) string {
 	return ""
 }
 
-// versionOf formats the number of a version that may not exist.
-func versionOf(n int) string {
+// VersionOf formats the number of a version that may not exist.
+func VersionOf(n int) string {
 	if n == 0 {
 		return "-"
 	}

@@ -46,7 +46,7 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 		w.say("recommended: nothing; %s", c.Reason)
 		return
 	}
-	w.say("recommended: %d x %s %s, %s hours and %s USD: %s", r.VMs, r.Machine, model(r.Spot), Hours(r.Hours),
+	w.say("recommended: %d x %s %s, %s hours and %s USD: %s", r.VMs, r.Machine, quote.Priced(r.Spot), Hours(r.Hours),
 		money(&r.Cost), c.Reason)
 	w.printf("%s\n", machineLine(asked, r))
 }
@@ -131,13 +131,6 @@ func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
 
 func threads(n int) string { return english.Plural(n, "thread", "") }
 
-func model(spot bool) string {
-	if spot {
-		return "on Spot"
-	}
-	return "on demand"
-}
-
 // Announce writes what a sweep is about to do, and what that is expected to cost.
 func (w Printer) Announce(p *plan.Planned) {
 	z, own := p.Sizing, trials(len(p.Own()))
@@ -147,9 +140,9 @@ func (w Printer) Announce(p *plan.Planned) {
 	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, own, p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
-		cost := "no price known " + model(q.Spot)
+		cost := "no price known " + quote.Priced(q.Spot)
 		if q.Hourly > 0 {
-			cost = fmt.Sprintf("%s USD %s", money(&q.Cost), model(q.Spot))
+			cost = fmt.Sprintf("%s USD %s", money(&q.Cost), quote.Priced(q.Spot))
 		}
 		if w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
