@@ -38,8 +38,8 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
-		"ends": ends, "fresh": marked(`data-fresh="1"`), "check": check,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ends": ends, "check": check,
+		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
 		"unit": format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "long": humanize.Comma,
 		"words": words, "sentence": sentence,

@@ -93,6 +93,7 @@ func TestRefuses(t *testing.T) {
 	for text, where := range map[string]string{
 		"drop_message: 1":                                       "f:1:1: unknown key",
 		"drop_messages: 2":                                      "f:1:16: drop_messages",
+		"lose_acks: -0.5":                                       "f:1:12: lose_acks",
 		"preempt: [{task: 1, vm: 1}]":                           "f:1:12: give either",
 		"preempt: [{after: 1s}]":                                "f:1:12: give either",
 		"no_capacity: [{zone: us-central1}]":                    "f:1:16: zone \"us-central1\"",
