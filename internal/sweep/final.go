@@ -154,9 +154,9 @@ func (p *Plan) Final() (trial int, ok bool) {
 	return trial, p.Folds == nil && trial >= 0 && p.Trials[trial].Refit
 }
 
-// Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off or
-// a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most, since
-// without trials nothing wins.
+// Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off
+// or a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most,
+// since without trials nothing wins.
 const (
 	finalSlack = 1.5
 	finalLeast = 1.2
@@ -190,9 +190,9 @@ func (p *Plan) LateFinal(winner *Result) string {
 		max(takes.Round(time.Second), time.Second), p.Spec.Limits.Sweep)
 }
 
-// BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final training
-// is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no time is kept:
-// without a final training or a quote, and if the best one's cannot end any more.
+// BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final
+// training is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no
+// time is kept: without a final training or a quote, and if that of the best one cannot end any more.
 func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
 	if p.finalPace() == 0 {
 		return 0, false
