@@ -357,7 +357,7 @@ func splitOf(w []int64) split {
 	return s
 }
 
-// Exchanges is how many exchanges of few words a team of so many workers needs for a tree beside those of its splits, at
+// Exchanges is how many exchanges of few words a tree takes in a team of so many workers beside those of its splits, at
 // most. positions says whether the table has them.
 func (p *Params) Exchanges(workers int, positions bool) int {
 	o := findObjective(p.Objective)
