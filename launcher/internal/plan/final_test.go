@@ -86,12 +86,13 @@ func TestFinalIsRefused(t *testing.T) {
 // TestARankingOfSeveralMachinesNeedsMore: one of them may have the first rows of all queries.
 func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
 	for objective, perRow := range map[string]int64{"lambdarank": gbt.GuestBytes, "mape": 0} {
-		var needs []int64
-		rows := 0
-		for _, machines := range []int{1, 2} {
+		var final, trial []int64
+		train, all := 0, 0
+		for _, machines := range [][2]int{{1, 1}, {2, 1}, {1, 2}} { // of the final training, of others
 			s, m := parse(t), manifest("train", "valid", "test")
 			m.Label.Kind = dataset.Regression
-			s.Objective, s.Metric, s.Final = objective, "mae", &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
+			s.Objective, s.Metric, s.Trial = objective, "mae", &sweep.Together{Machines: machines[1]}
+			s.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines[0]}
 			if gbt.Ranks(objective) {
 				s.Metric, m.Group, m.Order = "ndcg@10", "query", nil
 			}
@@ -99,13 +100,17 @@ func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			needs, rows = append(needs, p.Sizing.RefitBytes), 0
+			final, trial = append(final, p.Sizing.RefitBytes), append(trial, p.Sizing.TrialBytes)
+			train, all = m.Splits[0].Rows, 0
 			for _, split := range m.Splits {
-				rows += split.Rows
+				all += split.Rows
 			}
 		}
-		if got, want := needs[1]-needs[0], perRow*int64(rows); got != want {
+		if got, want := final[1]-final[0], perRow*int64(all); got != want {
 			t.Errorf("%s: the final training needs %d bytes more on two machines, want %d", objective, got, want)
+		}
+		if got, want := trial[2]-trial[0], perRow*int64(train); got != want {
+			t.Errorf("%s: a trial needs %d bytes more on two machines, want %d", objective, got, want)
 		}
 	}
 }
