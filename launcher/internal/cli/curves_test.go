@@ -45,7 +45,8 @@ func TestLeaderboardWithCurves(t *testing.T) {
 		t.Errorf("watching shows\n%s\nwant the curve of trial 3, ▁▃▄█, on its line", out)
 	}
 	w.screen = true
-	if out := w.must("watch", "night-1"); !strings.Contains(out, " ▁▃▄█\n") || strings.Contains(out, "training has begun") {
+	out := w.must("watch", "night-1")
+	if !strings.Contains(out, " ▁▃▄█\n") || strings.Contains(out, "training has begun") {
 		t.Errorf("watching on a terminal shows\n%s\nwant the curve of trial 3, ▁▃▄█, at the end of its line, and "+
 			"what the job does beside the bar alone", out)
 	}
