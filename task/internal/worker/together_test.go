@@ -135,8 +135,7 @@ func TestTheFinalRankingOfSeveralMachines(t *testing.T) {
 			}
 		}
 	}
-	want := ""
-	for _, machines := range []int{1, 2} {
+	train := func(machines int) (model string, together int) {
 		w := finally(t, machines, ranks)
 		var wg sync.WaitGroup
 		for machine := range machines {
@@ -148,11 +147,18 @@ func TestTheFinalRankingOfSeveralMachines(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got, r := w.refit(t), w.result(t, 2); want == "" {
-			want = got
-		} else if got != want || r.Usage.Machines != machines {
-			t.Errorf("%d machines: the same model as by one: %t, %+v; want it, by all", machines, got == want, r.Usage)
+		return w.refit(t), w.result(t, 2).Usage.Machines
+	}
+	want, _ := train(1)
+	together := 0
+	for attempt := 0; together < 2 && attempt < 5; attempt++ { // one may come too late on a busy computer
+		var got string
+		if got, together = train(2); got != want {
+			t.Fatalf("%d machines train another model than one, want the same", together)
 		}
+	}
+	if together < 2 {
+		t.Error("no two machines trained together in five attempts")
 	}
 }
 
