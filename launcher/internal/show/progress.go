@@ -119,7 +119,10 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
 	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		how := "waiting for machines: " + strings.ToLower(s.Job.State)
-		if s.Job.State == "RUNNING" {
+		switch {
+		case s.Job.Finished: // what it left is still to be concluded
+			how = "job " + strings.ToLower(s.Job.State)
+		case s.Job.State == "RUNNING":
 			how = "training has begun"
 		}
 		fmt.Fprintln(v.w.Out, how)

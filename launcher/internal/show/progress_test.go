@@ -87,3 +87,21 @@ func TestProgress(t *testing.T) {
 		}
 	}
 }
+
+// TestTheJobsState: only a job that has not ended waits for machines.
+func TestTheJobsState(t *testing.T) {
+	for want, job := range map[string]provision.JobStatus{
+		"waiting for machines: queued\n": {State: "QUEUED"},
+		"training has begun\n":           {State: "RUNNING"},
+		"job succeeded\n":                {State: "SUCCEEDED", Finished: true},
+		"job failed\n":                   {State: "FAILED", Finished: true},
+	} {
+		var out bytes.Buffer
+		v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{}, false)
+		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job}, nil)
+		v.Close()
+		if out.String() != want {
+			t.Errorf("job %s: got %q, want %q", job.State, out.String(), want)
+		}
+	}
+}
