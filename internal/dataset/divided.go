@@ -2,37 +2,45 @@ package dataset
 
 import "fmt"
 
-// HintDivided is the code of a warning that a group's rows are in several splits.
-const HintDivided = "divided"
-
-// mostGroups bounds the groups that Divided remembers. If some of a table are divided, some of the first ones are.
+// mostGroups bounds the groups that SplitsOfGroups remembers.
 const mostGroups = 1 << 20
 
-// Divided counts the groups that have rows in several splits.
+// Divided says how many groups have rows in both train and valid.
 type Divided struct {
-	first   map[uint64]uint8    // a group's split
-	divided map[uint64]struct{} // groups that have another, too
+	Groups int `json:"groups"`
+	// Of is how many groups were looked at, the first ones of the table: if all of these are in train, which the first
+	// million of a table in the order of time may be, those at the border are not counted.
+	Of int `json:"of"`
 }
 
-// Add tells of a row.
-func (d *Divided) Add(group uint64, split uint8) {
-	if d.first == nil {
-		d.first, d.divided = map[uint64]uint8{}, map[uint64]struct{}{}
+func (d Divided) String() string {
+	first := ""
+	if d.Of == mostGroups {
+		first = "the first "
 	}
-	if first, known := d.first[group]; known && first != split {
-		d.divided[group] = struct{}{}
-	} else if !known && len(d.first) < mostGroups {
-		d.first[group] = split
+	return fmt.Sprintf("%d of %s%d", d.Groups, first, d.Of)
+}
+
+// SplitsOfGroups remembers the splits that a group has rows in, as bits.
+type SplitsOfGroups map[uint64]uint8
+
+// Add tells of a row. Splits are numbered like SplitNames.
+func (s SplitsOfGroups) Add(group uint64, split uint8) {
+	if in, known := s[group]; known || len(s) < mostGroups {
+		s[group] = in | 1<<split
 	}
 }
 
-// Warnings says what was found of the groups of a column.
-func (d *Divided) Warnings(column string) []Warning {
-	if len(d.divided) == 0 {
+// Divided returns nil if no group is in both train and valid.
+func (s SplitsOfGroups) Divided() *Divided {
+	d := Divided{Of: len(s)}
+	for _, in := range s {
+		if in&3 == 3 {
+			d.Groups++
+		}
+	}
+	if d.Groups == 0 {
 		return nil
 	}
-	return []Warning{{Code: HintDivided, Column: column, Text: fmt.Sprintf("%d of its %d values have rows in several "+
-		"splits: no order of their rows can be learnt. That needs split: {by: hash, key: %s, ...} (launcher fit: "+
-		"without --time and --split), or a column that is the same for all rows of a %s",
-		len(d.divided), len(d.first), column, column)}}
+	return &d
 }

@@ -75,6 +75,7 @@ type Manifest struct {
 type About struct {
 	Sources  []Source  `json:"sources"`
 	Warnings []Warning `json:"warnings,omitempty"`
+	Divided  *Divided  `json:"divided,omitempty"` // nil if no group is, or there are none; for rankings only
 	// LeftOut counts the rows left out by the text that stands for their missing label: for the first few texts,
 	// excluding nulls.
 	LeftOut map[string]int64 `json:"left_out,omitempty"`

@@ -150,7 +150,7 @@ type Evaluated struct {
 // Train trains a configuration on the train split, or on q.Rows.
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	ranks := gbt.Ranks(q.Params.Objective)
-	if err := CheckRanking(q.Params.Objective, t.ds.Manifest); err != nil {
+	if err := CheckRanking(q.Params.Objective, t.ds.Manifest, false); err != nil {
 		return nil, err
 	}
 	train, err := t.trainingRows(q.Rows, q.Final, ranks)

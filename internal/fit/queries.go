@@ -8,8 +8,9 @@ import (
 	"coppice/internal/gbt"
 )
 
-// CheckRanking reports why an objective that ranks cannot be trained on a dataset; nil for other objectives.
-func CheckRanking(objective string, m *dataset.Manifest) error {
+// CheckRanking reports why an objective that ranks cannot be trained on a dataset, or not if models are rated on its
+// valid split; nil for other objectives.
+func CheckRanking(objective string, m *dataset.Manifest, valid bool) error {
 	where := func(what string) error {
 		return fmt.Errorf("%w: objective %s, dataset %s@%s: %s", ErrQueries, objective, m.Name, m.Version, what)
 	}
@@ -26,11 +27,10 @@ func CheckRanking(objective string, m *dataset.Manifest) error {
 	case m.Order != nil:
 		return where("its statistics of ids have seen labels of other rows of the same query, so that a model would " +
 			"learn the order from them; stage it with encodings: none")
-	}
-	for _, w := range m.About.Warnings {
-		if w.Code == dataset.HintDivided {
-			return where(w.Column + ": " + w.Text)
-		}
+	case valid && m.About.Divided != nil:
+		return where(fmt.Sprintf("%v queries are in several splits, train and valid, so they would be judged on rows of "+
+			"queries that were trained on; stage it with split: {by: hash, key: %s, ...} (launcher fit: without --time "+
+			"and --split), or by a column that is the same for all rows of a query", m.About.Divided, m.Group))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
@@ -71,7 +72,7 @@ func TestRanking(t *testing.T) {
 func TestRankingRefuses(t *testing.T) {
 	for want, o := range map[string]datasettest.Options{
 		"stage it with group: COLUMN": {Rows: 900},
-		"have rows in several splits": {Rows: 900,
+		"is also trained on": {Rows: 900,
 			Split: "{by: time, column: day, train: 0.7, valid: 0.3}\ngroup: user_id"},
 		"split: {by: hash, key: user_id": {Rows: 900, Split: "{by: random, train: 0.7, valid: 0.3}\ngroup: user_id"},
 		"without sample.negatives":       {Rows: 900, Split: byUser + "\nsample: {negatives: 0.5}"},
@@ -83,10 +84,36 @@ func TestRankingRefuses(t *testing.T) {
 		}
 	}
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Split: byUser})
-	if err := CheckRanking("lambdarank", m); err == nil || !strings.Contains(err.Error(), "encodings: none") {
+	if err := CheckRanking("lambdarank", m, false); err == nil || !strings.Contains(err.Error(), "encodings: none") {
 		t.Errorf("statistics in %s: got error %v, want one that says encodings: none", dir, err)
 	}
-	if err := CheckRanking("binary", m); err != nil {
+	if err := CheckRanking("binary", m, true); err != nil {
 		t.Errorf("objective binary: %v", err)
+	}
+}
+
+// TestDividedQueries: planning refuses what training does, queries in train and valid, and staging warns of nothing,
+// since it doesn't know what the groups are for.
+func TestDividedQueries(t *testing.T) {
+	for _, test := range []struct {
+		split string
+		valid bool // models are rated on it
+		want  string
+	}{
+		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", true, "queries are in several splits"},
+		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", false, ""}, // but on folds
+		{"{by: time, column: day, train: 0.7, test: 0.3}", true, ""},
+	} {
+		_, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Encodings: dataset.EncodeNone,
+			Split: test.split + "\ngroup: user_id"})
+		for _, w := range m.About.Warnings {
+			if w.Column == "user_id" {
+				t.Errorf("%s: staging warns of %+v, want nothing about the group", test.split, w)
+			}
+		}
+		err := CheckRanking("lambdarank", m, test.valid)
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s, rated on valid %t: got error %v, want %q", test.split, test.valid, err, test.want)
+		}
 	}
 }

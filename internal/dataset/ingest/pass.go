@@ -22,7 +22,7 @@ type pass struct {
 	sample     *sampleTaker
 	night      *nightTaker
 	segments   *segment.Counter // nil without a witness
-	divided    dataset.Divided
+	groups     dataset.SplitsOfGroups
 
 	splits  [4]*splitPart
 	labels  []float32   // of the current batch
@@ -49,7 +49,7 @@ func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design, witne
 	n := len(d.columns)
 	p := &pass{survey: s, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
 		buffers: make([][]float64, n),
-		errs:    make([]error, n)}
+		errs:    make([]error, n), groups: dataset.SplitsOfGroups{}}
 
 	for i := range n {
 		p.encoders = append(p.encoders, cell.NewColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
@@ -223,7 +223,7 @@ func (p *pass) deal(b *table.Batch) error {
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
 			if s.spec.Split.Key != p.m.Group {
-				p.divided.Add(groupHash, where)
+				p.groups.Add(groupHash, where)
 			}
 		}
 		if positions != nil {

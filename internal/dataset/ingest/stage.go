@@ -139,7 +139,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	m.About.Warnings = append(append(m.About.Warnings, splitWarnings(m)...), p.divided.Warnings(m.Group)...)
+	m.About.Warnings, m.About.Divided = append(m.About.Warnings, splitWarnings(m)...), p.groups.Divided()
 	if err := w.Finish(ctx, o.Threads, o.progress(PhaseChecksum)); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		return nil, errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
 			"objective %s has none; stage it without sample.negatives", m.Name, s.Objective)
 	}
-	if err := fit.CheckRanking(s.Objective, m); err != nil {
+	if err := fit.CheckRanking(s.Objective, m, s.Validate == nil); err != nil {
 		return nil, err
 	}
 	return withClasses(s, m)

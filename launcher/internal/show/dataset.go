@@ -213,8 +213,7 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 // to paste.
 func (w Printer) warnings(all []dataset.Warning) {
 	useless := map[string]bool{ingest.WarnConstant: true, ingest.WarnAllMissing: true, ingest.WarnIDLike: true}
-	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true,
-		dataset.HintDivided: true}
+	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
 
 	var drop []string
 	for _, warning := range all {
