@@ -163,7 +163,7 @@ const (
 	finalMost  = 2
 )
 
-// finalPace is how long the quote expects the final training to take beside a trial: it has more rows, and the threads
+// finalPace is how long the quote expects the final training to take beside a trial of one machine: it has more rows, and the threads
 // of all tasks. It is 0 without a final training or a quote of it.
 func (p *Plan) finalPace() float64 {
 	if _, ok := p.Final(); !ok || p.Quote == nil || !(p.Quote.Trial.Expected > 0) {
@@ -173,10 +173,15 @@ func (p *Plan) finalPace() float64 {
 }
 
 // FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is
-// not known.
+// not known. It is an upper bound where several machines have trained the winner: all of them count for its whole time. A
+// result has the most at once of its last claim only, so a resumed trial counts as having had all that it may have.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
-	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
+	machines := max(1, winner.Usage.Machines)
+	if winner.Usage.ResumedTrees > 0 {
+		machines = p.Spec.TrialMachines()
+	}
+	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds*float64(machines))
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
 }
 
@@ -192,12 +197,13 @@ func (p *Plan) LateFinal(winner *Result) string {
 
 // BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final
 // training is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no
-// time is kept: without a final training or a quote, and if that of the best one cannot end any more.
+// time is kept: without a final training or a quote, and if that of the best one cannot end any more. A trial may have
+// been trained, and go on, with all the machines that it may have.
 func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
 	if p.finalPace() == 0 {
 		return 0, false
 	}
-	times := min(finalSlack*p.finalPace(), finalMost)
+	times := min(finalSlack*p.finalPace()*float64(p.Spec.TrialMachines()), finalMost)
 	share = time.Duration((float64(left) - times*float64(spent)) / (1 + times))
 	if best == nil {
 		return share, true
