@@ -32,6 +32,33 @@ func TestTrialsOfSeveralMachines(t *testing.T) {
 	}
 }
 
+// TestFallbackOfSharedTrials: threads left out are all of each machine's, those written stay as they are.
+func TestFallbackOfSharedTrials(t *testing.T) {
+	const machine = "{type: n2-highmem-64, vms: 4, fallback: [{type: n2-highmem-32}, {type: n2-highmem-80}]"
+	for _, tc := range []struct {
+		threads string
+		want    []int
+	}{
+		{"}", []int{64, 32, 80}},
+		{", threads_per_task: 20}", []int{20, 20, 20}},
+	} {
+		p, err := build(parse(t, "{type: n2-highmem-64}", machine+tc.threads+"\ntrial: {machines: 2}"),
+			manifest("train", "valid", "calib", "test"))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.threads, err)
+		}
+		for n, want := range tc.want {
+			if z := p.Placed(n).Sizing; z.ThreadsPerTask != want || z.TasksPerVM != 1 {
+				t.Errorf("%s, choice %d: %d tasks of %d threads, want one of %d", tc.threads, n, z.TasksPerVM,
+					z.ThreadsPerTask, want)
+			}
+		}
+		if small, large := p.Placed(1).Sizing, p.Sizing; len(tc.threads) == 1 && small.TrialBytes >= large.TrialBytes {
+			t.Errorf("a trial of 32 threads needs %d bytes, one of 64 %d; want less", small.TrialBytes, large.TrialBytes)
+		}
+	}
+}
+
 func TestTrialMachinesAreRefused(t *testing.T) {
 	for edit, want := range map[string]string{
 		"vms: 4}\ntrial: {machines: 0}":                                   "machines is 0: a trial can have 1 to 4",

@@ -138,10 +138,10 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, err
 	}
 
-	err = p.fit(s.Machine, q.Manifest)
+	err = p.fit(q.Spec.Machine, q.Manifest)
 	if s.Final == nil && p.Spec.FinalRows() && errors.Is(err, errRefit) {
 		p.withoutFinal(err)
-		err = p.fit(s.Machine, q.Manifest)
+		err = p.fit(q.Spec.Machine, q.Manifest)
 	}
 	// A caller who compares machines wants the plan, too, when this one is too small.
 	if q.Unfit && problem.Is(err, problem.Input) {
@@ -210,26 +210,29 @@ func (p *Planned) complete(q Inputs, m metric.Metric) error {
 	return nil
 }
 
-// fit sizes the tasks for the spec's machine and its fallbacks, and writes down how many local SSDs they get.
+// fit sizes the tasks for the machine as the user has written it and its fallbacks, and writes down how many local SSDs
+// they get. Where threads are left to the type, each has its own.
 func (p *Planned) fit(m sweep.Machine, d *dataset.Manifest) error {
-	need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
-	if err != nil {
-		return err
-	}
-
-	if p.Input != nil {
-		need.Trial += inputBytes * p.Input.Text.Bytes
-	}
-
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
 		t, err := machines.Find(m.Type)
 		if err != nil {
 			return sweep.Sizing{}, 0, errorf("%v", err)
 		}
+		if m.ThreadsPerTask == 0 {
+			m.ThreadsPerTask = t.VCPUs
+		}
+		need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
+		if err != nil {
+			return sweep.Sizing{}, 0, err
+		}
+		if p.Input != nil {
+			need.Trial += inputBytes * p.Input.Text.Bytes
+		}
 		z, disks, err := Size(m, t, d, p.AtOnce(), need)
 		return z, sweep.Auto(disks), err
 	}
 
+	var err error
 	if p.Sizing, p.Spec.Machine.LocalSSD, err = on(m); err != nil {
 		return err
 	}
