@@ -347,8 +347,8 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 		{"gamma", []float32{1, 0, 2}, "label 0 in row 1; objective gamma takes labels above 0"},
 		{"cross_entropy", []float32{0, 1, 1.5}, "label 1.5 in row 2; objective cross_entropy takes labels from 0 to 1"},
 		{"quantile", []float32{3, 3, 3}, errOneClass.Error()},
-		{"multiclass", []float32{0, 3, 1}, "label 3 in row 1; objective multiclass with 3 classes takes whole numbers " +
-			"from 0 to 2"},
+		{"multiclass", []float32{0, 3, 1}, "label 3 in row 1; objective multiclass with 3 classes takes whole " +
+			"numbers from 0 to 2"},
 		{"multiclassova", []float32{0, 1, 0.5}, "label 0.5 in row 2; objective multiclassova with 3 classes takes"},
 		{"multiclass", []float32{2, 2, 2}, errOneClass.Error()},
 	} {

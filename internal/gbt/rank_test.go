@@ -263,8 +263,8 @@ func TestRankLearns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, bar := disorder(scores), disorder(single); !(got < 0.9*bar) {
-			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth", objective,
-				got, bar)
+			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth",
+				objective, got, bar)
 		}
 		p.RefitDecayRate = 0.5
 		renewed, err := Refit(t.Context(), &d.Data, p, Options{Input: onBins(t, m, &d.Data)})
