@@ -230,7 +230,7 @@ func (t *Table) exceeds(q Request, train *gbt.Data) bool {
 	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
 		return false
 	}
-	need := int64(max(q.Sharers, 1)) * t.private(q, train, 0)
+	need := int64(max(q.Sharers, 1))*t.private(q, train, 0) + guestBytes(q, train)
 	return need+JoinedBytes(train.Rows, len(t.features), false)*2/3 > q.Memory
 }
 
@@ -245,7 +245,7 @@ func (t *Table) keep(q Request, train *gbt.Data) int {
 		held = t.ds.Split(q.Valid.Split).Rows
 	}
 	share := q.Memory / int64(q.Sharers)
-	return int(max(share/8*7-t.private(q, train, held)-ratingBytes*int64(held), 0))
+	return int(max(share/8*7-t.private(q, train, held)-guestBytes(q, train)-ratingBytes*int64(held), 0))
 }
 
 // ratingBytes is what rating takes of each held-out row: predictions, and their order. workerBytes is what a process of

@@ -1,8 +1,12 @@
 package gbt
 
-// GuestBytes are what a worker of a team that ranks queries takes for each row of the whole table, beside the
-// PrivateBytes of a training of them all alone: at most, if it has the first row of every query.
-const GuestBytes = 24
+// A worker of a team that ranks queries computes gradients of other workers' rows, too, if its own part has the first
+// rows of their queries: RankBytes for each, as of its own rows, and GuestBytes for each and for its own: label 4,
+// number in the table 4, score 8, and a word on its way 8. In a table with weights and positions it is 8 more.
+const (
+	RankBytes  = 20
+	GuestBytes = 24
+)
 
 // PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
 // for tables of over a million rows. features are the numbers of bins.
@@ -44,7 +48,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	if o := findObjective(p.Objective); o != nil && o.renews {
 		bytes += 16 * int64(rows)
 	} else if o != nil && o.ranks {
-		bytes += 20 * int64(rows)
+		bytes += RankBytes * int64(rows)
 	}
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)
