@@ -163,8 +163,8 @@ const (
 	finalMost  = 2
 )
 
-// finalPace is how long the quote expects the final training to take beside a trial of one machine: it has more rows, and the threads
-// of all tasks. It is 0 without a final training or a quote of it.
+// finalPace is how long the quote expects the final training to take beside a trial of one machine: it has more rows,
+// and the threads of all tasks. It is 0 without a final training or a quote of it.
 func (p *Plan) finalPace() float64 {
 	if _, ok := p.Final(); !ok || p.Quote == nil || !(p.Quote.Trial.Expected > 0) {
 		return 0
@@ -173,7 +173,7 @@ func (p *Plan) finalPace() float64 {
 }
 
 // FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is
-// not known. It is an upper bound where several machines have trained the winner: all of them count for its whole time. A
+// not known. It is an upper bound where several machines have trained the winner: all count for its whole time. A
 // result has the most at once of its last claim only, so a resumed trial counts as having had all that it may have.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
