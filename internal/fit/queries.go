@@ -28,9 +28,9 @@ func CheckRanking(objective string, m *dataset.Manifest, valid bool) error {
 		return where("its statistics of ids have seen labels of other rows of the same query, so that a model would " +
 			"learn the order from them; stage it with encodings: none")
 	case valid && m.About.Divided != nil:
-		return where(fmt.Sprintf("%v queries are in several splits, train and valid, so they would be judged on rows of "+
-			"queries that were trained on; stage it with split: {by: hash, key: %s, ...} (launcher fit: without --time "+
-			"and --split), or by a column that is the same for all rows of a query", m.About.Divided, m.Group))
+		return where(fmt.Sprintf("%v queries are in several splits, train and valid, so they would be judged on rows "+
+			"of queries that were trained on; stage it with split: {by: hash, key: %s, ...} (launcher fit: without "+
+			"--time and --split), or by a column that is the same for all rows of a query", m.About.Divided, m.Group))
 	}
 	return nil
 }
