@@ -54,7 +54,7 @@ func TestFallbackOfSharedTrials(t *testing.T) {
 			}
 		}
 		if small, large := p.Placed(1).Sizing, p.Sizing; len(tc.threads) == 1 && small.TrialBytes >= large.TrialBytes {
-			t.Errorf("a trial of 32 threads needs %d bytes, one of 64 %d; want less", small.TrialBytes, large.TrialBytes)
+			t.Errorf("a trial of 32 threads needs %d bytes, of 64 %d; want less", small.TrialBytes, large.TrialBytes)
 		}
 	}
 }

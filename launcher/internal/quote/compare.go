@@ -58,7 +58,7 @@ const mostVMs = 200
 // Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
 // for the plan's parameters.
 func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
-	w, err := q.work()
+	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +158,10 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	together := q.Plan.Spec.TrialMachines()
 	if together > 1 { // as the plan has it
 		m.TasksPerVM, m.ThreadsPerTask = 1, min(m.ThreadsPerTask, t.VCPUs)
+		var err error
+		if w, err = q.work(m.ThreadsPerTask); err != nil {
+			return nil, err
+		}
 	}
 
 	with := func(vms int) (*Offer, error) {

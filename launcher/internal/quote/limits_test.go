@@ -58,7 +58,7 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
-		w, err := q.work()
+		w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,5 +198,26 @@ func TestMachinesOfTrials(t *testing.T) {
 		if got := of(vms); !strings.Contains("\n"+got, want) || !strings.Contains(got, " with one machine each") {
 			t.Errorf("%s: the notes are\n%s\nwant %s", vms, got, want)
 		}
+	}
+}
+
+// TestSharedTrialsElsewhere: where threads are left out, a fallback and another type take what a sweep does there.
+func TestSharedTrialsElsewhere(t *testing.T) {
+	const with = "}\ntrial: {machines: 2}"
+	q := request(t, large, "spot: true, threads_per_task: 4}", "vms: 8, fallback: [{type: n2-highmem-32}]"+with)
+	small := request(t, large, "n2-highmem-64, spot: true, threads_per_task: 4}", "n2-highmem-32, vms: 8"+with)
+	for _, q := range []*Estimator{q, small} {
+		if err := q.Price(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := q.Plan.Quote.Fallback[0].Cost, small.Plan.Quote.Cost; got != want {
+		t.Errorf("the fallback costs %+v, want %+v", got, want)
+	}
+	wish := Wish{VMs: 8, Machines: []string{"n2-highmem-32"}}
+	got, want := compare(t, q, wish).Offers[0], compare(t, small, wish).Offers[0]
+	if got.Trial != want.Trial || got.UsedBytes != want.UsedBytes || *got.Spot.Cost != *want.Spot.Cost {
+		t.Errorf("compared: trials of %+v, %d bytes; want %+v, %d", got.Trial, got.UsedBytes, want.Trial,
+			want.UsedBytes)
 	}
 }

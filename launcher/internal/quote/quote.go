@@ -117,7 +117,7 @@ func (o *Offer) Side(spot bool) *Side {
 	return &o.OnDemand
 }
 
-// work is what does not depend on the machine.
+// work is what depends on no more of the machine than the threads of a task.
 type work struct {
 	need    plan.Memory
 	seconds []float64 // by trial, in the plan's order, without a refit or final training
@@ -134,8 +134,7 @@ type work struct {
 	high        float64
 }
 
-func (q *Estimator) work() (*work, error) {
-	threads := q.Plan.Spec.Machine.ThreadsPerTask
+func (q *Estimator) work(threads int) (*work, error) {
 	need, err := plan.Need(q.Manifest, q.Plan.Plan, q.Plan.Expected, threads)
 	if err != nil {
 		return nil, err
@@ -249,7 +248,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 // and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
 // parameters.
 func (q *Estimator) Price() error {
-	w, err := q.work()
+	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
 	if err != nil {
 		return err
 	}
@@ -268,6 +267,9 @@ func (q *Estimator) Price() error {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
 		t, err := machines.Find(m.Type)
 		if err != nil {
+			return err
+		}
+		if w, err = q.work(z.ThreadsPerTask); err != nil { // a type of its own may have others
 			return err
 		}
 		o := q.offer(w, t, z, int(m.LocalSSD), q.refitMachines())

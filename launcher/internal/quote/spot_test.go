@@ -11,7 +11,7 @@ import (
 
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
-	w, err := q.work()
+	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
 	if err != nil {
 		t.Fatal(err)
 	}
