@@ -190,11 +190,12 @@ func TestKeptHours(t *testing.T) {
 	post(t, s.url+"/predict", "text/csv", []byte("none\n1\n"))
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/day", nil))
-	if text := w.Body.String(); !strings.Contains(text, "ctr was well in 3 hours") ||
+	if text := w.Body.String(); !strings.Contains(text, "ctr needs a look: 1 of 3 hours") ||
+		!strings.Contains(text, "50 % of the requests were refused (4xx)") ||
 		!strings.Contains(text, "ctr@1 answers now") || strings.Contains(text, "<script") ||
 		strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src") ||
 		!strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
-		t.Errorf("/day: got %v, %.3000s; want three quiet hours, and no script", w.Header(), text)
+		t.Errorf("/day: got %v, %.3000s; want the hour whose second request was refused, and no script", w.Header(), text)
 	}
 	if err := s.end(); err != nil {
 		t.Fatal(err)
