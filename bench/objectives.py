@@ -152,10 +152,10 @@ class Staged:
             frame["q"] = frame.origin + frame.month.astype(str) + "-" + frame.day.astype(str)
             trains = np.random.default_rng(3).random(frame.q.nunique()) < 0.7
             frame["part"] = np.where(trains[pd.factorize(frame.q)[0]], "train", "valid")
-            more += "group: q\nencodings: none\n"
+            more += "group: q\n"
         name = f"{label.replace(' ', '-')}{'-ranked' * ranked}{'-weighted' * weighted}"
         folder = f"{args.out}/{name}"
-        tables.keep(tables.Table(name, frame, "y", kind, frame.y.values), folder, ".csv")
+        tables.keep(tables.Table(name, frame, "y", kind, frame.y.values), folder, ".csv", "none" if ranked else "auto")
         with open(folder + "/dataset.yaml", "a") as f:
             f.write(more)
         place = self.place = tables.stage(args.bin, folder + "/dataset.yaml", args.out)
