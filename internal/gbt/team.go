@@ -277,12 +277,13 @@ func (l *link) led(f func() (float64, error)) (float64, error) {
 	case words[1] == atLimit:
 		return 0, ErrLimit
 	case words[1] == gaveUp:
-		return 0, errLeader
+		return 0, ErrLeader
 	}
 	return math.Float64frombits(uint64(words[0])), nil
 }
 
-var errLeader = problem.New(problem.Input, "the first worker ended the training; its own message says why")
+// ErrLeader is what the other workers of a team return when the first has ended the training with an error of its own.
+var ErrLeader = problem.New(problem.Input, "the first worker ended the training; its own message says why")
 
 // owned returns where each worker's features begin among those of a tree, so that all have about as many bins, and the
 // end.

@@ -382,7 +382,7 @@ func TestATeamEndsTogether(t *testing.T) {
 		others error
 	}{
 		{"at a limit", ErrLimit, nil, nil},
-		{"with the first worker's error", failing, failing, errLeader},
+		{"with the first worker's error", failing, failing, ErrLeader},
 	} {
 		opt := Options{Threads: 1, OnTree: func(p Progress) error {
 			if p.Tree == 2 {

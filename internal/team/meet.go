@@ -90,15 +90,17 @@ func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 	return last + 1, awaited, nil
 }
 
-// Size is how many workers the latest team of a board has, or had; 0 before the first.
-func Size(ctx context.Context, b Board) (int, error) {
+// Members are the workers of the latest team of a board: those that have announced themselves, before the first.
+func Members(ctx context.Context, b Board) (ids []string, err error) {
 	w := Member{board: b}
 	next, _, err := w.nextEpoch(ctx, 0)
-	if err != nil || next == 1 {
-		return 0, err
+	switch {
+	case err != nil:
+		return nil, err
+	case next == 1:
+		return w.announced(ctx, next)
 	}
-	ids, err := w.membersOf(ctx, next-1)
-	return len(ids), err
+	return w.membersOf(ctx, next-1)
 }
 
 // membersOf returns the members of an epoch, once they are known; fs.ErrNotExist before.
@@ -134,6 +136,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
+			ids = slices.Insert(ids, 0, w.id)
 			if !slices.Equal(ids, known) {
 				known, last = ids, time.Now()
 			}
@@ -159,14 +162,13 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	}
 }
 
-// announced returns the workers that would take part in an epoch, this one first.
-func (w *Member) announced(ctx context.Context, epoch int) ([]string, error) {
+// announced returns the other workers that would take part in an epoch.
+func (w *Member) announced(ctx context.Context, epoch int) (ids []string, err error) {
 	names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
 	if err != nil {
 		return nil, fmt.Errorf("look for other workers: %w", err)
 	}
 	slices.Sort(names)
-	ids := []string{w.id}
 	for _, n := range names {
 		if id := path.Base(n); id != w.id && plainID.MatchString(id) {
 			ids = append(ids, id)

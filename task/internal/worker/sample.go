@@ -52,7 +52,7 @@ func (w *Worker) compareBySample(ctx context.Context, claim *sweep.Claim, s *sav
 
 // trySample returns the score on valid of a model of one in so many rows. It is saved and resumed like any training.
 func (w *Worker) trySample(ctx context.Context, s *saving, q fit.Request, p *pulse, of int) (float64, error) {
-	q.OneIn, q.RateTrees, q.StandardError, q.Metrics, q.Grow = of, false, false, nil, nil // others train on all rows
+	q.OneIn, q.RateTrees, q.StandardError, q.Metrics = of, false, false, nil
 	q.OnTree = func(gbt.Progress) error {
 		p.measures.sampled(of)
 		return nil

@@ -22,21 +22,21 @@ func byTwo(p *sweep.Plan) {
 	p.Sizing.Tasks = 2
 }
 
-// patiently is a store through which a holder announces itself only after another machine has announced itself to it.
+// patiently is a store through which a holder that has announced itself waits until another machine has done so.
 type patiently struct {
 	blob.Store
 	came *sync.Map // by folder: a channel, closed by the other machine
 }
 
 func (s patiently) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	a, err := s.Store.Put(ctx, name, g, r)
 	folder, id := path.Split(name)
 	if !strings.HasSuffix(folder, "/epochs/00000001/workers/") {
-		return s.Store.Put(ctx, name, g, r)
+		return a, err
 	}
 	fresh := make(chan struct{})
 	there, _ := s.came.LoadOrStore(folder, fresh)
 	if id != leaderID {
-		a, err := s.Store.Put(ctx, name, g, r)
 		close(there.(chan struct{}))
 		return a, err
 	}
@@ -45,7 +45,7 @@ func (s patiently) Put(ctx context.Context, name string, g blob.Generation, r io
 	case <-ctx.Done():
 		return blob.Attrs{}, ctx.Err()
 	}
-	return s.Store.Put(ctx, name, g, r)
+	return a, err
 }
 
 // outcomes are those of all trials: what they trained, and what came of it.

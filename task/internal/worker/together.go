@@ -138,7 +138,7 @@ type assistant struct {
 // or on the way into one that has room, for less than the takeover time. It needs what the holder has: the parameters,
 // and the rows.
 func (l *looking) help(ctx context.Context, trial, number int) bool {
-	w := l.w
+	w, this := l.w, [2]int{trial, number}
 	a := l.assistant
 	if a != nil && a.trial == trial && a.claim == number {
 		select {
@@ -151,12 +151,14 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 				return w.hasRoom(ctx, trial, number)
 			}
 		}
-		l.inVain = append(l.inVain, [2]int{trial, number})
+		if !slices.Contains(l.inVain, this) {
+			l.inVain = append(l.inVain, this)
+		}
 		return false
 	}
 	l.leave()
 
-	if slices.Contains(l.inVain, [2]int{trial, number}) || !w.hasRoom(ctx, trial, number) {
+	if slices.Contains(l.inVain, this) || !w.hasRoom(ctx, trial, number) {
 		return false
 	}
 	claim := &sweep.Claim{Trial: trial, Claim: number}
@@ -167,7 +169,7 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 		t, release, err = w.join(ctx, claim, w.heartbeat()/10)
 	}
 	if t == nil {
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, errUndecided) && ctx.Err() == nil {
 			w.Log.Warn("cannot take part in the training", "trial", trial, "error", err.Error())
 		}
 		return false
@@ -177,21 +179,30 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 	go func(done chan struct{}) {
 		defer close(done)
 		defer release()
-		err := w.takePart(ctx, t, q)
-		if !errors.Is(err, errPartDone) && ctx.Err() == nil {
+		switch err := w.takePart(ctx, t, q); {
+		case errors.Is(err, errPartDone) || ctx.Err() != nil:
+		case errors.Is(err, gbt.ErrLeader): // it has paused the trial, or been told to go
+			w.Log.Info("the holder has ended the training, or paused it", "trial", trial, "claim", number)
+		default:
 			w.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
 		}
 	}(l.assistant.done)
 	return true
 }
 
-// hasRoom reports whether the team that trains a trial, as far as there is one, has fewer machines than it may have.
+// hasRoom reports whether this task is in the team that trains a trial, though it may not have met yet, or the team has
+// fewer machines than it may have. A holder that first trains on samples, alone, is not waited for meanwhile.
 func (w *Worker) hasRoom(ctx context.Context, trial, claim int) bool {
-	n, err := team.Size(ctx, team.Bucket(w.trials.Meeting(trial, claim)))
+	ids, err := team.Members(ctx, team.Bucket(w.trials.Meeting(trial, claim)))
 	if err != nil && ctx.Err() == nil {
 		w.Log.Warn("look for the team of a training", "trial", trial, "error", err.Error())
 	}
-	return err == nil && n < w.plan.Machines(trial)
+	stop := w.plan.Spec.Search.Stop
+	samples := stop != nil && stop.By == sweep.ByRows && !w.plan.Trials[trial].Refit
+	if err != nil || samples && !slices.Contains(ids, leaderID) {
+		return false
+	}
+	return slices.Contains(ids, w.Nonce) || len(ids) < w.plan.Machines(trial)
 }
 
 // takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here
@@ -244,13 +255,16 @@ func (w *Worker) settled(ctx context.Context, claim *sweep.Claim) (sweep.Params,
 	}
 	d, err := w.trials.Decision(ctx, w.plan.Decider(claim.Trial))
 	if err == nil && d == nil {
-		err = errors.New("it is not decided yet what it trains")
+		err = errUndecided
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return d.Params, d.From, nil
 }
+
+// errUndecided is where another task would train with a holder that is about to decide what.
+var errUndecided = errors.New("it is not decided yet what the trial trains")
 
 // leave ends this task's part in another one's training.
 func (l *looking) leave() {

@@ -163,12 +163,12 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		}
 		return w.climb(ctx, claim, g, s)
 	}
-	defer w.lead(ctx, claim, &q)(&r.Usage)
 	o := (*fit.Evaluated)(nil)
 	if !of.Refit {
 		err = w.compareBySample(ctx, claim, s, q, p)
 	}
 	if err == nil {
+		defer w.lead(ctx, claim, &q)(&r.Usage)
 		o, err = w.fit(ctx, s, q)
 	}
 	r.Rungs = w.passed
