@@ -195,7 +195,7 @@ func TestKeptHours(t *testing.T) {
 		!strings.Contains(text, "ctr@1 answers now") || strings.Contains(text, "<script") ||
 		strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src") ||
 		!strings.HasPrefix(w.Header().Get("Content-Security-Policy"), "default-src 'none'; style-src 'sha256-") {
-		t.Errorf("/day: got %v, %.3000s; want the hour whose second request was refused, and no script", w.Header(), text)
+		t.Errorf("/day: got %v, %.3000s; want the hour with a request refused, and no script", w.Header(), text)
 	}
 	if err := s.end(); err != nil {
 		t.Fatal(err)
