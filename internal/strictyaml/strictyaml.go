@@ -87,7 +87,7 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if err := d.refuseAnchors(); err != nil {
 		return nil, err
 	}
-	if err := d.checkKeys(d.root, reflect.TypeOf(v)); err != nil {
+	if err := d.checkKeys(d.root, reflect.TypeOf(v), ""); err != nil {
 		return nil, err
 	}
 
@@ -246,9 +246,9 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it
-// reports a random one of several unknown keys, without a suggestion.
-func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
+// checkKeys compares every mapping with the type that it will be decoded into; parent is the key whose value n is. The
+// decoder would do so too, but it reports a random one of several unknown keys, without a suggestion.
+func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -266,6 +266,9 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 			key := keyText(kv)
 			ft, ok := fields[key]
 			if !ok {
+				if sentence := problem.Gone(parent+"."+key+":", key+":"); sentence != "" {
+					return d.at(kv.Key.GetToken(), sentence)
+				}
 				names := make([]string, 0, len(fields))
 				for name := range fields {
 					names = append(names, name)
@@ -276,7 +279,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 				return err
 			}
 			kv.Value = asWritten(kv.Value, ft)
-			if err := d.checkKeys(kv.Value, ft); err != nil {
+			if err := d.checkKeys(kv.Value, ft, key); err != nil {
 				return err
 			}
 		}
@@ -285,7 +288,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	case reflect.Map:
 		for _, kv := range pairs(n) {
 			kv.Value = asWritten(kv.Value, t.Elem())
-			if err := d.checkKeys(kv.Value, t.Elem()); err != nil {
+			if err := d.checkKeys(kv.Value, t.Elem(), keyText(kv)); err != nil {
 				return err
 			}
 		}
@@ -293,7 +296,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 		if seq, ok := n.(*ast.SequenceNode); ok {
 			for i := range seq.Values {
 				seq.Values[i] = asWritten(seq.Values[i], t.Elem())
-				if err := d.checkKeys(seq.Values[i], t.Elem()); err != nil {
+				if err := d.checkKeys(seq.Values[i], t.Elem(), parent); err != nil {
 					return err
 				}
 			}

@@ -1,0 +1,68 @@
+package arch_test
+
+import (
+	"go/ast"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// maxKeys is the most keys that all YAML files may have together: specs, scripts of faults, tables of machines, prices
+// and rights. It only falls.
+const maxKeys = 299
+
+// TestFewKeys counts the fields with a yaml tag.
+func TestFewKeys(t *testing.T) {
+	key := regexp.MustCompile(`\byaml:"[a-z]`)
+	n := 0
+	for _, f := range parseAll(t) {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.ast, func(node ast.Node) bool {
+			if field, ok := node.(*ast.Field); ok && field.Tag != nil && key.MatchString(field.Tag.Value) {
+				n++
+			}
+			return true
+		})
+	}
+	t.Logf("%d keys", n)
+	if n > maxKeys || n < 50 {
+		t.Errorf("%d keys, expected at most %d", n, maxKeys)
+	}
+}
+
+// goneWords are what was taken out and must not come back, or be left behind: packages, identifiers, verbs, flags, keys.
+// CHANGELOG.md, LAB.md and the table of package problem may name them.
+var goneWords = []*regexp.Regexp{}
+
+// tellGone are the files that say what is gone.
+var tellGone = regexp.MustCompile(`^(CHANGELOG\.md|LAB\.md|internal/problem/gone\.go|internal/arch/fewer_test\.go)$`)
+
+// TestGoneWords reads every file that git knows.
+func TestGoneWords(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	for _, path := range strings.Split(strings.TrimRight(string(list), "\x00"), "\x00") {
+		if tellGone.MatchString(path) || strings.HasSuffix(path, ".png") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if os.IsNotExist(err) { // deleted, and not committed yet
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range goneWords {
+			if at := word.FindIndex(text); at != nil {
+				line := 1 + strings.Count(string(text[:at[0]]), "\n")
+				t.Errorf("%s:%d has %q, which is gone", path, line, text[at[0]:at[1]])
+			}
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package problem
+
+import (
+	"maps"
+	"slices"
+)
+
+// What earlier versions had and this one has not, by the words in which a person still writes it: a verb "registry
+// compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
+// value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
+var gone = map[string]string{}
+
+// Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of
+// its names that is known, and "" for anything else.
+func Gone(names ...string) string {
+	for _, name := range names {
+		if instead, ok := gone[name]; ok {
+			return name + " is gone; " + instead
+		}
+	}
+	return ""
+}
+
+// AllGone returns all names that Gone knows.
+func AllGone() []string {
+	return slices.Sorted(maps.Keys(gone))
+}
