@@ -185,11 +185,13 @@ nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, the built p
 	  ./aggregator/internal/judge
 
 .PHONY: always wheels wheels-check door door-test dist install
-PLATFORMS ?= linux-amd64 linux-arm64 darwin-arm64 windows-amd64
+ALL_PLATFORMS := linux-amd64 linux-arm64 darwin-arm64 windows-amd64
+HERE = $(shell go env GOOS)-$(shell go env GOARCH)
+PLATFORMS ?= $(HERE)
 # How the program of platform $$p is called.
 EXE = coppice$$(case $$p in windows-*) echo .exe;; esac)
-# PLATFORMS=linux-amd64
-wheels: ## Python's wheels with all programs in one, in build/wheels
+# PLATFORMS=linux-arm64
+wheels: ## Python's wheel with all programs in one, in build/wheels
 	@rm -rf build/wheels
 	@for p in $(PLATFORMS); do \
 	  CGO_ENABLED=0 GOOS=$${p%-*} GOARCH=$${p#*-} $(GO) build -trimpath -buildvcs=false $(BUILD_FLAGS) -o \
@@ -197,16 +199,16 @@ wheels: ## Python's wheels with all programs in one, in build/wheels
 	  python3 python/wheel/build.py --program build/program/$$p/$(EXE) --platform $$p --out build/wheels || exit 1; \
 	done
 
+wheels-check: PLATFORMS = $(ALL_PLATFORMS)
 wheels-check: wheels ## every wheel's record, and its program's format and version (arm64 under qemu)
 	python3 python/wheel/check.py $(VERSION) build/wheels/*.whl
 
-HERE = $(shell go env GOOS)-$(shell go env GOARCH)
 # How the wheel of this machine ends, before .whl.
 WHEEL_HERE = $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %arm64,$(HERE)),musllinux_1_1_aarch64,musllinux_1_1_x86_64))
 
 # A fresh environment that has nothing but the wheel, made now, and what it needs.
 build/venv-door/ok: always
-	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
+	@$(MAKE) --no-print-directory wheels
 	rm -rf build/venv-door && python3 -m venv build/venv-door
 	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
@@ -224,6 +226,7 @@ door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables
 	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators test_notebooks
 
 DIST := build/dist
+dist: PLATFORMS = $(ALL_PLATFORMS)
 dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licence, SBOM, checksums and debs, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@for p in $(PLATFORMS); do \
@@ -237,7 +240,7 @@ dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with lice
 
 PREFIX ?= /usr/local
 install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice
-	@$(MAKE) --no-print-directory wheels PLATFORMS=$(HERE)
+	$(GO) build $(BUILD_FLAGS) -o build/program/$(HERE)/coppice ./python/program
 	install -d $(DESTDIR)$(PREFIX)/lib/coppice $(DESTDIR)$(PREFIX)/bin
 	install -m 755 build/program/$(HERE)/coppice $(DESTDIR)$(PREFIX)/lib/coppice/coppice
 	ln -sf ../lib/coppice/coppice $(DESTDIR)$(PREFIX)/bin/coppice
