@@ -82,7 +82,6 @@ LABELS = {
 RANK = ("lambdarank", "rank_xendcg")  # flights of an airport's day, by how late they are
 LATE = "{column: y, kind: regression}"
 CLASSES = ("multiclass", "multiclassova")  # of how late a flight is
-FORCED = {"feature": "distance", "threshold": 900, "left": {"feature": "month", "threshold": 6}, "right": {"feature": "distance", "threshold": 1800}}
 # name: the label, parameters, metric, its formula, and whether rows have weights
 CASES = {
     "regression": ("delay", {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
@@ -115,7 +114,6 @@ CASES = {
     "lambdarank": ("grade", {}, "ndcg@10", None, False),
     "lambdarank weighted": ("grade", {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
     "rank_xendcg": ("grade", {}, "ndcg@10", None, False),
-    "binary forced": ("late", {"forced_splits": FORCED}, "log_loss", mean(log_loss), False),
     "binary intermediate": ("late", {"num_leaves": 127, "monotone_constraints": "name:hour=1,distance=-1", "monotone_constraints_method": "intermediate"}, "log_loss", mean(log_loss), False),
     "binary unbalanced": ("late", {"is_unbalance": True}, "log_loss", mean(log_loss), False),
 }  # fmt: skip
@@ -171,21 +169,6 @@ class Staged:
         self.copies = len(y) // int((frame.part == "train").sum())
 
 
-def on_bins(split, place):
-    """Forced splits for a table of bins, without columns' names."""
-    with open(place + "/manifest.json") as f:
-        features = json.load(f)["features"]
-
-    def of(s):
-        if not isinstance(s, dict):
-            return s
-        number = next(i for i, f in enumerate(features) if f["name"] == s["feature"])
-        below = int(np.searchsorted(features[number]["bounds"], s["threshold"]))
-        return {key: of(v) for key, v in s.items()} | {"feature": number, "threshold": below}
-
-    return of(split)
-
-
 def in_order(directions, place):
     """Directions by name as the list of all features' that LightGBM wants."""
     by_name = dict(entry.split("=") for entry in directions.removeprefix("name:").split(","))
@@ -203,10 +186,6 @@ def compared(args, t, case):
     full, leaves = dict(PARAMS, **params), {}
     if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
         leaves = {"min_data_in_leaf": 20 * t.copies, "min_data_per_group": 100 * t.copies}
-    if "forced_splits" in params:  # LightGBM wants them in a file
-        leaves = {"forced_splits": f"{args.out}/{case.replace(' ', '-')}.json"}  # a path with a space would be cut
-        with open(leaves["forced_splits"], "w") as f:
-            json.dump(on_bins(params["forced_splits"], t.place), f)
     if "monotone_constraints" in params:
         leaves = {"monotone_constraints": in_order(params["monotone_constraints"], t.place)}
     scores = {"coppice": [], "lightgbm": []}

@@ -98,8 +98,6 @@ func TestInteropScores(t *testing.T) {
 				"interaction_constraints: " +
 				"\"name:[viewability,campaign_age_days,device,hour]," +
 				"[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
-		"forced": {"is_click", "num_iterations: 30\nforced_splits: {feature: viewability, threshold: 0.5, right: " +
-			"{feature: campaign_age_days, threshold: 12.5, left: {feature: 6, threshold: 3}}}\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 		"sqrt":       {"{column: page_load_ms, kind: regression}", "reg_sqrt: true\n"},
 		"l1":         {"{column: page_load_ms, kind: regression}", "objective: l1\n"},

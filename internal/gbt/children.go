@@ -220,10 +220,6 @@ func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 		right.allowedGroups = left.allowedGroups
 	}
 
-	if best.forced > 0 {
-		left.forced, right.forced = l.forced.Left, l.forced.Right
-	}
-
 	l.children.left = left
 	l.children.right = right
 	if left.n > right.n {
@@ -273,7 +269,6 @@ type splitFinder struct {
 	target   splitTarget
 	features []int   // that the node may use, ascending
 	best     []split // per goroutine
-	forced   split   // the leaf's forced one, if it is possible
 }
 
 // splitScratch is the memory of the splitFinders of two leaves.
@@ -344,9 +339,6 @@ func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worke
 			if finders[s].mayUse(f, g.features) {
 				g.scoreFeature(f, &finders[s], worker)
 			}
-			if l := finders[s].leaf; l.forced != nil && l.forced.column == f {
-				finders[s].forced = g.forcedSplit(l, finders[s].target)
-			}
 		}
 	}
 }
@@ -393,7 +385,7 @@ func (s *splitFinder) mayUse(f int, all []int) bool {
 	return found
 }
 
-// end picks the forced split or the best of the goroutines', which does not depend on their number.
+// end picks the best of the goroutines' splits, which does not depend on their number.
 func (s *splitFinder) end() {
 	best := &s.leaf.best
 	*best = s.best[0]
@@ -401,9 +393,6 @@ func (s *splitFinder) end() {
 		if found.before(best) {
 			*best = found
 		}
-	}
-	if s.forced.forced > 0 {
-		*best = s.forced
 	}
 }
 

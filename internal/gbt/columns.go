@@ -247,15 +247,12 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	if p.InteractionConstraints, err = p.InteractionConstraints.forColumns(columns); err != nil {
 		return p, &ParamError{interactionConstraints, err.Error()}
 	}
-	if p.ForcedSplits, err = p.ForcedSplits.forColumns(columns); err != nil {
-		return p, &ParamError{forcedSplits, err.Error()}
-	}
 	return p, nil
 }
 
 // NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
 func NamesColumns(parameter string) bool {
-	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints, forcedSplits},
+	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints},
 		CanonicalName(parameter))
 }
 

@@ -68,6 +68,8 @@ var foreignParams = []foreignParam{
 	{"use_quantized_grad", "", off, noQuanta},
 	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},
 	{"stochastic_rounding", "", anyValue, noQuanta},
+	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "",
+		"every split is the best that the rows have"},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
 	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "0", "constrained splits are not penalised"},
 	{"feature_contri", "feature_contrib fc fp feature_penalty", "", "features have no penalty"},
@@ -156,9 +158,9 @@ func findAmong(all []foreignParam, name string) *foreignParam {
 	return nil
 }
 
-// check refuses a value that asks for something else than what is done.
+// check refuses a value that asks for something else than what is done. An empty text asks for nothing.
 func (f *foreignParam) check(value any) error {
-	if f.fine == anyValue || slices.Contains(strings.Fields(f.fine), fmt.Sprint(value)) {
+	if f.fine == anyValue || value == "" || slices.Contains(strings.Fields(f.fine), fmt.Sprint(value)) {
 		return nil
 	}
 	return fmt.Errorf("LightGBM has it, Coppice does not: %s", f.why)

@@ -33,7 +33,7 @@ func TestLightGBMsParameters(t *testing.T) {
 		"device":                {"gpu", "on CPUs only"},
 		"linear_tree":           {true, "no linear trees"},
 		"top_rate":              {0.3, "has no effect without data_sample_strategy: goss"},
-		"forcedsplits_filename": {"splits.json", "a file would not travel to other machines"},
+		"forcedsplits_filename": {"splits.json", "the best that the rows have"},
 		"max_bin_by_feature":    {"3,4", "LightGBM has it"},
 		"num_class":             {3, "it belongs to multiclass and multiclassova"},
 		"num_leavess":           {3, `there is no such training parameter (did you mean "num_leaves"?)`},
@@ -60,5 +60,22 @@ func TestForeignNamesAreForeign(t *testing.T) {
 		if f.why == "" {
 			t.Errorf("%s: no reason", f.name)
 		}
+	}
+}
+
+// TestPlansOfEarlierBuilds: what such a plan states of parameters that are gone is accepted at their defaults, and not
+// told as a choice.
+func TestPlansOfEarlierBuilds(t *testing.T) {
+	params := Defaults().Map()
+	params["forcedsplits_filename"] = ""
+	if p, err := ParseParams(params); err != nil || p != Defaults() {
+		t.Errorf("got %+v, %v; want the defaults", p, err)
+	}
+	if changed := Changed(params); len(changed) > 0 {
+		t.Errorf("changed: got %q, want none", changed)
+	}
+	params["forcedsplits_filename"], params["num_leaves"] = "{}", 7.0
+	if changed := Changed(params); !slices.Equal(changed, []string{"forcedsplits_filename", "num_leaves"}) {
+		t.Errorf("changed: got %q, want the two that are", changed)
 	}
 }

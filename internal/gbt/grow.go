@@ -17,10 +17,9 @@ type grower struct {
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
 	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
-	directions   []int8       // of monotone_constraints, by feature; nil without any
-	intermediate bool         // their method, with directions
-	interactions [][]int      // by group of interaction_constraints, its features; nil without any
-	forced       *forcedSplit // of the root, with those below; nil without any
+	directions   []int8  // of monotone_constraints, by feature; nil without any
+	intermediate bool    // their method, with directions
+	interactions [][]int // by group of interaction_constraints, its features; nil without any
 
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
 	spare  []uint32 // as long as order
@@ -51,8 +50,7 @@ type leaf struct {
 	l2     float64 // the l2 that its value is computed with
 	hist   histogram
 	best   split
-	parent int          // node number; -1 for the root
-	forced *forcedSplit // how it is to be split, if that is possible; nil if as is best
+	parent int // node number; -1 for the root
 	isLeft bool
 
 	out           float64    // its value, if that does not follow from sums alone
@@ -91,7 +89,6 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 	g.interactions = p.InteractionConstraints.among(d.Features)
 
 	g.coarsen()
-	g.force()
 	return g
 }
 
@@ -105,25 +102,19 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	g.number = tree
 	g.tree = g.newTree()
 	g.splitScorer = newSplitScorer(g.p, pack, g.directions)
-	g.features = g.withForced(treeFeatures(g.p, tree, g.usableFeatures))
+	g.features = treeFeatures(g.p, tree, g.usableFeatures)
 	g.histograms.begin(g.features, gh, pack)
 	if err := g.growRoot(bag); err != nil {
 		return nil, err
 	}
 
-	// Leaf-wise growth: always split the leaf with the most gain, after those whose splits are forced.
+	// Leaf-wise growth: always split the leaf with the most gain.
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 
-		i := -1
-		if g.forced != nil {
-			i = g.nextForced()
-		}
-		if i < 0 {
-			i = g.mostGain()
-		}
+		i := g.mostGain()
 		if i < 0 {
 			break
 		}
@@ -178,8 +169,7 @@ func (g *grower) growRoot(bag int) error {
 	}
 	g.histograms.collectAll(pair)
 
-	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller,
-		forced: g.forced}
+	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name,
 			g.data.Features[f].Bins)

@@ -64,7 +64,7 @@ func (w *watch) checkShape(t *Tree) error {
 			len(w.grow.leaves), w.p.NumLeaves)
 	}
 	depth := make([]int, len(t.Feature))
-	allowed := w.grow.withForced(treeFeatures(&w.p, w.Round-1, eligible(&w.p, w.data.Features)))
+	allowed := treeFeatures(&w.p, w.Round-1, eligible(&w.p, w.data.Features))
 	for node, f := range t.Feature {
 		if !slices.Contains(allowed, f) {
 			return fmt.Errorf("node %d splits feature %d, allowed are %v", node, f, allowed)
@@ -247,7 +247,7 @@ func (w *watch) checkNodes(t *Tree) error {
 	if len(w.trees) == 1 {
 		bias = w.Bias
 	}
-	rate, forced := w.p.LearningRate, forcedNodes(w.grow, t)
+	rate := w.p.LearningRate
 	places := make([]place, len(t.Feature))
 	places[0] = place{value: w.best(w.node[0], w.p.LambdaL2), low: -inf, high: inf}
 	if v := places[0].value; !near(t.InternalValue[0], v*rate+bias, 1e-6) {
@@ -286,34 +286,11 @@ func (w *watch) checkNodes(t *Tree) error {
 		if !(t.Gain[node] > 0) || !near(t.Gain[node], gain, scale) {
 			return fmt.Errorf("node %d has the gain %v, expected %v", node, t.Gain[node], gain)
 		}
-		if forced[node] {
-			continue // as small as it may be
-		}
 		if err := w.checkSizes(t, node); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// forcedNodes are the nodes that divide rows as forced_splits say.
-func forcedNodes(g *grower, t *Tree) map[int]bool {
-	forced, of := map[int]bool{}, map[int]*forcedSplit{0: g.forced}
-	for node := range t.Feature {
-		s := of[node]
-		if s == nil || t.Feature[node] != s.column {
-			continue
-		}
-		f := &g.data.Features[s.column]
-		forced[node] = true
-		for b := range f.Bins {
-			forced[node] = forced[node] && t.left[node].has(b) == (b <= s.last || b == f.Missing)
-		}
-		if forced[node] {
-			of[t.Left[node]], of[t.Right[node]] = s.Left, s.Right
-		}
-	}
-	return forced
 }
 
 // children returns the places of a node's children; gain is the split's reduction of the loss, a difference of numbers

@@ -28,10 +28,6 @@ func TestLightGBMScores(t *testing.T) {
 			p.NumLeaves, p.NumIterations = 31, 3
 		},
 		"interaction_constraints": func(p *Params) { p.InteractionConstraints = "[0,1],[1,2,4],[3]" },
-		"forced_splits": func(p *Params) {
-			p.ForcedSplits = `{"feature":2,"threshold":2,"left":{"feature":2,"threshold":0},"right":{"feature":3,` +
-				`"threshold":6.5,"left":{"feature":0,"threshold":4}}}`
-		},
 	}
 	for column, name := range want[0] {
 		t.Run(name, func(t *testing.T) {

@@ -169,7 +169,6 @@ func (p Params) lines(features []Feature) []string {
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
-	m[forcedSplits] = p.ForcedSplits.line(features)
 
 	for _, spec := range paramTable {
 		name := spec.name

@@ -2,6 +2,7 @@ package gbt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -58,7 +59,6 @@ var differing = map[string]string{
 	monotoneConstraints:        "also by name, name:price=1; refused for leaves that are quantiles",
 	monotoneMethod:             "basic or intermediate; advanced is refused",
 	interactionConstraints:     "also by name, name:[a,b],[c]; features of no group do not take part in draws",
-	forcedSplits:               "forced_splits: the splits themselves, not a file; an impossible one is left out",
 	IgnoreColumn:               "features of the table by number, name or pattern; they stay in the model's list",
 	alpha:                      "refused for other objectives; weighted quantiles are not extrapolated",
 	fairC:                      "refused for other objectives",
@@ -110,6 +110,18 @@ func Parameters() []Parameter {
 	}
 	slices.SortFunc(all[trained:], func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Changed returns the names of the parameters that are not at their defaults, sorted. Plans of earlier builds also state
+// defaults of parameters that are gone.
+func Changed(params map[string]any) []string {
+	usual := Defaults().Map()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {
+		if f := findForeign(name); f != nil {
+			return f.check(params[name]) == nil
+		}
+		return fmt.Sprint(params[name]) == fmt.Sprint(usual[name])
+	})
 }
 
 // FindParameter finds one by its name or an alias. An error names the most similar.

@@ -78,7 +78,6 @@ type Params struct {
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
 	MonotoneMethod         string        // how they are kept: basic or intermediate
 	InteractionConstraints FeatureGroups // features that may be on the same path
-	ForcedSplits           ForcedSplits  // how every tree begins
 
 	IgnoreColumn ColumnList // features that never split
 }
@@ -142,7 +141,6 @@ const (
 	monotoneConstraints    = "monotone_constraints"
 	monotoneMethod         = "monotone_constraints_method"
 	interactionConstraints = "interaction_constraints"
-	forcedSplits           = "forcedsplits_filename"
 	sampleStrategy         = "data_sample_strategy"
 	topRate                = "top_rate"
 	otherRate              = "other_rate"
@@ -237,8 +235,6 @@ var paramTable = []paramSpec{
 	{monotoneMethod, "monotone_constraining_method mc_method", func(p *Params) any { return &p.MonotoneMethod }, 0, 0,
 		addedLater},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
-	{forcedSplits, "fs forced_splits_filename forced_splits_file forced_splits",
-		func(p *Params) any { return &p.ForcedSplits }, 0, 0, addedLater},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0},
 }
 
@@ -355,10 +351,6 @@ func (s *paramSpec) set(p *Params, value any) error {
 		list, err := parseGroups(value)
 		*field = list
 		return err
-	case *ForcedSplits:
-		tree, err := parseForced(value)
-		*field = tree
-		return err
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -463,8 +455,6 @@ func (p Params) Map() map[string]any {
 			m[s.name] = string(*field)
 		case *FeatureGroups:
 			m[s.name] = string(*field)
-		case *ForcedSplits:
-			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field
 		case *float64:
@@ -536,9 +526,6 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 	p, err := p.ForColumns(columnNames(features))
 	if err == nil {
 		err = p.MonotoneConstraints.check(features)
-	}
-	if err == nil {
-		err = p.ForcedSplits.check(features, p.IgnoreColumn.among(features))
 	}
 	return p, err
 }

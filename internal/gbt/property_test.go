@@ -58,7 +58,6 @@ func randomTrial(seed uint64, s size) *trial {
 		f := len(t.Features)
 		t.p.IgnoreColumn = numbered(rng.Perm(f)[:rng.IntN(f)])
 	}
-	t.force()
 	if rng.IntN(3) == 0 { // a mask of rows
 		for r := range t.Rows {
 			if r < 4 || rng.IntN(3) > 0 {
@@ -89,30 +88,6 @@ func (t *trial) limit(rng *rand.Rand) {
 			groups[i] = rng.Perm(len(t.Features))[:1+rng.IntN(len(t.Features))]
 		}
 		t.p.InteractionConstraints = numberedGroups(groups)
-	}
-}
-
-// force makes some trials begin their trees with splits, of which some are impossible.
-func (t *trial) force() {
-	rng := rand.New(rand.NewPCG(t.p.Seed, 2))
-	if rng.IntN(4) > 0 {
-		return
-	}
-	ignored := t.p.IgnoreColumn.among(t.Features)
-	var random func(depth int) *forcedSplit
-	random = func(depth int) *forcedSplit {
-		f := rng.IntN(len(t.Features))
-		if t.Features[f].Categorical || slices.Contains(ignored, f) || depth > 3 || rng.IntN(4) == 0 {
-			return nil
-		}
-		s := &forcedSplit{Feature: f, Left: random(depth + 1), Right: random(depth + 1)}
-		if bounds := t.Features[f].Bounds; len(bounds) > 0 {
-			s.Threshold = bounds[rng.IntN(len(bounds))] - float64(rng.IntN(3)-1)*rng.Float64()
-		}
-		return s
-	}
-	if root := random(0); root != nil {
-		t.p.ForcedSplits = root.text()
 	}
 }
 

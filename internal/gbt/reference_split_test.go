@@ -35,43 +35,7 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 			best.feature = f
 		}
 	}
-	if forced, ok := r.forcedSplit(l); ok {
-		return forced
-	}
 	return best
-}
-
-// forcedSplit divides a leaf as forced_splits say; not ok if that is impossible or does not help.
-func (r *reference) forcedSplit(l *refLeaf) (forced refSplit, ok bool) {
-	if l.forced == nil || !slices.Contains(r.features, l.forced.column) || !r.mayMeet(l.path, l.forced.column) {
-		return forced, false
-	}
-	f, group := &r.d.Features[l.forced.column], r.groups[l.forced.column]
-	for forced.last < f.valueBins()-1 && l.forced.Threshold > f.Bounds[forced.last] {
-		forced.last++
-	}
-	for group != nil && forced.last < f.valueBins()-1 && group[forced.last+1] == group[forced.last] {
-		forced.last++
-	}
-	q := r.splitSearch(l, l.forced.column)
-	var left wide
-	for b := range f.Bins {
-		if forced.left[b] = b <= forced.last || b == f.Missing; forced.left[b] {
-			left = left.and(q.bins[b])
-		}
-	}
-	if left.h == 0 || q.total.except(left).h == 0 {
-		return forced, false
-	}
-	gain := r.gain(left, r.l2()) + r.gain(q.total.except(left), r.l2())
-	if r.limited() {
-		if gain, ok = q.allowedLimited(left, r.l2()); !ok {
-			return forced, false
-		}
-	}
-	forced.gain, forced.feature, forced.missing = gain-q.unsplit, l.forced.column, true
-	forced.l2, forced.forced = r.l2(), l.forced.order
-	return forced, forced.gain > 0
 }
 
 // splitSearch is the search for the best split of a leaf on one feature.

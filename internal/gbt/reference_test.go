@@ -43,7 +43,6 @@ type refLeaf struct {
 	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
 	path           []int   // features above
 	way            []waypoint
-	forced         *forcedSplit
 }
 
 // node is unique to the leaf within the tree.
@@ -61,7 +60,6 @@ type refSplit struct {
 	last    int            // numerical: the last bin of present values that goes left
 	missing bool
 	l2      float64
-	forced  int // 0 if not
 }
 
 func newReference(d *Data, p Params) *reference {
@@ -167,12 +165,6 @@ func (r *reference) train() *Model {
 			number := round*len(each) + k
 			r.gradients(obj, scores[k], rows, number)
 			r.features = treeFeatures(r.p, number, eligible)
-			for _, s := range r.p.ForcedSplits.among(r.d.Features).all() {
-				if slices.Contains(eligible, s.column) && !slices.Contains(r.features, s.column) {
-					r.features = append(slices.Clone(r.features), s.column)
-					slices.Sort(r.features)
-				}
-			}
 			t := r.grow(rows[:bag])
 			trees = append(trees, t)
 			first := len(m.Trees) == 0 && drops == nil || r.p.Boosting == "rf"
@@ -407,21 +399,14 @@ func (r *reference) leafOf(t *refTree, row uint32) int {
 // grow grows one tree on the rows, leaf by leaf; nil if no split helps.
 func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
-	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf,
-		forced: r.p.ForcedSplits.among(r.d.Features)}
+	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
 	root.out = r.output(root.sum, root.l2)
 	root.best = r.bestSplit(&root)
 	r.leaves = []refLeaf{root}
 	for len(r.leaves) < r.p.NumLeaves {
 		i := 0
 		for j := range r.leaves {
-			a, b := &r.leaves[j].best, &r.leaves[i].best
-			switch {
-			case a.forced > 0 && b.forced > 0:
-				if a.forced < b.forced {
-					i = j
-				}
-			case a.forced > 0 || b.forced == 0 && a.gain > b.gain:
+			if r.leaves[j].best.gain > r.leaves[i].best.gain {
 				i = j
 			}
 		}
@@ -470,9 +455,6 @@ func (r *reference) split(t *refTree, i int) {
 		child.way = append(slices.Clone(parent.way), waypoint{node, child.isLeft})
 	}
 	r.bound(&parent, &left, &right)
-	if best.forced > 0 {
-		left.forced, right.forced = parent.forced.Left, parent.forced.Right
-	}
 	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)
 	r.leaves[i] = left
 	r.leaves = append(r.leaves, right)

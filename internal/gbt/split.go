@@ -17,14 +17,10 @@ type split struct {
 	missing bool // numerical: missing values go left
 	sums    sums // of the left rows
 	l2      float64
-	forced  int // the forced split that it is, counted from 1; 0 if it is the best one
 }
 
-// before reports whether s is chosen rather than o: a forced one, or of equal gains the lowest feature.
+// before reports whether s is chosen rather than o; of equal gains, the lowest feature.
 func (s *split) before(o *split) bool {
-	if s.forced != o.forced {
-		return s.forced > 0
-	}
 	return s.gain > o.gain || s.gain == o.gain && s.feature < o.feature
 }
 

@@ -339,7 +339,6 @@ func (s *split) appendWords(to []int64) []int64 {
 	if s.missing {
 		missing = 1
 	}
-	missing |= int64(s.forced) << 1
 	to = append(to, int64(math.Float64bits(s.gain)), int64(s.feature), int64(s.at), missing,
 		int64(math.Float64bits(s.sums.g)), int64(math.Float64bits(s.sums.h)), int64(math.Float64bits(s.l2)))
 	for _, w := range s.left {
@@ -350,7 +349,7 @@ func (s *split) appendWords(to []int64) []int64 {
 
 func splitOf(w []int64) split {
 	float := func(i int) float64 { return math.Float64frombits(uint64(w[i])) }
-	s := split{gain: float(0), feature: int(w[1]), at: int(w[2]), missing: w[3]&1 != 0, forced: int(w[3] >> 1),
+	s := split{gain: float(0), feature: int(w[1]), at: int(w[2]), missing: w[3] != 0,
 		sums: sums{float(4), float(5)}, l2: float(6)}
 	for i := range s.left {
 		s.left[i] = uint64(w[7+i])

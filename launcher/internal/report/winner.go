@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -42,12 +41,9 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 
 // unusual are the parameters that a trial did not leave at their defaults.
 func unusual(p map[string]any) []page.Pair {
-	usual := gbt.Defaults().Map()
 	var out []page.Pair
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if text := fmt.Sprint(p[name]); text != fmt.Sprint(usual[name]) {
-			out = append(out, page.Pair{Name: name, Text: text})
-		}
+	for _, name := range gbt.Changed(p) {
+		out = append(out, page.Pair{Name: name, Text: fmt.Sprint(p[name])})
 	}
 	return out
 }

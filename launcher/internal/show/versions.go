@@ -220,10 +220,7 @@ func chosen(params sweep.Params) string {
 	if params == nil {
 		return ""
 	}
-	usual := gbt.Defaults().Map()
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {
-		return fmt.Sprint(params[name]) == fmt.Sprint(usual[name])
-	})
+	names := gbt.Changed(params)
 	if len(names) == 0 {
 		return "the defaults"
 	}

@@ -8,7 +8,6 @@ the trees of the two trainers are the same but for the rounding of gradients. (L
 look at a feature again below a node where it had no split; the cases here are such that this does
 not matter.) """
 
-import json
 import os
 
 import lightgbm as lgb
@@ -61,16 +60,11 @@ cases = {
         num_iterations=3,
     ),
     "interaction_constraints": dict(interaction_constraints=[[0, 1], [1, 2, 4], [3]]),
-    "forced_splits": dict(forcedsplits_filename="forced.json"),
 }
-splits = {"feature": 2, "threshold": 2, "right": {"feature": 3, "threshold": 6.5, "left": {"feature": 0, "threshold": 4}}}
-with open("forced.json", "w") as f:
-    json.dump(splits | {"left": {"feature": 2, "threshold": 0}}, f)
 columns = []
 for name, params in cases.items():
     data = lgb.Dataset(x, y, categorical_feature=[4], free_raw_data=False)
     columns.append(lgb.train({**common, **params}, data).predict(x))
-os.remove("forced.json")
 with open(os.path.join(here, "rows.csv"), "w") as f:
     for row, label in zip(x, y):
         f.write(",".join(str(int(v)) for v in row) + f",{label}\n")
