@@ -63,8 +63,7 @@ var noticed = map[string]seen{
 	"aggregator project roles/batch.jobsViewer":              {"orphaned", terraform.Aggregator, concludes},
 }
 
-// unnoticed are the bindings without which everything here goes on as before, and why. The doctor names them all the
-// same.
+// unnoticed are the bindings without which everything here goes on as before, and why.
 var unnoticed = map[string]string{
 	"task topic/scores roles/pubsub.publisher": "messages are hints: the next reconciliation " +
 		"ends the sweep (TestE2ESameEndWhateverGoesWrong, no message at all)",
@@ -300,69 +299,5 @@ func TestE2ENightsLeaveTheRegistry(t *testing.T) {
 			t.Errorf("%s without %q ended with exit code %d, expected 0\n%s\n%s", s.script, without, r.code, r.out,
 				r.errOut)
 		}
-	}
-}
-
-// TestE2EDoctorNamesTheBinding: with any binding less, the doctor fails and names that one, with the command that mends
-// it. Its owner sees all of them, the launcher its own.
-func TestE2EDoctorNamesTheBinding(t *testing.T) {
-	t.Parallel()
-	w := newIAMWorld(t)
-	const doctor = `"$1" doctor sweep.yaml --json`
-	owner := seen{"staged", "owner", doctor}
-	w.must(owner)
-	w.must(seen{"staged", terraform.Launcher, doctor})
-	for _, b := range ours(t) {
-		t.Run(row(b), func(t *testing.T) {
-			// terraform makes one where there is a webhook, and one under a condition: the doctor says that it does not
-			// look
-			if unseen := map[string]string{"secret/webhook": "a webhook's secret",
-				terraform.Checkpoints: "the aggregator on checkpoints"}[b.Resource]; unseen != "" {
-				if r := w.with(owner, row(b)); !strings.Contains(r.out, unseen) {
-					t.Errorf("without %s the doctor ended with %d and does not say that %s is not checked:\n%s", row(b),
-						r.code, unseen, r.out)
-				}
-				return
-			}
-
-			checkNamed(t, w.with(owner, row(b)), b, "problem", sweep.ExitSetup)
-			if b.Identity == terraform.Launcher && b.Resource != terraform.SourceBuckets &&
-				b.Resource != terraform.DatasetsBucket {
-				checkNamed(t, w.with(seen{"staged", terraform.Launcher, doctor}, row(b)), b, "problem", sweep.ExitSetup)
-			}
-		})
-	}
-}
-
-// checkNamed looks for the one finding about the binding.
-func checkNamed(t *testing.T, r ran, b terraform.Binding, verdict string, code int) {
-	t.Helper()
-	var report struct {
-		Findings []struct {
-			Check   string
-			Verdict string
-			Mend    string
-			Binding *terraform.Binding
-		}
-	}
-	decode(t, r.out, &report)
-	named := 0
-	for _, f := range report.Findings {
-		about := f.Binding != nil && row(*f.Binding) == row(b)
-		switch {
-		case about && f.Verdict == verdict:
-			named++
-			if verdict == "problem" && !(strings.HasPrefix(f.Mend, "gcloud ") &&
-				strings.Contains(f.Mend, "add-iam-policy-binding") && strings.Contains(f.Mend, "--role="+b.Role) &&
-				strings.Contains(f.Mend, "--member=serviceAccount:coppice-"+b.Identity+
-					"@local-project.iam.gserviceaccount.com")) {
-				t.Errorf("it is mended by %q", f.Mend)
-			}
-		case f.Verdict == "problem":
-			t.Errorf("another problem: %+v", f)
-		}
-	}
-	if r.code != code || named != 1 {
-		t.Errorf("exit code %d, want %d; named %d times in\n%s\n%s", r.code, code, named, r.out, r.errOut)
 	}
 }

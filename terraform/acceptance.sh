@@ -217,7 +217,7 @@ act_as() {
   eventually 15 run launcher ls # a right that was granted a moment ago takes some minutes
 }
 
-# doctor is asked with the operator's own login: the launcher's account sees its own rights only, and would leave most unchecked.
+# doctor is asked with the operator's own login: the launcher's account may not read services, images and quotas.
 doctor() {
   (
     [ -n "$DRY" ] || . "./$WORK/env"

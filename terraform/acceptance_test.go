@@ -189,7 +189,7 @@ func TestAcceptancePasses(t *testing.T) {
 		t.Errorf("the schedule was fired %d times", at)
 	}
 	r.leavesNoLogin()
-	// The launcher's account sees its own rights only: who looks at everybody's is the operator.
+	// The launcher's account may not read services, images and quotas: the operator may.
 	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher ls of my-project as " +
 		work + "launcher.json\n"} {
 		if all := r.file("callers"); !strings.Contains(all, caller) {

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"time"
 )
 
-// What can be read about a project in order to examine it before anything is created there (by cloud/inspect).
+// What cloud/inspect reads of a project.
 
 // ErrNotThere means that the object does not exist.
 var ErrNotThere = errors.New("it does not exist")
@@ -18,30 +17,11 @@ var ErrNotImitated = errors.New("the local cloud does not imitate it")
 
 // Resource is something that permissions are granted on.
 type Resource struct {
-	Kind string // project, bucket, topic, subscription, account or repository
-	Name string // a bucket's name, an account's e-mail address, a project's id; for others the full name, projects/...
+	Kind string // project, bucket or account
+	Name string // an account's is its e-mail address
 }
 
 func (r Resource) String() string { return r.Kind + " " + r.Name }
-
-// Policy lists the members that have a role unconditionally, by role.
-type Policy map[string][]string
-
-// Bucket is a bucket's settings.
-type Bucket struct {
-	Location        string // a region in small letters, or a dual-region or multi-region
-	Uniform         bool   // access is controlled by the bucket's policy only
-	PublicPrevented bool
-	Versioned       bool
-	SoftDelete      time.Duration // how long deleted objects are kept, and billed
-}
-
-// Subscription is a subscription's settings.
-type Subscription struct {
-	Topic           string // full name
-	DeadLetterTopic string // full name; empty for none
-	MaxAttempts     int    // deliveries before a message is dead-lettered
-}
 
 // Quota is a project's limit and usage in a region.
 type Quota struct{ Limit, Usage float64 }
@@ -73,12 +53,6 @@ func ParseImage(reference string) (i Image, ok bool) {
 		i.Tag = "latest"
 	}
 	return i, true
-}
-
-// Kept is the image's repository.
-func (i Image) Kept() Resource {
-	return Resource{Kind: "repository", Name: "projects/" + i.Project + "/locations/" + i.Location + "/repositories/" +
-		i.Repository}
 }
 
 // Loopback returns a *SetupError unless the endpoint is host:port on this machine: unencrypted connections are limited

@@ -48,7 +48,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
 	j := &jobs{client: client, env: env}
-	b.Jobs, b.Tasks, b.Plans = j, j, j
+	b.Jobs, b.Tasks = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }
@@ -244,9 +244,4 @@ func examine(ctx context.Context, env cli.Env) (doctor.Cloud, error) {
 		return nil, err // not a doctor.Cloud that holds a nil client
 	}
 	return client, nil
-}
-
-// LocalSSDs is the number of local SSDs per machine of a plan.
-func (j *jobs) LocalSSDs(p *sweep.Plan) (int, error) {
-	return int(p.Spec.Machine.LocalSSD), nil
 }

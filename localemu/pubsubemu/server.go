@@ -135,11 +135,6 @@ func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error
 	return s.fake.GServer.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
 }
 
-// Subscription returns the subscription of the full name, or the service's error.
-func (s *Server) Subscription(ctx context.Context, name string) (*pubsubpb.Subscription, error) {
-	return s.fake.GServer.GetSubscription(ctx, &pubsubpb.GetSubscriptionRequest{Subscription: name})
-}
-
 // unary intercepts every call but StreamingPull.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := s.authorize(ctx, info.FullMethod, req); err != nil {

@@ -1,9 +1,9 @@
-// Package inspect reads a project's configuration for `launcher doctor`: the caller, enabled services, role bindings,
-// buckets, topics, subscriptions, quotas, machine types, images. It changes nothing: every call is a GET, or one of the
-// POSTs that only read (testIamPermissions, getIamPolicy of some services, tokeninfo).
+// Package inspect reads of a project what `launcher doctor` wants to know: the caller and what they may do, enabled
+// services, topics, quotas, machine types, images. It changes nothing: every call is a GET, or one of the POSTs that
+// only read (testIamPermissions, tokeninfo).
 //
 // It uses REST through the authenticated transport of Google's libraries: client libraries for the eight services would
-// be tens of megabytes of generated code for fifteen calls.
+// be tens of megabytes of generated code for a few calls.
 package inspect
 
 import (
@@ -15,10 +15,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 	"google.golang.org/api/transport"
@@ -30,9 +30,7 @@ import (
 // Limits of a call.
 const (
 	callLimit = 20 * time.Second
-	retryFor  = 30 * time.Second
-	maxAnswer = 8 << 20 // a region's description has 100 KB, a large project's policy 1 MB
-	pageLimit = 50
+	maxAnswer = 8 << 20 // a region's description has 100 KB
 )
 
 // The scopes of a token. tokeninfo names the caller only for a token with the second one: a person's login has it
@@ -68,10 +66,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		if err := cloud.Loopback("COPPICE_INSPECT_ENDPOINT", o.Endpoint); err != nil {
 			return nil, err
 		}
-		return newClient(&http.Client{}, nil, o, func(service string) string {
-			return "http://" + o.Endpoint + "/" +
-				service
-		}), nil
+		return &Client{http: &http.Client{}, opts: o,
+			address: func(service string) string { return "http://" + o.Endpoint + "/" + service }}, nil
 	}
 
 	creds, err := transport.Creds(ctx, option.WithScopes(cloudScope, emailScope))
@@ -90,61 +86,38 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		}
 		return t.AccessToken, nil
 	}
-	return newClient(client, token, o, func(service string) string { return "https://" + service }), nil
+	return &Client{http: client, token: token, opts: o,
+		address: func(service string) string { return "https://" + service }}, nil
 }
 
-func newClient(c *http.Client, token func() (string, error), o Options, address func(string) string) *Client {
-	return &Client{http: c, token: token, opts: o, address: address}
-}
-
-// read sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST.
+// read sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST: of a form, or
+// of JSON.
 func (c *Client) read(ctx context.Context, service, path string, query url.Values, body, out any) error {
-	target := c.address(service) + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	what := "https://" + service + path
-
-	method := http.MethodGet
-	header := ""
-	text := []byte(nil)
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	method, header, text := http.MethodGet, "", []byte(nil)
 	switch b := body.(type) {
 	case nil:
-	case url.Values: // a form
-		method = http.MethodPost
-		header = "application/x-www-form-urlencoded"
-		text = []byte(b.Encode())
+	case url.Values:
+		method, header, text = http.MethodPost, "application/x-www-form-urlencoded", []byte(b.Encode())
 	default:
 		data, err := json.Marshal(body)
 		if err != nil {
 			return err
 		}
-		method = http.MethodPost
-		header = "application/json"
-		text = data
+		method, header, text = http.MethodPost, "application/json", data
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.address(service)+path+"?"+query.Encode(),
+		bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	if header != "" {
+		r.Header.Set("Content-Type", header)
 	}
 
-	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, callLimit)
-		defer cancel()
-		r, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(text))
-		if err != nil {
-			return struct{}{}, backoff.Permanent(err)
-		}
-
-		if header != "" {
-			r.Header.Set("Content-Type", header)
-		}
-
-		err = c.do(r, out)
-		if err != nil && !passes(err) {
-			err = backoff.Permanent(err)
-		}
-		return struct{}{}, err
-	}, backoff.WithMaxElapsedTime(retryFor))
-
-	if err != nil {
-		return translate(what, err)
+	if err := c.do(r, out); err != nil {
+		return translate("https://"+service+path, err)
 	}
 	return nil
 }
@@ -170,13 +143,6 @@ func (c *Client) do(r *http.Request, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// passes reports whether a retry may help.
-func passes(err error) bool {
-	var api *googleapi.Error
-	return errors.As(err, &api) && (api.Code == http.StatusTooManyRequests || api.Code >= 500 &&
-		api.Code != http.StatusNotImplemented)
-}
-
 // translate converts a service's error.
 func translate(what string, err error) error {
 	var api *googleapi.Error
@@ -198,9 +164,6 @@ func translate(what string, err error) error {
 	}
 	return fmt.Errorf("read %s: %w", what, err)
 }
-
-// projectPattern matches project ids that are safe in a path.
-var projectPattern = regexp.MustCompile(`^[a-z0-9:.-]{1,100}$`)
 
 // path formats a path with escaped parts.
 func path(format string, parts ...string) string {
@@ -231,45 +194,117 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 	return info.Email, err
 }
 
-// Number returns the project's number.
-func (c *Client) Number(ctx context.Context) (string, error) {
-	if !projectPattern.MatchString(c.opts.Project) {
-		return "", &cloud.SetupError{What: fmt.Sprintf("%.80q is not a project", c.opts.Project),
-			Hint: "set COPPICE_PROJECT"}
+// Enabled returns those of the services, such as batch.googleapis.com, that are enabled in the project.
+func (c *Client) Enabled(ctx context.Context, services []string) ([]string, error) {
+	prefix := "projects/" + c.opts.Project + "/services/"
+	query := url.Values{}
+	for _, s := range services {
+		query.Add("names", prefix+s)
 	}
-	var p struct {
-		Number string `json:"projectNumber"`
+	var answer struct {
+		Services []struct {
+			State  string `json:"state"`
+			Config struct {
+				Name string `json:"name"`
+			} `json:"config"`
+		} `json:"services"`
 	}
-	err := c.read(ctx, "cloudresourcemanager.googleapis.com", path("/v1/projects/%s", c.opts.Project), nil, nil, &p)
-	return p.Number, err
-}
-
-// Enabled returns the services enabled in the project, such as batch.googleapis.com.
-func (c *Client) Enabled(ctx context.Context) ([]string, error) {
+	err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services:batchGet", c.opts.Project), query,
+		nil, &answer)
 	var names []string
-	query := url.Values{"filter": {"state:ENABLED"}, "pageSize": {"200"},
-		"fields": {"services.config.name,nextPageToken"}}
-	for range pageLimit {
-		var page struct {
-			Services []struct {
-				Config struct {
-					Name string `json:"name"`
-				} `json:"config"`
-			} `json:"services"`
-			Next string `json:"nextPageToken"`
-		}
-		if err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services", c.opts.Project), query,
-			nil, &page); err != nil {
-			return nil, err
-		}
-
-		for _, s := range page.Services {
+	for _, s := range answer.Services {
+		if s.State == "ENABLED" {
 			names = append(names, s.Config.Name)
 		}
-		if page.Next == "" {
-			return names, nil
-		}
-		query.Set("pageToken", page.Next)
 	}
-	return nil, fmt.Errorf("the list of enabled services has more than %d pages", pageLimit)
+	return names, err
+}
+
+// Held returns those of the permissions that the caller has on the resource. Services differ in whether that is a GET
+// or a POST.
+func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error) {
+	var held struct {
+		Permissions []string `json:"permissions"`
+	}
+	post := map[string]any{"permissions": permissions}
+
+	var err error
+	switch r.Kind {
+	case "project":
+		err = c.read(ctx, "cloudresourcemanager.googleapis.com", path("/v1/projects/%s:testIamPermissions", r.Name),
+			nil, post, &held)
+	case "bucket":
+		err = c.read(ctx, "storage.googleapis.com", path("/storage/v1/b/%s/iam/testPermissions", r.Name),
+			url.Values{"permissions": permissions}, nil, &held)
+	case "account":
+		project := c.opts.Project
+		if _, domain, _ := strings.Cut(r.Name, "@"); strings.HasSuffix(domain, ".iam.gserviceaccount.com") {
+			project = strings.TrimSuffix(domain, ".iam.gserviceaccount.com")
+		}
+		err = c.read(ctx, "iam.googleapis.com", path("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project,
+			r.Name), nil, post, &held)
+	default:
+		err = fmt.Errorf("no rights are read of a %q", r.Kind)
+	}
+	return held.Permissions, err
+}
+
+// Topic returns nil if the topic with this full name exists.
+func (c *Client) Topic(ctx context.Context, name string) error {
+	parts := strings.Split(name, "/")
+	if len(parts) != 4 || parts[0] != "projects" || parts[2] != "topics" {
+		return fmt.Errorf("%.200q is not projects/PROJECT/topics/NAME", name)
+	}
+	var t struct{}
+	return c.read(ctx, "pubsub.googleapis.com", path("/v1/projects/%s/topics/%s", parts[1], parts[3]), nil, nil, &t)
+}
+
+// Region returns the region of Options.
+func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
+	var answer struct {
+		Zones  []string `json:"zones"` // URLs
+		Quotas []struct {
+			Metric string  `json:"metric"`
+			Limit  float64 `json:"limit"`
+			Usage  float64 `json:"usage"`
+		} `json:"quotas"`
+	}
+
+	fields := url.Values{"fields": {"zones,quotas"}}
+	err := c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/regions/%s", c.opts.Project,
+		c.opts.Location), fields, nil, &answer)
+	if err != nil {
+		return cloud.Region{}, err
+	}
+
+	r := cloud.Region{Quotas: map[string]cloud.Quota{}}
+	for _, z := range answer.Zones {
+		r.Zones = append(r.Zones, z[strings.LastIndexByte(z, '/')+1:])
+	}
+	slices.Sort(r.Zones)
+	for _, q := range answer.Quotas {
+		r.Quotas[q.Metric] = cloud.Quota{Limit: q.Limit, Usage: q.Usage}
+	}
+	return r, nil
+}
+
+// Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
+func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
+	var m struct{}
+	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
+		c.opts.Project, zone, machineType),
+		url.Values{"fields": {"name"}}, nil, &m)
+}
+
+// Image returns nil if the image exists.
+func (c *Client) Image(ctx context.Context, i cloud.Image) error {
+	what := path("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
+		i.Name)
+	if i.Digest != "" {
+		what += path("/versions/%s", i.Digest)
+	} else {
+		what += path("/tags/%s", i.Tag)
+	}
+	var found struct{}
+	return c.read(ctx, "artifactregistry.googleapis.com", what, nil, nil, &found)
 }

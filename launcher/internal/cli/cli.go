@@ -72,7 +72,6 @@ type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   SweepJobs
 	Tasks  cloudjob.Jobs // jobs that run the launcher itself
-	Plans  doctor.JobDescriber
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
 	Close    func() error

@@ -2,31 +2,24 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/problem"
-	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
-	"coppice/launcher/internal/plan"
 	"coppice/terraform"
-
-	setup "coppice/internal/cloud"
 )
 
 func doctorCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [SWEEP.yaml]",
 		Short: "Check the deployment, and say how to fix what is wrong",
-		Long: `Checks credentials, enabled services, the permissions of each account (terraform/iam.yaml), buckets,
-topics, subscriptions and images and, given a sweep, its dataset, its machine types and the quotas that it needs. It
-only reads. Each finding is ok, a warning, a problem or not checked, and comes with the command that fixes it. As
-the launcher's account it sees only that account's own permissions; with the login of a project owner it sees all of
-them.
+		Long: `Checks what would stop a first run: credentials, enabled services, whether you have the launcher's
+permissions, buckets, topics and images and, given a sweep, whether its dataset is staged, its machine types are
+offered, and its quotas suffice. It only reads. Each finding is ok, a warning, a problem or not checked, and comes
+with the command that fixes it. What the other accounts may do, and every setting, is compared by terraform plan.
 
 The exit code is 6 if there is a problem, and 0 otherwise. In the local cloud, what does not exist there is not
 checked.`,
@@ -74,52 +67,29 @@ func runDoctor(ctx context.Context, w *Setup, file string) error {
 	return problem.New(problem.Environment, "%d problems; the commands next to them fix them", problems)
 }
 
-// examine connects and runs all checks. Missing credentials are a finding, not an error.
+// examine connects and runs all checks.
 func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error) {
 	rights, err := terraform.Load()
 	if err != nil {
 		return nil, err
 	}
-
-	var env Env
-	if err := w.Environment(ctx, &env, remedy); err != nil {
-		return nil, err
-	}
-
-	var unset *setup.SetupError
-	eyes, err := w.Inspect(ctx, env)
-	if errors.As(err, &unset) {
-		return doctor.NoCredentials(err), nil
-	}
-	if err != nil {
-		return nil, err
+	var spec *sweep.Spec
+	if file != "" {
+		if spec, err = readSpec(file); err != nil {
+			return nil, err
+		}
 	}
 
 	var r *doctor.Report
 	err = w.with(ctx, func() error {
-		d := &doctor.Doctor{Deployment: doctor.Target{Deployment: env.Deployment, BatchEnv: env.BatchEnv},
-			Table: rights, Cloud: eyes, Datasets: w.datasets, Jobs: w.Plans, Now: w.Now(), Version: w.Version}
-		r, err = d.Examine(ctx, readSweep(file))
+		inspected, err := w.Inspect(ctx, w.env)
+		if err != nil {
+			return err
+		}
+		d := &doctor.Doctor{Deployment: w.env.Deployment, Batch: w.env.BatchEnv, Table: rights, Cloud: inspected,
+			Datasets: w.datasets, Jobs: w.Jobs, Now: w.Now(), Version: w.Version}
+		r, err = d.Examine(ctx, file, spec)
 		return err
 	})
 	return r, err
-}
-
-// readSweep reads the spec; an error in it is a finding, too.
-func readSweep(file string) *doctor.Sweep {
-	if file == "" {
-		return nil
-	}
-
-	text, err := strictyaml.ReadFile(file)
-	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) { // the finding names the file
-			err = path.Err
-		}
-		return &doctor.Sweep{File: file, Err: err}
-	}
-
-	spec, err := sweep.ParseSpec(file, text, plan.Vocabulary())
-	return &doctor.Sweep{File: file, Spec: spec, Err: err}
 }

@@ -1,6 +1,7 @@
-// Package doctor examines a deployment before anything runs in it: credentials, enabled services, the rights of each
-// account, buckets, topics, images, quotas, machine types, dataset and sweep. It is read-only. Every finding says what
-// was found, where, and which command fixes it; what could not be checked is also a finding, with the reason.
+// Package doctor looks for what would stop a first run in a deployment: credentials, services that are not enabled,
+// missing permissions of the caller, buckets, topics, images, machine types and quotas. It is read-only. Every finding
+// says what was found, where, and which command fixes it; what could not be checked is also a finding, with the reason.
+// Whether everything else is as Terraform made it, `terraform plan` says.
 package doctor
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,76 +32,32 @@ const (
 
 // Finding is the result of one check.
 type Finding struct {
-	// Local cloud, credentials, service, right, bucket, topic, subscription, image, quota, machine, dataset, sweep.
-	Check   string   `json:"check"`
+	Check   string   `json:"check"` // credentials, service, right, bucket, topic, image, quota, machine, dataset, sweep
 	Verdict Severity `json:"verdict"`
 	What    string   `json:"what"`
 	Where   string   `json:"where"`
 	Fix     string   `json:"mend,omitempty"` // a command
-	Binding *Grant   `json:"binding,omitempty"`
 }
 
-// Grant is the row of terraform/iam.yaml that a finding about rights refers to.
-type Grant struct {
-	Identity string `json:"identity"`
-	Resource string `json:"resource"` // as in the table
-	Role     string `json:"role"`
-	Member   string `json:"member"`
-	On       string `json:"on"` // the actual resource
-}
-
-// Target is the deployment according to the environment.
-type Target struct {
-	sweep.Deployment
-	sweep.BatchEnv
-}
-
-// local reports whether it is the local cloud, where some things have no settings.
-func (d *Target) local() bool { return d.InspectEndpoint != "" }
-
-// Project describes the project. All methods of these interfaces are read-only, safe for concurrent use, and return a
+// Cloud describes the project and its region. All methods are read-only, safe for concurrent use, and return a
 // *cloud.PermissionError if the caller lacks the permission, cloud.ErrNotThere or cloud.ErrNotImitated.
-type Project interface {
-	// Caller returns the caller's e-mail address.
+type Cloud interface {
+	// Caller returns the caller's e-mail address; "" if the credentials do not show it.
 	Caller(ctx context.Context) (string, error)
-	Number(ctx context.Context) (string, error)
-	// Enabled returns the enabled services.
-	Enabled(ctx context.Context) ([]string, error)
-}
-
-// Rights describes permissions.
-type Rights interface {
+	// Enabled returns those of the services that are enabled.
+	Enabled(ctx context.Context, services []string) ([]string, error)
 	// Held returns those of the permissions that the caller has.
 	Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error)
-	// Policy returns the policy set on exactly this resource.
-	Policy(ctx context.Context, r cloud.Resource) (cloud.Policy, error)
-}
-
-// Resources describes what Terraform creates.
-type Resources interface {
-	Bucket(ctx context.Context, name string) (cloud.Bucket, error)
 	Topic(ctx context.Context, name string) error
-	Subscription(ctx context.Context, name string) (cloud.Subscription, error)
 	Image(ctx context.Context, i cloud.Image) error
-}
-
-// Machines describes the machines in the deployment's region.
-type Machines interface {
 	Region(ctx context.Context) (cloud.Region, error)
 	Offered(ctx context.Context, zone, machineType string) error
 }
 
-// Cloud combines them.
-type Cloud interface {
-	Project
-	Rights
-	Resources
-	Machines
-}
-
 // Doctor examines a deployment. Table, Cloud, Datasets and Jobs are required.
 type Doctor struct {
-	Deployment Target
+	Deployment sweep.Deployment
+	Batch      sweep.BatchEnv
 	Table      *terraform.Table
 	Cloud      Cloud
 	Datasets   blob.Store
@@ -107,11 +65,7 @@ type Doctor struct {
 	Now        time.Time
 	Version    string // the launcher's
 
-	name     string // of the deployment, the prefix of its accounts; "" if unknown
 	caller   string
-	number   string
-	policies map[cloud.Resource]policyAnswer
-	sources  []string // buckets that the dataset was staged from
 	findings []Finding
 }
 
@@ -122,55 +76,38 @@ type Report struct {
 	Findings []Finding        `json:"findings"`
 }
 
-// Examine runs all checks; s is nil if there is no sweep to check. It stops early when ctx ends, or if the local cloud
-// does not answer.
-func (d *Doctor) Examine(ctx context.Context, s *Sweep) (*Report, error) {
-	d.policies = map[cloud.Resource]policyAnswer{}
+// Examine runs all checks; file and spec are of the sweep to check, or empty. It stops early when ctx ends. Without
+// usable credentials the error is a *cloud.SetupError.
+func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*Report, error) {
 	d.findings = nil
-	d.name = deploymentName(d.Deployment.ServiceAccount)
-
-	email, err := d.Cloud.Caller(ctx)
-	if _, gone := cloud.NobodyAt(err); gone && d.Deployment.local() {
-		return noLocalCloud(err), nil
+	if err := d.credentials(ctx); err != nil {
+		return nil, err
 	}
-
-	if d.Deployment.local() {
-		d.here()
-	}
-	// The order matters: rights needs the buckets that sweep finds.
-	d.credentials(ctx, email, err)
 	d.services(ctx)
-	machines := d.sweep(ctx, s)
-	d.buckets(ctx)
-	d.messages(ctx)
 	d.rights(ctx)
+	d.topics(ctx)
 	d.images(ctx)
-	d.machines(ctx, machines)
-
+	d.machines(ctx, d.sweep(ctx, file, spec))
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return NewReport(d.caller, d.findings), nil
-}
 
-// NewReport makes a report with its counts.
-func NewReport(caller string, findings []Finding) *Report {
-	r := &Report{Caller: caller, Counts: map[Severity]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0},
-		Findings: findings}
-	for _, f := range findings {
+	r := &Report{Caller: d.caller, Counts: map[Severity]int{OK: 0, Warning: 0, Problem: 0, NotChecked: 0},
+		Findings: d.findings}
+	for _, f := range r.Findings {
 		r.Counts[f.Verdict]++
 	}
-	return r
+	return r, nil
 }
 
-// deploymentName is NAME of the task account NAME-task@PROJECT.iam.gserviceaccount.com, as created by terraform/.
-func deploymentName(taskAccount string) string {
-	name, _, _ := strings.Cut(taskAccount, "@")
-	name, ok := strings.CutSuffix(name, "-task")
-	if !ok {
-		return ""
-	}
-	return name
+// Sorted returns the findings, problems first, otherwise in the order of the checks.
+func (r *Report) Sorted() []Finding {
+	order := []Severity{Problem, Warning, NotChecked, OK}
+	sorted := slices.Clone(r.Findings)
+	slices.SortStableFunc(sorted, func(a, b Finding) int {
+		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
+	})
+	return sorted
 }
 
 func (d *Doctor) add(check string, v Severity, where, fix, format string, args ...any) {
@@ -178,51 +115,194 @@ func (d *Doctor) add(check string, v Severity, where, fix, format string, args .
 		What: fmt.Sprintf(format, args...)})
 }
 
-// ownLogin is how a person logs in with their own rights.
-const ownLogin = "gcloud auth application-default login"
+// Commands that fix something.
+const (
+	apply    = "terraform apply" // creates everything in terraform/; the configuration is the user's
+	ownLogin = "gcloud auth application-default login"
+)
 
 // servicePattern matches the service in the URL of an error of cloud/inspect.
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
-// unread says why a check was not possible, and what to do about it.
-func (d *Doctor) unread(err error) (why, fix string) {
-	var denied *cloud.PermissionError
-
-	switch {
-	case errors.Is(err, cloud.ErrNotImitated):
-		return cloud.ErrNotImitated.Error(), ""
-
-	case errors.As(err, &denied):
-		who := d.caller
-		if who == "" {
-			who = "the caller"
-		}
-
-		// If the service is not enabled, no right would help.
-		if strings.HasPrefix(denied.Hint, "enable") {
-			m := servicePattern.FindStringSubmatch(denied.What)
-			if m == nil {
-				return "a service that it takes is not enabled", apply
-			}
-			return m[1] + " is not enabled, which it takes", d.gcloud("services enable", m[1])
-		}
-
-		return who + " may not read it; a project owner may, with their own login", ownLogin
-	}
-
-	return err.Error(), ""
-}
-
 // cannot adds the finding of a check that was not possible.
 func (d *Doctor) cannot(check, where string, err error) {
-	why, fix := d.unread(err)
-	d.add(check, NotChecked, where, fix, "%s", why)
+	var denied *cloud.PermissionError
+	if errors.Is(err, cloud.ErrNotImitated) {
+		err = cloud.ErrNotImitated // without the address
+	}
+	if !errors.As(err, &denied) {
+		d.add(check, NotChecked, where, "", "%v", err)
+		return
+	}
+
+	// If the service is not enabled, no right would help.
+	if strings.HasPrefix(denied.Hint, "enable") {
+		if m := servicePattern.FindStringSubmatch(denied.What); m != nil {
+			d.add(check, NotChecked, where, d.enable(m[1]), "%s is not enabled, which it takes", m[1])
+			return
+		}
+		d.add(check, NotChecked, where, apply, "a service that it takes is not enabled")
+		return
+	}
+	who := d.caller
+	if who == "" {
+		who = "the caller"
+	}
+	d.add(check, NotChecked, where, ownLogin, "%s may not read it; a project owner may, with their own login", who)
 }
 
-// gcloud formats a command on the project.
-func (d *Doctor) gcloud(verb, rest string) string {
-	return "gcloud " + verb + " " + rest + " --project " + d.Deployment.Project
+func (d *Doctor) enable(service string) string {
+	return "gcloud services enable " + service + " --project " + d.Deployment.Project
 }
 
-// apply creates everything in terraform/; the configuration is the user's.
-const apply = "terraform apply"
+// credentials finds out who is calling.
+func (d *Doctor) credentials(ctx context.Context) error {
+	const where = "this machine"
+	email, err := d.Cloud.Caller(ctx)
+	var setup *cloud.SetupError
+	switch {
+	case errors.As(err, &setup): // every other check would say the same
+		return err
+	case err != nil:
+		d.cannot("credentials", where, err)
+	case email == "":
+		d.add("credentials", Warning, where, ownLogin, "accepted, but they do not show an account")
+	default:
+		d.caller = email
+		d.add("credentials", OK, where, "", "calls are made as %s", email)
+	}
+	return nil
+}
+
+// services are those that a sweep takes, directly or through Batch; terraform/services.tf enables them.
+var services = []string{"batch.googleapis.com", "compute.googleapis.com", "storage.googleapis.com",
+	"pubsub.googleapis.com", "logging.googleapis.com", "artifactregistry.googleapis.com", "iam.googleapis.com"}
+
+func (d *Doctor) services(ctx context.Context) {
+	where := "project " + d.Deployment.Project
+	enabled, err := d.Cloud.Enabled(ctx, services)
+	if err != nil {
+		d.cannot("service", where, err)
+		return
+	}
+	for _, s := range services {
+		if slices.Contains(enabled, s) {
+			d.add("service", OK, where, "", "%s is enabled", s)
+		} else {
+			d.add("service", Problem, where, d.enable(s), "%s is not enabled, and a sweep takes it", s)
+		}
+	}
+}
+
+// rights tests whether the caller may do what the launcher does. Who else may do what is left to Terraform.
+func (d *Doctor) rights(ctx context.Context) {
+	for _, r := range []struct {
+		name     string // in the table
+		resource cloud.Resource
+		variable string
+	}{
+		{terraform.Project, cloud.Resource{Kind: "project", Name: d.Deployment.Project}, "COPPICE_PROJECT"},
+		{terraform.DatasetsBucket, cloud.Resource{Kind: "bucket", Name: d.Deployment.DatasetsBucket},
+			"COPPICE_DATASETS_BUCKET"},
+		{terraform.SweepsBucket, cloud.Resource{Kind: "bucket", Name: d.Deployment.SweepsBucket},
+			"COPPICE_SWEEPS_BUCKET"},
+		{terraform.RegistryBucket, cloud.Resource{Kind: "bucket", Name: d.Deployment.RegistryBucket},
+			"COPPICE_REGISTRY_BUCKET"},
+		{terraform.TaskAccount, cloud.Resource{Kind: "account", Name: d.Batch.ServiceAccount},
+			"COPPICE_TASK_SERVICE_ACCOUNT"},
+		{terraform.StagerAccount, cloud.Resource{Kind: "account", Name: d.Batch.StageAccount},
+			"COPPICE_STAGE_SERVICE_ACCOUNT"},
+	} {
+		if r.resource.Name == "" {
+			continue // an account need not be stated: jobs then run as the project's default account
+		}
+		var wanted []string
+		for _, b := range d.Table.Of(terraform.Launcher) {
+			if b.Resource == r.name {
+				wanted = append(wanted, d.Table.Roles[b.Role]...)
+			}
+		}
+
+		held, err := d.Cloud.Held(ctx, r.resource, wanted)
+		missing := slices.DeleteFunc(wanted, func(p string) bool { return slices.Contains(held, p) })
+		where := r.resource.String()
+		switch {
+		case errors.Is(err, cloud.ErrNotThere):
+			d.add(r.resource.Kind, Problem, where, apply, "it does not exist; %s names it", r.variable)
+		case err != nil:
+			d.cannot("right", where, err)
+		case len(missing) > 0:
+			d.add("right", Problem, where, d.giveRights(), "missing: %s", strings.Join(missing, ", "))
+		default:
+			d.add("right", OK, where, "", "the permissions of the launcher are held")
+		}
+	}
+}
+
+// giveRights is the command that gives the caller the launcher's permissions. Terraform names the task's account
+// NAME-task and the launcher's NAME-launcher.
+func (d *Doctor) giveRights() string {
+	task, domain, _ := strings.Cut(d.Batch.ServiceAccount, "@")
+	name, ok := strings.CutSuffix(task, "-task")
+	launcher := name + "-launcher@" + domain
+	if !ok || d.caller == launcher {
+		return apply
+	}
+	return ownLogin + " --impersonate-service-account=" + launcher
+}
+
+// topics checks that those exist which programs and Batch publish to.
+func (d *Doctor) topics(ctx context.Context) {
+	for _, t := range []struct{ name, variable string }{
+		{d.Deployment.ScoresTopic, "COPPICE_SCORES_TOPIC"},
+		{d.Batch.JobsTopic, "COPPICE_JOBS_TOPIC"},
+		{d.Deployment.Verdicts.Topic, "COPPICE_VERDICTS_TOPIC"},
+	} {
+		if t.name == "" {
+			continue
+		}
+		if !strings.Contains(t.name, "/") {
+			t.name = "projects/" + d.Deployment.Project + "/topics/" + t.name
+		}
+		err := d.Cloud.Topic(ctx, t.name)
+		switch {
+		case errors.Is(err, cloud.ErrNotThere):
+			d.add("topic", Problem, t.name, apply, "it does not exist; %s names it", t.variable)
+		case err != nil:
+			d.cannot("topic", t.name, err)
+		default:
+			d.add("topic", OK, t.name, "", "it exists")
+		}
+	}
+}
+
+// images checks that the machines' images exist.
+func (d *Doctor) images(ctx context.Context) {
+	for _, i := range []struct {
+		reference string
+		missing   Severity
+		use       string
+	}{
+		{d.Batch.TaskImage, Problem, "runs on the machines of a sweep"},
+		{d.Batch.LauncherImage, Warning, "runs `launcher stage --batch`"},
+	} {
+		image, ok := cloud.ParseImage(i.reference)
+		if !ok {
+			d.add("image", NotChecked, i.reference, "",
+				"it is not in Artifact Registry (LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG)")
+			continue
+		}
+
+		err := d.Cloud.Image(ctx, image)
+		switch {
+		case errors.Is(err, cloud.ErrNotThere):
+			registry := image.Location + "-docker.pkg.dev/" + image.Project + "/" + image.Repository
+			d.add("image", i.missing, i.reference, "make images push REGISTRY="+registry, "it does not exist, and %s",
+				i.use)
+		case err != nil:
+			d.cannot("image", i.reference, err)
+		default:
+			d.add("image", OK, i.reference, "", "it exists, and %s", i.use)
+		}
+	}
+}

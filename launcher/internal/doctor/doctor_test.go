@@ -1,28 +1,26 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/sweep"
+	"coppice/terraform"
 )
 
 // examineSweep runs the doctor.
-func examineSweep(t *testing.T, d *Doctor, s *Sweep) *Report {
+func examineSweep(t *testing.T, d *Doctor, s *sweep.Spec) *Report {
 	t.Helper()
-	r, err := d.Examine(t.Context(), s)
+	r, err := d.Examine(t.Context(), "sweep.yaml", s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,16 +69,14 @@ func TestHealthy(t *testing.T) {
 	d := newDoctor(t, newFake(t))
 	store, ref := staged(t)
 	d.Datasets = store
-	r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, machines)})
-	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 50 || r.Caller != owner {
-		t.Errorf("a healthy deployment: counted %+v for %s; want no problem, no warning, at least 50 checks, and "+
+	r := examineSweep(t, d, spec(t, ref, machines))
+	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 20 || r.Caller != owner {
+		t.Errorf("a healthy deployment: counted %+v for %s; want no problem, no warning, at least 20 checks, and "+
 			"the owner as caller", r.Counts, r.Caller)
 	}
 	for _, f := range r.Findings {
-		// Of a local table no bucket is known; scheduler and agents are Terraform's; Batch's own limits cannot be read.
-		if f.Verdict == NotChecked && !strings.HasSuffix(f.Where, "bucket/sources") &&
-			!strings.HasPrefix(f.Where, "scheduler") && f.Where != "Batch" ||
-			f.Verdict != NotChecked && f.Verdict != OK {
+		// Batch's own limits cannot be read.
+		if f.Verdict == NotChecked && f.Where != "Batch" || f.Verdict != NotChecked && f.Verdict != OK {
 			t.Errorf("found %+v, want it in order", f)
 		}
 	}
@@ -99,67 +95,31 @@ func TestFindings(t *testing.T) {
 		says    string // part of what was found
 		fix     string // part of the command
 	}{
-		"credentials": {func(_ *Doctor, f *fake) {
-			f.errs["Caller"] = &cloud.SetupError{What: "bad token",
-				Hint: "log in"}
-		}, "", "credentials", Problem, "bad token", "application-default login"},
 		"nameless": {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning,
 			"do not show an account", "application-default login"},
-		"no such project": {func(_ *Doctor, f *fake) { f.errs["Number"] = denied }, "", "credentials", NotChecked,
-			owner + " may not read it", ""},
 		"api": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "batch.googleapis.com") }, "",
 			"service", Problem, "batch.googleapis.com is not enabled",
 			"gcloud services enable batch.googleapis.com --project p1"},
-		"lesser api": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "run.googleapis.com") }, "",
-			"service", Warning, "run.googleapis.com", "gcloud services enable run.googleapis.com"},
-		"measurements": {func(_ *Doctor, f *fake) { f.enabled = drop(f.enabled, "telemetry.googleapis.com") }, "",
-			"service", Warning, "telemetry.googleapis.com", "gcloud services enable telemetry.googleapis.com"},
 		"apis unknown": {func(_ *Doctor, f *fake) { f.errs["Enabled"] = cloud.ErrNotImitated }, "", "service",
 			NotChecked, "does not imitate", ""},
-		"no bucket": {func(_ *Doctor, f *fake) { delete(f.buckets, "s") }, "", "bucket", Problem,
+		"no bucket": {func(_ *Doctor, f *fake) { f.missing["s"] = true }, "", "bucket", Problem,
 			"COPPICE_SWEEPS_BUCKET names it", apply},
-		"bucket elsewhere": {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Location = "eu" }) },
-			"", "bucket", Problem, "in eu and the machines are in us-central1",
-			"relocate gs://d --location=us-central1"},
-		"access lists": {func(_ *Doctor, f *fake) { change(f, "d", func(b *cloud.Bucket) { b.Uniform = false }) },
-			"", "bucket", Problem, "uniform access", "gs://d --uniform-bucket-level-access"},
-		"public": {func(_ *Doctor,
-			f *fake) {
-			change(f, "r", func(b *cloud.Bucket) { b.PublicPrevented = false })
-		}, "", "bucket", Warning, "public", "gs://r --public-access-prevention"},
-		"soft delete": {func(_ *Doctor,
-			f *fake) {
-			change(f, "s", func(b *cloud.Bucket) { b.SoftDelete = time.Hour })
-		}, "", "bucket", Warning, "billed for 1h", "gs://s --clear-soft-delete"},
-		"versioning": {func(_ *Doctor,
-			f *fake) {
-			change(f, "r", func(b *cloud.Bucket) { b.Versioned = false })
-		}, "", "bucket", Warning, "versioning", "gs://r --versioning"},
-		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Bucket"] = empty }, "", "bucket", NotChecked,
+		"no account": {func(_ *Doctor, f *fake) { f.missing[account("task")] = true }, "", "account", Problem,
+			"COPPICE_TASK_SERVICE_ACCOUNT names it", apply},
+		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Held"] = empty }, "", "right", NotChecked,
 			"no route", ""},
+		"rights disabled": {func(_ *Doctor, f *fake) { f.errs["Held"] = disabled("iam") }, "", "right", NotChecked,
+			"iam.googleapis.com is not enabled, which it takes",
+			"gcloud services enable iam.googleapis.com --project p1"},
 		"no topic": {func(_ *Doctor,
 			f *fake) {
 			f.topics = drop(f.topics, "projects/p1/topics/coppice-scores")
 		}, "", "topic", Problem, "COPPICE_SCORES_TOPIC names it", apply},
-		"no dead topic": {func(_ *Doctor,
-			f *fake) {
-			f.topics = drop(f.topics, "projects/p1/topics/coppice-scores-dead")
-		}, "", "topic", Problem, "the subscription names it", apply},
-		"no subscription": {func(_ *Doctor, f *fake) { f.subscriptions = nil }, "", "subscription", Problem,
-			"does not exist", apply},
-		"other topic": {func(_ *Doctor, f *fake) {
-			resubscribe(f, func(s *cloud.Subscription) { s.Topic = "projects/p1/topics/x" })
-		}, "", "subscription", Problem, "topics/x", apply},
-		"no dead-letter topic": {func(_ *Doctor,
-			f *fake) {
-			resubscribe(f, func(s *cloud.Subscription) { s.DeadLetterTopic = "" })
-		}, "", "subscription", Warning, "no dead-letter topic",
-			"gcloud pubsub subscriptions update coppice-aggregator --dead-letter-topic=coppice-scores-dead"},
 		"no image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-task:v1") }, "", "image",
 			Problem, "does not exist", "make images push REGISTRY=us-central1-docker.pkg.dev/p1/coppice"},
 		"no launcher image": {func(_ *Doctor, f *fake) { f.images = drop(f.images, "coppice-launcher:v1") }, "",
 			"image", Warning, "does not exist", "make images push"},
-		"foreign image": {func(d *Doctor, _ *fake) { d.Deployment.TaskImage = "docker.io/me/task" }, "", "image",
+		"foreign image": {func(d *Doctor, _ *fake) { d.Batch.TaskImage = "docker.io/me/task" }, "", "image",
 			NotChecked, "not in Artifact Registry", ""},
 		"few preemptible": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 2, 0) }, "", "quota", Problem,
 			"need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
@@ -186,11 +146,6 @@ func TestFindings(t *testing.T) {
 		"images disabled": {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "",
 			"image", NotChecked, "is not enabled",
 			"gcloud services enable artifactregistry.googleapis.com --project p1"},
-		"policies disabled": {func(_ *Doctor, f *fake) { f.errs["Policy"] = disabled("pubsub") }, "", "right",
-			NotChecked, "pubsub.googleapis.com is not enabled, which it takes",
-			"gcloud services enable pubsub.googleapis.com --project p1"},
-		"policies lost": {func(_ *Doctor, f *fake) { f.errs["Policy"] = empty }, "", "right", NotChecked,
-			"no route", ""},
 		"dataset disabled": {func(d *Doctor, _ *fake) {
 			d.Datasets = refusing{store, &cloud.PermissionError{What: "bucket d", Hint: "enable"}}
 		}, "", "dataset", NotChecked, "is not enabled", apply},
@@ -208,13 +163,11 @@ func TestFindings(t *testing.T) {
 			"no route", ""},
 		"not staged": {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem,
 			"not staged", "launcher stage dataset.yaml"},
-		"dataset cut": {func(d *Doctor, _ *fake) { d.Datasets = cut(t, store) }, "", "dataset", Problem,
-			"is missing, or does not have the", "launcher stage dataset.yaml"},
 		"dataset denied": {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset",
 			NotChecked, "may not read it", ""},
 		"does not fit": {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem,
 			"no trial fits", ""},
-		"rule of Batch": {func(d *Doctor, _ *fake) { d.Jobs = &jobs{err: errors.New("rule broken")} }, "", "sweep",
+		"rule of Batch": {func(d *Doctor, _ *fake) { d.Jobs = jobs{err: errors.New("rule broken")} }, "", "sweep",
 			Problem, "rule broken", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +178,7 @@ func TestFindings(t *testing.T) {
 				tc.machine = machines
 			}
 			tc.change(d, f)
-			r := examineSweep(t, d, &Sweep{File: "sweep.yaml", Spec: spec(t, ref, tc.machine)})
+			r := examineSweep(t, d, spec(t, ref, tc.machine))
 			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) &&
 					strings.Contains(f.Fix, tc.fix)
@@ -244,57 +197,80 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-func TestNoSweepAndBrokenSweep(t *testing.T) {
+func TestNoSweep(t *testing.T) {
 	r := examineSweep(t, newDoctor(t, newFake(t)), nil)
 	has(t, r, "sweep", NotChecked, "no sweep was given")
-	r = examineSweep(t, newDoctor(t, newFake(t)), &Sweep{File: "x.yaml", Err: errors.New("x.yaml:3:1: no")})
-	has(t, r, "sweep", Problem, "x.yaml:3:1")
-	r = NoCredentials(&cloud.SetupError{What: "none", Hint: "log in"})
-	has(t, r, "credentials", Problem, "none")
-	if f := r.Sorted()[0]; f.Fix != ownLogin || r.Counts[Problem] != 1 {
-		t.Errorf("without a login: got %+v; want one problem, and the owner's login as its fix", f)
-	}
 }
 
-// TestLocalCloudSaysWhatIsHere: a laptop is asked for its processors, memory and disk, a project is not.
-func TestLocalCloudSaysWhatIsHere(t *testing.T) {
-	d := newDoctor(t, newFake(t))
-	if r := examineSweep(t, d, nil); slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Check == "local cloud"
-	}) {
-		t.Errorf("a project has findings about a local cloud: %+v", r.Findings)
-	}
-	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
-	r := examineSweep(t, d, nil)
-	has(t, r, "local cloud", OK, "it answers at 127.0.0.1:4443")
-	if runtime.GOOS == "linux" {
-		has(t, r, "machine", OK, "processor")
-		has(t, r, "machine", OK, "of disk in "+os.TempDir())
-	}
-}
-
-// TestLocalCloudThatHasStopped: one finding, and no login for what no login mends.
-func TestLocalCloudThatHasStopped(t *testing.T) {
+// TestNoCredentials: what every other check would say, too, is an error, with what to do.
+func TestNoCredentials(t *testing.T) {
 	f := newFake(t)
-	refused := errors.New("dial tcp 127.0.0.1:4443: connect: connection refused")
-	for _, method := range []string{"Caller", "Number", "Enabled", "Bucket", "Policy"} {
-		f.errs[method] = cloud.Environment("Google Cloud", refused)
+	for _, tc := range []struct {
+		err  error
+		says string
+	}{
+		{&cloud.SetupError{What: "bad token", Hint: "log in"}, "bad token; log in"},
+		{cloud.Environment("Google Cloud", errors.New("dial tcp 127.0.0.1:4443: connect: connection refused")),
+			"localemu up --data DIR"},
+	} {
+		f.errs["Caller"] = tc.err
+		_, err := newDoctor(t, f).Examine(t.Context(), "", nil)
+		var setup *cloud.SetupError
+		if !errors.As(err, &setup) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("nobody can be asked: got %v; want a *cloud.SetupError that says %q", err, tc.says)
+		}
 	}
-	d := newDoctor(t, f)
-	d.Deployment.InspectEndpoint = "127.0.0.1:4443"
-	r := examineSweep(t, d, nil)
-	has(t, r, "local cloud", Problem, "no answer for Google Cloud at 127.0.0.1:4443")
-	if first := r.Sorted()[0]; len(r.Findings) != 2 || r.Counts[Problem] != 1 ||
-		!strings.HasPrefix(first.Fix, "localemu up --data DIR") || !strings.HasSuffix(first.Fix, ". DIR/env") {
-		t.Errorf("the local cloud has stopped: got %+v; want two findings, one of them a problem that `localemu up` "+
-			"fixes", r.Findings)
+}
+
+// TestRights takes each permission of the launcher away in turn: the doctor names it, and says how to get it.
+func TestRights(t *testing.T) {
+	impersonate := ownLogin + " --impersonate-service-account=" + account("launcher")
+	seen := 0
+	d := newDoctor(t, newFake(t))
+	for _, b := range d.Table.Of(terraform.Launcher) {
+		on, ok := map[string]string{terraform.Project: "project p1", terraform.DatasetsBucket: "bucket d",
+			terraform.SweepsBucket: "bucket s", terraform.RegistryBucket: "bucket r",
+			terraform.TaskAccount:   "account " + account("task"),
+			terraform.StagerAccount: "account " + account("stager")}[b.Resource]
+		for _, p := range d.Table.Roles[b.Role] {
+			if !ok {
+				continue
+			}
+			seen++
+			for caller, fix := range map[string]string{owner: impersonate, account("launcher"): apply} {
+				f := newFake(t)
+				f.caller, f.denied = caller, [2]string{on, p}
+				r := examineSweep(t, newDoctor(t, f), nil)
+				has(t, r, "right", Problem, "missing: "+p)
+				if first := r.Sorted()[0]; r.Counts[Problem] != 1 || first.Where != on || first.Fix != fix {
+					t.Errorf("%s lacks %s on %s: got %+v; want that problem only, with the fix %q", caller, p, on,
+						first, fix)
+				}
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("only %d permissions were taken away", seen)
+	}
+}
+
+// TestServicesAreTerraforms: what the doctor wants enabled, Terraform enables.
+func TestServicesAreTerraforms(t *testing.T) {
+	text, err := os.ReadFile("../../../terraform/services.tf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range services {
+		if !strings.Contains(string(text), `"`+s+`"`) {
+			t.Errorf("the doctor looks for %s, which terraform/services.tf does not enable", s)
+		}
 	}
 }
 
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newDoctor(t, newFake(t)).Examine(ctx, nil); !errors.Is(err, context.Canceled) {
+	if _, err := newDoctor(t, newFake(t)).Examine(ctx, "", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("examined after an interruption: error %v, expected that", err)
 	}
 }
@@ -307,10 +283,11 @@ func disabled(service string) error {
 // TestNotCheckedMendsWhatItSays: a login of one's own mends only what somebody else may see.
 func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f := newFake(t)
-	f.errs["Policy"] = errors.New("no route to host")
-	for _, found := range examineSweep(t, newDoctor(t, f), nil).Findings {
-		if found.Check == "right" && found.Verdict == NotChecked && strings.Contains(found.What, "no route") &&
-			found.Fix != "" {
+	f.errs["Held"] = errors.New("no route to host")
+	r := examineSweep(t, newDoctor(t, f), nil)
+	has(t, r, "right", NotChecked, "no route")
+	for _, found := range r.Findings {
+		if found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
 			t.Errorf("a right that could not be read for want of a route has a fix: %+v", found)
 		}
 	}
@@ -330,43 +307,8 @@ func drop(from []string, what string) []string {
 	return slices.DeleteFunc(slices.Clone(from), func(s string) bool { return s == what })
 }
 
-func change(f *fake, name string, how func(*cloud.Bucket)) {
-	b := f.buckets[name]
-	how(&b)
-	f.buckets[name] = b
-}
-
-func resubscribe(f *fake, how func(*cloud.Subscription)) {
-	for name, s := range f.subscriptions {
-		how(&s)
-		f.subscriptions[name] = s
-	}
-}
-
 func quota(f *fake, metric string, limit, usage float64) {
 	f.region.Quotas[metric] = cloud.Quota{Limit: limit, Usage: usage}
-}
-
-// cut is the store without the last byte of one file.
-func cut(t *testing.T, from blob.Store) blob.Store {
-	t.Helper()
-	to := blob.Memory()
-	for a, err := range from.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, _, err := blob.ReadAll(t.Context(), from, a.Name, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(a.Name, "train") {
-			data = data[:len(data)-1]
-		}
-		if _, err := to.Put(t.Context(), a.Name, blob.Any, bytes.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return to
 }
 
 // refusing is a bucket that the caller may not read.

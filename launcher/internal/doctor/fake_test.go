@@ -15,17 +15,15 @@ import (
 
 // fake is a project in which everything is as it should be, until a test changes it.
 type fake struct {
-	caller        string
-	enabled       []string
-	policies      map[cloud.Resource]cloud.Policy
-	may           map[cloud.Resource][]string // permissions of the caller
-	buckets       map[string]cloud.Bucket
-	topics        []string
-	subscriptions map[string]cloud.Subscription
-	images        []string
-	region        cloud.Region
-	offered       map[string][]string // machine types by zone
-	errs          map[string]error    // by method
+	caller  string
+	enabled []string
+	missing map[string]bool // resources that do not exist
+	denied  [2]string       // a resource, and the permission that the caller lacks on it
+	topics  []string
+	images  []string
+	region  cloud.Region
+	offered map[string][]string // machine types by zone
+	errs    map[string]error    // by method
 }
 
 const (
@@ -36,35 +34,12 @@ const (
 
 func account(identity string) string { return "coppice-" + identity + "@p1.iam.gserviceaccount.com" }
 
-func deployment() Target {
-	return Target{
-		sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
-			RegistryBucket: "r",
-			ScoresTopic:    "coppice-scores", Subscription: "coppice-aggregator",
-			OTLPEndpoint: "https://telemetry.googleapis.com",
-			Verdicts:     sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
-		sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry + "coppice-launcher:v1",
-			ServiceAccount: account("task"),
-			StageAccount:   account("stager"), JobsTopic: "projects/p1/topics/coppice-jobs"},
-	}
-}
-
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{
-		caller: owner, policies: map[cloud.Resource]cloud.Policy{}, may: map[cloud.Resource][]string{},
-		errs: map[string]error{},
-		buckets: map[string]cloud.Bucket{
-			"d": {Location: "us-central1", Uniform: true, PublicPrevented: true, SoftDelete: time.Hour},
-			"s": {Location: "us-central1", Uniform: true, PublicPrevented: true},
-			"r": {Location: "us-central1", Uniform: true, PublicPrevented: true, Versioned: true,
-				SoftDelete: time.Hour},
-		},
-		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-scores-dead",
-			"projects/p1/topics/coppice-jobs", "projects/p1/topics/coppice-verdicts"},
-		subscriptions: map[string]cloud.Subscription{"projects/p1/subscriptions/coppice-aggregator": {
-			Topic: "projects/p1/topics/coppice-scores", DeadLetterTopic: "projects/p1/topics/coppice-scores-dead",
-			MaxAttempts: 20}},
+	return &fake{
+		caller: owner, enabled: slices.Clone(services), missing: map[string]bool{}, errs: map[string]error{},
+		topics: []string{"projects/p1/topics/coppice-scores", "projects/p1/topics/coppice-jobs",
+			"projects/p1/topics/coppice-verdicts"},
 		images: []string{"coppice-task:v1", "coppice-launcher:v1"},
 		region: cloud.Region{Zones: []string{"us-central1-a", "us-central1-b"}, Quotas: map[string]cloud.Quota{
 			"N2_CPUS": {Limit: 100}, "PREEMPTIBLE_CPUS": {Limit: 100}, "LOCAL_SSD_TOTAL_GB": {Limit: 3000},
@@ -72,23 +47,6 @@ func newFake(t *testing.T) *fake {
 		offered: map[string][]string{"us-central1-a": {"n2-highmem-2", "c4d-highmem-8-lssd"},
 			"us-central1-b": {"n2-highmem-2"}},
 	}
-	for _, s := range services {
-		f.enabled = append(f.enabled, s.name)
-	}
-	d := newDoctor(t, f)
-	d.name, d.number, d.sources = "coppice", "12", []string{"exports"}
-	for _, b := range d.Table.Bindings { // everything that the doctor looks at is given
-		member, _ := d.memberOf(b.Identity)
-		resources, _ := d.resourcesOf(b.Resource)
-		for _, r := range resources {
-			if f.policies[r] == nil {
-				f.policies[r] = cloud.Policy{}
-			}
-			f.policies[r][b.Role] = append(f.policies[r][b.Role], member)
-		}
-	}
-	f.may[cloud.Resource{Kind: "account", Name: account("launcher")}] = []string{"iam.serviceAccounts.getAccessToken"}
-	return f
 }
 
 func newDoctor(t *testing.T, f *fake) *Doctor {
@@ -97,42 +55,37 @@ func newDoctor(t *testing.T, f *fake) *Doctor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Doctor{Deployment: deployment(), Table: table, Cloud: f, Datasets: blob.Memory(), Jobs: &jobs{disks: 1},
+	return &Doctor{
+		Deployment: sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
+			RegistryBucket: "r", ScoresTopic: "coppice-scores",
+			Verdicts: sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
+		Batch: sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry +
+			"coppice-launcher:v1", ServiceAccount: account("task"), StageAccount: account("stager"),
+			JobsTopic: "projects/p1/topics/coppice-jobs"},
+		Table: table, Cloud: f, Datasets: blob.Memory(), Jobs: jobs{},
 		Now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 }
 
 // jobs says what Batch says to every plan.
-type jobs struct {
-	disks int
-	err   error
-}
+type jobs struct{ err error }
 
-func (j *jobs) Name(id sweep.ID) string {
-	return "projects/p1/locations/us-central1/jobs/" + string(id)
-}
-func (j *jobs) Request(*sweep.Plan) ([]byte, error)    { return []byte("{}"), j.err }
-func (j *jobs) LocalSSDs(*sweep.Plan) (int, error)     { return j.disks, nil }
+func (jobs) Name(id sweep.ID) string { return "projects/p1/locations/us-central1/jobs/" + string(id) }
+
+func (j jobs) Request(*sweep.Plan) ([]byte, error) { return []byte("{}"), j.err }
+
 func (f *fake) Caller(context.Context) (string, error) { return f.caller, f.errs["Caller"] }
-func (f *fake) Number(context.Context) (string, error) { return "12", f.errs["Number"] }
-func (f *fake) Enabled(context.Context) ([]string, error) {
+
+func (f *fake) Enabled(context.Context, []string) ([]string, error) {
 	return f.enabled, f.errs["Enabled"]
 }
 
 func (f *fake) Held(_ context.Context, r cloud.Resource, permissions []string) ([]string, error) {
-	return slices.DeleteFunc(slices.Clone(permissions), func(p string) bool { return !slices.Contains(f.may[r], p) }),
-		f.errs["Held"]
-}
-
-func (f *fake) Policy(_ context.Context, r cloud.Resource) (cloud.Policy, error) {
-	return f.policies[r], f.errs["Policy"]
-}
-
-func (f *fake) Bucket(_ context.Context, name string) (cloud.Bucket, error) {
-	b, ok := f.buckets[name]
-	if !ok {
-		return b, fmt.Errorf("bucket: %w", cloud.ErrNotThere)
+	if f.missing[r.Name] {
+		return nil, fmt.Errorf("held: %w", cloud.ErrNotThere)
 	}
-	return b, f.errs["Bucket"]
+	return slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
+		return f.denied == [2]string{r.String(), p}
+	}), f.errs["Held"]
 }
 
 func (f *fake) Topic(_ context.Context, name string) error {
@@ -140,14 +93,6 @@ func (f *fake) Topic(_ context.Context, name string) error {
 		return cloud.ErrNotThere
 	}
 	return f.errs["Topic"]
-}
-
-func (f *fake) Subscription(_ context.Context, name string) (cloud.Subscription, error) {
-	s, ok := f.subscriptions[name]
-	if !ok {
-		return s, cloud.ErrNotThere
-	}
-	return s, f.errs["Subscription"]
 }
 
 func (f *fake) Image(_ context.Context, i cloud.Image) error {

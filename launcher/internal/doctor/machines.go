@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"coppice/internal/cloud"
@@ -142,15 +141,4 @@ func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what
 // quotaPage is where to request more; there is no stable command for it.
 func (d *Doctor) quotaPage() string {
 	return "https://console.cloud.google.com/iam-admin/quotas?project=" + d.Deployment.Project
-}
-
-// Sorted returns the findings, problems first, otherwise in the order of the checks.
-func (r *Report) Sorted() []Finding {
-	order := []Severity{Problem, Warning, NotChecked, OK}
-	sorted := slices.Clone(r.Findings)
-	slices.SortStableFunc(sorted, func(a, b Finding) int {
-		return slices.Index(order, a.Verdict) - slices.Index(order,
-			b.Verdict)
-	})
-	return sorted
 }

@@ -13,24 +13,8 @@ import (
 // Checks writes what the doctor found, and the commands that fix it.
 func (w Printer) Checks(r *doctor.Report) {
 	t := w.Table("", "check", "finding").Wrap(3)
-
-	alike := map[doctor.Severity]int{} // permissions, one row for all that nothing has to be done about
 	for _, f := range r.Sorted() {
-		if f.Check == "right" && f.Fix == "" && (f.Verdict == doctor.OK || f.Verdict == doctor.NotChecked) {
-			alike[f.Verdict]++
-			continue
-		}
-		finding := f.Where + ": " + f.What
-		if strings.HasPrefix(f.What, f.Where+":") { // an error in a file, with line and column
-			finding = f.What
-		}
-		t.Row(tables.Standing(f.Verdict), f.Check, finding)
-	}
-	for _, v := range []doctor.Severity{doctor.OK, doctor.NotChecked} {
-		if n := alike[v]; n > 0 {
-			t.Row(tables.Standing(v), "right", english.Plural(n, "permission", "")+
-				" of terraform/iam.yaml; --json lists them")
-		}
+		t.Row(tables.Standing(f.Verdict), f.Check, f.Where+": "+f.What)
 	}
 	t.Print()
 

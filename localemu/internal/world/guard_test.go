@@ -2,7 +2,6 @@ package world
 
 import (
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -61,7 +60,6 @@ func TestCallersAreTheirAddresses(t *testing.T) {
 			"iam.serviceAccounts.actAs", "coppice-launcher@"},
 		"owner":                       {4, "bucket", "elsewhere", "storage.buckets.delete", ""},
 		"nobody":                      {9, "bucket", "my-sweeps", "storage.objects.get", "Anonymous caller"},
-		"launcher reads policies":     {1, "project", "", "resourcemanager.projects.getIamPolicy", "coppice-launcher@"},
 		"a permission of the project": {1, "project", "", "batch.jobs.create", ""},
 	} {
 		err := g.Allow(address(tc.port), tc.kind, tc.resource, tc.permission)
@@ -95,23 +93,5 @@ func TestAccounts(t *testing.T) {
 	}
 	if err := g.AllowAccount("", "project", "", "batch.states.report"); err == nil {
 		t.Error("the default account reports")
-	}
-}
-
-func TestPolicy(t *testing.T) {
-	g := testGuard(t)
-	p := g.policy("bucket", "my-sweeps")
-	creators := []string{"serviceAccount:coppice-launcher@p1.iam.gserviceaccount.com",
-		"serviceAccount:coppice-aggregator@p1.iam.gserviceaccount.com"}
-	users := []string{"serviceAccount:coppice-task@p1.iam.gserviceaccount.com"}
-	if !slices.Equal(p["roles/storage.objectCreator"], creators) || !slices.Equal(p["roles/storage.objectUser"],
-		users) {
-		t.Errorf("the bucket of sweeps: %v; want creators %v and users %v", p, creators, users)
-	}
-	agents := g.policy("account",
-		"coppice-push@p1.iam.gserviceaccount.com")["roles/iam.serviceAccountOpenIdTokenCreator"]
-	if !slices.Equal(agents, []string{"serviceAccount:service-" + projectNumber +
-		"@gcp-sa-pubsub.iam.gserviceaccount.com"}) {
-		t.Errorf("the token creators of push are %v, expected Pub/Sub's agent", agents)
 	}
 }

@@ -128,24 +128,3 @@ func (g *guard) allow(identity, kind, name, permission string) error {
 	return fmt.Errorf("%s does not have %s access to %s. Permission '%s' denied on resource (or it may not exist).",
 		who, permission, strings.TrimSuffix(kind+" "+name, " "), permission)
 }
-
-// policy returns the roles granted on exactly this resource, each with its members.
-func (g *guard) policy(kind, name string) map[string][]string {
-	policy := map[string][]string{}
-	resource := g.resource(kind, name)
-	for _, b := range g.table.Bindings {
-		identity := g.table.Identities[b.Identity]
-		switch {
-		case b.Resource != resource:
-		case identity.Kind == terraform.Account:
-			policy[b.Role] = append(policy[b.Role], "serviceAccount:"+g.email(b.Identity))
-		case identity.Kind == terraform.Agent:
-			policy[b.Role] = append(policy[b.Role], "serviceAccount:service-"+projectNumber+"@"+identity.Domain)
-		}
-	}
-
-	return policy
-}
-
-// projectNumber is the local project's number.
-const projectNumber = "100000000001"
