@@ -80,18 +80,6 @@ bench-search-folds: ## cross-validated sweeps of twenty configurations on a part
 	  COPPICE_SEARCH_WAYS=$(WAYS) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
 
-.PHONY: bench-search-nights
-# DATA=folder of real tables; half an hour
-# 25, then 10 trials that know the nights before beside 50 random ones
-bench-search-nights: build $(PEERS_READY) ## fourteen nights of flights
-	$(PEERS) bench/search_nights.py --data $(DATA) --bin bin --out $(BENCH)/nights
-
-.PHONY: bench-search-quality
-# DATA=, ONLY=, ROWS=; hours; goes on where it was
-bench-search-quality: build $(PEERS_READY) ## one default, fifty random, fifty that learn, 25 that know the day before, on every real table
-	$(PEERS) bench/search_quality.py --data $(DATA) --bin bin --out $(BENCH)/quality $(if $(ONLY),--only $(ONLY)) \
-	  $(if $(ROWS),--rows $(ROWS))
-
 .PHONY: bench-tomorrow
 bench-tomorrow: TRIALS = 50
 bench-tomorrow: ROWS = 30000

@@ -16,6 +16,7 @@ import concurrent.futures
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -30,6 +31,8 @@ SPACE = {
     "path_smooth": {"low": 0.01, "high": 100, "log": True, "int": False},
     "extra_trees": {"choice": [True, False]},
 }
+FIXED = {"num_iterations": 600, "early_stopping_round": 30, "metric": METRIC, "bagging_freq": 1, "seed": 1}
+SIZE = 0.1  # of the scaled tables
 ABOUT = "trained.json"  # in the folder: what was staged, and how
 
 
@@ -74,11 +77,23 @@ class Trained:
 
     def train(self, task, config):
         """Trains a configuration, and keeps its value at once: a search that is stopped goes on where it was."""
-        import search_quality
-
         with tempfile.TemporaryDirectory() as folder:
-            night = search_quality.Night.of(self.about["programs"], folder, self.about["tables"][task]["place"])
-            value = -night.train(config)["metrics"][METRIC]
+            with open(f"{folder}/params.yaml", "w") as f:
+                f.writelines(f"{k}: {json.dumps(v)}\n" for k, v in (FIXED | config).items())
+            place = self.about["tables"][task]["place"]
+            value = -json.loads(
+                run(
+                    f"{self.about['programs']}/task",
+                    "train",
+                    f"--dataset={place}",
+                    f"--params={folder}/params.yaml",
+                    "--threads=1",
+                    f"--out={folder}/model.txt",
+                    "--json",
+                    "--no-rate",
+                    "--no-verify",
+                )
+            )["metrics"][METRIC]
         with open(self.values(task), "a") as f:
             f.write(json.dumps({"params": config, "value": value}) + "\n")
         return value
@@ -108,6 +123,13 @@ def plain(config):
     }
 
 
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
 def key(config):
     return json.dumps(config, sort_keys=True)
 
@@ -129,11 +151,10 @@ def clicks(programs, rows):
     """The example's clicks, in time."""
     import ids_tables
     import pandas as pd
-    import search_nights
 
     def frames(_):
         with tempfile.TemporaryDirectory() as folder:
-            search_nights.run(f"{programs}/clicks", "--rows", str(rows), "--out", f"{folder}/clicks.parquet")
+            run(f"{programs}/clicks", "--rows", str(rows), "--out", f"{folder}/clicks.parquet")
             t = (
                 pd.read_parquet(f"{folder}/clicks.parquet")
                 .drop(columns="impression_id")
@@ -149,18 +170,26 @@ def clicks(programs, rows):
 def stage(folder, programs, data, only, rows):
     """Stages the tables into the folder."""
     import ids_tables
+    import numpy as np
     import pandas as pd
-    import search_quality
 
     staged = {}
     for table in (ids_tables.TABLES["nycflights-tail"], ids_tables.TABLES["flights3m"], clicks(programs, rows)):
         if only and table.name not in only:
             continue
-        frame = search_quality.drawn(
-            pd.concat(table.frames(ids_tables.Source(data, search_quality.SIZE, 0)), ignore_index=True), rows
-        )
-        night = search_quality.Night(programs, f"{folder}/{table.name}", table, frame)
-        staged[table.name] = {"title": table.title, "rows": len(frame), "place": night.place}
+        frame = pd.concat(table.frames(ids_tables.Source(data, SIZE, 0)), ignore_index=True)
+        if 0 < rows < len(frame):
+            some = np.random.default_rng(28).choice(len(frame), rows, replace=False)
+            frame = frame.iloc[np.sort(some)].reset_index(drop=True)
+        at = f"{folder}/{table.name}"
+        os.makedirs(at)
+        frame.to_parquet(f"{at}/table.parquet", index=False)
+        with open(f"{at}/dataset.yaml", "w") as f:
+            f.write(table.spec(f"{at}/table.parquet", None))
+        place = json.loads(
+            run(f"{programs}/launcher", "stage", f"{at}/dataset.yaml", "--out", f"{at}/staged", "--json")
+        )["place"]
+        staged[table.name] = {"title": table.title, "rows": len(frame), "place": place}
     return staged
 
 

@@ -27,7 +27,6 @@ import pandas as pd
 
 import ids
 import ids_tables
-import search_quality
 from ids_tables import Source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -100,6 +99,13 @@ def clicks(source, rows, programs):
         return pd.read_parquet(path).drop(columns="impression_id").rename(columns={"is_click": "label"})
 
 
+def bank(source):
+    t = pd.read_csv(source.data + "/bank-additional-full.csv", sep=";").drop(columns="duration")
+    t["label"] = (t.pop("y") == "yes").astype("int8")
+    t["split"] = ids_tables.by_share(np.random.default_rng((25, source.seed)).random(len(t)))
+    yield t
+
+
 TABLES = [
     Table("flight-delays", "flight_delays, by chance", of(ids_tables.flight_delays), ids_tables.FLIGHT_IDS),
     Table(
@@ -110,7 +116,7 @@ TABLES = [
         60,
         29,
     ),
-    Table("bank", "bank, by chance", of(search_quality.bank), []),
+    Table("bank", "bank, by chance", of(bank), []),
     Table("amexpert", "AmExpert, 5 days", of(ids_tables.amexpert), ids_tables.TABLES["amexpert"].ids, 5),
     Table("criteo", "Criteo 10k, by chance", of(ids_tables.criteo), ids_tables.TABLES["criteo"].ids),
     Table("flights3m", "flights-3m, 21 days", of(ids_tables.flights3m), ["origin", "destination"], 21, 17),

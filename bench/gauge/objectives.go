@@ -190,8 +190,7 @@ func synthetic() ([]task, error) {
 	}
 
 	for i := range tasks {
-		drawn, err := search.Next(context.Background(), search.Ask{Search: tasks[i].Space, Method: sweep.MethodRandom,
-			Number: search.MaxAsk})
+		drawn, err := search.Next(search.Ask{Search: tasks[i].Space, Method: sweep.MethodRandom, Number: 1000})
 		if err != nil {
 			return nil, err
 		}

@@ -149,7 +149,7 @@ func (f *regretFlags) search(t *task, r search.Ask) (best float64, spent time.Du
 	for len(r.Known) < f.trials {
 		r.Number = min(batch, f.trials-len(r.Known))
 		start := time.Now()
-		next, err := search.Next(context.Background(), r)
+		next, err := search.Next(r)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -39,6 +39,9 @@ func TestFewKeys(t *testing.T) {
 var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b[fF]orcedSplits?\b|\bforced_splits:`),
 	regexp.MustCompile(`\brestPolicy\b|\bdoctor\.NoCredentials\b|\bcloud\.(Policy|Subscription|Bucket)\b`),
+	regexp.MustCompile(`launcher ask\b|launcher/internal/ask|\baskCommand\b|SPACE\.yaml`),
+	regexp.MustCompile(`\bAtBounds\b|at_bounds|at its (upper|lower) bound`),
+	regexp.MustCompile(`search[-_](nights|quality)`),
 }
 
 // tellGone are the files that say what is gone.

@@ -8,7 +8,9 @@ import (
 // What earlier versions had and this one has not, by the words in which a person still writes it: a verb "registry
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
-var gone = map[string]string{}
+var gone = map[string]string{
+	"ask": "search what other programs train with Optuna",
+}
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of
 // its names that is known, and "" for anything else.

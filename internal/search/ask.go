@@ -3,7 +3,7 @@
 //
 //	Propose   lists fixed configurations, the grid and random draws before the first machine starts
 //	Begin     adds what a search that learns begins with: winners of earlier sweeps, a portfolio
-//	Decide    says what an open trial trains, from what sweep.Seen says of the others; Next does so for other programs
+//	Decide    says what an open trial trains, from what sweep.Seen says of the others; Next does so without a plan
 //	AtRung    compares a trial with others at a rung, Resumable says what becomes of those that wait there
 //	Pick      orders the finished trials; with folds, Choose takes the configuration that the refit trains
 //
@@ -13,7 +13,6 @@ package search
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 
@@ -23,12 +22,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Ask asks for the next trials of a search whose trials another program runs. The result does not depend on the order
-// of the known trials, and asking for two trials gives the same as asking for one, and for another once the first is
-// running.
+// Ask asks for the next trials of a search. The result does not depend on the order of the known trials, and asking for
+// two trials gives the same as asking for one, and for another once the first is running.
 type Ask struct {
-	Search   sweep.Search
-	Method   string // one of Methods; empty is auto
+	Search   sweep.Search // its random space and constraints
+	Method   string       // one of Methods; empty is auto
 	Maximize bool
 	Seed     uint64
 	Known    []sweep.Seen    // this search's trials so far
@@ -43,8 +41,7 @@ type Ask struct {
 	apart map[int]bool
 }
 
-// Methods returns the names of all methods of a search whose trials another program runs: a population needs our
-// trainer.
+// Methods returns the names of the methods that Next knows: a population needs a plan, and a trainer.
 func Methods() []string {
 	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
 }
@@ -60,20 +57,17 @@ const (
 
 // Suggestion is a trial to run, with its source and the reason.
 type Suggestion struct {
-	Trial  int          `json:"trial"`
-	Params sweep.Params `json:"params"`
-	Source string       `json:"source"`
-	Reason string       `json:"reason"`
+	Trial  int
+	Params sweep.Params
+	Source string
+	Reason string
 
-	Parent *int `json:"-"` // of a population: the trial whose model it continues
+	Parent *int // of a population: the trial whose model it continues
 }
 
 func suggest(source string, params sweep.Params, format string, args ...any) *Suggestion {
 	return &Suggestion{Params: params, Source: source, Reason: fmt.Sprintf(format, args...)}
 }
-
-// MaxAsk bounds the trials of one Ask.
-const MaxAsk = 1000
 
 // asker answers one Ask.
 type asker struct {
@@ -82,10 +76,7 @@ type asker struct {
 	tried   map[string]int          // number of the trial with this configuration
 	tabu    func(sweep.Params) bool // what else may not be proposed; nil is nothing
 	next    int                     // number of the next trial
-	total   int                     // trials after this Ask
 	history history
-	fixed   int // how many of the fixed configurations have been tried, at the list's beginning
-	grid    *gridWalk
 	rest    []uint64 // of a countable space, what has not been looked at; nil before
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
@@ -94,20 +85,27 @@ type asker struct {
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
-// Next proposes the next trials. If the space has too few configurations left, the error is returned together with the
-// suggestions that could be made. It stops between two proposals when ctx ends.
-func Next(ctx context.Context, r Ask) ([]Suggestion, error) {
+// Next proposes the next trials of a search that has no plan, as those of benchmarks. If the space has too few
+// configurations left, the error is returned together with the suggestions that could be made.
+func Next(r Ask) ([]Suggestion, error) {
+	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
+	if !slices.Contains(Methods(), r.Method) {
+		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
+	}
 	a, err := newAsker(r)
 	if err != nil {
 		return nil, err
 	}
 
-	out := make([]Suggestion, 0, r.Number)
+	out, total := make([]Suggestion, 0, r.Number), len(r.Known)+r.Number
 	for range r.Number {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		var s *Suggestion
+		if a.Method == sweep.MethodAuto {
+			s = a.fromPortfolio(total)
 		}
-		s := a.propose()
+		if s == nil {
+			s = a.byMethod()
+		}
 		if s == nil {
 			return out, a.exhausted(r.Number-len(out), r.Number)
 		}
@@ -118,36 +116,12 @@ func Next(ctx context.Context, r Ask) ([]Suggestion, error) {
 	return out, nil
 }
 
-// Check reports errors in a space, without proposing from it.
-func Check(r Ask) error {
-	r.Known, r.Earlier = nil, nil
-	_, err := newAsker(r)
-	return err
-}
-
 func newAsker(r Ask) (*asker, error) {
-	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
-	if !slices.Contains(Methods(), r.Method) {
-		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
-	}
-	if r.Number < 1 || r.Number > MaxAsk {
-		return nil, specErrorf("n", "%d trials at once; use 1 to %d", r.Number, MaxAsk)
-	}
-
 	d, err := newDomain(r.Search, r.Base)
 	if err != nil {
 		return nil, err
 	}
-	a := &asker{Ask: r, domain: d, tried: map[string]int{}, total: len(r.Known) + r.Number}
-	if a.grid, err = newGridWalk(r.Search.Grid); err != nil {
-		return nil, err
-	}
-	for i, params := range r.Search.Fixed {
-		if c := d.violated(normalized(params)); c != nil {
-			return nil, specErrorf(fmt.Sprintf("fixed[%d]", i), "%s breaks the constraint %s", describe(params), c)
-		}
-	}
-
+	a := &asker{Ask: r, domain: d, tried: map[string]int{}}
 	known := slices.SortedFunc(slices.Values(r.Known),
 		func(x, y sweep.Seen) int { return cmp.Compare(x.Trial, y.Trial) })
 	for _, k := range known {
@@ -170,28 +144,6 @@ func (a *asker) remember(k sweep.Seen) {
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }
 
-// propose makes one decision: first the configurations that a person listed, then those that were good elsewhere, then
-// what the method makes of the results.
-func (a *asker) propose() *Suggestion {
-	for _, from := range []func() *Suggestion{a.fromFixed, a.fromGrid} {
-		if s := from(); s != nil {
-			return s
-		}
-	}
-	if len(a.axes) == 0 {
-		return nil
-	}
-
-	if a.Method == sweep.MethodAuto {
-		for _, from := range []func(total int) *Suggestion{a.fromWarm, a.fromPortfolio} {
-			if s := from(a.total); s != nil {
-				return s
-			}
-		}
-	}
-	return a.byMethod()
-}
-
 // byMethod returns the method's suggestion.
 func (a *asker) byMethod() *Suggestion {
 	var s *Suggestion
@@ -210,27 +162,6 @@ func (a *asker) byMethod() *Suggestion {
 		s = a.fromRest()
 	}
 	return s
-}
-
-func (a *asker) fromFixed() *Suggestion {
-	for ; a.fixed < len(a.Search.Fixed); a.fixed++ {
-		if params := normalized(a.Search.Fixed[a.fixed]); !a.isTried(params) {
-			return suggest(SourceFixed, params, "fixed[%d]", a.fixed)
-		}
-	}
-	return nil
-}
-
-func (a *asker) fromGrid() *Suggestion {
-	for {
-		params, i := a.grid.next()
-		if params == nil {
-			return nil
-		}
-		if params = normalized(params); !a.isTried(params) && a.violated(params) == nil {
-			return suggest(SourceGrid, params, "configuration %d of the grid's %d", i+1, a.grid.size)
-		}
-	}
 }
 
 // attempts is how often a method that draws tries to find a configuration that is new and violates no constraint.
@@ -281,11 +212,7 @@ func (a *asker) fromRest() *Suggestion {
 // exhausted says that all configurations of a space are known already.
 func (a *asker) exhausted(missing, wanted int) error {
 	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
-	switch {
-	case len(a.axes) == 0:
-		space = fmt.Sprintf("search.random is empty, and there are %d fixed configurations and %d of the grid",
-			len(a.Search.Fixed), a.grid.size)
-	case a.size > 0 && a.size <= maxEnumerated:
+	if a.size > 0 && a.size <= maxEnumerated {
 		space = fmt.Sprintf("search.random has %d configurations before conditions and constraints", a.size)
 	}
 	return problem.New(problem.Input, "search: no configuration is left for %d of %d trials: %s, and %d are known; "+

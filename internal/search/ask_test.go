@@ -1,10 +1,9 @@
 package search_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -39,10 +38,6 @@ func spaces() map[string]sweep.Search {
 			Random: map[string]dist{"leaves": {LogInt: []int64{2, 1000}}, "depth": {Int: []int64{1, 10}},
 				"rate": {Uniform: []float64{0, 1}}},
 			Constraints: []string{"leaves <= 2 ^ depth", "rate * depth < 3"},
-		},
-		"written": {
-			Fixed:  []sweep.Params{{"x": 0.5, "k": "a"}, {"x": 7.0, "k": "b"}}, // one of them beyond the range
-			Random: map[string]dist{"x": {Uniform: []float64{0, 1}}, "k": {Choice: []any{"a", "b"}}},
 		},
 		"trees": {Random: map[string]dist{
 			"eta": {LogUniform: []float64{1e-3, 1}}, "nrounds": {LogInt: []int64{10, 3000}},
@@ -102,10 +97,6 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 	if got.Source == "" || got.Reason == "" {
 		t.Errorf("trial %d has no source or reason: %+v", got.Trial, got)
 	}
-	if got.Source == search.SourceFixed {
-		return
-	}
-
 	for name, d := range s.Random {
 		v, given := got.Params[name]
 		if given != wanted(name, got.Params) {
@@ -166,7 +157,7 @@ func inside(d sweep.Distribution, v any) bool {
 
 func next(t *testing.T, r search.Ask) []search.Suggestion {
 	t.Helper()
-	got, err := search.Next(t.Context(), r)
+	got, err := search.Next(r)
 	if err != nil {
 		t.Fatalf("asked for %d with %d known: %v", r.Number, len(r.Known), err)
 	}
@@ -240,19 +231,18 @@ func asJSON(t *testing.T, v any) string {
 // TestAskExhausts enumerates a finite space: every configuration once, then an error that says so.
 func TestAskExhausts(t *testing.T) {
 	s := sweep.Search{
-		Fixed: []sweep.Params{{"n": 9.0, "k": "a"}},
 		Random: map[string]sweep.Distribution{"n": {Int: []int64{1, 4}}, "k": {Choice: []any{"a", "b"}},
 			"m": {Int: []int64{1, 2}, When: `k == "b"`}},
-		Constraints: []string{"n < 10", `n < 4 or k == "a"`},
+		Constraints: []string{`n < 4 or k == "a"`},
 	}
-	const configurations = 1 + 4 + 3*2
+	const configurations = 4 + 3*2
 	for _, method := range search.Methods() {
 		seen := map[string]bool{}
 		r := search.Ask{Search: s, Method: method, Number: 4}
 		var exhausted error
 		for exhausted == nil {
 			var got []search.Suggestion
-			got, exhausted = search.Next(t.Context(), r)
+			got, exhausted = search.Next(r)
 			for _, one := range got {
 				seen[asJSON(t, one.Params)] = true
 				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
@@ -262,8 +252,8 @@ func TestAskExhausts(t *testing.T) {
 			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
 		}
 		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") ||
-			!strings.Contains(text, "11 are known") || !problem.Is(exhausted, problem.Input) {
-			t.Errorf("%s: the space ends with %q; want 16 configurations, of which 11 are known", method, text)
+			!strings.Contains(text, "10 are known") || !problem.Is(exhausted, problem.Input) {
+			t.Errorf("%s: the space ends with %q; want 16 configurations, of which 10 are known", method, text)
 		}
 	}
 }
@@ -324,14 +314,10 @@ func TestAskRefuses(t *testing.T) {
 	}
 	for want, r := range map[string]search.Ask{
 		`search: method: "bayes" is unknown; use one of [auto gp tpe halton random]`: with(func(r *search.Ask) { r.Method = "bayes" }),
-		`search: n: 0 trials at once; use 1 to 1000`:                                 with(func(r *search.Ask) { r.Number = 0 }),
 		`search: random x: nothing can be drawn from`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"x": {Uniform: []float64{1, 0}}}
 		}),
 		`search: constraints[0]: "z > 1": column 1: unknown name "z" (known: x)`: with(func(r *search.Ask) { r.Search.Constraints = []string{"z > 1"} }),
-		`search: fixed[0]: x=3 breaks the constraint x < 2`: with(func(r *search.Ask) {
-			r.Search.Fixed, r.Search.Constraints = []sweep.Params{{"x": 3}}, []string{"x < 2"}
-		}),
 		`search: random a: when: the condition b=1 depends on the parameter itself`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}},
 				"b": {Int: []int64{1, 2}, When: "a == 1"}}
@@ -351,7 +337,7 @@ func TestAskRefuses(t *testing.T) {
 			if r.Method == "" {
 				r.Method = method
 			}
-			_, err := search.Next(t.Context(), r)
+			_, err := search.Next(r)
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s:\ngot  %v\nwant %s", r.Method, err, want)
 			}
@@ -369,61 +355,64 @@ func night(name string, best, level float64, params func(x float64) sweep.Params
 	return s
 }
 
-// TestAskWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
-func TestAskWarm(t *testing.T) {
+// begun lists what a sweep of so many trials that knows earlier ones begins with, without the default.
+func begun(t *testing.T, s sweep.Search, total int, earlier ...sweep.Earlier) (*sweep.Plan, []sweep.Trial) {
+	t.Helper()
+	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{}, Earlier: earlier}
+	p.Spec.Search = s
+	p.Spec.Search.Method = sweep.MethodAuto
+	trials, err := search.Begin(p, nil, total, func(own sweep.Params) (sweep.Params, error) {
+		return maps.Clone(own), nil
+	})
+	if err != nil || len(trials) == 0 || trials[0].Source != search.SourceDefault {
+		t.Fatalf("a sweep of %d trials begins with %+v, %v; expected the default first", total, trials, err)
+	}
+	p.Trials = trials
+	return p, trials[1:]
+}
+
+// TestBeginWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
+func TestBeginWarm(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
 		"y": {Uniform: []float64{0, 1}}}}
 	full := func(x float64) sweep.Params { return sweep.Params{"x": x, "y": math.Mod(x*7, 1)} }
-	foreign := night("other.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x, "z": 1.0} })
-	beyond := night("wide.jsonl", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x + 1.5, "y": 0.5} })
-	r := search.Ask{Search: s, Maximize: true, Number: 10,
-		Earlier: []sweep.Earlier{night("new.jsonl", 0.6, 0.8, full), beyond, foreign,
-			night("old.jsonl", 0.5, 0.7, full)}}
+	foreign := night("other", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x, "z": 1.0} })
+	beyond := night("wide", 0.9, 5, func(x float64) sweep.Params { return sweep.Params{"x": x + 1.5, "y": 0.5} })
+	earlier := []sweep.Earlier{night("new", 0.6, 0.8, full), beyond, foreign, night("old", 0.5, 0.7, full)}
 
-	got := next(t, r)
-	var sources, places []string
-	warm := 0
+	p, got := begun(t, s, 10, earlier...)
+	var places []string
 	for _, one := range got {
-		sources = append(sources, one.Source)
 		if one.Source == search.SourceWarm {
-			warm++
 			places = append(places, fmt.Sprintf("%.2f", one.Params["x"]))
 		}
 	}
-	if warm != 5 || slices.Index(sources, search.SourceWarm) != 0 ||
-		!slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
-		t.Errorf("sources %v, warm at %v; expected the five winners first", sources, places)
+	if len(got) != 5 || !slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
+		t.Errorf("%d trials are listed, winners at %v; expected the five winners", len(got), places)
 	}
-	if reason := got[0].Reason; reason != "number 1 of new.jsonl, with 0.8" {
+	if reason := got[0].Reason; reason != "number 1 of new, with 0.8" {
 		t.Errorf("the first says %q", reason)
 	}
 
 	// Earlier optima tell where to look now.
 	near := 0
-	for _, one := range got[warm:] {
+	var seen []sweep.Seen
+	for n := len(p.Trials); n < 10; n++ {
+		one, err := search.Decide(p, n, seen, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if math.Abs(one.Params["x"].(float64)-0.6) < 0.2 {
 			near++
 		}
+		seen = append(seen, sweep.Seen{Trial: n, Params: one.Params, Status: sweep.StatusRunning})
 	}
 	if near < 3 {
-		t.Errorf("only %d of the fresh trials are near the former best: %s", near, asJSON(t, got[warm:]))
+		t.Errorf("only %d of the four fresh trials are near the former best: %s", near, asJSON(t, seen))
 	}
 
-	// One at a time, too, at most every second trial is a copy.
-	r.Number = 1
-	copies := 0
-	for range 12 {
-		one := next(t, r)[0]
-		if one.Source == search.SourceWarm {
-			copies++
-		}
-		r.Known = append(r.Known, scored(one.Trial, one.Params, -square(one.Params["x"].(float64)-0.7)))
-		if n := len(r.Known); copies > (n+1)/2 {
-			t.Errorf("%d of %d trials are copies", copies, n)
-		}
-	}
-	if copies != 5 {
-		t.Errorf("%d winners were tried, expected 5", copies)
+	if _, got = begun(t, s, 6, earlier...); len(got) != 3 {
+		t.Errorf("%d of 6 trials are winners of earlier sweeps, expected 3", len(got))
 	}
 }
 
@@ -458,7 +447,7 @@ func BenchmarkAsk(b *testing.B) {
 	for _, method := range search.Methods() {
 		b.Run(method, func(b *testing.B) {
 			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
-			all, err := search.Next(b.Context(), r)
+			all, err := search.Next(r)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -467,7 +456,7 @@ func BenchmarkAsk(b *testing.B) {
 			}
 			r.Method, r.Number = method, 1
 			for b.Loop() {
-				if _, err := search.Next(b.Context(), r); err != nil {
+				if _, err := search.Next(r); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -493,7 +482,7 @@ func TestSpellingsAreOneValue(t *testing.T) {
 		for i, v := range c.known {
 			q.Known = append(q.Known, scored(i, sweep.Params{"x": v}, 1))
 		}
-		got, err := search.Next(t.Context(), q)
+		got, err := search.Next(q)
 		if len(got) != 1 || got[0].Params["x"] != c.left || err == nil ||
 			!strings.Contains(err.Error(), "search.random has 2 configurations") {
 			t.Errorf("%s: of %v, %v are known: %+v is proposed, error %v; expected %v, and nothing after it of 2 "+
@@ -502,48 +491,48 @@ func TestSpellingsAreOneValue(t *testing.T) {
 	}
 }
 
-// TestAskPortfolioAfterOtherSearches: a search that knows earlier ones gives the portfolio a quarter of its trials,
-// asked for one by one or all at once. Winners of one region could not tell that another has become better.
-func TestAskPortfolioAfterOtherSearches(t *testing.T) {
-	narrow := sweep.Earlier{Sweep: "yesterday.jsonl"}
+// TestBeginPortfolioAfterOtherSweeps: a search that knows earlier ones gives the portfolio a quarter of its trials.
+// Winners of one region could not tell that another has become better.
+func TestBeginPortfolioAfterOtherSweeps(t *testing.T) {
+	narrow := sweep.Earlier{Sweep: "yesterday"}
 	for i := range 20 {
 		x := float64(i) / 20
 		params := sweep.Params{"eta": 0.5 + x/4, "nrounds": 50.0 + float64(i), "max_depth": 3.0, "impute": "mean"}
 		narrow.Trials = append(narrow.Trials, scored(i, params, x))
 	}
-	from := func(all []search.Suggestion) map[string]int {
-		n := map[string]int{}
-		for _, one := range all {
-			n[one.Source]++
-		}
-		return n
+	_, got := begun(t, spaces()["trees"], 12, narrow)
+	n := map[string]int{}
+	for _, one := range got {
+		n[one.Source]++
 	}
-
-	r := search.Ask{Search: spaces()["trees"], Maximize: true, Number: 12, Earlier: []sweep.Earlier{narrow}}
-	if n := from(next(t, r)); n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || n[sweep.MethodGP] != 4 {
-		t.Errorf("12 trials at once are from %v; want 3 of the portfolio, 5 winners and 4 of the process", n)
-	}
-
-	r.Number = 1
-	var all []search.Suggestion
-	for range 12 {
-		one := next(t, r)[0]
-		all = append(all, one)
-		r.Known = append(r.Known, scored(one.Trial, one.Params, 0.5))
-	}
-	if n := from(all); n[search.SourcePortfolio] != 3 {
-		t.Errorf("12 trials one by one are from %v; want 3 of the portfolio", n)
+	if n[search.SourcePortfolio] != 3 || n[search.SourceWarm] != 5 || len(got) != 8 {
+		t.Errorf("of 12 trials %v are listed; want 3 of the portfolio and 5 winners", n)
 	}
 }
 
-// TestAskStopsWhenTold: a process that was told to stop makes no further proposal.
-func TestAskStopsWhenTold(t *testing.T) {
-	r := surveyed(t, spaces()["mixed"], 50)
-	r.Method, r.Number = sweep.MethodAuto, 1000
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if got, err := search.Next(ctx, r); !errors.Is(err, context.Canceled) || got != nil {
-		t.Errorf("asked for 1,000 proposals and told to stop: got %d, %v; want none and that it was cancelled", len(got),
-			err)
+// TestNoConfigurationTwice: every method that learns tries all configurations of a small space once, one at a time and
+// several at once, and then says that none is left.
+func TestNoConfigurationTwice(t *testing.T) {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
+		for _, at := range []int{1, 3} {
+			s := sweep.Search{Random: map[string]sweep.Distribution{"kind": {Choice: []any{"a", "b", "c"}},
+				"on": {Choice: []any{true, false}}, "depth": {Int: []int64{3, 4}}}}
+			r := search.Ask{Search: s, Method: method, Seed: 4, Number: at}
+			tried := map[string]bool{}
+			for len(r.Known) < 12 {
+				for _, one := range next(t, r) {
+					key := fmt.Sprint(one.Params)
+					if tried[key] {
+						t.Errorf("%s, %d at once: %s is proposed twice", method, at, key)
+					}
+					tried[key] = true
+					r.Known = append(r.Known, scored(one.Trial, one.Params, float64(len(key)%3))) // ties, too
+				}
+			}
+			r.Number = 1
+			if got, err := search.Next(r); err == nil {
+				t.Errorf("%s, %d at once: after all 12 configurations comes %v; expected an error", method, at, got)
+			}
+		}
 	}
 }

@@ -18,7 +18,7 @@ func surveyed(t *testing.T, s sweep.Search, results int) search.Ask {
 	t.Helper()
 	r := search.Ask{Search: s, Method: sweep.MethodRandom, Maximize: true}
 	for len(r.Known) < results {
-		r.Number = min(search.MaxAsk, results-len(r.Known))
+		r.Number = min(1000, results-len(r.Known))
 		for _, one := range next(t, r) {
 			r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
 		}

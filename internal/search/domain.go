@@ -55,16 +55,6 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 		example[a.name] = a.value(0.5)
 	}
 
-	for _, part := range s.Fixed {
-		maps.Copy(example, normalized(part))
-	}
-	for name, values := range s.Grid {
-		example[name] = normal(values[0])
-	}
-	for _, a := range d.axes { // the type of a parameter is that of its draws
-		example[a.name] = a.value(0.5)
-	}
-
 	for i, text := range s.Constraints {
 		c, err := CompileConstraint(text, example)
 		if err != nil {

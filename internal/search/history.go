@@ -203,25 +203,6 @@ func (a *asker) winners() []winner {
 	return out
 }
 
-// fromWarm returns the next winner of an earlier search, as long as at least half of so many trials in total are new.
-func (a *asker) fromWarm(total int) *Suggestion {
-	taken := 0
-	var next *winner
-	for i := range a.warm {
-		switch {
-		case a.isTried(a.warm[i].params):
-			taken++
-		case next == nil:
-			next = &a.warm[i]
-		}
-	}
-
-	if next == nil || 2*(taken+1) > total+total%2 {
-		return nil
-	}
-	return a.warmProposal(next)
-}
-
 func (a *asker) warmProposal(w *winner) *Suggestion {
 	return suggest(SourceWarm, w.params, "number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)
 }

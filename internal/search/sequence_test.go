@@ -115,7 +115,7 @@ func TestSequenceOrRandom(t *testing.T) {
 			q.Known = []sweep.Seen{{Trial: c.trial - 1, Params: sweep.Params{"x": 0.25, "kind": "a"},
 				Status: sweep.StatusDone}}
 		}
-		got, err := Next(t.Context(), q)
+		got, err := Next(q)
 		if err != nil {
 			t.Fatalf("%s: asked for one trial: %v", c.name, err)
 		}
@@ -125,7 +125,7 @@ func TestSequenceOrRandom(t *testing.T) {
 	}
 
 	// Of 1,024 points about four remain, and then random draws.
-	few, err := Next(t.Context(), Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}},
+	few, err := Next(Ask{Search: sweep.Search{Random: one, Constraints: []string{"x < 0.004"}},
 		Method: sweep.MethodHalton,
 		Seed:   4, Number: 20})
 	if err != nil {

@@ -228,11 +228,9 @@ type Conclusion struct {
 	Outcome Outcome `json:"outcome"`
 	Reason  string  `json:"reason"` // for people
 
-	Trial   int    `json:"trial"` // the winner; meaningless if there is none
-	Model   string `json:"model,omitempty"`
-	Version int    `json:"version,omitempty"`
-	// AtBounds are parameters whose best values lie at a bound of the space, in words.
-	AtBounds []string   `json:"at_bounds,omitempty"`
+	Trial    int        `json:"trial"` // the winner; meaningless if there is none
+	Model    string     `json:"model,omitempty"`
+	Version  int        `json:"version,omitempty"`
 	Rejected []Rejected `json:"rejected,omitempty"` // trials that ranked higher but may not win, best first
 
 	Valid       map[string]float64 `json:"valid,omitempty"` // of the winner

@@ -54,7 +54,6 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 
 	// The rejected trials are reported even without a winner.
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
-	c.AtBounds = search.AtBounds(p, b)
 	if e.Early != "" {
 		c.Reason += "; " + e.Early
 	}

@@ -155,11 +155,10 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
-	space := w.file("space.yaml", spaceYAML)
 
 	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe",
 		loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
-		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}, {"ask", file},
+		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file},
 			{"plan", night, "--prices", file}} {
 			start := time.Now()
 			w.refused(sweep.ExitInput, says, line...)
@@ -170,16 +169,12 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		if file == w.dir || file == long {
 			continue
 		}
-		for _, line := range [][]string{{"ask", space, "--results", file}, {"ask", space, "--earlier", file}} {
-			w.refused(sweep.ExitInput, says, line...)
-		}
 		source := strings.ReplaceAll(file, "\x00", `\0`)
 		w.refused(sweep.ExitInput, "", "stage",
 			w.file("d.yaml", strings.Replace(datasetYAML, "clicks.csv", `"`+source+`"`, 1)))
 		w.refused(sweep.ExitInput, "", "predict", "--model", "ctr", "--in", file, "--out", scored)
 	}
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
-	w.refused(sweep.ExitNotFound, "nowhere.jsonl", "ask", space, "--results", "nowhere.jsonl")
 
 	report := filepath.Join(w.dir, "pipe.json") // of a backtest
 	if err := syscall.Mkfifo(report, 0o600); err != nil {

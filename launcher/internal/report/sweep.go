@@ -161,11 +161,6 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 				"importance and the plots over parameters mix both.", p.Spec.Search.Population,
 				p.Spec.Search.Population))
 	}
-	if c := state.Conclusion; c != nil {
-		for _, text := range c.AtBounds {
-			v.Notes = append(v.Notes, text+".")
-		}
-	}
 	if e := state.Enough; e != nil {
 		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
 	}

@@ -229,10 +229,6 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	if v := c.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", v.Text()})
 	}
-
-	for _, text := range c.AtBounds {
-		rows = append(rows, [2]string{"bound", text})
-	}
 	for _, r := range c.Rejected {
 		rows = append(rows, [2]string{"passed over", fmt.Sprintf("trial %d: %s", r.Trial, FirstLine(r.Reason))})
 	}

@@ -72,9 +72,6 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	if y.Live != "" {
 		rows = append(rows, [2]string{"live", y.Live})
 	}
-	for _, text := range y.AtBounds {
-		rows = append(rows, [2]string{"bound", text})
-	}
 	if e := y.Enough; e != nil {
 		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule,
 			e.Task, e.Trial)},

@@ -25,8 +25,6 @@ type Reasons struct {
 	Result *sweep.Result `json:"result,omitempty"`
 	// why no more trials were started, for one that was not trained
 	Enough *sweep.Enough `json:"enough,omitempty"`
-	// parameters whose best values lie at a bound of the space, for the winner
-	AtBounds []string `json:"at_bounds,omitempty"`
 	// which model predicts, for the winner, the final training, and the trials of an ensemble
 	Live string `json:"live,omitempty"`
 }
@@ -49,9 +47,6 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 		}
 	}
 
-	if c := st.Conclusion; c != nil && c.Outcome == sweep.OutcomeWinner && c.Trial == y.Trial.Number {
-		y.AtBounds = c.AtBounds
-	}
 	if c := st.Conclusion; c != nil {
 		y.Live = whatPredicts(c, trial)
 	}
