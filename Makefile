@@ -107,7 +107,7 @@ endif
 # minutes to see nothing. A test keeps it so.
 SEQUENTIAL := coppice/internal/fit coppice/internal/metric coppice/internal/page \
   coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge \
-  coppice/launcher/internal/backtest coppice/launcher/internal/doctor coppice/launcher/internal/quote \
+  coppice/launcher/internal/doctor coppice/launcher/internal/quote \
   coppice/launcher/internal/slot coppice/terraform
 # What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's
 # staging and training.

@@ -42,6 +42,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`launcher ask\b|launcher/internal/ask|\baskCommand\b|SPACE\.yaml`),
 	regexp.MustCompile(`\bAtBounds\b|at_bounds|at its (upper|lower) bound`),
 	regexp.MustCompile(`search[-_](nights|quality)`),
+	regexp.MustCompile(`(?i)backtest`),
 }
 
 // tellGone are the files that say what is gone.

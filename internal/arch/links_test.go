@@ -61,12 +61,16 @@ func TestPagesAreMerged(t *testing.T) {
 	}
 }
 
-// TestCommandsNameFolders: a go command in a page, a comment or a message of a test names folders that exist.
+// TestCommandsNameFolders: a go command in a page, a comment or a message of a test names folders that exist. Those of
+// LAB.md are of the commits that it names.
 func TestCommandsNameFolders(t *testing.T) {
 	command := regexp.MustCompile(`\bgo (test|run|build|vet) .*`)
 	folder := regexp.MustCompile(`[ '](\./[a-z][\w/-]*)`)
 	looked := 0
 	for file, text := range files(t, ".md", ".go", ".py", ".sh") {
+		if file == "docs/LAB.md" {
+			continue
+		}
 		for _, line := range command.FindAllString(text, -1) {
 			for _, m := range folder.FindAllStringSubmatch(line, -1) {
 				looked++

@@ -1,6 +1,5 @@
-// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train`, `launcher
-// registry reproduce` and `launcher backtest`. Here the dataset's columns become the trainer's input, as the same
-// slices.
+// Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train` and `launcher
+// registry reproduce`. Here the dataset's columns become the trainer's input, as the same slices.
 package fit
 
 import (

@@ -349,7 +349,6 @@ func TestBrowserPages(t *testing.T) {
 				p.Text("[...document.querySelectorAll('#compare tbody tr')].find(r => r.firstChild.textContent === "+
 					"'num_leaves').children[1].textContent"), "23")
 		}},
-		{"backtest", played(30), func(*pagetest.Page) {}},
 		{"day", servedDay(24), func(*pagetest.Page) {}},
 		{"versus", &page.Versus{A: sample(50), B: running(), Others: tonight().Sweeps}, func(p *pagetest.Page) {
 			want(t, "lines that differ, below others",
@@ -407,7 +406,7 @@ func TestBrowserSmall(t *testing.T) {
 	b := pagetest.Start(t)
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
-		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "backtest": played(30),
+		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(),
 		"classes": ofClasses(5, "class"), "day": servedDay(24),
 		"versus": &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
 		path := filepath.Join(t.TempDir(), "page.html")

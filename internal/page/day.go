@@ -221,6 +221,9 @@ func known(v float64) float64 {
 	return v
 }
 
+// mostLines is how many curves a chart tells apart.
+const mostLines = 6
+
 // charts draws what changes from hour to hour, first the requests without an answer.
 func (p *dayPage) charts() []*plot.Chart {
 	var out []*plot.Chart

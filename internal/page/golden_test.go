@@ -23,7 +23,7 @@ var (
 // TestFiguresAreAsTheyWere: every drawing of the other pages is as it was, with its title, its words and its keys; of
 // those that are drawn for each of several things (drift-0, drift-1 ...) the first three.
 func TestFiguresAreAsTheyWere(t *testing.T) {
-	for name, view := range map[string]writer{"dataset": manyNights(9), "model": versions(6), "backtest": played(9)} {
+	for name, view := range map[string]writer{"dataset": manyNights(9), "model": versions(6)} {
 		figures := figure.FindAllStringSubmatch(write(t, view), -1)
 		if len(figures) < 4 {
 			t.Errorf("the page of a %s has %d drawings, expected at least 4", name, len(figures))

@@ -99,7 +99,7 @@ func TestBrowserGuards(t *testing.T) {
 		{"long classes", ofClasses(14, "late_by_more_than_an_hour_שם_ארוך_מאוד_של_עמודה_")},
 		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
 		{"long model", longModel()},
-		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)}, {"backtest", played(30)},
+		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)},
 		{"day", servedDay(24)}, {"week", servedDay(7 * 24)}, {"blocked", blocked()},
 		{"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},
 	} {

@@ -136,7 +136,6 @@ func TestPictures(t *testing.T) {
 		{"model-phone", versions(10), 390, 800, false, "", ""},
 		{"model-nights-dark", versions(10), 1200, 620, true, "nights-h", ""},
 		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
-		{"backtest", played(30), 1200, 760, false, "", ""},
 		{"day", servedDay(24), 1200, 760, false, "", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")

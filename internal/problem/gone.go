@@ -9,7 +9,8 @@ import (
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
-	"ask": "search what other programs train with Optuna",
+	"ask":      "search what other programs train with Optuna",
+	"backtest": "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

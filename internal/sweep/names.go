@@ -281,14 +281,6 @@ func DatasetLatest(name string) string { return "datasets/" + name + "/latest.js
 // DatasetStaging is the folder in which a staging job reports its progress and outcome, ending in a slash.
 func DatasetStaging(name, job string) string { return "datasets/" + name + "/staging/" + job + "/" }
 
-// DatasetBacktest is the folder of a backtest's report, by its key, ending in a slash.
-func DatasetBacktest(name, key string) string { return "datasets/" + name + "/backtests/" + key + "/" }
-
-// DatasetBacktestRun is the folder in which a backtest's job reports its progress and outcome, ending in a slash.
-func DatasetBacktestRun(name, job string) string {
-	return "datasets/" + name + "/backtests/jobs/" + job + "/"
-}
-
 // DatasetReproduction is the folder in which the job that trains a version again reports, ending in a slash.
 func DatasetReproduction(name, job string) string {
 	return "datasets/" + name + "/reproductions/" + job + "/"

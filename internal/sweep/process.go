@@ -157,8 +157,8 @@ type BatchEnv struct {
 	// of the location, comma-separated; empty leaves the choice to Batch
 	Zones     string `env:"COPPICE_ZONES"`
 	JobsTopic string `env:"COPPICE_JOBS_TOPIC"` // topic to which Batch publishes jobs' states; empty for none
-	// For `launcher stage --batch` and `launcher backtest --batch`: the launcher's own image, and an account that can
-	// write the datasets bucket and read the sources.
+	// For `launcher stage --batch`: the launcher's own image, and an account that can write the datasets bucket and read
+	// the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
 	// InspectEndpoint is host:port of an emulator of the calls made by `launcher doctor`, without TLS and credentials.
@@ -203,7 +203,7 @@ func (e TaskEnv) Check() error {
 	return CheckID(e.Sweep)
 }
 
-// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task`, `backtest-task` and
+// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` and
 // `reproduce-task` read it.
 type LauncherTaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
@@ -215,8 +215,6 @@ type LauncherTaskEnv struct {
 	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
 	Day            string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
 	Nightly        string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
-	BacktestFile   string `env:"COPPICE_BACKTEST_FILE"` // likewise for the backtest.yaml, if there is one
-	Backtest       string `env:"COPPICE_BACKTEST_SPEC"`
 	// the version to train again, MODEL@NUMBER, instead of a dataset.yaml
 	Reproduce      string `env:"COPPICE_REPRODUCE"`
 	Dataset        string `env:"COPPICE_REPRODUCE_DATASET"` // name of its dataset
@@ -237,8 +235,7 @@ func (e LauncherTaskEnv) Check() error {
 	if _, err := texts(e); err != nil {
 		return err
 	}
-	if e.Reproduce == "" && e.Predict == "" &&
-		(e.File == "" || e.Spec == "" || (e.Backtest == "") != (e.BacktestFile == "")) {
+	if e.Reproduce == "" && e.Predict == "" && (e.File == "" || e.Spec == "") {
 		return errors.New("the environment says neither which version to reproduce nor what to predict or to stage")
 	}
 	return CheckID(e.Job)

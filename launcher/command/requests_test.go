@@ -155,16 +155,8 @@ func TestRequests(t *testing.T) {
 	}
 	a.task.Env.File = filepath.Base(a.task.Env.File)
 	golden(t, "staging-0", a.describeTask(*a.task), a.task.Fingerprint)
-	file("nights.yaml", []byte("name: nights\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n"))
-	a, said = w.run(deployment, "backtest", file("backtest.yaml", []byte("dataset: nights.yaml\ntime: day\nfrom: "+
-		"2026-11-10\nto: 2026-11-12\n")), "--batch", "--spot")
-	if a.task == nil || !strings.Contains(said, errNothingIsSent.Error()) {
-		t.Fatalf("a final training: got %v; want its task described, and nothing sent", said)
-	}
-	a.task.Env.File, a.task.Env.BacktestFile = filepath.Base(a.task.Env.File), filepath.Base(a.task.Env.BacktestFile)
-	golden(t, "backtest-0", a.describeTask(*a.task), a.task.Fingerprint)
-	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 7 {
-		t.Errorf("%d golden files, want 7, %v", len(files), err)
+	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 6 {
+		t.Errorf("%d golden files, want 6, %v", len(files), err)
 	}
 }
 

@@ -106,14 +106,6 @@ func (b *Batch) Keep(places []int32) *Batch {
 	return &out
 }
 
-// With returns a batch with one more column.
-func (b *Batch) With(name string, v dataset.Values) *Batch {
-	out := *b
-	out.Names = append(append([]string(nil), b.Names...), name)
-	out.Columns = append(append([]dataset.Values(nil), b.Columns...), v)
-	return &out
-}
-
 // Table is one or more files with the same columns.
 type Table struct {
 	files   []File

@@ -82,7 +82,7 @@ func jobTaskCommand(w *Setup, kind cloudjob.JobKind, short, submitter, doing str
 func runJobTask(ctx context.Context, w *Setup, doing string,
 	work func(context.Context, *cloudjob.Task, *stager.Stager) error) (err error) {
 	var env sweep.LauncherTaskEnv
-	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage`, `backtest` or "+
+	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage` or "+
 		"`registry reproduce` submits with --batch"); err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 			leaderboardCommand(w), whyCommand(w), featuresCommand(w), billCommand(w), plotCommand(w),
 			consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{pauseCommand(w),
-			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w), backtestCommand(w)}},
+			resumeCommand(w), cancelCommand(w), extendCommand(w), nightlyCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
 			servedCommand(w), watchLabelsCommand(w), registryCommand(w), datasetsCommand(w), pricesCommand(w),
 			paramsCommand(w),
@@ -155,7 +155,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(stageTaskCommand(w), backtestTaskCommand(w), reproduceTaskCommand(w),
+	root.AddCommand(stageTaskCommand(w), reproduceTaskCommand(w),
 		predictTaskCommand(w))
 	return root
 }

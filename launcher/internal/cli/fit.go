@@ -276,7 +276,7 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 			"part, with --save-specs, and give the rest as source in dataset.yaml", f.Sources[0],
 			humanize.IBytes(uint64(in.Bytes)))
 	}
-	err = s.WithTable(ctx, in, func(_ string, files []table.File) error {
+	err = s.WithTable(ctx, in, func(files []table.File) error {
 		bar.Finish()
 		f.Files = files
 		d, err = draft.Make(ctx, f.Request)

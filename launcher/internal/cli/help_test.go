@@ -75,7 +75,7 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 			visit(name)
 		}
 	}
-	for _, name := range []string{"stage-task", "backtest-task", "reproduce-task"} {
+	for _, name := range []string{"stage-task", "reproduce-task"} {
 		if out := w.must(name, "--help"); !strings.Contains(out, "--batch") {
 			t.Errorf("the help of %s does not say what starts it:\n%s", name, out)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,13 +15,13 @@ import (
 func reportCommand(w *Setup) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP|DATASET|MODEL|backtest.json [SWEEP]",
-		Short: "Write a sweep, a dataset, a model or a backtest as a page",
+		Use:   "report SWEEP|DATASET|MODEL [SWEEP]",
+		Short: "Write a sweep, a dataset or a model as a page",
 		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and
 the winner; about a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table
 holds; or about a model: versions, what was live when, metrics and features. A name is looked up among the
-sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. A file that ends in
-.json is the result of launcher backtest. Two sweeps are put side by side, what differs first.
+sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. Two sweeps
+are put side by side, what differs first.
 
 The page is self-contained: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
 		Example: `  launcher report nightly-ctr-1a2b3c4d --out sweep.html
@@ -32,13 +31,6 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOut("page", out); err != nil {
 				return err
-			}
-			if len(args) == 1 && strings.HasSuffix(args[0], ".json") {
-				view, err := report.Backtest(args[0])
-				if err != nil {
-					return err
-				}
-				return w.save(out, view.Write)
 			}
 			return w.with(cmd.Context(), func() error {
 				view, note, err := w.pages().Find(cmd.Context(), args...)

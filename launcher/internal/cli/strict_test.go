@@ -132,10 +132,10 @@ func TestFlagsGivenNothing(t *testing.T) {
 		"--rows is 0":    {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9",
 			"--features",
 			"9", "--held-out", "0"},
-		"--threads is -1": {"registry", "reproduce", "ctr@1", "--threads", "-1"},
-		"--threads is -2": {"registry", "explain", "ctr@1", "--threads", "-2"},
-		"--threads is -3": {"stage", "d.yaml", "--threads", "-3"}, "--threads is -4": {"backtest", "b.yaml",
-			"--threads", "-4"}, "--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
+		"--threads is -1":   {"registry", "reproduce", "ctr@1", "--threads", "-1"},
+		"--threads is -2":   {"registry", "explain", "ctr@1", "--threads", "-2"},
+		"--threads is -3":   {"stage", "d.yaml", "--threads", "-3"},
+		"--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
 	} {
 		w.refused(sweep.ExitUsage, says, line...)
 	}
@@ -175,12 +175,6 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		w.refused(sweep.ExitInput, "", "predict", "--model", "ctr", "--in", file, "--out", scored)
 	}
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
-
-	report := filepath.Join(w.dir, "pipe.json") // of a backtest
-	if err := syscall.Mkfifo(report, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.refused(sweep.ExitInput, "a pipe", "report", report, "--out", scored)
 }
 
 // TestOnlyFilesAreReplaced: an output is renamed into place, which would make a file of /dev/null; and a folder is

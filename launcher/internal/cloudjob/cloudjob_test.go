@@ -88,7 +88,7 @@ func TestSubmit(t *testing.T) {
 	if _, err := Submit(t.Context(), c, request()); err == nil || !strings.Contains(err.Error(), "100 staging jobs") {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
 	}
-	for _, kind := range []JobKind{Stage, Backtest, Reproduce} {
+	for _, kind := range []JobKind{Stage, Reproduce} {
 		// none is longer
 		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
 			q := Work{Kind: kind, Dataset: name, Fingerprint: fingerprint}
@@ -283,7 +283,6 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
 		`{"format":1}`:                            "neither a result nor an error",
 		`{"format":1,"reproduced":{}}`:            "compares no model",
-		`{"format":1,"report":"../../x"}`:         "the report's key",
 		`{"format":1,"error":"e","code":256}`:     "code is 256, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":-1}`:    "code is -1, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":"two"}`: "code",
@@ -331,6 +330,37 @@ func TestReporterWritesTheNewest(t *testing.T) {
 	stop()
 }
 
+// TestLinesAreShownOnce: those of each attempt, in order, and those of the last moment when the job is over.
+func TestLinesAreShownOnce(t *testing.T) {
+	store, c := blob.Memory(), &cloud{states: []string{"RUNNING", "RUNNING", "RUNNING", "FAILED"}}
+	q := request()
+	q.Kind = Reproduce
+	j, err := Submit(t.Context(), c, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := []Progress{{Lines: []string{"1"}}, {Lines: []string{"1", "2"}}, {Attempt: 1, Lines: []string{"1"}},
+		{Attempt: 1, Lines: []string{"1", "2", "3"}}}
+	c.look = func(string) {
+		left[0].Format = 1
+		if err := put(t.Context(), store, "f/"+progressFile, blob.Any, left[0]); err != nil {
+			t.Error(err)
+		}
+		left = left[1:]
+	}
+	var said []string
+	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond,
+		Progress: func(step stager.Step, _, _ int64) { t.Errorf("a step %q that there is not", step) },
+		Line:     func(line string) { said = append(said, line) }}
+	_, err = f.Wait(t.Context(), "f/", j)
+	var failed *FailedError
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "reproduce job reproduce-clicks-") ||
+		!slices.Equal(said, []string{"1", "2", "1", "2", "3"}) {
+		t.Errorf("Wait: got %v and the lines %q; want the error of a job that reproduces, and 1 2 of the first attempt, 1 "+
+			"2 3 of the second", err, said)
+	}
+}
+
 func FuzzReports(f *testing.F) {
 	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2},
 		JobOutcome{Format: 1, Version: "v"}, JobOutcome{Format: 1, Error: "e", Code: 3}} {
@@ -348,7 +378,7 @@ func FuzzReports(f *testing.F) {
 		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("error %T: %v; expected one of kind damaged", err, err)
 		}
-		if err == nil && o.Version == "" && o.Error == "" && o.Report == "" && o.Reproduced == nil {
+		if err == nil && o.Version == "" && o.Error == "" && o.Reproduced == nil {
 			t.Fatalf("accepted an outcome without a result or an error: %+v", o)
 		}
 	})

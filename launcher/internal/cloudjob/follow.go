@@ -19,7 +19,6 @@ type JobKind string
 // The kinds.
 const (
 	Stage     JobKind = "stage"
-	Backtest  JobKind = "backtest"
 	Reproduce JobKind = "reproduce"
 	Predict   JobKind = "predict"
 )

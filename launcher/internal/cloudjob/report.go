@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -33,8 +32,7 @@ type JobOutcome struct {
 	Attempt int    `json:"attempt"`
 	Version string `json:"version,omitempty"` // of the staged dataset
 	Existed bool   `json:"existed,omitempty"`
-	Report  string `json:"report,omitempty"` // key of a backtest's report
-	Error   string `json:"error,omitempty"`  // "" on success
+	Error   string `json:"error,omitempty"` // "" on success
 	// Reproduced is what became of a version that was trained again.
 	Reproduced *reproduce.Report `json:"reproduced,omitempty"`
 	Predicted  *Predicted        `json:"predicted,omitempty"`
@@ -54,9 +52,6 @@ const (
 	maxReport    = 1 << 20
 	maxError     = 16 << 10
 )
-
-// keyPattern matches the keys made by BacktestKey.
-var keyPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 func put(ctx context.Context, store blob.Store, name string, cond blob.Generation, v any) error {
 	text, err := json.Marshal(v)
@@ -109,12 +104,10 @@ func decodeOutcome(data []byte) (*JobOutcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "" && o.Report == "" && o.Reproduced == nil && o.Predicted == nil:
+	case o.Error == "" && o.Version == "" && o.Reproduced == nil && o.Predicted == nil:
 		err = fmt.Errorf("neither a result nor an error")
 	case o.Reproduced != nil && !o.Reproduced.Complete():
 		err = fmt.Errorf("the report of a version that was trained again compares no model")
-	case o.Report != "" && !keyPattern.MatchString(o.Report):
-		err = fmt.Errorf("the report's key is %.40q", o.Report)
 	case o.Code < 0 || o.Code > 255:
 		err = fmt.Errorf("code is %d, and exit codes are 0 to 255", o.Code)
 	}

@@ -1,10 +1,10 @@
-// Package cloudjob runs a launcher command as a Batch job, close to the data: staging a dataset, a backtest, training a
-// version again or scoring tables; only these are shared by several tasks. The task is the launcher itself, with the
+// Package cloudjob runs a launcher command as a Batch job, close to the data: staging a dataset, training a version
+// again or scoring tables; only these are shared by several tasks. The task is the launcher itself, with the
 // same code as on a laptop; it writes its progress and outcome to two objects of the datasets bucket, which the
 // submitter reads.
 //
 //	submitter    Submit: a job named after what it does, so that asking again attaches; Follower.Wait
-//	task         Stage, Backtest, Reproduce, Predict: progress.json now and then, outcome.json at the end
+//	task         Stage, Reproduce, Predict: progress.json now and then, outcome.json at the end
 package cloudjob
 
 import (
@@ -179,7 +179,7 @@ func (t *Task) Predict(ctx context.Context, score func() (*Predicted, error)) er
 }
 
 // VersionKey identifies what a job that trains a version again depends on: everything in the version's record, and the
-// build. It has 32 hexadecimal digits, as BacktestKey has.
+// build. It has 32 hexadecimal digits.
 func VersionKey(v registry.Version, build string) (string, error) {
 	record, err := v.Record()
 	if err != nil {

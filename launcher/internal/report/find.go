@@ -10,9 +10,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
-	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/backtest"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
@@ -102,19 +100,6 @@ func (f Finder) others(ctx context.Context, kind, name string) string {
 		return fmt.Sprintf("note: this is the page of %s%s; there is model:%s, too", kind, name, name)
 	}
 	return ""
-}
-
-// Backtest reads a backtest's report from a file.
-func Backtest(file string) (AnyPage, error) {
-	text, err := strictyaml.ReadUpTo(file, backtest.MaxReport)
-	if err != nil {
-		return nil, err
-	}
-	r, err := backtest.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return r.View()
 }
 
 // nights reads the nights of datasets and models.

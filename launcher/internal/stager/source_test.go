@@ -15,6 +15,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/launcher/internal/stager"
@@ -105,9 +106,18 @@ func TestDaysWithoutAFile(t *testing.T) {
 func TestTheNewestDayIsYesterday(t *testing.T) {
 	folder, _ := days(t, "2026-11-01.csv")
 	s := &stager.Stager{Now: func() time.Time { return time.Date(2026, 11, 2, 0, 0, 1, 0, time.UTC) }}
-	files, err := s.Files(t.Context(), spec(t, folder+"/{date:2006-01-02}.csv"))
-	if err != nil || len(files) != 1 {
-		t.Errorf("on the second of November: %v, %v, expected the file of the first", files, err)
+	in, err := s.Find(t.Context(), spec(t, folder+"/{date:2006-01-02}.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.WithTable(t.Context(), in, func(files []table.File) error {
+		if len(files) != 1 || filepath.Base(files[0].Path) != "2026-11-01.csv" {
+			t.Errorf("on the second of November: %v, expected the file of the first", files)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -105,15 +105,6 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 	return in, err
 }
 
-// Files lists the source's files.
-func (s *Stager) Files(ctx context.Context, spec *dataset.Spec) ([]table.File, error) {
-	src, err := s.find(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	return src.files, nil
-}
-
 // Look locates the source's files and reports whether they were staged at dst before.
 func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Located, error) {
 	in, err := s.Find(ctx, spec)
@@ -167,8 +158,8 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	return s.intoBucket(ctx, spec, src, dst, fingerprint, work)
 }
 
-// WithTable calls use with local files of a table and a scratch folder, which exist for the duration of the call.
-func (s *Stager) WithTable(ctx context.Context, in *Located, use func(scratch string, files []table.File) error) error {
+// WithTable calls use with local files of a table, which exist for the duration of the call.
+func (s *Stager) WithTable(ctx context.Context, in *Located, use func(files []table.File) error) error {
 	work, err := newWorkspace(s.scratch(), "coppice-table-")
 	if err != nil {
 		return err
@@ -178,7 +169,7 @@ func (s *Stager) WithTable(ctx context.Context, in *Located, use func(scratch st
 	if err := s.fetch(ctx, in.src, work.dir); err != nil {
 		return err
 	}
-	return use(work.dir, in.src.files)
+	return use(in.src.files)
 }
 
 // scratch is the folder for temporary files.
