@@ -23,7 +23,7 @@ type chaosScript struct {
 	entries map[string][]string
 	plain   []string
 	args    []string
-	people  []string // what people do, each after so many seconds: see follow
+	cancel  []string // empty, or after how many seconds the sweep is cancelled
 }
 
 func (s *chaosScript) say(format string, args ...any) {
@@ -198,28 +198,9 @@ func latestClasses() []chaosClass {
 	}
 }
 
-// sweepPaused is what a person does, and not counted by localemu.
-const sweepPaused = "sweep paused and resumed"
-
-// humanClasses came last, and are drawn apart for the same reason.
-func humanClasses() []chaosClass {
+// lastClasses came last, and are drawn apart for the same reason.
+func lastClasses() []chaosClass {
 	return []chaosClass{
-		{sweepPaused, most, func(r *rand.Rand, s *chaosScript) {
-			for range 1 + r.IntN(3) {
-				s.people = append(s.people, fmt.Sprintf("%.1f", 6*r.Float64()))
-			}
-		}},
-	}
-}
-
-// racingClasses came after those, and are drawn apart for the same reason.
-func racingClasses() []chaosClass {
-	return []chaosClass{
-		{peopleAtOnce, most, func(r *rand.Rand, s *chaosScript) {
-			for range 1 + r.IntN(2) {
-				s.people = append(s.people, fmt.Sprintf("%.1f:race", 5*r.Float64()))
-			}
-		}},
 		{"object damaged", most, func(r *rand.Rand, s *chaosScript) {
 			for range 2 {
 				s.add("at_write", `match: "sweeps/*/trials/*/checkpoints/**", nth: %d, does: damage_object, `+
@@ -230,14 +211,14 @@ func racingClasses() []chaosClass {
 			s.add("read_fault", `match: "sweeps/*/trials/%04d/checkpoints/**", does: flip`, r.IntN(chaosTrials))
 		}},
 		{sweepCancelled, 0.25, func(r *rand.Rand, s *chaosScript) {
-			s.people = append(s.people, fmt.Sprintf("%.1f:cancel", 4*r.Float64()))
+			s.cancel = []string{fmt.Sprintf("%.1f", 4*r.Float64())}
 		}},
 	}
 }
 
 // allClasses are those of the table.
 func allClasses() []chaosClass {
-	return slices.Concat(chaosClasses(), laterClasses(), latestClasses(), humanClasses(), racingClasses()[:1])
+	return slices.Concat(chaosClasses(), laterClasses(), latestClasses())
 }
 
 // newScript is the script of a seed.
@@ -252,8 +233,8 @@ func newScript(seed uint64) *chaosScript {
 	}
 	s.args = []string{"--aggregators", strconv.Itoa(1 + r.IntN(3))}
 
-	for stream, classes := range [][]chaosClass{laterClasses(), latestClasses(), humanClasses(), racingClasses()} {
-		r = rand.New(rand.NewPCG(seed, []uint64{0x1a7e, 0x1a7e57, 0x9a05e, 0x2ace}[stream]))
+	for stream, classes := range [][]chaosClass{laterClasses(), latestClasses(), lastClasses()} {
+		r = rand.New(rand.NewPCG(seed, []uint64{0x1a7e, 0x1a7e57, 0x2ace}[stream]))
 		for _, c := range classes {
 			if r.Float64() < c.share {
 				c.add(r, s)
@@ -263,8 +244,5 @@ func newScript(seed uint64) *chaosScript {
 	return s
 }
 
-// What several people do at once, and a cancellation, are counted by follow.
-const (
-	peopleAtOnce   = "paused and resumed at once"
-	sweepCancelled = "sweep cancelled"
-)
+// sweepCancelled is what a person does, and counted by follow.
+const sweepCancelled = "sweep cancelled"

@@ -34,16 +34,15 @@ import (
 //     what it has seen;
 //   - with COPPICE_CHAOS_LIMITS: see chaos_limits_test.go;
 //   - nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
-//     none of a sweep's, no machine. Only a sweep that was cancelled while it was paused keeps checkpoints;
-//   - of people who pause, resume and cancel at once, one wins, and a sweep that was cancelled has no version.
+//     none of a sweep's, no machine;
+//   - a sweep that was cancelled has no version.
 //
 // What strikes is chosen by the run's seed alone. When, mostly, too: at the nth write of a kind, not after a time.
 
-// follow runs the sweep, and lets people do what its arguments say, each after so many seconds: pause it and let it go
-// on; with :race, both at the same moment, after which it goes on; with :cancel, these and a cancellation. A sweep that
-// has ended cannot be paused, which is no error (5). It returns when no task of the sweep runs any more: what they
-// leave is looked at. Under faults a command may fail, and is given again.
-const follow = `launcher=$1; shift
+// follow runs the sweep, and cancels it after so many seconds, if it has an argument for that. One that has ended cannot
+// be cancelled, which is no error (5). It returns when no task of the sweep runs any more: what they leave is looked at.
+// Under faults a command may fail, and is given again.
+const follow = `launcher=$1
 again() {
   for i in 1 2 3 4 5 6 7 8 9 10; do
     "$@" >&2 && return 0
@@ -52,31 +51,15 @@ again() {
   done
   return 1
 }
-both() {
-  "$launcher" pause chaos >&2 & paused=$!
-  "$launcher" resume chaos --no-wait >&2 & resumed=$!
-}
-waited() { # one of the two may have lost, or have met a fault
-  wait $paused; a=$?; wait $resumed; b=$?
-  echo "at once: pause $a, resume $b" >&2
-}
-if [ $# -gt 0 ]; then again "$launcher" sweep sweep.yaml --id chaos --no-wait --json || exit $?; fi
-for what; do
-  sleep "${what%%:*}"
-  case $what in
-  *:race)
-    both; waited
-    again "$launcher" resume chaos --no-wait; [ $? = 1 ] && exit 1 ;;
-  *:cancel)
-    both; again "$launcher" cancel chaos; cancelled=$?; waited
-    [ $cancelled = 1 ] && exit 1 ;;
-  *)
-    again "$launcher" pause chaos || { [ $? = 5 ] && break; exit 1; }
-    again "$launcher" resume chaos --no-wait || { [ $? = 5 ] && break; exit 1; } ;;
-  esac
-done
+see="sweep sweep.yaml --id chaos"
+if [ $# -gt 1 ]; then
+  again "$launcher" $see --no-wait --json || exit $?
+  sleep "$2"
+  again "$launcher" cancel chaos; [ $? = 1 ] && exit 1
+  see="watch chaos"
+fi
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # of a cancelled sweep it need not be there at once
-  out=$("$launcher" sweep sweep.yaml --id chaos --json) ||
+  out=$("$launcher" $see --json) ||
     { code=$?; [ $code = 7 ] || exit $code; } # 7: without a winner
   case $out in *'"conclusion":'*) break ;; esac
   sleep 1
@@ -214,8 +197,8 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	}
 	own.args = append(s.args, "--faults", own.file("faults.yaml", s.text()))
 
-	run := own.chaos(fmt.Sprint("seed ", seed), s.people...)
-	run.seed, run.script = seed, s.text()+"people: "+strings.Join(s.people, ", ")+"\n"
+	run := own.chaos(fmt.Sprint("seed ", seed), s.cancel...)
+	run.seed, run.script = seed, s.text()+"cancelled after: "+strings.Join(s.cancel, "")+"\n"
 	anyOrder := !byRule && chaosMethod() == "" && (chaosStop() == "" || chaosStop() == sweep.StopHalving)
 	if got := run.outcome; len(run.wrong) == 0 && anyOrder && !run.cancelled && got != want.outcome {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
@@ -245,32 +228,12 @@ func (l *local) twin() (*local, error) {
 	return own, nil
 }
 
-// TestE2EPause: a sweep that is paused twice, and goes on, ends like one that never was.
-func TestE2EPause(t *testing.T) {
-	t.Parallel()
-	calm := newLocal(t)
-	calm.smallSweep(chaosTrials)
-	calm.file("follow.sh", follow)
-	want := calm.chaos("calm")
-
-	paused, err := calm.twin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(paused.dir)
-	got := paused.chaos("paused", "0.5", "1")
-	if len(got.wrong) > 0 || got.outcome != want.outcome || got.struck[sweepPaused] == 0 {
-		t.Errorf("paused %d times: %+v, wrong: %q; want it paused at least once, and %+v, as without a pause",
-			got.struck[sweepPaused], got.outcome, got.wrong, want.outcome)
-	}
-}
-
-// chaos runs the sweep and looks at what it leaves.
-func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
+// chaos runs the sweep and looks at what it leaves. cancel is empty, or after how many seconds it is cancelled.
+func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 	wrong := func(format string, args ...any) { run.wrong = append(run.wrong, fmt.Sprintf(format, args...)) }
 	start := time.Now()
 	args := slices.Concat([]string{"300", binaryOf(l.t, "localemu"), "exec", "--data", l.data}, l.args,
-		[]string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")}, pauses)
+		[]string{"--", "sh", filepath.Join(l.dir, "follow.sh"), binaryOf(l.t, "launcher")}, cancel)
 	r := execute(l.t, l.dir, nil, "timeout", args...)
 	run.took = time.Since(start)
 
@@ -280,9 +243,8 @@ func (l *local) chaos(name string, pauses ...string) (run chaosRun) {
 			wrong("%v", err)
 		}
 	}
-	run.struck[peopleAtOnce] = strings.Count(r.errOut, "at once: pause ")
 	_, byRule := chaosLimits(l.t)
-	mayBe := slices.ContainsFunc(pauses, func(what string) bool { return strings.HasSuffix(what, ":cancel") })
+	mayBe := len(cancel) > 0
 	if r.code != 0 && !((byRule || mayBe) && r.code == 7) {
 		wrong("%s ended with %d: %.2000s", name, r.code, r.errOut)
 		return run
@@ -346,9 +308,6 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"),
 			ours && trial > chaosTrials: // that is the final training
 			wrong("%s is nobody's", name)
-		case strings.HasPrefix(name, names.Halts()):
-			run.struck[sweepPaused]++
-		case strings.HasPrefix(name, names.Jobs()): // the job that follows a pause
 		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
 		case name == names.Enough(): // of a sweep with limits
 		case name == names.Cancel() && run.cancelled:

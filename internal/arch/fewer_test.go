@@ -43,6 +43,11 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\bAtBounds\b|at_bounds|at its (upper|lower) bound`),
 	regexp.MustCompile(`search[-_](nights|quality)`),
 	regexp.MustCompile(`(?i)backtest`),
+	regexp.MustCompile(`launcher (pause|resume|extend)\b`),
+	regexp.MustCompile(`\b(pause|resume|extend)Command\b`),
+	regexp.MustCompile(`\b(MaxHalts|CreateHalt|HasHalt|HaltedError|ResumedError|LookForHalt|errHalted)\b`),
+	regexp.MustCompile(`sweeps/ID/halts/|020-pause`),
+	regexp.MustCompile(`\b(sweep\.Extension|plan\.Extend|[Ss]weep that (it|this one) extends)\b|\.Inherits\(\)`),
 }
 
 // tellGone are the files that say what is gone.

@@ -11,6 +11,11 @@ import (
 var gone = map[string]string{
 	"ask":      "search what other programs train with Optuna",
 	"backtest": "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
+	"extend":   "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",
+	"pause": "`launcher cancel` keeps what has ended, and a sweep with another name or number of trials learns from it " +
+		"(warm_start: auto)",
+	"resume": "start a sweep with another name or number of trials, which learns from the cancelled one " +
+		"(warm_start: auto)",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

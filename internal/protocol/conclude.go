@@ -37,7 +37,7 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 		}
 		return e.do(LookForCancel)
 
-	case LookForCancel, AskAge, AskBudget, AskJob, LookForHalt:
+	case LookForCancel, AskAge, AskBudget, AskJob:
 		return e.over(a.Yes)
 
 	case CreateEnding:
@@ -102,11 +102,8 @@ func (e Ender) over(yes bool) (Ender, Action) {
 	case e.doing == AskBudget:
 		return e.do(AskJob)
 
-	case e.doing == AskJob && yes:
-		return e.do(LookForHalt)
-
 	// results written between the last look and the job's end count too
-	case e.doing == AskJob && yes || e.doing == LookForHalt && !yes:
+	case e.doing == AskJob && yes:
 		e.job = true
 		return e.do(ReadResults)
 	}

@@ -16,14 +16,12 @@ type ended struct {
 	late      bool // the time limit was reached
 	idle      bool // its jobs have ended
 
-	halted, resumed bool // it was paused, and then given another job
-	idleAgain       bool // which has ended, too
-	ending          sharedEnding
-	versions        uint8 // versions registered from the sweep
-	winner          sharedEnding
-	champion        uint8 // 1 is the old one, 2 a person's, 3 the sweep's
-	told            uint8 // aggregators that were told that they wrote the conclusion
-	concluded       bool
+	ending    sharedEnding
+	versions  uint8 // versions registered from the sweep
+	winner    sharedEnding
+	champion  uint8 // 1 is the old one, 2 a person's, 3 the sweep's
+	told      uint8 // aggregators that were told that they wrote the conclusion
+	concluded bool
 
 	lost    bool  // the file of an ensemble's second trial is damaged
 	members uint8 // of the registered ensemble
@@ -43,7 +41,6 @@ type sharedEnder struct {
 	why          Why
 	ended        uint8
 	job          bool
-	second, rest bool  // when it asked Batch: the sweep had been resumed, and it was paused
 	known        uint8 // results read
 	ending       sharedEnding
 	read, judged uint8 // champion read, and champion compared with
@@ -52,18 +49,14 @@ type sharedEnder struct {
 }
 
 type ending struct {
-	flaw  flaw
-	halts bool // the sweep may be paused and go on, instead of being cancelled or of a person changing the champion
-	calm  bool // no aggregator crashes; then a sweep that may be paused may be cancelled, too
+	flaw flaw
 	// the version merges two trials, and the file of one of them may be damaged, instead of the sweep being cancelled
 	// or of a person changing the champion
 	merges bool
 }
 
 func (m ending) start() (s ended) {
-	if s.champion = 1; !m.calm {
-		s.crashes = 1
-	}
+	s.champion, s.crashes = 1, 1
 	for i := range s.enders {
 		s.enders[i].doing = LookForConclusion
 	}
@@ -89,14 +82,12 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	then = s
 	then.idle = true
 	visit(step{-1, "the jobs have ended"}, then, "")
-	if !m.merges && (!m.halts || m.calm) {
+	if !m.merges {
 		then = s
 		then.cancelled = true
 		visit(step{-1, "the sweep is cancelled"}, then, "")
 	}
-	if m.halts {
-		m.halt(s, visit)
-	} else if m.merges {
+	if m.merges {
 		then = s
 		then.lost = true
 		visit(step{-1, "a trial's file is damaged"}, then, "")
@@ -128,21 +119,6 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	}
 }
 
-// halt pauses the sweep, or gives it another job, which ends like the first.
-func (m ending) halt(s ended, visit func(step, ended, string)) {
-	switch {
-	case !s.halted:
-		s.halted = true
-		visit(step{-1, "the sweep is paused"}, s, "")
-	case !s.resumed:
-		s.resumed = true
-		visit(step{-1, "the sweep goes on"}, s, "")
-	default:
-		s.idleAgain = true
-		visit(step{-1, "the job after the pause has ended"}, s, "")
-	}
-}
-
 // end carries out what aggregator i has asked for.
 func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
@@ -165,13 +141,10 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	case LookForCancel:
 		a.Yes = s.cancelled
 	case AskAge:
-		a.Yes = s.late && (s.resumed || !s.halted)
+		a.Yes = s.late
 	case AskBudget:
 	case AskJob:
-		e.second, e.rest = s.resumed, s.halted && !s.resumed
-		a.Yes = s.idle && (s.idleAgain || !s.resumed)
-	case LookForHalt:
-		a.Yes = s.halted && !e.second
+		a.Yes = s.idle
 
 	case CreateEnding:
 		what = "writes the ending"
@@ -181,9 +154,6 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 		}
 		if e.why == AllEnded && e.known != allResults {
 			wrong = "a sweep is said to have ended that waits for a trial"
-		}
-		if e.why == JobOver && e.rest {
-			wrong = "a sweep that is paused ends because its jobs have"
 		}
 
 	case Register, registerAnew:

@@ -36,11 +36,7 @@ const (
 	verdictOfAnother                 // a verdict on an earlier pause is taken for one on this
 	closedUnwritten                  // a paused trial is ended without a verdict
 	lastUnread                       // a trial that is held counts as one that comes to no rung any more
-	haltUnread                       // a holder trains on in a sweep that was paused
-	haltIsOver                       // a sweep that was paused ends because its jobs have
 	endedOnly                        // the checkpoints of trials without a result stay in a sweep that is over
-	tasksOnly                        // an aggregator leaves checkpoints to tasks, of which there may be none
-	haltFirst                        // a task that leaves a sweep that is paused does not see that it is cancelled
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	helpIsIdle                       // a task leaves a living holder that it trains with, as one that it only watches
 	helpFirst                        // a task takes part in a training before it looks for a trial of its own
@@ -174,9 +170,6 @@ func (f flaw) pulse(p Pulse, a Answer) (Pulse, Action) {
 	if f == beatOrNothing && a.Failed {
 		return p.end(GoOn, Unknown)
 	}
-	if f == haltUnread {
-		a.Leave = false
-	}
 	p, do := p.Next(a)
 	if f == resumedZombie && do.Do == LookForClaim {
 		return p.end(GoOn, Unknown)
@@ -226,8 +219,6 @@ func (f flaw) ender(e Ender, a Answer) (Ender, Action) {
 	was := e.doing
 	e, do := e.Next(a)
 	switch {
-	case f == haltIsOver && do.Do == LookForHalt:
-		return e.Next(Answer{})
 	case f == registerTwice && do.Do == Register:
 		return e.do(registerAnew)
 	case f != conclusionFirst:

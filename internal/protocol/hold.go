@@ -26,9 +26,6 @@ func (p Pulse) Next(a Answer) (Pulse, Action) {
 		if a.Yes {
 			return p.end(Abort, Over)
 		}
-		if a.Leave {
-			return p.end(Abort, ToldToGo)
-		}
 		return p.about(LookForClaim, p.Claim+1)
 
 	case LookForClaim:

@@ -28,7 +28,7 @@ const (
 	None Op = iota
 
 	// Actions of a task that looks for a trial: Search.
-	LookForEnd    // was the sweep cancelled, or its ending written? Answer.Leave if it was paused
+	LookForEnd    // was the sweep cancelled, or its ending written?
 	List          // the trials: Answer.View
 	ReadClaim     // was claim Claim of Trial made by an earlier attempt of this task?
 	ReadBeat      // read the generation of the claim's heartbeat: Answer.Beat
@@ -81,7 +81,6 @@ const (
 	AskAge            // has it reached its time limit?
 	AskBudget         // is its budget spent?
 	AskJob            // will its jobs run no more tasks?
-	LookForHalt       // was the sweep paused while it had only those jobs?
 	CreateEnding      // create-only, from the results read; was it created?
 	ReadEnding        // the one that another aggregator has written
 	Register          // pick the winner and register it as a version, or find the version registered before
@@ -110,7 +109,7 @@ const (
 	LivingHands        // the remaining trials are held by live tasks
 	Superseded         // another task has taken the trial over
 	EndedElsewhere     // another task has ended the trial
-	ToldToGo           // the machine is being taken away, or the sweep was paused
+	ToldToGo           // the machine is being taken away
 	GivenUp            // too many tasks have died on the trial
 	Cancelled          // of an ending: the sweep was cancelled
 	AtLimit            // it reached its time limit
@@ -148,7 +147,6 @@ type Answer struct {
 	Failed     bool // outcome unknown: the store did not answer
 	Unreadable bool // for a Gate, a Settle or a Climb: the object is damaged, permanently
 	Yes        bool
-	Leave      bool // with LookForEnd: the sweep was paused after this task's job was started
 	Beat       int64
 	View       View
 	Full       bool // with a view: no memory is free for another trial

@@ -13,9 +13,8 @@ const every = 997
 // trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
 // keeps its trial, only trials on which tasks have died are given up, and all trials end. Where trials may be paused,
 // none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
-// come to its rung. When the last task has left a sweep that has ended, or was cancelled, also while it was paused, no
-// checkpoint is left and no claim is held: a task empties what there is when it leaves, and an aggregator, whenever it
-// concludes, what tasks left for the pause.
+// come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left and no
+// claim is held: a task empties what there is when it leaves.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -30,17 +29,12 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, rungs: 2},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
-		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, halts: true},
-		{tasks: 2, trials: 2, alike: true, unsaved: true, halts: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
 		{tasks: 2, trials: 2, alike: true, cancels: true},
-		{tasks: 2, trials: 1, faults: 1, alike: true, halts: true, cancels: true},
-		{tasks: 2, trials: 2, alike: true, halts: true, cancels: true},
 	} {
 		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, teams %t, %d rungs, in step %t, "+
-			"paused %t, cancelled %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.teams, m.rungs, m.inStep, m.halts,
-			m.cancels), func(t *testing.T) {
+			"cancelled %t",
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.teams, m.rungs, m.inStep, m.cancels), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -48,12 +42,12 @@ func TestTasksShareTrials(t *testing.T) {
 }
 
 // TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials
-// end, the sweep is cancelled, the limit comes and a person changes the champion, or pauses the sweep and lets it go
-// on, or the file of an ensemble's trial is damaged. In every order: there is one conclusion and one version, made of
-// the results that the first ending names, the conclusion names the trials that the version merges, and no champion is
-// replaced that the version was not compared with.
+// end, the sweep is cancelled, the limit comes and a person changes the champion, or the file of an ensemble's trial is
+// damaged. In every order: there is one conclusion and one version, made of the results that the first ending names,
+// the conclusion names the trials that the version merges, and no champion is replaced that the version was not
+// compared with.
 func TestASweepEndsOnce(t *testing.T) {
-	for _, m := range []ending{{}, {halts: true}, {halts: true, calm: true}, {merges: true}} {
+	for _, m := range []ending{{}, {merges: true}} {
 		whole(t, explore(m, mostStates, every, m.comesToEnd))
 	}
 }
@@ -83,9 +77,7 @@ func TestPlantedBugs(t *testing.T) {
 	teams := sharing{tasks: 3, trials: 2, unsaved: true, teams: true, crowded: true}
 	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
-	halt := sharing{tasks: 2, trials: 1, faults: 1, halts: true}
 	cancel := sharing{tasks: 2, trials: 1, faults: 1, cancels: true}
-	both := sharing{tasks: 2, trials: 1, alike: true, halts: true, cancels: true}
 	overtake := sharing{tasks: 2, trials: 2, faults: 1, only: paused, alike: true, unsaved: true, rungs: 1}
 	for _, tc := range []struct {
 		flaw   flaw
@@ -134,15 +126,7 @@ func TestPlantedBugs(t *testing.T) {
 		{closedUnwritten, "stopped without a verdict", []sharing{compete}, "a promoted trial is stopped"},
 		{lastUnread, "given up while others are on their way", []sharing{compete},
 			"a paused trial is given up while another may come to its rung"},
-		{haltUnread, "a pause of the sweep not looked for", []sharing{halt},
-			"a task trains on in a sweep that is paused"},
-		{haltIsOver, "a pause of the sweep taken for its end", nil,
-			"a sweep that is paused ends because its jobs have"},
 		{endedOnly, "checkpoints of trials without a result stay", []sharing{cancel},
-			"a checkpoint of trial 0 is left, and the sweep has ended"},
-		{tasksOnly, "an aggregator leaves checkpoints to tasks", []sharing{both},
-			"a checkpoint of trial 0 is left, and the sweep has ended"},
-		{haltFirst, "a cancelled sweep left as a paused one", []sharing{both},
 			"a checkpoint of trial 0 is left, and the sweep has ended"},
 		{jobFirst, "the job cancelled before its tasks have left", []sharing{cancel},
 			"a checkpoint of trial 0 is left, and the sweep has ended"},
@@ -162,7 +146,7 @@ func TestPlantedBugs(t *testing.T) {
 		}
 		var f found
 		if tc.within == nil {
-			f = explore(ending{flaw: tc.flaw, halts: tc.flaw == haltIsOver, merges: tc.flaw == membersUnread}, mostStates, every, nil)
+			f = explore(ending{flaw: tc.flaw, merges: tc.flaw == membersUnread}, mostStates, every, nil)
 		}
 		for _, m := range tc.within {
 			m.flaw = tc.flaw

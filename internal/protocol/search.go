@@ -83,9 +83,6 @@ func (s Search) Next(a Answer) (Search, Action) {
 		if a.Yes {
 			return s.stop(Over)
 		}
-		if a.Leave {
-			return s.stop(ToldToGo)
-		}
 		return s.do(List)
 
 	case List:

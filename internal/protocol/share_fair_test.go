@@ -12,11 +12,6 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 		return ""
 	}
 	m.fair, s.faults = true, 0
-	// A sweep that was cancelled is given no other job.
-	if !s.resumed && s.halted && !s.cancelled {
-		s.resumed = true
-		m.settle(&s)
-	}
 	for range fairRounds {
 		var moved bool
 		if s, moved, wrong = m.round(s); !moved || wrong != "" {
@@ -33,12 +28,8 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 			wrong = fmt.Sprintf("task %d has not stopped after %d rounds without faults", i, fairRounds)
 		}
 	}
-	left := s // by the tasks; an aggregator may be slow
-	if s.cancelled && !s.tidied {
-		left.concludes(m.flaw)
-	}
 	for n, trial := range s.trials {
-		if (trial.full && !s.late || left.trials[n].full) && wrong == "" {
+		if trial.full && wrong == "" {
 			wrong = fmt.Sprintf("a checkpoint of trial %d is left, and the sweep has ended", n)
 		}
 		if trial.made > 0 && !trial.result && wrong == "" {

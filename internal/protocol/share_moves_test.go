@@ -239,7 +239,7 @@ func (m sharing) restart(s *shared, i int) {
 			}
 		}
 	}
-	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true, second: s.tasks[i].second}
+	s.tasks[i] = sharedTask{doing: LookForEnd, retry: true}
 	if m.flaw == jobFirst && s.cancelled {
 		s.tasks[i] = sharedTask{doing: Stop}
 	}
@@ -306,7 +306,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 			}
 			a.Failed, t.suspect, claim.lost = true, true, true
 		case LookForEnd:
-			a.Failed, a.Yes, a.Leave = !arrives, s.cancelled, s.leaves(i)
+			a.Failed, a.Yes = !arrives, s.cancelled
 		case LookForClaim:
 			a.Yes = do.Claim < int(trial.made)
 		case LookForResult:
@@ -318,9 +318,6 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 	wrong := ""
 	if do.Do == GoOn && (int(t.claim)+1 < int(trial.made) || trial.result) && t.finish == None {
 		wrong = "a task trains on that has lost its trial"
-	}
-	if do.Do == GoOn && arrives && s.leaves(i) && t.finish == None {
-		wrong = "a task trains on in a sweep that is paused"
 	}
 	if do.Do == Abort && t.finish == None {
 		v.ends(s, i, "gives a sign of life, and has to leave the trial", false, do.Why)
@@ -411,7 +408,7 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 
 	switch do.Do {
 	case SearchAgain:
-		*t = sharedTask{doing: LookForEnd, retry: t.retry, second: t.second}
+		*t = sharedTask{doing: LookForEnd, retry: t.retry}
 	case Stop:
 		if f.why == ToldToGo {
 			v.m.tidy(&s)

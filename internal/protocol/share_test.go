@@ -21,13 +21,10 @@ const (
 
 // shared is a state of that world: the bucket, and the tasks. Every field is a byte.
 type shared struct {
-	trials          [trialsHere]sharedTrial
-	tasks           [tasksHere]sharedTask
-	faults          uint8 // still allowed
-	halted, resumed bool  // the sweep was paused, and then given another job
-	cancelled       bool
-	late            bool // cancelled when all tasks had left for the pause: none was there to tidy
-	tidied          bool // an aggregator has emptied the checkpoints of a sweep that was cancelled
+	trials    [trialsHere]sharedTrial
+	tasks     [tasksHere]sharedTask
+	faults    uint8 // still allowed
+	cancelled bool
 
 	// the trials, as bits, that have reserved a configuration, each after those before were decided otherwise
 	taken [configsHere + 1]uint8
@@ -64,7 +61,6 @@ type sharedTask struct {
 	doing  Op // of the search; Train while holding a claim, Stop at the end
 	retry  bool
 	paused bool
-	second bool // of the job after the pause of the sweep
 
 	// While searching.
 	listing bool // the bucket was listed, the answer is on its way
@@ -147,7 +143,6 @@ type sharing struct {
 	crowded       bool  // the last task trains the first trial, which does not end, and has no room
 	rungs         uint8 // at which trials may be paused
 	inStep        bool  // all trials wait at a rung for all others
-	halts         bool  // the sweep may be paused, and go on
 	cancels       bool  // the sweep may be cancelled
 	flaw          flaw
 }
@@ -159,7 +154,7 @@ func (m sharing) may(s *shared, kind fault) bool {
 func (m sharing) start() (s shared) {
 	for i := range s.tasks {
 		if s.tasks[i].doing = LookForEnd; i >= m.tasks {
-			s.tasks[i].doing, s.tasks[i].second = Stop, true // there is no such task
+			s.tasks[i].doing = Stop // there is no such task
 		}
 	}
 	for n := m.trials; n < trialsHere; n++ {
@@ -271,7 +266,7 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 
 	// Back into bytes, with times only as far as they still matter.
 	held := *t
-	*t = sharedTask{doing: do.Do, retry: held.retry, second: held.second, pass: q.pass, index: uint8(q.index)}
+	*t = sharedTask{doing: do.Do, retry: held.retry, pass: q.pass, index: uint8(q.index)}
 	if do.Final() {
 		if do.Do == Stop && do.Why != Broken {
 			m.tidy(s)
@@ -315,11 +310,7 @@ func (m sharing) settle(s *shared) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
 		if t.doing == LookForEnd {
-			m.answer(s, i, Answer{Yes: s.cancelled, Leave: s.leaves(i)})
-		}
-		if t.doing == Stop && s.resumed && !t.second {
-			*t = sharedTask{doing: LookForEnd, second: true}
-			m.answer(s, i, Answer{})
+			m.answer(s, i, Answer{Yes: s.cancelled})
 		}
 	}
 	if m.alike && !m.fair {
@@ -330,24 +321,12 @@ func (m sharing) settle(s *shared) {
 
 // tidy is what a task does that leaves.
 func (m sharing) tidy(s *shared) {
-	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly && !(m.flaw == haltFirst && s.halted)}
+	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly}
 	for n := range s.trials {
 		of := &s.trials[n]
 		of.full = of.full && !rules.Drops(Trial{Ended: of.result})
 	}
 }
-
-// concludes is what an aggregator does with the checkpoints of a sweep that was cancelled, at any moment after that:
-// tasks may still be training. That it looks again later is not modelled.
-func (s *shared) concludes(f flaw) {
-	s.tidied = true
-	for n := range s.trials {
-		s.trials[n].full = s.trials[n].full && f == tasksOnly
-	}
-}
-
-// leaves reports whether the sweep was paused after task i's job was started.
-func (s *shared) leaves(i int) bool { return s.halted && !s.tasks[i].second }
 
 // sort puts interchangeable tasks in a canonical order.
 func (s *shared) sort() {
@@ -439,24 +418,8 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 	}
 	if m.cancels && !m.fair && !s.cancelled {
 		then := s
-		then.cancelled, then.late = true, s.halted
-		for _, t := range s.tasks {
-			then.late = then.late && t.doing == Stop
-		}
+		then.cancelled = true
 		v.go_(-1, "the sweep is cancelled", then, "")
-	}
-	if s.cancelled && !s.tidied && !m.fair && m.faults == 0 { // with faults there would be too many states
-		then := s
-		then.concludes(m.flaw)
-		v.go_(-1, "an aggregator concludes and empties the checkpoints", then, "")
-	}
-	if m.halts && !m.fair && !s.resumed {
-		what := "the sweep is paused"
-		if s.halted {
-			what, s.resumed = "the sweep goes on", true
-		}
-		s.halted = true
-		v.go_(-1, what, s, "")
 	}
 }
 

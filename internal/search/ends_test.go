@@ -25,7 +25,7 @@ func TestExpectedEnds(t *testing.T) {
 		trial(3, sweep.StatusStopped, 0.58, 0.60),
 		trial(4, sweep.StatusStopped, 0.61, 0.67, 0.66),
 		{Trial: 5, Status: sweep.StatusRunning},
-		trial(6, sweep.StatusDone, 0.9), // of a sweep that this one extends, which had no rungs
+		trial(6, sweep.StatusDone, 0.9), // before its first rung
 	}
 
 	// Medians of the gains: 0.045 to the second rung, 0.03 to the third, and 0.015 to the end.

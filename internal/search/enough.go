@@ -8,8 +8,7 @@ import (
 
 // Enough says whether a sweep has found what it was to find, by which of its rules, and why; with an empty rule the
 // sweep continues. It is a pure function of the plan and of the sweep's own trials that are done or were stopped at a
-// rung, in the order in which they ended. The best of a sweep that it extends has to be improved on, but reaches no
-// target: a person who knew it has asked for more trials.
+// rung, in the order in which they ended.
 func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 	if target := p.Spec.Limits.Target; target != nil {
 		for _, s := range seen {
@@ -24,7 +23,7 @@ func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 	if patience == nil {
 		return "", ""
 	}
-	best := inherited(p)
+	var best *sweep.Seen
 	since := 0
 	for i, s := range seen {
 		if s.Status != sweep.StatusDone || best != nil && !improves(p, *s.Score, *best.Score, patience.Noise) {
@@ -39,17 +38,6 @@ func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 	return sweep.RulePatience,
 		fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g",
 			since, p.Spec.Metric, *best.Score, best.Trial, patience.Noise)
-}
-
-// inherited returns the best trial of the sweep that the plan extends; nil if there is none.
-func inherited(p *sweep.Plan) (best *sweep.Seen) {
-	for n := range p.Inherits() {
-		r := p.Inherited(n)
-		if r.Status == sweep.StatusDone && (best == nil || ahead(p, r.Score, *best.Score)) {
-			best = &sweep.Seen{Trial: n, Status: r.Status, Score: &r.Score}
-		}
-	}
-	return best
 }
 
 // ahead reports whether a score is better than another.

@@ -20,51 +20,37 @@ func TestEnough(t *testing.T) {
 	for name, tc := range map[string]struct {
 		maximize bool
 		limits   sweep.Limits
-		before   []float64 // scores of the sweep that it extends
 		seen     []sweep.Seen
 		rule     string
 		says     string
 	}{
-		"nothing has ended": {true, sweep.Limits{Target: new(0.8), Patience: &sweep.Patience{Trials: 1}}, nil,
-			nil, "", ""},
-		"a lower target": {false, sweep.Limits{Target: new(0.13)}, nil,
+		"nothing has ended": {true, sweep.Limits{Target: new(0.8), Patience: &sweep.Patience{Trials: 1}}, nil, "", ""},
+		"a lower target": {false, sweep.Limits{Target: new(0.13)},
 			[]sweep.Seen{done(3, 0.14), done(1, 0.13)}, sweep.RuleTarget,
 			"trial 1 has loss 0.13 on valid, and limits.target is 0.13"},
-		"a higher target": {true, sweep.Limits{Target: new(0.8)}, nil,
+		"a higher target": {true, sweep.Limits{Target: new(0.8)},
 			[]sweep.Seen{done(0, 0.79), done(1, 0.81)}, sweep.RuleTarget, "trial 1 has loss 0.81"},
-		"below it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Seen{done(0, 0.79)}, "",
+		"below it": {true, sweep.Limits{Target: new(0.8)}, []sweep.Seen{done(0, 0.79)}, "",
 			""},
-		"a stopped trial reaches it": {true, sweep.Limits{Target: new(0.8)}, nil, []sweep.Seen{stopped(0, 0.9)},
+		"a stopped trial reaches it": {true, sweep.Limits{Target: new(0.8)}, []sweep.Seen{stopped(0, 0.9)},
 			"", ""},
-		"no improvement": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, nil,
+		"no improvement": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}},
 			[]sweep.Seen{done(4, 0.7), done(0, 0.7), stopped(1, 0.5)}, sweep.RulePatience,
 			"the last 2 trials that ended have not improved on the loss 0.7 of trial 4"},
-		"not for long enough": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, nil,
+		"not for long enough": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}},
 			[]sweep.Seen{done(4, 0.7), done(0, 0.7), done(1, 0.71), done(2, 0.7)}, "", ""},
-		"within the noise": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2, Noise: 0.025}}, nil,
+		"within the noise": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2, Noise: 0.025}},
 			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72)}, sweep.RulePatience,
 			"of trial 0 by more than 0.025"},
-		"small steps add up": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 3, Noise: 0.025}}, nil,
+		"small steps add up": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 3, Noise: 0.025}},
 			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72), done(3, 0.73), done(4, 0.73), done(5, 0.73)},
 			"", ""},
-		"lower is better": {false, sweep.Limits{Patience: &sweep.Patience{Trials: 1}}, nil,
+		"lower is better": {false, sweep.Limits{Patience: &sweep.Patience{Trials: 1}},
 			[]sweep.Seen{done(0, 0.7), done(1, 0.6)}, "", ""},
-		"none has come to its end": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 1}}, nil,
+		"none has come to its end": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 1}},
 			[]sweep.Seen{stopped(0, 0.7), stopped(1, 0.7)}, "", ""},
-		"an extension begins anew": {true, sweep.Limits{Target: new(0.8), Patience: &sweep.Patience{Trials: 2}},
-			[]float64{0.9, 0.7}, []sweep.Seen{done(2, 0.7)}, "", ""},
-		"and has to improve on those": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}}, []float64{0.7, 0.9},
-			[]sweep.Seen{done(2, 0.7), done(3, 0.8)}, sweep.RulePatience, "0.9 of trial 1"},
 	} {
 		p := &sweep.Plan{Sweep: "night-1", Maximize: tc.maximize, Spec: sweep.Spec{Metric: "loss", Limits: tc.limits}}
-		for i, score := range tc.before {
-			if p.Extends == nil {
-				p.Extends = &sweep.Extension{Sweep: "night-0"}
-			}
-			p.Trials = append(p.Trials, sweep.Trial{Number: i})
-			p.Extends.Results = append(p.Extends.Results, sweep.Result{Trial: i, Status: sweep.StatusDone,
-				Score: score})
-		}
 		rule, reason := Enough(p, tc.seen)
 		if rule != tc.rule || !strings.Contains(reason, tc.says) {
 			t.Errorf("%s: ended by %q (%s); want %q, saying %q", name, rule, reason, tc.rule, tc.says)

@@ -17,10 +17,6 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 	if !ok {
 		return nil, nil, s.Reason
 	}
-	if e := p.Extends; e != nil && e.Winner != nil && e.Winner.Trial == number {
-		return nil, nil, fmt.Sprintf("trial %d is still the best, and is registered already by sweep %s", number,
-			e.Winner.Sweep)
-	}
 	for _, row := range b.Rows {
 		if row.Trial.Number != number {
 			continue

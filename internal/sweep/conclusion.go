@@ -36,7 +36,7 @@ func Fold(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
 		r := &results[i]
-		if !p.counts(r) {
+		if r.Sweep != p.Sweep || r.Trial < 0 || r.Trial >= len(p.Trials) {
 			continue
 		}
 		if old := by[r.Trial]; old == nil || r.Claim < old.Claim {
@@ -138,12 +138,12 @@ type Tally struct {
 // Ended returns how many have ended.
 func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained + t.Cancelled }
 
-// Tally counts the sweep's own trials: those of a sweep that it extends ended there. The final training is none.
+// Tally counts the trials. The final training is none.
 func (b Board) Tally(p *Plan) (t Tally) {
 	final, ok := p.Final()
 	for _, row := range b.Rows {
 		switch r := row.Result; {
-		case row.Trial.Number < p.Inherits(), row.Trial.Number == final && ok:
+		case row.Trial.Number == final && ok:
 		case r == nil:
 			t.Waiting++
 		case r.Status == StatusDone:

@@ -88,98 +88,10 @@ func (in *Input) check() error {
 	return nil
 }
 
-// Extension is the sweep that a plan extends. The plan's first trials are that sweep's, with the same numbers; they
-// have ended, and their results are included here, so that the plan suffices when the other sweep's objects are gone.
-// Only their model files are needed from there.
-type Extension struct {
-	Sweep ID `json:"sweep"`
-	// of the plan's first trials, in order, as counted by that sweep's ending; their parameters are in the plan's
-	// trials
-	Results []Result   `json:"results"`
-	Reached []Reached  `json:"reached,omitempty"` // their scores at rungs, ascending by step and trial
-	Winner  *Inherited `json:"winner,omitempty"`  // the registered one of them, if any
-}
-
-// Inherited is a trial of an extended sweep that is already a version of a model.
-type Inherited struct {
-	Sweep   ID     `json:"sweep"` // that registered it
-	Trial   int    `json:"trial"`
-	Model   string `json:"model"`
-	Version int    `json:"version"`
-}
-
-// Inherits is how many of the plan's first trials belong to the sweep that it extends.
-func (p *Plan) Inherits() int {
-	if p.Extends == nil {
-		return 0
-	}
-	return len(p.Extends.Results)
-}
-
-// Own returns the trials that the sweep trains itself, without the final training.
+// Own returns the trials without the final training.
 func (p *Plan) Own() []Trial {
-	own := p.Trials[p.Inherits():]
 	if _, ok := p.Final(); ok {
-		own = own[:len(own)-1]
+		return p.Trials[:len(p.Trials)-1]
 	}
-	return own
-}
-
-// Inherited returns the result of a trial of the extended sweep; nil for any other.
-func (p *Plan) Inherited(trial int) *Result {
-	if trial < 0 || trial >= p.Inherits() {
-		return nil
-	}
-	r := p.Extends.Results[trial]
-	r.Params = p.Trials[trial].Params
-	return &r
-}
-
-// counts reports whether a result belongs to one of the plan's trials.
-func (p *Plan) counts(r *Result) bool {
-	if r.Trial < 0 || r.Trial >= len(p.Trials) {
-		return false
-	}
-	return r.Sweep == p.Sweep || r.Trial < p.Inherits()
-}
-
-// checkExtension checks what later code relies on.
-func (p *Plan) checkExtension() error {
-	e := p.Extends
-	if e == nil {
-		return nil
-	}
-	if err := CheckID(string(e.Sweep)); err != nil {
-		return err
-	}
-
-	n := len(e.Results)
-	switch {
-	case e.Sweep == p.Sweep || n == 0 || n >= len(p.Trials):
-		return fmt.Errorf("it extends %d trials of sweep %s by %d", n, e.Sweep, len(p.Trials)-n)
-	case p.Folds != nil:
-		return fmt.Errorf("it extends sweep %s, and has folds", e.Sweep)
-	}
-	for i := range e.Results {
-		r := &e.Results[i]
-		if r.Trial != i || r.Sweep == p.Sweep || r.Fold != 0 {
-			return fmt.Errorf("the result of trial %d is of trial %d of sweep %.80q", i, r.Trial, r.Sweep)
-		}
-		if err := r.check(); err != nil {
-			return fmt.Errorf("the result of trial %d: %w", i, err)
-		}
-	}
-
-	if i := slices.IndexFunc(e.Reached, func(r Reached) bool {
-		return r.Trial < 0 || r.Trial >= n ||
-			r.Step < 1
-	}); i >= 0 {
-		return fmt.Errorf("trial %d at %d trees is none of sweep %s", e.Reached[i].Trial, e.Reached[i].Step, e.Sweep)
-	}
-	if w := e.Winner; w != nil && (w.Trial < 0 || w.Trial >= n || e.Results[w.Trial].Status != StatusDone ||
-		w.Version < 1 || CheckName("model", w.Model) != nil || CheckID(string(w.Sweep)) != nil) {
-		return fmt.Errorf("trial %d, version %d of %.40q, is said to have won sweep %.80q", w.Trial, w.Version, w.Model,
-			w.Sweep)
-	}
-	return nil
+	return p.Trials
 }

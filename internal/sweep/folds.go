@@ -283,7 +283,7 @@ func (p *Plan) checkFolds() error {
 		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
-		if ok != p.Spec.FinalRows() || ok && (final == p.Inherits() || p.Trials[final].Params != nil ||
+		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil ||
 			p.Input != nil || p.Breeds()) {
 			return fmt.Errorf("trial %d is a final training that the spec does not have", final)
 		}

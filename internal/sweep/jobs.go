@@ -8,20 +8,6 @@ import (
 	"time"
 )
 
-// MaxHalts bounds how many times a sweep may be paused.
-const MaxHalts = 20
-
-// Halt pauses a sweep: it is written before anything else, and what matters is that it is there. The tasks of all jobs
-// before it leave.
-type Halt struct {
-	Format int       `json:"format"`
-	Sweep  ID        `json:"sweep"`
-	Number int       `json:"number"` // from 1
-	At     time.Time `json:"at"`
-
-	Written
-}
-
 // JobRecord is a Batch job of a sweep after its first, submitted because the machines of the previous job were not
 // available. It is written create-only before the previous job is cancelled and its own is submitted, so that any
 // process that continues after a crash, or concurrently, does the same.
@@ -48,23 +34,11 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	})
 }
 
-// A sweep's jobs are numbered from 0: the one on its machine, those on its fallbacks in turn, and then from the
-// beginning again after each pause. Numbers that were not needed have no job.
-
-// Turn is how many pauses came before job n.
-func (p *Plan) Turn(n int) int { return n / (len(p.Fallback) + 1) }
-
-// Choice is which of the sweep's machines job n is for: 0 for Spec.Machine, and then the fallbacks.
-func (p *Plan) Choice(n int) int { return n % (len(p.Fallback) + 1) }
-
-// FirstJob is the first job after that many pauses.
-func (p *Plan) FirstJob(turn int) int { return turn * (len(p.Fallback) + 1) }
-
-// LastChoice reports whether no machine is left to try after job n.
-func (p *Plan) LastChoice(n int) bool { return p.Choice(n) == len(p.Fallback) }
+// A sweep's jobs are numbered from 0: the one on its machine, and those on its fallbacks in turn. Numbers that were not
+// needed have no job.
 
 // LastJob is the highest number that a job may have.
-func (p *Plan) LastJob() int { return p.FirstJob(MaxHalts+1) - 1 }
+func (p *Plan) LastJob() int { return len(p.Fallback) }
 
 // JobName is the full name of job n.
 func (p *Plan) JobName(n int) string {
@@ -78,9 +52,7 @@ func (p *Plan) Placed(n int) *Plan {
 	}
 	placed := *p
 	placed.Job = p.JobName(n)
-	if choice := p.Choice(n); choice > 0 {
-		placed.Spec.Machine, placed.Sizing = p.Spec.Machine.Choice(choice), p.Fallback[choice-1]
-	}
+	placed.Spec.Machine, placed.Sizing = p.Spec.Machine.Choice(n), p.Fallback[n-1]
 	return &placed
 }
 
@@ -125,13 +97,13 @@ type FallbackPrice struct {
 
 // Price is the hourly price of a machine of job n and its price model; 0 if unknown.
 func (p *Plan) Price(n int) (hourly float64, spot bool) {
-	switch q, choice := p.Quote, p.Choice(n); {
+	switch q := p.Quote; {
 	case q == nil:
 		return 0, false
-	case choice == 0:
+	case n == 0:
 		return q.Hourly, q.Spot
-	case choice <= len(q.Fallback):
-		return q.Fallback[choice-1].Hourly, q.Fallback[choice-1].Spot
+	case n <= len(q.Fallback):
+		return q.Fallback[n-1].Hourly, q.Fallback[n-1].Spot
 	}
 	return 0, false
 }

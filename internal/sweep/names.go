@@ -68,26 +68,13 @@ func (n Names) Cancel() string { return n.Prefix() + "cancel.json" }
 // Ending is the object that says which results count; later ones do not.
 func (n Names) Ending() string { return n.Prefix() + "ending.json" }
 
-// ParseJobRecord returns the number of the job whose record has this name, and ParseHalt that of a pause. Each number
-// has one spelling.
-func (n Names) ParseJobRecord(name string) (number int, ok bool) { return numberedFile(n.Jobs(), name) }
-
-// ParseHalt is described at ParseJobRecord.
-func (n Names) ParseHalt(name string) (number int, ok bool) { return numberedFile(n.Halts(), name) }
-
-// numberedFile returns the number of the file N.json, from 1, of a folder.
-func numberedFile(folder, name string) (number int, ok bool) {
-	rest, in := strings.CutPrefix(name, folder)
+// ParseJobRecord returns the number of the job, from 1, whose record has this name. Each number has one spelling.
+func (n Names) ParseJobRecord(name string) (number int, ok bool) {
+	rest, in := strings.CutPrefix(name, n.Jobs())
 	text, file := strings.CutSuffix(rest, ".json")
 	number, err := strconv.Atoi(text)
 	return number, in && file && err == nil && number >= 1 && text == strconv.Itoa(number)
 }
-
-// Halt is the object that pauses the sweep for the number-th time, from 1.
-func (n Names) Halt(number int) string { return fmt.Sprintf("%s%d.json", n.Halts(), number) }
-
-// Halts is the folder of the sweep's pauses, ending in a slash.
-func (n Names) Halts() string { return n.Prefix() + "halts/" }
 
 // Enough is the object that says that the sweep starts no more trials, and why.
 func (n Names) Enough() string { return n.Prefix() + "enough.json" }

@@ -82,9 +82,6 @@ type Plan struct {
 	// search.warm_start.
 	Earlier []Earlier `json:"earlier,omitempty"`
 
-	// Extends, if not nil, is the sweep that this one continues.
-	Extends *Extension `json:"extends,omitempty"`
-
 	// Folds, if not nil, says how the trials cross-validate.
 	Folds *Folds `json:"folds,omitempty"`
 
@@ -189,8 +186,7 @@ func (p *Plan) Fingerprint() string {
 func DecodePlan(data []byte) (*Plan, error) {
 	return decode("plan", data, func(p *Plan) error {
 		for _, check := range []func() error{p.checkIdentity, p.checkTrials, p.checkStop, p.checkEarlier,
-			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.checkExtension, p.Input.check,
-			p.checkMoney} {
+			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.Input.check, p.checkMoney} {
 			if err := check(); err != nil {
 				return err
 			}

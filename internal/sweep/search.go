@@ -451,8 +451,7 @@ func (p *Plan) checkPopulation() error {
 		return nil
 	}
 	if q.Population < 2 || len(p.Trials)%q.Population != 0 ||
-		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil ||
-		p.Extends != nil {
+		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil {
 		return fmt.Errorf("a population of %d in %d trials", q.Population, len(p.Trials))
 	}
 	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {

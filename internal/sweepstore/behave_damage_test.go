@@ -33,6 +33,14 @@ func (t *tester) damagedPlan() {
 	t.putJSON(object, other)
 	_, _, err := t.sweep.Plan(t.ctx)
 	t.wantDamaged("of another sweep", err, object)
+	t.putJSON(object, struct {
+		sweep.Plan
+		Extends any `json:"extends"`
+	}{*t.plan, map[string]any{"sweep": "night-0"}})
+	if _, _, err = t.sweep.Plan(t.ctx); err == nil || !strings.Contains(err.Error(), problem.Gone("extend")) {
+		t.Errorf("a plan that extends another sweep: error %v, expected %q", err, problem.Gone("extend"))
+	}
+	t.wantDamaged("that extends another one", err, object)
 	if has, err := t.sweep.HasPlan(t.ctx); !has || err != nil {
 		t.Errorf("a damaged plan: there %t, error %v; want it to be there", has, err)
 	}

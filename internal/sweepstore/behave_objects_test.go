@@ -83,9 +83,6 @@ func (t *tester) createdOnce() {
 			return t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: t.plan.JobName(1),
 				At: at.Add(time.Duration(number(second)))})
 		}},
-		{sweep.Names(id).Halt(1), func(second bool) (bool, error) {
-			return t.sweep.CreateHalt(t.ctx, 1, at.Add(time.Duration(number(second))*time.Hour))
-		}},
 		{sweep.Names(id).Claim(1, 0), func(second bool) (bool, error) {
 			c := t.claim(1, 0)
 			c.Task = number(second)
@@ -143,7 +140,6 @@ func (t *tester) absent() {
 	for what, has := range map[string]func(context.Context) (bool, error){
 		"ending": t.sweep.HasEnding, "cancellation": t.sweep.Cancelled,
 		"job":    func(ctx context.Context) (bool, error) { return t.sweep.HasJob(ctx, 1) },
-		"pause":  func(ctx context.Context) (bool, error) { return t.sweep.HasHalt(ctx, 1) },
 		"claim":  func(ctx context.Context) (bool, error) { return t.trials.HasClaim(ctx, 0, 0) },
 		"result": func(ctx context.Context) (bool, error) { return t.trials.HasResult(ctx, 0) },
 	} {

@@ -39,7 +39,6 @@ func TestBehaviour(t *testing.T) {
 		{"rungs", (*tester).rungs},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
-		{"extended", (*tester).extended},
 		{"ended by rule", (*tester).endedByRule},
 
 		{"damaged plan", (*tester).damagedPlan},

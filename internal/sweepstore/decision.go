@@ -240,13 +240,13 @@ func (t *Trials) SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
 	known[r.Trial] = t.seenResult(known[r.Trial], r)
 }
 
-// Finished returns the plan's own trials in a listing that are done or were stopped or paused at a rung, in the order
+// Finished returns the trials in a listing that are done or were stopped or paused at a rung, in the order
 // in which that happened. Results are added to known, so that none is read twice.
 func (t *Trials) Finished(ctx context.Context, l Listing, known map[int]sweep.Result) ([]sweep.Seen, error) {
 	if err := t.Results(ctx, l, known, nil); err != nil {
 		return nil, err
 	}
-	ended := slices.Clone(l.Trials[t.plan.Inherits():])
+	ended := slices.Clone(l.Trials)
 	at := func(listed Listed) blob.Generation {
 		step := listed.PausedAt()
 		if r, has := known[listed.Number]; step > 0 && (!has || r.Status == sweep.StatusStopped) {

@@ -45,7 +45,7 @@ type Listed struct {
 	Number int
 	Claims []ListedClaim // ascending; the last one holds the trial
 
-	Result blob.Generation // of its result; 0 while there is none, and for trials of a sweep that the plan extends
+	Result blob.Generation // of its result; 0 while there is none
 
 	Rungs map[int]blob.Generation // rungs at which it was compared with others, by number of trees
 
@@ -72,7 +72,7 @@ func (t Listed) PausedAt() (step int) {
 	return step
 }
 
-// ListTrial lists one trial. That of a sweep that the plan extends has no objects.
+// ListTrial lists one trial.
 func (t *Trials) ListTrial(ctx context.Context, trial int) (Listed, error) {
 	l, err := t.list(ctx, t.names.Trial(trial))
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Trials) ListTrial(ctx context.Context, trial int) (Listed, error) {
 }
 
 // List lists all trials. Objects with invalid names, of trials that are not in the plan, or of claims that do not exist
-// are left out. Trials of the sweep that the plan extends have ended, and have no objects here.
+// are left out.
 func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
 
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
@@ -97,7 +97,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 			l.Latest = attrs.Updated
 		}
 		trial, part, number, ok := t.names.ParseTrialObject(attrs.Name)
-		if !ok || trial >= len(l.Trials) || trial < t.plan.Inherits() || part == sweep.PartOther {
+		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {
 			continue
 		}
 		if part == sweep.PartResult {
@@ -130,7 +130,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 
 	for i := range l.Trials {
 		of := &l.Trials[i]
-		of.Number, of.Ended = i, of.Ended || i < t.plan.Inherits()
+		of.Number = i
 		for _, number := range slices.Sorted(maps.Keys(claims[i])) {
 			if c := claims[i][number]; c.Made != blob.Absent {
 				of.Claims = append(of.Claims, *c)

@@ -21,20 +21,12 @@ const readers = 16
 
 // HasResult reports whether a trial has ended: it has a result, readable or not.
 func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
-	if t.plan.Inherited(trial) != nil {
-		return true, nil
-	}
 	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
 // Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says
-// so is returned in its place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist. The
-// result of a trial of the sweep that the plan extends is in the plan.
+// so is returned in its place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
-	if r := t.plan.Inherited(trial); r != nil {
-		return r, nil, nil
-	}
-
 	r, _, err = resultKind.read(ctx, t.bucket, t.names.Result(trial), func(r *sweep.Result) error {
 		if r.Sweep != t.plan.Sweep || r.Trial != trial || r.Status != sweep.StatusDone || trial >= len(t.plan.Trials) {
 			return of(r.Sweep == t.plan.Sweep && r.Trial == trial, "sweep %s, trial %d", r.Sweep, r.Trial)

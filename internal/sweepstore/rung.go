@@ -92,15 +92,8 @@ func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []
 
 // GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own
 // at the last one, which is to be decided. A rung's record includes what it has seen, so the newest is read first and
-// few others are needed. Damaged ones are skipped. The scores of trials of the sweep that the plan extends are in the
-// plan.
+// few others are needed. Damaged ones are skipped.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]sweep.Reached) error {
-	if e := t.plan.Extends; e != nil {
-		for _, r := range e.Reached {
-			known[RungKey{r.Step, r.Trial}] = r
-		}
-	}
-
 	type listed struct {
 		key RungKey
 		at  blob.Generation

@@ -31,7 +31,7 @@ type kind[T any] struct {
 // The kinds of objects. A plan and a conclusion name up to sweep.MaxTrials trials; a decision, a rung, a promotion and
 // an end by rule name all that they were based on.
 var (
-	planKind          = kind[sweep.Plan]{"plan", 64 << 20, sweep.DecodePlan}
+	planKind          = kind[sweep.Plan]{"plan", 64 << 20, decodePlan}
 	conclusionKind    = kind[sweep.Conclusion]{"conclusion", 64 << 20, sweep.DecodeConclusion}
 	enoughKind        = kind[sweep.Enough]{"end by rule", 16 << 20, sweep.DecodeEnough}
 	claimKind         = kind[sweep.Claim]{"claim", 1 << 20, sweep.DecodeClaim}
@@ -43,6 +43,17 @@ var (
 	rungKind          = kind[sweep.Rung]{"rung", 16 << 20, sweep.DecodeRung}
 	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
+
+// decodePlan refuses a sweep that an earlier build made of another one: the results of its first trials are only there.
+func decodePlan(data []byte) (*sweep.Plan, error) {
+	var old struct {
+		Extends json.RawMessage `json:"extends"`
+	}
+	if json.Unmarshal(data, &old) == nil && old.Extends != nil {
+		return nil, sweep.NotA("plan", errors.New(problem.Gone("extend")))
+	}
+	return sweep.DecodePlan(data)
+}
 
 // damaged is an object whose contents match neither its name nor, perhaps, its checksum: too long, not JSON of its
 // kind, of a format that this build does not read, or about another sweep, trial or claim. It is of kind

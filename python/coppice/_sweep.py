@@ -65,8 +65,9 @@ class Sweep:
         if not isinstance(spec, dict) or not isinstance(trials, list) or not trials:
             raise CorruptError(f"{store.describe(f'plans/{sweep_id}.json')}: a plan without spec or trials")
         self.metric, self.maximize = str(spec.get("metric")), bool(self.plan.get("maximize"))
+        if self.plan.get("extends") is not None:
+            raise FormatError(f"{store.describe(f'plans/{sweep_id}.json')}: `extend` is gone, and with it its sweeps")
         self._list()
-        self._inherit()
 
     def __repr__(self) -> str:
         done = sum(r.get("status") == "done" for r in self._results.values())
@@ -110,13 +111,6 @@ class Sweep:
                     self._curves.setdefault(number, []).append(claim)
                 else:
                     sets[m[2]].setdefault(number, set()).add(claim)
-
-    def _inherit(self) -> None:
-        """Trials of a sweep that this one extends have ended there; what came of them stands in the plan."""
-        extends = self.plan.get("extends") or {}
-        for r in extends.get("results") or []:
-            if isinstance(r, dict) and isinstance(r.get("trial"), int):
-                self._results[r["trial"]] = r
 
     def _lenient(self, name: str) -> dict[str, Any]:
         """A damaged result means a failed trial, to every reader."""

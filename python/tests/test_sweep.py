@@ -94,28 +94,11 @@ class SweepTest(unittest.TestCase):
         write(self.trial(4) / "promotions" / "9", {"format": 1, "sweep": ID, "trial": 4})
         self.assertEqual(coppice.sweep(ID, self.place).trials()["state"][4], "running")
 
-    def test_an_extension_has_the_results_of_the_sweep_before(self) -> None:
+    def test_an_extension_is_refused(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text())
-        plan["extends"] = {
-            "sweep": "night-0",
-            "results": [
-                {
-                    "format": 1,
-                    "sweep": "night-0",
-                    "trial": 0,
-                    "status": "done",
-                    "score": 0.9,
-                    "trees": 3,
-                    "params": None,
-                }
-            ],
-        }
-        write(self.place / "plans" / f"{ID}.json", plan)
-        frame = coppice.sweep(ID, self.place).trials()
-        self.assertEqual(
-            (frame.loc[0, "state"], frame.loc[0, "score"], frame.loc[0, "params.num_leaves"]), ("done", 0.9, 10)
-        )
-        self.assertEqual(list(coppice.sweep(ID, self.place).board().index), [0, 1, 2])
+        write(self.place / "plans" / f"{ID}.json", plan | {"extends": {"sweep": "night-0"}})
+        with self.assertRaisesRegex(coppice.FormatError, "`extend` is gone"):
+            coppice.sweep(ID, self.place)
 
     def test_a_sweep_with_folds_has_configurations(self) -> None:
         plan = json.loads((self.place / "plans" / f"{ID}.json").read_text()) | {

@@ -304,7 +304,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes, err = a.sweep(k.plan.Sweep).Cancelled(ctx)
 
 	case protocol.AskAge:
-		answer.Yes, err = o.jobs.aged(ctx, k.age(a.Now()))
+		answer.Yes = k.age(a.Now()).Reached(time.Duration(k.plan.Spec.Limits.Sweep))
 
 	case protocol.AskBudget:
 		o.spent, err = a.spent(ctx, k, o.jobs)
@@ -314,9 +314,6 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		if a.Jobs != nil {
 			answer.Yes, o.state, err = o.jobs.ended(ctx)
 		}
-
-	case protocol.LookForHalt:
-		answer.Yes, err = o.jobs.halted(ctx)
 
 	case protocol.CreateEnding:
 		answer.Yes, err = o.end(ctx, do.Why)

@@ -159,11 +159,6 @@ func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep
 		if !ok {
 			return nil, s, nil
 		}
-		if before := registeredBefore(k.plan, trial); before != "" {
-			s.Reason = before + ": " + s.Reason
-			return nil, s, nil
-		}
-
 		w, unfit, err := a.readVerified(ctx, k, resultOf(b, trial), e, h)
 		if err != nil {
 			return nil, s, err
@@ -198,17 +193,6 @@ func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result
 // person can grant it.
 func (a *Aggregator) waits(ctx context.Context, e *sweep.Ending, err error) bool {
 	return ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience
-}
-
-// registeredBefore says that the best trial is the registered winner of the sweep that this one extends; empty if it is
-// not. It is a version already, and must not become a second one.
-func registeredBefore(p *sweep.Plan, trial int) string {
-	if p.Extends == nil || p.Extends.Winner == nil || p.Extends.Winner.Trial != trial {
-		return ""
-	}
-	w := p.Extends.Winner
-	return fmt.Sprintf("none of the %d new trials is better than trial %d of sweep %s, which is version %d of %s "+
-		"already", len(p.Own()), trial, w.Sweep, w.Version, w.Model)
 }
 
 func resultOf(b sweep.Board, trial int) *sweep.Result {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"coppice/internal/ledger"
-	"coppice/internal/problem"
-	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -38,7 +36,7 @@ const submission = 10 * time.Minute
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
-	run  *sweepstore.Course
+	run  *sweepstore.Course // nil before it is read
 	read map[int]*pastJob
 }
 
@@ -49,12 +47,16 @@ type pastJob struct {
 	there bool // Batch knows it
 }
 
-// course returns which jobs and pauses have been recorded.
-func (t *jobHistory) course(ctx context.Context) (_ *sweepstore.Course, err error) {
+// course returns which jobs have been recorded.
+func (t *jobHistory) course(ctx context.Context) (sweepstore.Course, error) {
 	if t.run == nil {
-		t.run, err = t.a.sweep(t.plan.Sweep).Course(ctx, t.plan)
+		c, err := t.a.sweep(t.plan.Sweep).Course(ctx, t.plan)
+		if err != nil {
+			return nil, err
+		}
+		t.run = &c
 	}
-	return t.run, err
+	return *t.run, nil
 }
 
 // get returns a job that was recorded at that time.
@@ -82,7 +84,7 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 	for i, n := range course.Numbers() {
 		since := t.plan.Created
 		if i > 0 {
-			since = course.Jobs[i-1].At
+			since = course[i-1].At
 		}
 		j, err := t.get(ctx, n, since)
 		if err != nil || !use(n, j) {
@@ -92,43 +94,16 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 	return nil
 }
 
-// aged reports whether the sweep has reached its time limit. A pause does not count. Where the records of its jobs are
-// damaged, its pauses are unknown.
-func (t *jobHistory) aged(ctx context.Context, age protocol.Age) (bool, error) {
-	limit := time.Duration(t.plan.Spec.Limits.Sweep)
-	course, err := t.course(ctx)
-	if problem.Is(err, problem.Damaged) {
-		return age.Reached(limit), nil
-	}
-	if err != nil {
-		return false, err
-	}
-	_, halted := course.Halted()
-	return !halted && age.Reached(limit+course.Rested()), nil
-}
-
 // ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several
 // jobs if the machines of the first were not available; while there are machines left to try and no job has got any, a
 // launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
-	course, err := t.course(ctx)
-	if err != nil {
-		return false, "", err
-	}
-	p, now, current := t.plan, t.a.Now(), course.Current()
+	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
-
 	err = t.each(ctx, func(n int, j *pastJob) bool {
 		s := j.state
 		if !j.there { // Batch may learn of a job some time after it was recorded
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
-		}
-		// it was to resume the sweep and could not be submitted: only the limit ends the sweep
-		if !j.there && n == current && p.Turn(n) > 0 && p.Choice(n) == 0 {
-			s.Ended = false
-		}
-		if p.Turn(n) > p.Turn(last) { // it begins with the first machines again
-			began = false
 		}
 		last, since, state, began, lives = n, j.since, s.Name, began || s.Began, !s.Ended
 		return !lives
@@ -139,17 +114,8 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 
 	// If there are machines left to try, the next job is not recorded. It will not be, once one has begun or the
 	// launcher is overdue.
-	ended = p.LastChoice(last) || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
+	ended = last == p.LastJob() || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
 	return ended, state, nil
-}
-
-// halted reports whether the sweep was paused while it had only the jobs that ended has looked at.
-func (t *jobHistory) halted(ctx context.Context) (bool, error) {
-	course, err := t.course(ctx)
-	if err != nil {
-		return false, err
-	}
-	return t.a.sweep(t.plan.Sweep).HasHalt(ctx, course.Next())
 }
 
 // minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a

@@ -121,3 +121,21 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		t.Errorf("(&jobHistory{a: a, plan: p}).ended(): got %v; want one of kind damaged", err)
 	}
 }
+
+// TestForeignJobsAreIgnored: numbers that no job of the sweep can have, readable or not.
+func TestForeignJobsAreIgnored(t *testing.T) {
+	w := newWorld(t, options{skip: func(i int) bool { return i > 1 }})
+	names := sweep.Names(w.plan.Sweep)
+	for _, object := range []string{names.JobRecord(999), names.JobRecord(1), names.Jobs() + "01.json",
+		names.Jobs() + "1", names.Jobs() + "1.json/2"} {
+		if _, err := w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := w.aggregator()
+	a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
+		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded",
+			c, err)
+	}
+}

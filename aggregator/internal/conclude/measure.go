@@ -31,9 +31,6 @@ func (k *known) note() {
 			continue
 		}
 		p.trials[string(r.Status)]++
-		if row.Trial.Number < k.plan.Inherits() { // another sweep has trained it
-			continue
-		}
 		p.takeovers += int64(r.Claim) // every claim but the first is a takeover
 		p.trees += int64(r.TreesGrown)
 		p.trainSeconds += r.Usage.TrainSeconds

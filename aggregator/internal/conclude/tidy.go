@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// lastSave is how long after the conclusion a task may still save a checkpoint: one that is told to go, or whose
-	// sweep is paused, has five minutes until its job is cancelled.
+	// lastSave is how long after the conclusion a task may still save a checkpoint: one that hears of nothing
+	// trains on.
 	lastSave = 10 * time.Minute
 	// tidyFor is how long after the conclusion checkpoints are looked for. What then remains is deleted with the sweep.
 	tidyFor = 6 * time.Hour
@@ -18,8 +18,7 @@ const (
 )
 
 // empty empties the checkpoints that a sweep that has ended still has, and reports whether there were none. Tasks empty
-// theirs when they leave, but those of a sweep that is paused have left before its end, and a machine may vanish. A
-// failure does not affect the sweep.
+// theirs when they leave, but a machine may vanish. A failure does not affect the sweep.
 func (a *Aggregator) empty(ctx context.Context, id sweep.ID) (none bool) {
 	dropped, err := a.sweep(id).DropCheckpoints(ctx)
 	if err != nil && ctx.Err() == nil {

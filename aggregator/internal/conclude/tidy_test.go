@@ -13,8 +13,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// TestCheckpointsGoWithTheSweep: a sweep that was cancelled while it was paused has no task that could empty its
-// checkpoints. The aggregator that concludes it does, and what is saved or left behind later goes with a later check.
+// TestCheckpointsGoWithTheSweep: a sweep that was cancelled when its machines had vanished has no task that could empty
+// its checkpoints. The aggregator that concludes it does, and what is saved or left behind later goes with a later check.
 func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	w := newWorld(t, options{skip: func(i int) bool { return i > 0 }})
 	names := sweep.Names(w.plan.Sweep)

@@ -129,13 +129,13 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 // priceDate is when the price of job n was read; empty if unknown.
 func priceDate(p *sweep.Plan, n int) string {
 	q := p.Quote
-	switch choice := p.Choice(n); {
-	case q == nil || choice > len(q.Fallback):
+	switch {
+	case q == nil || n > len(q.Fallback):
 		return ""
-	case choice == 0:
+	case n == 0:
 		return q.PriceDate
 	default:
-		return q.Fallback[choice-1].PriceDate
+		return q.Fallback[n-1].PriceDate
 	}
 }
 

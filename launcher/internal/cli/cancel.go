@@ -23,7 +23,8 @@ func cancelCommand(w *Setup) *cobra.Command {
 		Short: "Stop a sweep, or one of its trials",
 		Long: fmt.Sprintf(`Asks every task to stop, and returns when the Batch job has ended. It ends when its tasks
 have cleared up after themselves; a job that has no machines yet is cancelled, and so is one whose tasks have not
-exited after %s. What has been trained stays readable; nothing is registered.
+exited after %s. What has been trained stays readable, and informs a sweep with another name or number of
+trials that has search.warm_start: auto; nothing is registered.
 
 With TRIAL, only that trial is cancelled, and the sweep goes on: the task that trains it stops with its next
 heartbeat and takes another trial. A cancelled trial is not retried, cannot win, and does not inform the search; the
@@ -82,7 +83,7 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 	if _, err := sweepstore.New(w.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 	}
-	if _, err := provisioner(w, p).Leave(ctx, sweep.MaxHalts+1, cancelPatience); ctx.Err() != nil {
+	if err := provisioner(w, p).Leave(ctx, cancelPatience); ctx.Err() != nil {
 		return fmt.Errorf("%w; sweep %s is cancelled nevertheless, and its tasks exit on their own",
 			program.ErrInterrupted, id)
 	} else if err != nil {

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 
+	"coppice/internal/blob"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 )
 
 // TestCancelATrial: one that is running, one without a holder, and trials that cannot be cancelled.
@@ -60,6 +64,70 @@ func TestCancelATrial(t *testing.T) {
 		t.Errorf("cancelled the sweep, as JSON: got %s", out)
 	}
 	w.refused(sweep.ExitConflict, "has ended or is about to", "cancel", "night-1", "3")
+}
+
+// TestAfterACancel: the same file starts nothing and says what does. With another name or number of trials it is another
+// sweep, which learns from what the cancelled one has trained.
+func TestAfterACancel(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := strings.Replace(sweepYAML, "search: {", "search: {method: gp, warm_start: auto, ", 1)
+	var first struct{ Sweep sweep.ID }
+	if err := json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")),
+		&first); err != nil {
+		t.Fatal(err)
+	}
+	p := w.plan(first.Sweep)
+	for trial, leaves := range []float64{7, 35} {
+		o := sweep.Object{Name: sweep.Names(first.Sweep).Attempt(trial, 0) + "x"}
+		params := maps.Clone(p.Base)
+		params["num_leaves"] = leaves
+		if _, err := sweepstore.NewTrials(w.buckets["sweeps"], p).CreateResult(t.Context(), sweep.Result{Format: 1,
+			Sweep: first.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.6 + leaves/1000, Model: &o,
+			Scores: &sweep.Scored{Calib: o, Test: o}, Params: params}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.must("cancel", string(first.Sweep))
+	w.refused(sweep.ExitConflict, "sweep "+string(first.Sweep)+" was cancelled, and is not started again; with another "+
+		"name: or number of trials:", "sweep", w.file("sweep.yaml", spec), "--no-wait")
+
+	w.jobs.cancelled = false
+	for _, change := range [][2]string{{"trials: 4", "trials: 6"}, {"name: night", "name: again"}} {
+		var next struct{ Sweep sweep.ID }
+		file := w.file("sweep.yaml", strings.Replace(spec, change[0], change[1], 1))
+		if err := json.Unmarshal([]byte(w.must("sweep", file, "--no-wait", "--json")), &next); err != nil {
+			t.Fatal(err)
+		}
+		p := w.plan(next.Sweep)
+		if next.Sweep == first.Sweep || len(p.Earlier) != 1 || p.Earlier[0].Sweep != first.Sweep ||
+			len(p.Earlier[0].Trials) != 2 || p.Trials[1].Source != search.SourceWarm ||
+			p.Trials[1].Params["num_leaves"] != 35.0 {
+			t.Errorf("with %s after a cancel: sweep %s has learnt from %+v, and trial 1 is from %s with %v leaves; "+
+				"expected another sweep than %s, the two results of that one, and the better one's 35 leaves after "+
+				"the default", change[1], next.Sweep, p.Earlier, p.Trials[1].Source, p.Trials[1].Params["num_leaves"],
+				first.Sweep)
+		}
+	}
+}
+
+// TestADamagedJobRecordKeepsNobodyFromCancelling: of a sweep that was given other machines.
+func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.status = &provision.JobStatus{State: "RUNNING", Began: true, Finished: true}
+	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
+	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any,
+		strings.NewReader("{")); err != nil {
+		t.Fatal(err)
+	}
+	w.must("leaderboard", "x")
+	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
+		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
+	}
+	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
+		"x-f1")
 }
 
 // TestEndedByRuleIsShown: in status, on the leaderboard, as the reason why a trial was not trained, and as JSON.

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 )
 
 // TestFaultsOfEveryObject is the matrix of what people see of a sweep with an object with which something is wrong for
@@ -19,7 +20,8 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	ended.jobs.run = ended.concluded(sweep.OutcomeWinner)
 	for _, w := range []*world{running, ended} {
 		w.staged()
-		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+		w.jobs.status = &provision.JobStatus{State: "RUNNING", Began: true}
+		w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
 	}
 	s, trials := sweepstore.New(running.buckets["sweeps"], "x"), sweepstore.NewTrials(running.buckets["sweeps"],
 		running.plan("x"))
@@ -35,7 +37,6 @@ func TestFaultsOfEveryObject(t *testing.T) {
 			return trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: "x", Trial: 0,
 				Status: sweep.StatusFailed, Reason: "no luck"})
 		},
-		"pause": func() (bool, error) { return s.CreateHalt(t.Context(), 1, running.now) },
 		"job": func() (bool, error) {
 			return s.CreateJob(t.Context(), sweep.JobRecord{Format: 1, Sweep: "x", Number: 1, Job: p.JobName(1),
 				At: running.now})
@@ -60,8 +61,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		{"claim", names.Claim(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
 		{"heartbeat", names.Heartbeat(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
 		{"result", names.Result(0), running, [5]string{"0 0 0", "6 6 0", "1 1 0", "0 0 0", "0 0 0"}},
-		{"pause", names.Halt(1), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
-		{"job record", names.JobRecord(1), running, [5]string{"3 0 0", "6 6 0", "1 1 0", "3 0 0", "0 0 0"}},
+		{"job record", names.JobRecord(1), running, [5]string{"3 0 0", "6 0 0", "1 0 0", "3 0 0", "0 0 0"}},
 		{"ending", names.Ending(), ended, [5]string{"0 0 0", "6 6 0", "1 1 0", "0 0 0", "0 0 0"}},
 		{"conclusion", names.Conclusion(), ended, [5]string{"3 3 0", "6 6 0", "1 1 0", "3 3 0", "0 0 0"}},
 	} {

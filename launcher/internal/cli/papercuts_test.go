@@ -107,7 +107,8 @@ func TestWordsOnScreens(t *testing.T) {
 	if out := w.must("ls", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
 		t.Errorf("ls --json prints\n%s\nexpected no_winner", out)
 	}
-	w.refused(sweep.ExitConflict, "has ended (no winner)", "pause", "night-1")
+	w.jobs.cancelled = true
+	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
 }
 
 // TestFirstThingFirst: a mistyped plot is named before a missing --out, and a wrong number by what is expected.

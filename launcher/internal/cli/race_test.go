@@ -14,7 +14,7 @@ import (
 	"coppice/launcher/internal/provision"
 )
 
-// batch is a Batch whose tasks leave as soon as their sweep is paused or cancelled.
+// batch is a Batch whose tasks leave as soon as their sweep is cancelled.
 type batch struct {
 	*jobs
 	plan  *sweep.Plan
@@ -34,17 +34,11 @@ func (b *batch) Status(ctx context.Context, job string) (provision.JobStatus, er
 	if !there {
 		return provision.JobStatus{State: "NOT_FOUND", Finished: true}, nil
 	}
-	s := sweepstore.New(b.sweeps, b.plan.Sweep)
-	turn := b.plan.Turn(b.plan.JobNumber(job[strings.LastIndexByte(job, '/')+1:]))
-	halted, err := s.HasHalt(ctx, turn+1)
+	cancelled, err := sweepstore.New(b.sweeps, b.plan.Sweep).Cancelled(ctx)
 	if err != nil {
 		return provision.JobStatus{}, err
 	}
-	cancelled, err := s.Cancelled(ctx)
-	if err != nil {
-		return provision.JobStatus{}, err
-	}
-	if state == "" && (halted || cancelled) {
+	if state == "" && cancelled {
 		b.ended[job], state = "SUCCEEDED", "SUCCEEDED"
 	}
 	if state == "" {
@@ -93,78 +87,54 @@ func (s *switching) List(ctx context.Context, prefix string) iter.Seq2[blob.Attr
 	return s.Store.List(ctx, prefix)
 }
 
-// TestTwoPeopleAtOnce lets one of pause, resume and cancel run at every point of another, on a sweep that runs and on
-// one that is paused. Whoever wins: one of the two commands succeeds, and the sweep is as that one left it; the other
-// is told why not, if it does not succeed. A sweep that runs has a job with tasks, one that was cancelled has none, and
-// one that is paused can be resumed.
+// TestTwoPeopleAtOnce lets one of cancel and sweep run at every point of the other, and of itself, on a sweep that runs.
+// Whoever cancels succeeds, and no job lives then; a command that starts it attaches, or is told that it was cancelled.
 func TestTwoPeopleAtOnce(t *testing.T) {
 	start := newWorld(t)
 	start.staged()
 	file := start.file("sweep.yaml", sweepYAML)
-	for _, before := range [][]string{{}, {"pause"}} {
-		for _, first := range []string{"pause", "resume", "cancel"} {
-			for _, second := range []string{"pause", "resume", "cancel"} {
-				for at, done := 1, false; !done; at++ {
-					w := newWorld(t)
-					w.buckets["datasets"] = start.buckets["datasets"]
-					cloud := &batch{jobs: w.jobs, ended: map[string]string{}}
-					w.runner = cloud
-					w.must("sweep", file, "--id", "x", "--no-wait")
-					for _, command := range before {
-						w.must(command, "x")
-					}
-					command := func(name string) (code int, text string) {
-						args := []string{name, "x"}
-						if name == "resume" {
-							args = append(args, "--no-wait")
-						}
-						code, out, errOut := w.run(args...)
-						return code, out + errOut
-					}
+	commands := map[string][]string{"cancel": {"cancel", "x"}, "sweep": {"sweep", file, "--id", "x", "--no-wait"}}
+	for first := range commands {
+		for second := range commands {
+			for at, done := 1, false; !done; at++ {
+				w := newWorld(t)
+				w.buckets["datasets"] = start.buckets["datasets"]
+				cloud := &batch{jobs: w.jobs, ended: map[string]string{}}
+				w.runner = cloud
+				w.must(commands["sweep"]...)
+				command := func(name string) (code int, text string) {
+					code, out, errOut := w.run(commands[name]...)
+					return code, out + errOut
+				}
 
-					whole := w.buckets["sweeps"]
-					var codes [2]int
-					var texts [2]string
-					done = true
-					w.buckets["sweeps"] = &switching{Store: whole, left: at, other: func() {
-						done = false
-						w.buckets["sweeps"] = whole
-						codes[1], texts[1] = command(second)
-					}}
-					codes[0], texts[0] = command(first)
+				whole := w.buckets["sweeps"]
+				var codes [2]int
+				var texts [2]string
+				done = true
+				w.buckets["sweeps"] = &switching{Store: whole, left: at, other: func() {
+					done = false
 					w.buckets["sweeps"] = whole
-					if done {
-						break // the first has ended before
-					}
+					codes[1], texts[1] = command(second)
+				}}
+				codes[0], texts[0] = command(first)
+				w.buckets["sweeps"] = whole
+				if done {
+					break // the first has ended before
+				}
 
-					what := fmt.Sprintf("after %q, %s with %s at its operation %d: exit codes %d", before, first,
-						second,
-						at, codes)
-					won := w.stateOf(t, cloud)
-					for i, name := range []string{first, second} {
-						if codes[i] != 0 && codes[i] != sweep.ExitConflict {
-							t.Errorf("%s; want success or a conflict\n%s", what, texts[i])
-						}
-						if codes[i] != 0 && !strings.Contains(texts[i], "sweep x") {
-							t.Errorf("%s: %s is told %q; want what has become of the sweep", what, name, texts[i])
-						}
+				what := fmt.Sprintf("%s with %s at its operation %d: exit codes %d", first, second, at, codes)
+				for i, name := range []string{first, second} {
+					if codes[i] != 0 && (name == "cancel" || codes[i] != sweep.ExitConflict ||
+						!strings.Contains(texts[i], "sweep x was cancelled")) {
+						t.Errorf("%s; expected success, or for sweep that it was cancelled\n%s", what, texts[i])
 					}
-					succeeded := func(name string) bool {
-						return codes[0] == 0 && first == name || codes[1] == 0 && second == name
-					}
-					by := map[string]string{"runs": "resume", "paused": "pause", "cancelled": "cancel"}[won]
-					same := won == "runs" && len(before) == 0 || won == "paused" && len(before) > 0
-					nothing := len(before) == 0 && first == "resume" && second == "resume"
-					if !succeeded(by) && !same || !succeeded(first) && !succeeded(second) && !nothing {
-						t.Errorf("%s: the sweep is %s, and no %s has succeeded\n%s\n%s", what, won, by, texts[0],
-							texts[1])
-					}
-					if won == "paused" {
-						w.must("resume", "x", "--no-wait")
-						if again := w.stateOf(t, cloud); again != "runs" {
-							t.Errorf("%s; resumed afterwards, the sweep is %s", what, again)
-						}
-					}
+				}
+				want := "runs"
+				if first == "cancel" || second == "cancel" {
+					want = "cancelled"
+				}
+				if got := w.stateOf(t, cloud); got != want {
+					t.Errorf("%s: the sweep is %s, expected %s", what, got, want)
 				}
 			}
 		}
@@ -174,12 +144,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 // stateOf is what has become of the sweep x.
 func (w *world) stateOf(t *testing.T, cloud *batch) string {
 	t.Helper()
-	s := sweepstore.New(w.buckets["sweeps"], "x")
-	cancelled, err := s.Cancelled(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	course, err := s.Course(t.Context(), w.plan("x"))
+	cancelled, err := sweepstore.New(w.buckets["sweeps"], "x").Cancelled(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,18 +158,13 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 			alive++
 		}
 	}
-	_, halted := course.Halted()
 	switch {
-	case alive > 0 && (cancelled || halted) || alive > 1:
-		return fmt.Sprintf("cancelled %t, paused %t, with %d jobs", cancelled, halted, alive)
-	case cancelled:
+	case cancelled && alive == 0:
 		return "cancelled"
-	case halted:
-		return "paused"
-	case alive == 0:
-		return "lost: neither paused nor cancelled, without a job"
+	case !cancelled && alive == 1:
+		return "runs"
 	}
-	return "runs"
+	return fmt.Sprintf("lost: cancelled %t, with %d jobs", cancelled, alive)
 }
 
 // TestCancelledTasksLeaveByThemselves: tasks alone may drop what they have saved, so their job is not cancelled while

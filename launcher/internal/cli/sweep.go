@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -17,7 +16,6 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
-	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/slot"
@@ -25,7 +23,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// startFlags are those of the commands that start a sweep, or resume one.
+// startFlags are those of the commands that start a sweep.
 type startFlags struct {
 	assumptionFlags
 	id     string
@@ -34,11 +32,10 @@ type startFlags struct {
 	dryRun bool
 }
 
-// add adds the flags. budget and id say what they are about.
-func (f *startFlags) add(w *Setup, cmd *cobra.Command, budget, id string) {
+func (f *startFlags) add(w *Setup, cmd *cobra.Command) {
 	f.assumptionFlags.add(cmd)
-	cmd.Flags().Float64Var(&f.budget, "budget", 0, budget)
-	cmd.Flags().StringVar(&f.id, "id", "", id)
+	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
+	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id (default: made from the spec and the dataset's version)")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
 	f.addWatching(w, cmd)
 }
@@ -91,7 +88,7 @@ func sweepCommand(w *Setup) *cobra.Command {
 		Short: "Train candidates as one Batch job and register the winner",
 		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the
 sweep. The sweep does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset
-version and id, it attaches to the existing sweep.
+version and id, it attaches to the existing sweep, unless that was cancelled.
 
 With --schedule it belongs to a slot of that schedule, and attaches to the slot's sweep even if the dataset's
 version or the spec has changed since: a scheduler that fires twice makes one sweep. If that sweep trains another
@@ -116,8 +113,7 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 		},
 	}
 
-	f.add(w, cmd, "USD that the sweep's machines may cost (default: the spec's)",
-		"the sweep's id (default: made from the spec and the dataset's version)")
+	f.add(w, cmd)
 	cmd.Flags().StringVar(&f.schedule, "schedule", "",
 		"the cron schedule that starts this command: its latest time, in UTC, makes the sweep's id")
 	cmd.Flags().StringVar(&f.zone, "time-zone", "", "time zone of --schedule, such as Europe/Berlin (default: UTC)")
@@ -346,15 +342,15 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 			return nil, err
 		}
 		ended, err := sweepview.Conclusion(ctx, w.sweeps, p.Sweep)
+		if err == nil && !scheduled {
+			err = checkCancelled(ctx, w, p.Sweep, ended)
+		}
 		if err != nil || ended != nil {
 			return ended, err
 		}
 	}
 
 	existed, err := provisioner(w, p.Plan).Submit(ctx)
-	if halted := new(provision.HaltedError); errors.As(err, &halted) {
-		existed, err = needsNoJob(ctx, w, p.Plan, err)
-	}
 	switch {
 	case err != nil || created && !existed:
 	case existed:
@@ -363,6 +359,20 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		w.say("sweep %s was planned, but had no job; submitted, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
+}
+
+// checkCancelled refuses to start a sweep again that was cancelled; ended is its conclusion, if it has one.
+func checkCancelled(ctx context.Context, w *Setup, id sweep.ID, ended *sweep.Conclusion) error {
+	if ended != nil && ended.Outcome != sweep.OutcomeCancelled {
+		return nil
+	}
+	cancelled, err := sweepstore.New(w.sweeps, id).Cancelled(ctx)
+	if err == nil && cancelled {
+		err = problem.New(problem.Conflict, "sweep %s was cancelled, and is not started again; with another name: or "+
+			"number of trials: the file makes another sweep, which learns from this one's results with "+
+			"search.warm_start: auto", id)
+	}
+	return err
 }
 
 // attach makes p the plan of the sweep that exists already, which must be the same sweep.
@@ -413,17 +423,4 @@ func sameSlot(w *Setup, mine, existing *sweep.Plan) error {
 	w.say("note: sweep %s was started with another spec or version of the dataset, %s, and keeps its plan (made %s)\n",
 		existing.Sweep, kept, humanize.Time(existing.Created))
 	return nil
-}
-
-// needsNoJob reports whether a sweep was paused so late that it is over nevertheless; otherwise it returns the error.
-func needsNoJob(ctx context.Context, w *Setup, p *sweep.Plan, halted error) (bool, error) {
-	view, err := sweepview.Open(ctx, w.sweeps, p.Sweep)
-	if err != nil {
-		return false, err
-	}
-	st, err := view.Look(ctx)
-	if err == nil && !st.Halted.IsZero() {
-		err = halted
-	}
-	return err == nil, err
 }

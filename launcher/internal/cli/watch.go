@@ -102,9 +102,6 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
 			return nil, st, sweepview.NoWinner(&sweep.Conclusion{Sweep: id, Reason: "it was cancelled"}, "")
 		}
-		if !st.Halted.IsZero() && job.Finished {
-			return nil, st, &provision.HaltedError{Sweep: id, Since: st.Halted}
-		}
 		if err := left.Lost(id, st, job, w.Now()); err != nil {
 			return nil, st, err
 		}

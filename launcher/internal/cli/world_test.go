@@ -26,6 +26,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/provision"
 )
@@ -53,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
 		w.buckets[name] = blob.Memory()
 	}
-	w.jobs = &jobs{sweeps: w.buckets["sweeps"], submitted: map[sweep.ID]int{}, leaving: func() {}}
+	w.jobs = &jobs{sweeps: w.buckets["sweeps"], submitted: map[sweep.ID]int{}}
 	return w
 }
 
@@ -64,7 +65,6 @@ type jobs struct {
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
-	leaving   func()               // called when a job is cancelled
 	status    *provision.JobStatus // Batch's answer, if it is not the usual one
 	away      error                // Batch cannot be reached
 	run       func(*sweep.Plan)
@@ -108,7 +108,6 @@ func (j *jobs) Status(context.Context, string) (provision.JobStatus, error) {
 }
 
 func (j *jobs) Cancel(context.Context, string) (provision.JobStatus, error) {
-	j.leaving()
 	j.cancelled = true
 	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
 }
@@ -169,6 +168,16 @@ func (w *world) file(name, text string) string {
 	return path
 }
 
+// plan reads a sweep's plan from the bucket.
+func (w *world) plan(id sweep.ID) *sweep.Plan {
+	w.t.Helper()
+	p, _, err := sweepstore.New(w.buckets["sweeps"], id).Plan(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
 const sweepYAML = `
 name: night
 dataset: clicks
@@ -180,6 +189,10 @@ machine: {type: n2-highmem-2, threads_per_task: 1}
 limits: {trial: 1m, sweep: 5m}
 final: {rows: train}
 `
+
+// fallbackYAML is that sweep with other machines in case the first are not available.
+var fallbackYAML = strings.Replace(sweepYAML, "threads_per_task: 1}",
+	"threads_per_task: 1, spot: true, wait: 2m, fallback: [{spot: false}]}", 1)
 
 // staged puts a dataset into the bucket through the command itself.
 func (w *world) staged() string {

@@ -114,8 +114,7 @@ func nameable(column string, columns []string) error {
 	return nil
 }
 
-// maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore), also with the
-// results of an extension.
+// maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore).
 const maxLists = 16 << 20
 
 // proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
@@ -189,20 +188,4 @@ func (p *Planned) expectFeatures(m *dataset.Manifest) (err error) {
 		p.Base, err = fit.Complete(p.Spec.Base(), nil, features(m))
 	}
 	return err
-}
-
-// moreSets returns sets that the extended sweep has not compared.
-func (p *Planned) moreSets(q Inputs, had map[string]bool, most int) ([]sweep.Trial, error) {
-	f := p.Spec.Search.Features
-	if f.Try != sweep.TrySubsets {
-		return nil, nil // it has all of them
-	}
-	// Those that it has are among the first draws; an extension of an extension has drawn more than it lists.
-	proposal, err := proposeFeatures(&p.Spec, q.Manifest, min(len(p.Trials)+most, sweep.MaxTrials))
-	if err != nil {
-		return nil, err
-	}
-	fresh := slices.DeleteFunc(proposal.Trials,
-		func(t sweep.Trial) bool { return had[sweep.ConfigurationKey(t.Params)] })
-	return fresh[:min(len(fresh), most)], nil
 }

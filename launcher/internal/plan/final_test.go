@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/plan"
 )
 
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
@@ -146,32 +144,5 @@ func TestFinalIsTheDefault(t *testing.T) {
 			t.Errorf("%s: a final training %t, spec %+v, notes\n%s\nexpected %t and the note %q", name, ok,
 				p.Spec.Final, notes, tc.final, tc.note)
 		}
-	}
-}
-
-// TestAnExtensionHasItsOwnFinalTraining: that of the extended sweep is of another winner, and is left behind.
-func TestAnExtensionHasItsOwnFinalTraining(t *testing.T) {
-	before, err := build(parse(t, "final: {rows: train}", ""), manifest(all...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := before.Spec
-	more, err := plan.Extend(plan.Inputs{Spec: &spec, Manifest: manifest(all...),
-		Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0)},
-		&plan.Ended{Plan: before.Plan, Results: map[int]sweep.Result{}}, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	final, ok := more.Final()
-	if was, _ := before.Final(); !ok || was != 8 || final != 11 || more.Inherits() != 8 || len(more.Own()) != 3 {
-		t.Errorf("the extension has its final training as trial %d (%t), %d inherited trials and %d of its own; "+
-			"expected 11, 8 and 3", final, ok, more.Inherits(), len(more.Own()))
-	}
-	data, err := json.Marshal(more.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.DecodePlan(data); err != nil {
-		t.Errorf("the extension's plan is refused by its reader: %v", err)
 	}
 }

@@ -52,8 +52,7 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	if p.Spec.Final != nil && !asked {
 		return nil
 	}
-	if key, why := p.Spec.WithoutFinal(); why != "" { // left open, or it was the extended sweep's
-		p.Spec.Final = nil
+	if key, why := p.Spec.WithoutFinal(); why != "" { // left open
 		p.note("final: the winner is registered as it is, without a final training on all rows, because of %s: %s",
 			key, why)
 		return nil

@@ -6,11 +6,9 @@ import (
 	"testing"
 
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/plan"
 )
 
-// TestPopulation: every trial is decided when it is claimed, as many at once as the population has members, and none in
-// an extension.
+// TestPopulation: every trial is decided when it is claimed, and as many at once as the population has members.
 func TestPopulation(t *testing.T) {
 	s := parse(t, "  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n", "trials: 8",
 		"trials: 12")
@@ -32,11 +30,6 @@ func TestPopulation(t *testing.T) {
 	}
 	if notes := strings.Join(p.Notes, "; "); !strings.Contains(notes, "a population of 4 in 3 generations") {
 		t.Errorf("the notes are %q, want that they say how many generations there are", notes)
-	}
-
-	_, err = plan.Extend(plan.Inputs{Spec: s, Manifest: manifest(all...), Job: func(id sweep.ID) string { return "jobs/" + string(id) }}, &plan.Ended{Plan: p.Plan}, 4)
-	if err == nil || !strings.Contains(err.Error(), "trains a population") {
-		t.Errorf("extended a population: got error %v, want it refused", err)
 	}
 }
 

@@ -35,7 +35,6 @@ type Abandoned struct {
 	Number int    `json:"-"`
 	Job    string `json:"job"`
 	Reason string `json:"reason"`
-	Paused bool   `json:"paused,omitempty"` // the sweep was paused after it, instead of being moved to other machines
 }
 
 // decision is what to do about a job now.
@@ -50,7 +49,7 @@ const (
 // decide says what to do about the plan's job n and, if it is to be abandoned, why.
 func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string) {
 	switch {
-	case p.LastChoice(n): // the last job waits as long as Batch allows
+	case n == p.LastJob(): // the last job waits as long as Batch allows
 		return settled, ""
 	case s.Began:
 		return settled, ""
@@ -74,7 +73,7 @@ func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string)
 
 // Describe says what the plan's job n runs on.
 func Describe(p *sweep.Plan, n int) string {
-	m := p.Spec.Machine.Choice(p.Choice(n))
+	m := p.Spec.Machine.Choice(n)
 	kind := "on demand"
 	if *m.Spot {
 		kind = "Spot"

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
 
-// Course returns which jobs and pauses of a sweep are recorded.
-func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (*sweepstore.Course, error) {
+// Course returns which jobs of a sweep are recorded.
+func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (sweepstore.Course, error) {
 	c, err := sweepstore.New(store, p.Sweep).Course(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", p.Sweep, err)
@@ -34,9 +35,9 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 
 	// Earlier jobs were abandoned, but may still be running.
 	s.Name = p.JobName(n)
-	for i, r := range course.Jobs {
+	for i, r := range course {
 		before := course.Numbers()[i]
-		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason, p.Turn(before) < p.Turn(r.Number)})
+		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason})
 		if !s.Finished {
 			continue
 		}
@@ -47,6 +48,32 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 		s.Finished = earlier.Finished
 	}
 	return s, nil
+}
+
+// Leave waits until the tasks of a sweep that was cancelled have left and its jobs have ended, if any of these has
+// machines, for so long as patience. What lives then is left to Cancel.
+func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) error {
+	for begun := l.Now(); l.Now().Sub(begun) < patience; {
+		course, err := Course(ctx, l.Store, l.Plan)
+		if err != nil {
+			return err
+		}
+		working := false
+		for _, n := range course.Numbers() {
+			s, err := l.Jobs.Status(ctx, l.Plan.JobName(n))
+			if err != nil {
+				return err
+			}
+			working = working || s.Began && !s.Finished
+		}
+		if !working {
+			return nil
+		}
+		if err := l.pause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest.

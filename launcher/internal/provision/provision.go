@@ -31,21 +31,17 @@ type Provisioner struct {
 	Moved func(n int, reason string)
 }
 
-// Submit starts the current job; existed says that it had been started before. A sweep that is paused is a
-// *HaltedError.
+// Submit starts the current job; existed says that it had been started before.
 func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {
 		return false, err
 	}
-	if since, halted := course.Halted(); halted {
-		return false, &HaltedError{l.Plan.Sweep, since}
-	}
 	return l.Jobs.Submit(ctx, l.Plan.Placed(course.Current()))
 }
 
 // Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
-// sweep is over or paused. It may be interrupted at any time, and called again by any process.
+// sweep is over. It may be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted := -1
 	for {
@@ -54,9 +50,6 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 			return err
 		}
 		n := course.Current()
-		if _, halted := course.Halted(); halted {
-			return nil
-		}
 		if over, err := l.over(ctx); err != nil || over {
 			return err
 		}
@@ -91,7 +84,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 
 // begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens,
 // their tasks share the trials.
-func (l *Provisioner) begin(ctx context.Context, course *sweepstore.Course) error {
+func (l *Provisioner) begin(ctx context.Context, course sweepstore.Course) error {
 	current := course.Current()
 	for _, n := range course.Numbers() {
 		if n == current {
@@ -112,21 +105,16 @@ func (l *Provisioner) begin(ctx context.Context, course *sweepstore.Course) erro
 
 // record makes job n the current one. It does not matter if another process already has.
 func (l *Provisioner) record(ctx context.Context, n int, why string) error {
-	why = shorten(why)
-	created, err := l.create(ctx, n, why)
-	if created && l.Moved != nil {
-		l.Moved(n, why)
-	}
-	return err
-}
-
-func (l *Provisioner) create(ctx context.Context, n int, why string) (created bool, err error) {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n),
-		Reason: why, At: l.Now().UTC()}
-	if created, err = sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r); err != nil {
-		return false, fmt.Errorf("record job %s: %w", r.Job, err)
+		Reason: shorten(why), At: l.Now().UTC()}
+	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
+	if err != nil {
+		return fmt.Errorf("record job %s: %w", r.Job, err)
 	}
-	return created, nil
+	if created && l.Moved != nil {
+		l.Moved(n, r.Reason)
+	}
+	return nil
 }
 
 // maxReason is well below the limit of a record.

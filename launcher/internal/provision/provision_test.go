@@ -306,180 +306,6 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestPauseAndResume: a sweep that is paused gets no job, whoever asks, until it is resumed; then it begins with the
-// first machines again. At whichever step the launcher crashes, giving the command again does the same.
-func TestPauseAndResume(t *testing.T) {
-	for at := 1; ; at++ {
-		w := newCloud(t, map[string]JobStatus{"nightly-1-f1": running, "nightly-1-f4": exhausted,
-			"nightly-1-f5": running})
-		l := w.provisioner(plan())
-		if err := l.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-
-		steps := 0
-		again := func(what string, do func(context.Context) error) {
-			t.Helper()
-			ctx, crash := context.WithCancelCause(t.Context())
-			step := func(string) {
-				if steps++; steps == at {
-					crash(errCrash)
-				}
-			}
-			w.before, w.store.before = step, func(what string) error { step(what); return ctx.Err() }
-			err := do(ctx)
-			w.before, w.store.before = nil, nil
-			if err != nil && context.Cause(ctx) != nil {
-				err = do(t.Context())
-			}
-			if err != nil {
-				t.Fatalf("%s, with a crash before step %d: %v; want no error when it is done again", what, at, err)
-			}
-		}
-		again("paused", func(ctx context.Context) error {
-			number, _, err := l.Halt(ctx)
-			if err == nil {
-				_, err = l.Leave(ctx, number, 0)
-			}
-			return err
-		})
-		halted := new(HaltedError)
-		if _, err := l.Submit(t.Context()); !errors.As(err, &halted) {
-			t.Errorf("submitted a sweep that is paused: %v; want a *HaltedError", err)
-		}
-		if err := l.Settle(t.Context()); err != nil || len(w.alive()) > 0 || len(w.order) != 2 {
-			t.Errorf("looked for machines for a sweep that is paused: error %v, jobs %q, %q of them alive; want no "+
-				"other job", err, w.order, w.alive())
-		}
-
-		again("resumed", func(ctx context.Context) error {
-			if _, err := l.Resume(ctx); err != nil {
-				return err
-			}
-			if _, err := l.Submit(ctx); err != nil {
-				return err
-			}
-			return l.Settle(ctx)
-		})
-		if want := []string{"nightly-1-f4 on n2-highmem-64, Spot in us-central1-a",
-			"nightly-1-f5 on n2-highmem-64, Spot in us-central1-f"}; !slices.Equal(w.order[2:], want) ||
-			!slices.Equal(w.alive(), []string{"nightly-1-f5"}) {
-			t.Errorf("resumed, with a crash before step %d: jobs %q, %q of them alive; want %q, and the last alive", at,
-				w.order[2:], w.alive(), want)
-		}
-		if s, err := Look(t.Context(), w.store, w, plan()); err != nil || len(s.Earlier) != 3 || s.Earlier[0].Paused ||
-			!s.Earlier[1].Paused || s.Earlier[2].Paused || s.Finished {
-			t.Errorf("the status after that: %+v, error %v; want three earlier jobs, the second one from before the "+
-				"pause, and that it is not finished", s, err)
-		}
-		if steps < at {
-			if at < 10 {
-				t.Fatalf("only %d steps", at)
-			}
-			return
-		}
-	}
-}
-
-// TestPausedTooOften: the numbers of jobs are limited, and so are pauses.
-func TestPausedTooOften(t *testing.T) {
-	w := newCloud(t, map[string]JobStatus{"nightly-1": running})
-	l := w.provisioner(plan())
-	for n := range sweep.MaxHalts {
-		if _, created, err := l.Halt(t.Context()); !created || err != nil {
-			t.Fatalf("pause %d: created %t, error %v; want it created", n+1, created, err)
-		}
-		if _, created, err := l.Halt(t.Context()); created || err != nil {
-			t.Fatalf("pause %d once more: created %t, error %v; want neither", n+1, created, err)
-		}
-		if resumed, err := l.Resume(t.Context()); !resumed || err != nil {
-			t.Fatalf("resumed after pause %d: %t, error %v; want it resumed", n+1, resumed, err)
-		}
-	}
-	if resumed, err := l.Resume(t.Context()); resumed || err != nil {
-		t.Errorf("resumed a sweep that is not paused: %t, error %v; want neither", resumed, err)
-	}
-	if _, _, err := l.Halt(t.Context()); !problem.Is(err, problem.Conflict) {
-		t.Errorf("paused after %d pauses: error %v, expected one of kind conflict", sweep.MaxHalts, err)
-	}
-}
-
-// TestAPauseLeavesTheNextJobAlone: at whichever step of a pause, or of a resumption, somebody else pauses the sweep and
-// lets it go on, its new job lives.
-func TestAPauseLeavesTheNextJobAlone(t *testing.T) {
-	for what, do := range map[string]func(*Provisioner, context.Context) error{
-		"pause": func(l *Provisioner, ctx context.Context) error {
-			number, _, err := l.Halt(ctx)
-			if err == nil {
-				_, err = l.Leave(ctx, number, 0)
-			}
-			return err
-		},
-		"resume": func(l *Provisioner, ctx context.Context) error {
-			if _, err := l.Leave(ctx, 1, 0); err != nil {
-				return err
-			}
-			if _, err := l.Resume(ctx); err != nil {
-				return err
-			}
-			_, err := l.Submit(ctx)
-			return err
-		},
-	} {
-		for at := 1; ; at++ {
-			w := newCloud(t, map[string]JobStatus{"nightly-1": running, "nightly-1-f4": running})
-			l, other := w.provisioner(plan()), w.provisioner(plan())
-			if err := l.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if what == "resume" {
-				if _, _, err := l.Halt(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-
-			steps := 0
-			meanwhile := func() {
-				if steps++; steps != at {
-					return
-				}
-				w.before, w.store.before = nil, nil
-				// it goes on already
-				if course, err := Course(t.Context(), w.store, l.Plan); err != nil || course.Next() > 1 {
-					return
-				}
-				if _, _, err := other.Halt(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := other.Leave(t.Context(), 1, 0); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := other.Resume(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := other.Submit(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			w.before, w.store.before = func(string) { meanwhile() }, func(string) error { meanwhile(); return nil }
-			err := do(l, t.Context())
-			w.before, w.store.before = nil, nil
-			if steps < at {
-				if at < 4 {
-					t.Fatalf("%s: only %d steps", what, at)
-				}
-				break
-			}
-			if resumed := new(ResumedError); err != nil && !errors.As(err, &resumed) {
-				t.Errorf("%s, another at step %d: %v; want no error or a *ResumedError", what, at, err)
-			}
-			if alive := w.alive(); !slices.Equal(alive, []string{"nightly-1-f4"}) {
-				t.Errorf("%s, another at step %d: %q live; want the job of whoever resumed it", what, at, alive)
-			}
-		}
-	}
-}
-
 // TestAJobThatTrainsMayFinish: it was given up, and got its machines after all, while the next one has none.
 func TestAJobThatTrainsMayFinish(t *testing.T) {
 	w := newCloud(t, nil)
@@ -489,17 +315,13 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 	if err := l.record(t.Context(), 1, "no machines"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := l.Halt(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	looks := 0
 	w.before = func(string) {
 		if looks++; looks == 5 {
 			first.State, first.Finished = "SUCCEEDED", true
 		}
 	}
-	if state, err := l.Leave(t.Context(), 1, time.Hour); err != nil || first.State != "SUCCEEDED" {
-		t.Errorf("left with %q, error %v, the job that trained is %s; want it to have ended by itself", state, err,
-			first.State)
+	if err := l.Leave(t.Context(), time.Hour); err != nil || first.State != "SUCCEEDED" {
+		t.Errorf("left with error %v, the job that trained is %s; want it to have ended by itself", err, first.State)
 	}
 }

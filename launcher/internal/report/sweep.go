@@ -99,7 +99,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 
 	view = s.view(state, listing, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
-	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil && state.Halted.IsZero() {
+	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil {
 		view.Left = left
 	}
 	return view, state.Conclusion != nil, nil
@@ -148,11 +148,6 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
 			english.Plural(l.Unreadable, "claim", "")))
-	}
-	if e := p.Extends; e != nil {
-		v.Notes = append(v.Notes,
-			fmt.Sprintf("This sweep continues sweep %s: trials 0 to %d and their results come from there. "+
-				"Their attempts and costs are not counted here.", e.Sweep, p.Inherits()-1))
 	}
 	if p.Breeds() {
 		v.Notes = append(v.Notes,
@@ -215,8 +210,6 @@ func stateOf(s sweepview.State) string {
 		return "being cancelled"
 	case s.Ending:
 		return "being concluded"
-	case !s.Halted.IsZero():
-		return "paused"
 	case s.Enough != nil:
 		return "ending by rule"
 	}
@@ -250,10 +243,6 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 		out.Private = float64(r.Usage.PrivateBytes)
 	}
 	out.State, out.Reason = ending(r, t.Params)
-	if r.Sweep != s.follow.Plan.Sweep {
-		out.Reason = fmt.Sprintf("of sweep %s, which this one extends: %s", r.Sweep, out.Reason)
-		out.Ended = s.follow.Plan.Created // the best so far begins with theirs
-	}
 	switch {
 	case r.Refits != nil: // its score is that of the trial that it trains again, which charts show already
 		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),

@@ -89,7 +89,7 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 	}
 
 	// An objective has a column of its own unless it is the metric, the trees or the seconds, which have one anyway.
-	differ, several, sources := Differing(p), len(p.Spec.Goals) > 0, p.Open() || p.Extends != nil
+	differ, several, sources := Differing(p), len(p.Spec.Goals) > 0, p.Open()
 	header := []any{"rank", "trial", p.Spec.Metric}
 	var goals []int
 	for i, g := range p.Spec.Goals {
@@ -142,9 +142,7 @@ func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
 			cells = append(cells, map[bool]string{true: "*"}[row.Front])
 		}
 		cells = append(cells, what)
-		if r := p.Inherited(row.Trial.Number); r != nil {
-			cells = append(cells, "sweep "+string(r.Sweep))
-		} else if sources {
+		if sources {
 			cells = append(cells, row.Trial.Source)
 		}
 		t.Row(cells...)

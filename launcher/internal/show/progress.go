@@ -32,9 +32,6 @@ type SweepProgress struct {
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
 func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
 	v := &SweepProgress{w: w, json: asJSON, plan: p, seen: map[int]bool{}, untrained: map[string]int{}}
-	for n := range p.Inherits() { // they ended in another sweep
-		v.seen[n] = true
-	}
 	if w.Terminal && !asJSON {
 		v.bar = NewBar(w.Err, int64(len(p.Own())), progressbar.OptionSetElapsedTime(true),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
@@ -101,10 +98,6 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	}
 
 	switch {
-	case !s.Halted.IsZero() && s.Job.Finished:
-		parts = append(parts, "paused")
-	case !s.Halted.IsZero():
-		parts = append(parts, "pausing: saving trials")
 	case s.Left > 0:
 		parts = append(parts, fmt.Sprintf("%s left", plot.Seconds.Format(s.Left)))
 	case s.Done == 0 && s.Job.State != "RUNNING":

@@ -133,11 +133,8 @@ func threads(n int) string { return english.Plural(n, "thread", "") }
 
 // Announce writes what a sweep is about to do, and what that is expected to cost.
 func (w Printer) Announce(p *plan.Planned) {
-	z, own := p.Sizing, trials(len(p.Own()))
-	if p.Extends != nil {
-		own = fmt.Sprintf("%d more %s", len(p.Own()), english.PluralWord(len(p.Own()), "trial", ""))
-	}
-	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, own, p.Dataset.Name, p.Dataset.Version,
+	z := p.Sizing
+	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, trials(len(p.Own())), p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		cost := "no price known " + quote.Priced(q.Spot)

@@ -85,9 +85,6 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	add := func(label, format string, args ...any) {
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})
 	}
-	if !snap.Halted.IsZero() {
-		add("paused", "the whole sweep, %s; to continue: `launcher resume %s`", humanize.Time(snap.Halted), p.Sweep)
-	}
 	if f := snap.Folds; f != nil {
 		add("configurations", "%s, in %d folds", f, len(p.Folds.Rounds))
 	}
@@ -107,19 +104,12 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	if e := st.Enough; e != nil {
 		add("ended by rule", "no more trials are started (not trained: %d): %s", snap.Untrained, e.Reason)
 	}
-	if e := p.Extends; e != nil {
-		add("extends", "%s, with %s", e.Sweep, trials(len(e.Results)))
-	}
 	if n := len(p.Earlier); n > 0 {
 		add("warm start", "%s, the newest %s", english.Plural(n, "earlier sweep", ""), p.Earlier[0].Sweep)
 	}
 
 	for _, e := range snap.Job.Earlier {
-		what := "given up"
-		if e.Paused {
-			what = "before"
-		}
-		add(what, "%s: %s", provision.Describe(p, e.Number), e.Reason)
+		add("given up", "%s: %s", provision.Describe(p, e.Number), e.Reason)
 	}
 	switch {
 	case snap.Folds != nil && snap.Folds.Best != nil:

@@ -23,11 +23,6 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 			len(p.Folds.Rounds), y.Trial.Configuration)})
 	}
 	switch d := y.Decision; {
-	case p.Inherited(y.Trial.Number) != nil:
-		of := p.Inherited(y.Trial.Number).Sweep
-		rows = append(rows, [2]string{"because", fmt.Sprintf("it is a trial of sweep %s, which this one extends: "+
-			"`launcher why %s %d`", of, of, y.Trial.Number)},
-			[2]string{"parameters", Differing(p).Of(y.Trial.Params)})
 	case d != nil:
 		parameters, ok := Differing(p).Columns(d.Params)
 		if !ok {
@@ -132,14 +127,11 @@ func decidedAt(p *sweep.Plan, d *sweep.Decision) string {
 
 // knewThen says what a decision knew.
 func knewThen(p *sweep.Plan, d *sweep.Decision) string {
-	results, inherited, best := 0, 0, (*sweep.Seen)(nil)
+	results, best := 0, (*sweep.Seen)(nil)
 	for i := range d.Seen {
 		s := &d.Seen[i]
 		if s.Status != sweep.StatusRunning {
 			results++
-		}
-		if s.Trial < p.Inherits() {
-			inherited++
 		}
 		if s.Score != nil && (best == nil || p.Maximize == (*s.Score > *best.Score)) {
 			best = s
@@ -149,9 +141,6 @@ func knewThen(p *sweep.Plan, d *sweep.Decision) string {
 	text := english.Plural(results, "result", "")
 	if p.Folds != nil {
 		text = "results of " + english.Plural(results, "configuration", "")
-	}
-	if e := p.Extends; e != nil {
-		text += fmt.Sprintf(", %d of them of %s", inherited, e.Sweep)
 	}
 	for _, e := range p.Earlier {
 		text += fmt.Sprintf(", %d of %s", len(e.Trials), e.Sweep)

@@ -76,9 +76,6 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	if err := trials.Results(ctx, list, results, nil); err != nil {
 		return nil, err
 	}
-	for trial := range old.Inherits() { // results of the sweep that it extends are read there
-		delete(results, trial)
-	}
 	if final, ok := old.Final(); ok { // the same score as that of the winner
 		delete(results, final)
 	}

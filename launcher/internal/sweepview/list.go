@@ -9,9 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
-	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/stager"
 )
 
@@ -24,7 +22,7 @@ type ListedSweep struct {
 	Created time.Time     `json:"created"`
 	Dataset string        `json:"dataset"`
 	Trials  int           `json:"trials"`
-	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, "running" or "paused"
+	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, or "running"
 	Verdict sweep.Verdict `json:"verdict,omitempty"`
 	Model   string        `json:"model"`
 	Version int           `json:"version,omitempty"`
@@ -74,21 +72,8 @@ func describe(ctx context.Context, store blob.Store, id sweep.ID) (l ListedSweep
 	}
 	if end != nil {
 		l.Outcome, l.Verdict, l.Version = end.Outcome, end.Verdict(), end.Version
-		return l, nil
 	}
-
-	// It is paused if that is recorded, and it is not over nevertheless. Damaged records hide nothing else.
-	halted, err := sweepstore.New(store, id).Halted(ctx, p)
-	if err == nil && !halted.IsZero() {
-		var st State
-		if st, err = s.Look(ctx); err == nil && !st.Halted.IsZero() {
-			l.Outcome = "paused"
-		}
-	}
-	if problem.Is(err, problem.Damaged) {
-		err = nil
-	}
-	return l, err
+	return l, nil
 }
 
 // ListedDataset is one line of a list of dataset versions.

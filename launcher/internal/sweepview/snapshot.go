@@ -17,8 +17,7 @@ import (
 // JobMissing is the state of a job that Batch does not know.
 const JobMissing = "not there"
 
-// Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON. Trials of a sweep that it extends
-// are not counted.
+// Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON.
 type Snapshot struct {
 	Sweep   sweep.ID            `json:"sweep"`
 	Job     provision.JobStatus `json:"job,omitzero"`
@@ -39,7 +38,6 @@ type Snapshot struct {
 	Left       float64           `json:"seconds_left,omitempty"`
 	LeftLow    float64           `json:"seconds_left_low,omitempty"` // of a range of about 95 %
 	LeftHigh   float64           `json:"seconds_left_high,omitempty"`
-	Halted     time.Time         `json:"paused_since,omitzero"` // the whole sweep
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 	Night      *Night            `json:"night,omitempty"` // of status
 }
@@ -56,7 +54,7 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
 		Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped,
 		Cancelled: own.Cancelled,
-		Untrained: own.Untrained, Folds: newFolds(b), Halted: st.Halted, Conclusion: st.Conclusion}
+		Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their tasks are gone
 	}

@@ -38,7 +38,6 @@ type State struct {
 	Ready      int // trials that were begun and wait for a task: promoted after a pause, or given back
 	Paused     int // trials that wait at a rung
 	Cancelled  bool
-	Halted     time.Time         // since when the whole sweep is paused; zero while it is not, and when it is over
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Enough     *sweep.Enough     // why no more trials are started; nil while they are
 	Conclusion *sweep.Conclusion // nil until it has ended
@@ -104,12 +103,6 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	}
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
 		return State{}, err
-	}
-	if over := state.Cancelled || state.Ending || state.Board.Waiting == 0; !over {
-		// a damaged record hides nothing else, nor keeps from cancelling
-		if state.Halted, err = s.whole.Halted(ctx, s.Plan); err != nil && !problem.Is(err, problem.Damaged) {
-			return State{}, err
-		}
 	}
 	if s.Plan.EndsByRule() {
 		state.Enough, err = s.whole.Enough(ctx)

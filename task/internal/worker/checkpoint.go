@@ -75,8 +75,7 @@ type saving struct {
 	limit  time.Time // when limits.trial ends the training,
 	kept   bool      // or the time that is kept for the final training
 	from   *gbt.Checkpoint
-	pause  int  // the trees at which the trial waits for others; 0 while it does not
-	halted bool // the sweep is paused
+	pause  int // the trees at which the trial waits for others; 0 while it does not
 }
 
 // saved finds the checkpoint that a claimed trial resumes from. A checkpoint of another build is dropped here, before
@@ -118,16 +117,12 @@ func (w *Worker) fit(ctx context.Context, s *saving, q fit.Request) (*fit.Evalua
 
 	q.Resume, q.Deadline = s.from, s.limit
 	q.Checkpoint = func(c *gbt.Checkpoint) error {
-		halted := w.halted.Load()
-		if s.pause == 0 && !halted {
+		if s.pause == 0 {
 			s.keeper.Offer(s.ctx, c)
 			return s.damage // trees grown from here on would be wasted
 		}
 		if s.keeper.Save(s.ctx, c); s.damage != nil {
 			return s.damage
-		}
-		if s.pause == 0 {
-			return errHalted
 		}
 		return &pausedError{s.pause}
 	}

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,8 +26,6 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
-	case protocol.ToldToGo:
-		w.Log.Info("the sweep was paused")
 	case protocol.LivingHands:
 		w.Log.Info("the remaining trials have live holders", "remaining", look.list.Open())
 	}
@@ -41,14 +38,12 @@ func (w *Worker) rules() protocol.Task {
 		MaxDeaths: sweep.MaxClaims,
 		Stages:    w.plan.Stages(), Teams: w.plan.Teams(),
 		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
-	first, own := w.plan.Inherits(), len(w.plan.Own())
-	t.Start = first
-	switch tasks := w.plan.Sizing.Tasks; {
+	switch tasks, own := w.plan.Sizing.Tasks, len(w.plan.Own()); {
 	// the first trials of an adaptive search inform all later ones, so they start first
 	case w.plan.Open() || w.plan.EndsByRule():
-		t.Start += w.Task % own
+		t.Start = w.Task % own
 	case tasks > 0:
-		t.Start += w.Task % tasks * own / tasks
+		t.Start = w.Task % tasks * own / tasks
 	}
 	return t
 }
@@ -70,7 +65,9 @@ func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.An
 	w := l.w
 	switch a.Do {
 	case protocol.LookForEnd:
-		answer, _, err = w.lookForEnd(ctx)
+		var over error
+		over, err = w.over(ctx)
+		answer.Yes = over != nil
 
 	case protocol.List:
 		return l.look(ctx)
@@ -160,7 +157,7 @@ func (w *Worker) tidy(ctx context.Context) {
 		w.Log.Warn("look for checkpoints that were left", "error", err.Error())
 		return
 	}
-	rules := protocol.Leaving{Over: over != nil && !errors.Is(over, errHalted)}
+	rules := protocol.Leaving{Over: over != nil}
 	for _, t := range list.Trials {
 		if rules.Drops(t.Trial) &&
 			slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept }) {

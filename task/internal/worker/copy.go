@@ -79,8 +79,8 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 }
 
 // provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
-// do all the work meanwhile. It returns nil, nil when the sweep has ended or is paused, even if that is while a task of
-// this machine, or this one, copies the dataset.
+// do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this machine,
+// or this one, copies the dataset.
 func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()
@@ -100,7 +100,7 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",
 				pause.Seconds())
 		}))
-	if cause := context.Cause(ctx); err != nil && (unwanted(cause) || errors.Is(cause, errHalted)) {
+	if cause := context.Cause(ctx); err != nil && unwanted(cause) {
 		return nil, nil
 	}
 	return ds, err

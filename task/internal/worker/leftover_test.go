@@ -42,26 +42,6 @@ func TestACancelledSweepLeavesNothing(t *testing.T) {
 			}
 			return nil
 		},
-		"cancelled while it saves for a pause": func(w *world) error {
-			worker := w.worker(0)
-			worker.Sweeps = &hooked{Store: w.sweeps, part: "checkpoints/", do: func() {
-				w.write(t, func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
-					return s.CreateHalt(ctx, 1, time.Now())
-				})
-				w.cancelled(t)
-			}}
-			return worker.Run(t.Context())
-		},
-		"cancelled while it is paused, and resumed at that moment": func(w *world) error {
-			w.until(t, "checkpoints/", 1)
-			w.write(t, func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
-				return s.CreateHalt(ctx, 1, time.Now())
-			})
-			w.cancelled(t)
-			next := w.worker(0)
-			next.Job = string(w.plan.Sweep.JobID(1))
-			return next.Run(t.Context())
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, long)

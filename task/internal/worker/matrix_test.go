@@ -158,9 +158,6 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		{"cancellation", "cancel.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
 			return s.Cancel(ctx, time.Now())
 		}), [5]string{"", "setup", "again", "", "2 done"}},
-		{"halt", "halts/1", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
-			return s.CreateHalt(ctx, 1, time.Now())
-		}), [5]string{"", "setup", "again", "", "2 done"}},
 		{"ending", "ending.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
 			return s.CreateEnding(ctx, sweep.Ending{Format: 1, Sweep: "test-1", At: time.Now()})
 		}), [5]string{"", "setup", "again", "", "2 done"}},

@@ -11,7 +11,7 @@ import (
 // reserve says until when a claimed trial may train that has trained for spent, so that limits.sweep leaves the final
 // training its time. ok is false where none is kept: in a sweep without one, for itself, if it cannot end in time
 // anyway, and where the store does not say how old the sweep is or what its trials took. A sweep's age is that of the
-// claim, by the store's clock, without its pauses.
+// claim, by the store's clock.
 func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Duration) (until time.Time, ok bool) {
 	if w.plan.FinalReserve() == 0 || w.plan.Trials[claim.Trial].Refit {
 		return time.Time{}, false
@@ -29,12 +29,6 @@ func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Dur
 func (w *Worker) standing(ctx context.Context, claim *sweep.Claim) (left time.Duration, best *sweep.Result, err error) {
 	if w.began.IsZero() {
 		planned, err := w.whole.Planned(ctx)
-		if err == nil && w.plan.Turn(w.plan.JobNumber(w.Job)) > 0 {
-			course, failed := w.whole.Course(ctx, w.plan)
-			if err = failed; err == nil {
-				planned = planned.Add(course.Rested())
-			}
-		}
 		if err != nil {
 			return 0, nil, err
 		}

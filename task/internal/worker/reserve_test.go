@@ -9,7 +9,6 @@ import (
 
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // reserved runs four trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
@@ -85,39 +84,28 @@ func TestTrialsComeFirst(t *testing.T) {
 	}
 }
 
-// TestThePauseIsNotCounted: as at limits.sweep itself.
-func TestThePauseIsNotCounted(t *testing.T) {
+// TestReserveAtAClaim: what is left for trials is counted from the claim, and the final training has all that is left.
+func TestReserveAtAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, func(p *sweep.Plan) {
 			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 			p.Trials[1] = sweep.Trial{Number: 1, Source: sweep.SourceFinal, Refit: true}
 			p.Spec.Limits.Sweep = sweep.Duration(time.Hour)
 			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: 480}}
-			p.Job = "projects/p/locations/l/jobs/test-1"
 		})
-		s := sweepstore.New(w.sweeps, w.plan.Sweep)
-		for turn := range 2 { // ten minutes of training, an hour's pause, and ten minutes again
+		for claim := range 2 {
 			<-time.After(10 * time.Minute)
-			w.claimed(t, 0, turn, 9, turn)
+			w.claimed(t, 0, claim, 9, claim)
 			worker := w.worker(0)
-			worker.Job = string(w.plan.Sweep.JobID(turn))
 			if err := worker.open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: turn}, 0)
-			if left, want := time.Until(until), time.Duration(50-10*turn)*time.Minute*2/5; !ok || left != want {
-				t.Errorf("after %d pauses: %s are left for trials (%t); expected %s", turn, left, ok, want)
+			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: claim}, 0)
+			if left, want := time.Until(until), time.Duration(50-10*claim)*time.Minute*2/5; !ok || left != want {
+				t.Errorf("claim %d: %s are left for trials (%t); expected %s", claim, left, ok, want)
 			}
 			if _, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 1}, 0); ok {
 				t.Error("the final training itself is to leave time for the final training")
-			}
-			if _, err := s.CreateHalt(t.Context(), 1, time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(time.Hour)
-			if _, err := s.CreateJob(t.Context(), sweep.JobRecord{Format: sweep.FormatVersion, Sweep: w.plan.Sweep,
-				Number: 1, Job: w.plan.JobName(1), At: time.Now()}); err != nil {
-				t.Fatal(err)
 			}
 		}
 	})

@@ -86,8 +86,6 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
 	case err != nil && errors.Is(cause, errEndedElsewhere):
 		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
-	case errors.Is(err, errHalted):
-		return ending{claim: claim, why: protocol.ToldToGo, err: errHalted}
 	case problem.Is(err, problem.Transient) && !unwanted(cause):
 		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
 	// this training saw wrong data, even if a later verification succeeds
@@ -254,14 +252,11 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	return chosen, errors.Join(err, waits)
 }
 
-// climb is what a training does after each tree: at a rung it may have to wait, and in a sweep that is paused it has
-// to. It then ends with the checkpoint of that tree, or with the next tree in a training that has none.
+// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of that
+// tree, or with the next tree in a training that has none.
 func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
 	if s.pause > 0 {
 		return &pausedError{s.pause}
-	}
-	if s.halted {
-		return errHalted
 	}
 	var err error
 	if !w.plan.Trials[claim.Trial].Refit {
@@ -271,7 +266,6 @@ func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, 
 		s.pause = paused.step
 		return nil
 	}
-	s.halted = w.halted.Load()
 	return err
 }
 
@@ -530,11 +524,7 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 		return w.beatStep(ctx, a, h, &over)
 	})
 
-	switch {
-	case do.Do != protocol.Abort:
-	case do.Why == protocol.ToldToGo: // nothing hurries: the next tree is saved first
-		w.halted.Store(true)
-	default:
+	if do.Do == protocol.Abort {
 		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded,
 			protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
 	}
@@ -552,7 +542,8 @@ func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartb
 	case protocol.Beat:
 		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
 	case protocol.LookForEnd:
-		answer, *over, err = w.lookForEnd(ctx)
+		*over, err = w.over(ctx)
+		answer.Yes = *over != nil
 	case protocol.LookForClaim:
 		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
 	case protocol.LookForResult:

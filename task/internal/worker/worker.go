@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	otel "go.opentelemetry.io/otel/metric"
@@ -19,7 +18,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
-	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/task/internal/stage"
@@ -63,8 +61,7 @@ type Worker struct {
 	input    *gbt.InputModel // the model that trials continue, if any
 	mapped   int64
 	measures *measures
-	after    deadlines   // of the steps after the process was told to stop
-	halted   atomic.Bool // a heartbeat has seen that the sweep is paused
+	after    deadlines // of the steps after the process was told to stop
 
 	// What this task knows of other trials, so that it reads no object twice.
 	listing sweepstore.Listing // the latest
@@ -73,7 +70,7 @@ type Worker struct {
 	results map[int]sweep.Result // by trial; where every trial or one's own time depends on them
 	passed  []sweep.RungScore    // of the trial that is trained
 
-	began time.Time // of the sweep, by the store's clock, later by its pauses; zero until it is looked for
+	began time.Time // of the sweep, by the store's clock; zero until it is looked for
 }
 
 // Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
@@ -85,7 +82,7 @@ func Transient(err error) error {
 	return problem.As(problem.Transient, err)
 }
 
-// Run trains trials until none is left, the sweep is cancelled or paused, or ctx ends. A trial that fails is a result,
+// Run trains trials until none is left, the sweep is cancelled, or ctx ends. A trial that fails is a result,
 // not an error.
 func (w *Worker) Run(ctx context.Context) error {
 	w.after = newDeadlines(ctx)
@@ -97,10 +94,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	over, err := w.over(ctx)
 	if over == nil && err == nil {
 		err = w.onCopies(ctx)
-	}
-	if errors.Is(err, errHalted) {
-		w.Log.Info("the sweep was paused; its trial is saved and released")
-		err = nil
 	}
 	if err == nil || ctx.Err() != nil {
 		w.tidy(w.after.release)
@@ -207,19 +200,14 @@ func permanent(err error) bool {
 var (
 	errCancelled = errors.New("the sweep was cancelled")
 	errEnded     = errors.New("the sweep was concluded without it")
-	errHalted    = errors.New("the sweep was paused")
 )
 
 // over returns why this task is to train no more trials, or nil while the sweep continues.
 func (w *Worker) over(ctx context.Context) (why, err error) {
-	// A pause concerns the jobs before it. This task's own is known by its id.
-	halted := func(ctx context.Context) (bool, error) {
-		return w.whole.HasHalt(ctx, w.plan.Turn(w.plan.JobNumber(w.Job))+1)
-	}
 	for _, end := range []struct {
 		there func(context.Context) (bool, error)
 		why   error
-	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}, {halted, errHalted}} {
+	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}} {
 		there, err := end.there(ctx)
 		if err != nil {
 			return nil, err
@@ -230,11 +218,4 @@ func (w *Worker) over(ctx context.Context) (why, err error) {
 	}
 
 	return nil, nil
-}
-
-// lookForEnd is the answer to protocol.LookForEnd.
-func (w *Worker) lookForEnd(ctx context.Context) (answer protocol.Answer, over, err error) {
-	over, err = w.over(ctx)
-	halted := errors.Is(over, errHalted)
-	return protocol.Answer{Yes: over != nil && !halted, Leave: halted}, over, err
 }
