@@ -206,8 +206,3 @@ bench-predict: bench-programs $(PEERS_READY) ## rows a second of whole tables, b
 serve-swaps: ## requests while the champion moves, storage fails and is slow, versions are damaged, the watcher is killed
 	COPPICE_SERVE_REQUESTS=$(or $(REQUESTS),1000000) COPPICE_SERVE_SWAPS=$(or $(SWAPS),100) \
 	  $(GO) test -count 1 -timeout 2h -v -run Swaps ./launcher/internal/serve
-
-.PHONY: serve-clients
-serve-clients: build build/venv/ok ## clients that others wrote ask the server of make bench-serve's model, and get the same bits
-	bin/localemu exec --data $(BENCH)/serve/cloud -- build/venv/bin/python bench/serve_clients.py --launcher bin/launcher \
-	  --model serving@latest --table $(BENCH)/serve/clicks.csv

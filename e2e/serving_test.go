@@ -3,19 +3,136 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"coppice/internal/dataset/datasettest"
 )
 
-// serveClients has clients that others wrote ask a server of a version, and compares the bits with `launcher predict`.
-func (l *local) serveClients(t *testing.T, version, table string) {
+// serving starts `launcher serve` of a folder and returns its address. Its end is that of the test, without an error.
+func serving(t *testing.T, dir string, env []string, model string) string {
 	t.Helper()
-	script, err := filepath.Abs("bench/serve_clients.py")
+	cmd := exec.Command(binaryOf(t, "launcher"), "serve", "--model", model, "--listen", "127.0.0.1:0", "--grace", "0s")
+	cmd.Dir, cmd.Env = dir, env
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := l.script("launcher=$1\nshift\nexec \"$@\" --launcher \"$launcher\"\n", python(t), script, "--model", version,
-		"--table", table)
-	r.ok(t)
-	t.Logf("%s", r.out)
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server ended with %v, expected no error:\n%s", err, said.String())
+		}
+	})
+	url, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server printed %q (%v), expected its address", url, err)
+	}
+	return strings.TrimSpace(url)
+}
+
+// TestE2EServing: a server of a model that fit has saved answers JSON, CSV and the Open Inference Protocol with what
+// `launcher predict` writes.
+func TestE2EServing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env, launcher := withoutCloud(t, filepath.Join(dir, "tmp")), binaryOf(t, "launcher")
+	table := datasettest.Table(datasettest.Options{Rows: 3000})
+	today := datasettest.Table(datasettest.Options{Rows: 50, Seed: 2})
+	for name, text := range map[string][]byte{"train.csv": table, "today.csv": today} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	execute(t, dir, env, launcher, "fit", "train.csv", "--label", "is_click", "--drop", "revenue", "--trials", "1",
+		"--out", "model").ok(t)
+	execute(t, dir, env, launcher, "predict", "--model", "./model", "--in", "today.csv", "--out", "scored.csv").ok(t)
+	scored, err := os.ReadFile(filepath.Join(dir, "scored.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float64
+	for _, line := range strings.Fields(string(scored))[1:] {
+		x, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, x)
+	}
+
+	rows, err := csv.NewReader(bytes.NewReader(today)).ReadAll()
+	if err != nil || len(want) != 50 || len(rows) != 51 {
+		t.Fatalf("%v: %d rows of %d are scored", err, len(want), len(rows)-1)
+	}
+	instances, tensors := make([]map[string]string, 50), []map[string]any{}
+	for c, name := range rows[0] {
+		var texts []string
+		for r, row := range rows[1:] {
+			if instances[r] == nil {
+				instances[r] = map[string]string{}
+			}
+			instances[r][name] = row[c]
+			texts = append(texts, row[c])
+		}
+		tensors = append(tensors, map[string]any{"name": name, "datatype": "BYTES", "shape": []int{50}, "data": texts})
+	}
+	url := serving(t, dir, env, "./model")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for status := 0; status != http.StatusOK; <-tick.C {
+		status, _ = ask(t, http.MethodGet, url+"/readyz", "", nil)
+	}
+	if status, got := ask(t, http.MethodPost, url+"/predict", "text/csv", today); string(got) != string(scored) {
+		t.Errorf("CSV: got status %d, %.300s; expected what predict writes, %.300s", status, got, scored)
+	}
+	var answer struct {
+		Predictions []float64
+		Outputs     []struct{ Data []float64 }
+	}
+	body, _ := json.Marshal(map[string]any{"instances": instances})
+	_, got := ask(t, http.MethodPost, url+"/predict", "application/json", body)
+	decode(t, string(got), &answer)
+	body, _ = json.Marshal(map[string]any{"inputs": tensors})
+	_, got = ask(t, http.MethodPost, url+"/v2/models/train/infer", "application/json", body)
+	decode(t, string(got), &answer)
+	if len(answer.Outputs) != 1 || !slices.Equal(answer.Predictions, want) || !slices.Equal(answer.Outputs[0].Data, want) {
+		t.Errorf("JSON: got %+v; expected twice %v", answer, want)
+	}
+}
+
+// ask sends a request and returns what comes back.
+func ask(t *testing.T, method, url, kind string, body []byte) (status int, text []byte) {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", kind)
+	a, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if text, err = io.ReadAll(a.Body); err != nil {
+		t.Fatal(err)
+	}
+	return a.StatusCode, text
 }

@@ -48,6 +48,9 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b(MaxHalts|CreateHalt|HasHalt|HaltedError|ResumedError|LookForHalt|errHalted)\b`),
 	regexp.MustCompile(`sweeps/ID/halts/|020-pause`),
 	regexp.MustCompile(`\b(sweep\.Extension|plan\.Extend|[Ss]weep that (it|this one) extends)\b|\.Inherits\(\)`),
+	regexp.MustCompile(`GRPCInferenceService|binary_data_size|raw_input_contents|binary_tensor_data|tritonclient`),
+	regexp.MustCompile(`serve[-_]clients|dataset\.ReadStream|arrow_stream\.go`),
+	regexp.MustCompile(`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
 }
 
 // tellGone are the files that say what is gone.

@@ -16,6 +16,9 @@ var gone = map[string]string{
 		"(warm_start: auto)",
 	"resume": "start a sweep with another name or number of trials, which learns from the cancelled one " +
 		"(warm_start: auto)",
+
+	"serve --shadow": "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
+	"serve --split":  "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

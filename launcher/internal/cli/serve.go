@@ -20,15 +20,15 @@ import (
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	model, listen, split, tell, profiles, q := "", "127.0.0.1:8766", "", false, false, serve.Defaults()
+	model, listen, tell, profiles, q := "", "127.0.0.1:8766", false, false, serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
 		Short: "Answer requests for predictions with a registered model",
 		Long: `Answers, until Ctrl-C or SIGTERM, rows with one calibrated probability each: the same bits as launcher
-predict. POST /predict takes JSON ({"instances": [{"column": value, ...}, ...]}), lines of JSON, CSV or an Arrow
-stream, by Content-Type; /v2/models/MODEL/infer speaks the Open Inference Protocol, and so does gRPC on the same port;
-in a container of Vertex AI its routes and port are used. Of several classes each has a probability, and the likeliest
-is named. /readyz, /metrics (Prometheus) and /status say how it is. docs/serving.md has more.
+predict. POST /predict takes JSON ({"instances": [{"column": value, ...}, ...]}), lines of JSON or CSV, by Content-Type;
+/v2/models/MODEL/infer speaks the Open Inference Protocol in JSON; in a container of Vertex AI its routes and port are
+used. Of several classes each has a probability, and the likeliest is named. /readyz, /metrics (Prometheus) and /status
+say how it is. docs/serving.md has more.
 
 Without @VERSION it follows the champion, or the alias: a new version is fetched, verified, warmed and compared on
 the last requests, and then answers from one request to the next. It waits if its mean prediction is off by more than
@@ -39,10 +39,7 @@ It listens on this machine only. On another address every request needs an ident
   curl --json '{"instances": [{"site": "a.com", "hour": 7}]}' http://127.0.0.1:8766/predict
   launcher serve --model ./model            # what launcher fit --out ./model has saved
   launcher serve --model ctr@canary --listen 127.0.0.1:9000 --max-rows 500`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if q.Split, err = serve.ParseSplit(split); err != nil {
-				return err
-			}
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if tell {
 				q.Tell = func(ctx context.Context, v registry.Version, hour time.Time, findings []string) {
 					w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedRequests, hour,
@@ -59,9 +56,6 @@ It listens on this machine only. On another address every request needs an ident
 	f := cmd.Flags()
 	f.StringVar(&model, "model", "", "registered model (required)")
 	f.StringVar(&listen, "listen", listen, "address to listen on")
-	f.StringVar(&q.Shadow, "shadow", "", "alias or version that is scored beside and does not answer")
-	f.StringVar(&split, "split", "",
-		"ALIAS=SHARE%: version that answers a share of the requests, by the header Coppice-Key")
 	f.BoolVar(&tell, "tell", false,
 		"tell people, as of nights, when an hour's requests are unlike the model's test rows")
 	f.BoolVar(&profiles, "profiles", false, "keep what was asked and answered in an hour, as counts, in the bucket of "+

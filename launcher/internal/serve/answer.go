@@ -29,15 +29,10 @@ const (
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson"
 	typeCSV   = "text/csv"
-	typeArrow = "application/vnd.apache.arrow.stream"
 )
 
-// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol, or of gRPC.
+// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol.
 func refuse(w http.ResponseWriter, status int, text string) {
-	if call, ok := w.(*call); ok {
-		call.fail(status, text)
-		return
-	}
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // the caller may have left
@@ -88,18 +83,11 @@ type reader = func(m *Model, body []byte) (*table.Batch, inferred, error)
 // answer reads a request within its limits, scores it and has write answer.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(http.ResponseWriter, scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
-	defer x.free()
-	if body, ok := x.body(); ok {
-		x.answer(body, read, write)
+	defer func() { s.held.Add(-x.held) }()
+	body, ok := x.body()
+	if !ok {
+		return
 	}
-}
-
-// free gives back the memory that the request has taken.
-func (x *exchange) free() { x.s.held.Add(-x.held) }
-
-// answer scores a request whose body has been read, and has write answer.
-func (x *exchange) answer(body []byte, read reader, write func(http.ResponseWriter, scored)) {
-	s, w, r := x.s, x.w, x.r
 	// Only what has arrived takes a place in the queue, and a turn: a slow caller delays nobody.
 	defer s.open.Add(-1)
 	if s.open.Add(1) > int64(s.c.MaxQueue) {
@@ -112,58 +100,36 @@ func (x *exchange) answer(body []byte, read reader, write func(http.ResponseWrit
 	give := sync.OnceFunc(func() { <-s.turns })
 	defer give()
 
+	m := s.model()
+	if m == nil {
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
+		return
+	}
+	defer m.Release()
 	scratch := s.scratch.Get().(*[]float64)
 	defer s.scratch.Put(scratch)
 	var in cell.Inputs
-	score := func(m *Model) (a scored, err error) {
-		a.m = m
-		b, asked, err := read(m, body)
-		if err != nil {
-			return a, err
-		}
+	a := scored{m: m}
+	b, asked, err := read(m, body)
+	if err == nil {
 		a.asked = asked
 		a.predictions, err = m.Score(b, scratch, &in)
-		return a, err
 	}
-
-	var a scored
-	var err error
-	m := s.splitFor(r, body)
-	split := m != nil
-	if split {
-		defer m.Release()
-		if a, err = score(m); err != nil { // the version that answers the others may score it
-			split = false
-			s.notSplit(m, err)
-		}
-	}
-	if !split {
-		if m = s.model(); m == nil {
-			w.Header().Set("Retry-After", "1")
-			x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
-			return
-		}
-		defer m.Release()
-		in = cell.Inputs{}
-		if a, err = score(m); err != nil {
-			x.refuse(statusOf(err), err.Error())
-			return
-		}
+	if err != nil {
+		x.refuse(statusOf(err), err.Error())
+		return
 	}
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
 	write(w, a)
 	watched := m.watched(a.predictions)
-	if split {
-		s.seenSplit(r.Context(), m, watched, &in, time.Since(x.begun))
-		return
-	}
 	again := past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
 		return b, err
 	}}
 	s.recent.add(again)
-	s.seen(r.Context(), m, again, watched, &in, time.Since(x.begun))
+	s.seen(r.Context(), m, watched, &in, time.Since(x.begun))
 }
 
 // turn waits for a turn, which has to be given back; without one the request has been refused.
@@ -243,7 +209,7 @@ func (e *statusError) Error() string { return e.text }
 // unknownMedia is a media type that cannot be read.
 func unknownMedia(given string) error {
 	return &statusError{http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), "+
-		"%s, %s or %s", given, typeJSON, typeLines, typeCSV, typeArrow)}
+		"%s or %s", given, typeJSON, typeLines, typeCSV)}
 }
 
 // statusOf is the status of a request that cannot be read.
@@ -273,8 +239,6 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 			b, fault = readText(ctx, m, "request.jsonl", body, s.rows(m))
 		case kind == typeCSV:
 			b, fault = readText(ctx, m, "request.csv", body, s.rows(m))
-		case kind == typeArrow:
-			b, fault = readStream(m, body, s.rows(m))
 		default:
 			fault = unknownMedia(given)
 		}
@@ -334,18 +298,11 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	if !s.named(w, r) {
 		return
 	}
-	header := int64(-1)
-	if text := r.Header.Get(headerLength); text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("%s is %.20q", headerLength, text))
-			return
-		}
-		header = n
+	if r.Header.Get("Inference-Header-Content-Length") != "" { // Triton's clients send it unless told otherwise
+		refuse(w, http.StatusBadRequest, "binary tensors; send the values as JSON (binary_data=False)")
+		return
 	}
-	read := func(m *Model, body []byte) (*table.Batch, inferred, error) {
-		return readInfer(m, body, header, s.rows(m))
-	}
+	read := func(m *Model, body []byte) (*table.Batch, inferred, error) { return readInfer(m, body, s.rows(m)) }
 	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
 		if moved(w, r, a.m) {
 			return
@@ -358,16 +315,9 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		if a.asked.id != "" {
 			out = append(append(out, `,"id":`...), a.asked.id...)
 		}
-		out, rest := a.appendOutputs(append(out, `,"outputs":`...))
-		if !a.asked.binary {
-			w.Header().Set("Content-Type", typeJSON)
-			_, _ = w.Write(append(out, "}\n"...))
-			return
-		}
-		out = append(out, '}')
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(headerLength, strconv.Itoa(len(out)))
-		_, _ = w.Write(append(out, rest...))
+		out = a.appendOutputs(append(out, `,"outputs":`...))
+		w.Header().Set("Content-Type", typeJSON)
+		_, _ = w.Write(append(out, "}\n"...))
 	})
 }
 
@@ -401,7 +351,7 @@ func moved(w http.ResponseWriter, r *http.Request, m *Model) bool {
 
 func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", typeJSON)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{"binary_tensor_data"}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{}})
 }
 
 func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
@@ -412,15 +362,6 @@ func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
 
 // serveModel describes the model's tensors.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
-	s.describe(w, r, func(m *Model) {
-		w.Header().Set("Content-Type", typeJSON)
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
-			"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
-	})
-}
-
-// describe has write describe the version that a request names.
-func (s *Server) describe(w http.ResponseWriter, r *http.Request, write func(m *Model)) {
 	if !s.named(w, r) {
 		return
 	}
@@ -431,7 +372,9 @@ func (s *Server) describe(w http.ResponseWriter, r *http.Request, write func(m *
 	}
 	defer m.Release()
 	w.Header().Set(headerVersion, m.Name)
-	write(m)
+	w.Header().Set("Content-Type", typeJSON)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
+		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
 }
 
 // inputs describes the columns. Either is read of either kind, and the spelling of numbers may matter (an id, a time).

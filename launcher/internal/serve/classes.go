@@ -1,10 +1,8 @@
 package serve
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -112,55 +110,28 @@ func (a *scored) appendRows(out []byte) []byte {
 	return append(out, ']')
 }
 
-// outputs passes the tensors that are asked for, with their data: texts, or the predictions if there are none.
-func (a *scored) outputs(use func(o described, texts []string)) {
-	for _, o := range a.m.outputs(len(a.predictions) / max(1, len(a.m.classes))) {
-		switch {
-		case a.asked.outputs != nil && !a.asked.outputs[o.Name]:
-		case o.Name == outputClass:
-			use(o, a.m.classes)
-		case o.Datatype == "BYTES":
-			use(o, predict.Likeliest(a.predictions, a.m.classes))
-		default:
-			use(o, nil)
-		}
-	}
-}
-
-// appendBinary appends a tensor's data as Triton's clients read them.
-func (a *scored) appendBinary(out []byte, texts []string) []byte {
-	for _, text := range texts {
-		out = append(binary.LittleEndian.AppendUint32(out, uint32(len(text))), text...)
-	}
-	for i := 0; texts == nil && i < len(a.predictions); i++ {
-		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(a.predictions[i]))
-	}
-	return out
-}
-
-// appendOutputs appends a list of the tensors that are asked for; rest is their data if they are to be binary.
-func (a *scored) appendOutputs(out []byte) (header, rest []byte) {
+// appendOutputs appends a list of the tensors that are asked for.
+func (a *scored) appendOutputs(out []byte) []byte {
 	sep := byte('[')
-	a.outputs(func(o described, texts []string) {
+	for _, o := range a.m.outputs(len(a.predictions) / max(1, len(a.m.classes))) {
+		if a.asked.outputs != nil && !a.asked.outputs[o.Name] {
+			continue
+		}
 		out = append(out, sep)
 		sep = ','
 		text, _ := json.Marshal(o) // names and numbers can be written
-		out = append(out, text[:len(text)-1]...)
-
-		if a.asked.binary {
-			before := len(rest)
-			rest = a.appendBinary(rest, texts)
-			out = fmt.Appendf(out, `,"parameters":{"binary_data_size":%d}}`, len(rest)-before)
-			return
-		}
-		out = append(out, `,"data":`...)
-		if texts != nil {
-			list, _ := json.Marshal(texts)
-			out = append(out, list...)
-		} else {
+		out = append(append(out, text[:len(text)-1]...), `,"data":`...)
+		switch {
+		case o.Name == outputClass:
+			text, _ = json.Marshal(a.m.classes)
+			out = append(out, text...)
+		case o.Datatype == "BYTES":
+			text, _ = json.Marshal(predict.Likeliest(a.predictions, a.m.classes))
+			out = append(out, text...)
+		default:
 			out = appendNumbers(out, a.predictions)
 		}
 		out = append(out, '}')
-	})
-	return append(out, ']'), rest
+	}
+	return append(out, ']')
 }

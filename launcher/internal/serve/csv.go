@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
 )
 
@@ -15,8 +14,7 @@ import (
 func readText(ctx context.Context, m *Model, name string, body []byte, limit int) (*table.Batch, error) {
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"} {
 		if bytes.HasPrefix(body, []byte(magic)) {
-			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text, JSON or " +
-				"an Arrow stream")
+			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text or JSON")
 		}
 	}
 	t, err := table.Open([]table.File{{URI: name, Contents: body, Bytes: int64(len(body))}}, table.Options{Threads: 1})
@@ -37,23 +35,4 @@ func readText(ctx context.Context, m *Model, name string, body []byte, limit int
 		err = &table.InputError{File: name, Msg: "no rows"}
 	}
 	return all, err
-}
-
-// readStream reads an Arrow IPC stream.
-func readStream(m *Model, body []byte, limit int) (*table.Batch, error) {
-	found, other, rows, err := dataset.ReadStream(body, m.columns, limit)
-	if err != nil {
-		return nil, err
-	}
-	if rows == 0 {
-		return nil, errors.New("no rows: the Arrow stream is empty")
-	}
-	c := newColumns(m)
-	c.other = other
-	for i, v := range found {
-		if v != nil {
-			c.have[i], c.batch.Columns[i] = true, *v
-		}
-	}
-	return c.done(rows)
 }

@@ -206,30 +206,6 @@ func TestKeptHours(t *testing.T) {
 	}
 }
 
-// TestKeptHoursOfASplit: an hour that only the version of --split has answered is kept, for that version.
-func TestKeptHoursOfASplit(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	register(t, reg, "two", filesOf(t, 2))
-	promote(t, reg, 1)
-	var kept []answers.Kept
-	s := start(t, store, func(c *serve.Config) {
-		c.Split = serve.Canary{Ref: "2", Share: .9999}
-		c.Keep = func(_ context.Context, k answers.Kept) error { kept = append(kept, k); return nil }
-	})
-	until(t, "the version of the split is there", s.SplitReady)
-	if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 3, 1)),
-		"Coppice-Key", "5"); status != http.StatusOK {
-		t.Fatalf("got status %d, %s; want 200", status, text)
-	}
-	if err := s.end(); err != nil {
-		t.Fatal(err)
-	}
-	if len(kept) != 1 || kept[0].Version != "ctr@2" || kept[0].Rows != 3 || kept[0].Inputs.Rows != 3 {
-		t.Errorf("got %+v, want an hour of ctr@2 with three rows and their inputs", kept)
-	}
-}
-
 // TestLastHour: a request that outlasts the drain changes nothing of the hour while it is written, and the hour waits
 // for nobody who is told of the one before.
 func TestLastHour(t *testing.T) {

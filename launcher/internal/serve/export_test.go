@@ -6,9 +6,6 @@ func (s *Server) Open() int64 { return s.open.Load() }
 // Held is how many bytes of requests are in memory.
 func (s *Server) Held() int64 { return s.held.Load() }
 
-// SplitReady reports whether the version of --split is loaded.
-func (s *Server) SplitReady() bool { return s.split.Load() != nil }
-
 // HoldTurns has requests wait until release is called.
 func (s *Server) HoldTurns() (release func()) {
 	for range cap(s.turns) {

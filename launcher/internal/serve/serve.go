@@ -1,8 +1,8 @@
 // Package serve answers requests for predictions with a registered version: raw rows by name in, calibrated
 // probabilities (of several classes: classes.go) out, the same bits as `launcher predict`.
 //
-//	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go, message.go) ─▶ Model.Score ─▶ answer, names its
-//	                                                                    ▲            version
+//	request ─▶ limits ─▶ rows (json.go, csv.go, v2.go) ─▶ Model.Score ─▶ answer, names its version
+//	                                                        ▲
 //	alias in the registry ─▶ watch: fetch, verify, warm, compare on the last requests ─▶ swap
 //
 // A version answers only when its files are verified and its trees compiled. While the alias moves, each request is
@@ -33,8 +33,6 @@ type Config struct {
 	Registry *registry.Registry
 	Model    string
 	Ref      string // an alias or a number; empty for the champion
-	Shadow   string // an alias or a number of a version that is scored beside and answers nothing; empty for none
-	Split    Canary // a version that answers a share of the requests
 	Cache    string // folder of mapped levels
 
 	MaxBytes int64         // of a request's body
@@ -62,9 +60,6 @@ type Config struct {
 type Server struct {
 	c       Config
 	current atomic.Pointer[Model]
-	beside  atomic.Pointer[Model] // the shadow
-	split   atomic.Pointer[Model] // answers a share of the requests
-	shadows chan struct{}         // one request is scored beside at a time
 	ending  atomic.Bool
 	open    atomic.Int64  // requests that wait or are scored
 	held    atomic.Int64  // bytes of requests that are read, wait or are scored
@@ -82,17 +77,15 @@ type Server struct {
 
 // New returns a server that is not ready: Watch fetches its version.
 func New(c Config) *Server {
-	s := &Server{c: c, shadows: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s := &Server{c: c, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	s.scratch.New = func() any { return new([]float64) }
 	return s
 }
 
 // model returns the version that answers, acquired; nil if there is none yet.
-func (s *Server) model() *Model { return acquired(&s.current) }
-
-func acquired(from *atomic.Pointer[Model]) *Model {
+func (s *Server) model() *Model {
 	for {
-		m := from.Load()
+		m := s.current.Load()
 		if m == nil || m.Acquire() {
 			return m
 		}
@@ -175,10 +168,6 @@ func (s *Server) Handler() http.Handler {
 		if s.ending.Load() {
 			w.Header().Set("Connection", "close") // the caller opens its next one elsewhere
 		}
-		if isCall(r) {
-			s.serveCall(w, r)
-			return
-		}
 		if _, pattern := open.Handler(r); pattern != "" {
 			open.ServeHTTP(w, r)
 			return
@@ -246,10 +235,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		s.keepLast(ctx) // first: telling people of the hour before may take a minute, and Cloud Run gives ten seconds
 		group.Wait()
 		s.reports.Wait()
-		for _, at := range []*atomic.Pointer[Model]{&s.current, &s.beside, &s.split} {
-			if m := at.Swap(nil); m != nil {
-				m.Retire()
-			}
+		if m := s.current.Swap(nil); m != nil {
+			m.Retire()
 		}
 	}()
 

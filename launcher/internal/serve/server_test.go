@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -300,19 +299,9 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 			}
 		}
 
-		for _, binaryOut := range []bool{false, true} {
-			body, length := inferOf(names, rows, binaryOut)
-			headers := []string{}
-			if length > 0 {
-				headers = []string{"Inference-Header-Content-Length", strconv.Itoa(length)}
-			}
-			status, header, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body, headers...)
-			got := outputOf(t, header, text)
-			if status != http.StatusOK || !sameBits(got, want) {
-				t.Errorf("%d rows as tensors, binary %v: got status %d, %.10v, %.300s; want %.10v", n, binaryOut,
-					status, got, text,
-					want)
-			}
+		status, _, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", inferOf(names, rows))
+		if got := outputOf(t, text); status != http.StatusOK || !sameBits(got, want) {
+			t.Errorf("%d rows as tensors: got status %d, %.10v, %.300s; want %.10v", n, status, got, text, want)
 		}
 	}
 }
@@ -326,32 +315,18 @@ func toBytes(in []json.RawMessage) [][]byte {
 }
 
 // inferOf are rows as a request of the Open Inference Protocol, all columns as texts.
-func inferOf(names []string, rows [][]string, asBinary bool) (body []byte, length int) {
+func inferOf(names []string, rows [][]string) []byte {
 	var inputs []map[string]any
-	var rest []byte
 	for i, name := range names {
 		var data []any
-		at := len(rest)
 		for _, row := range rows {
 			data = append(data, row[i])
-			rest = append(binary.LittleEndian.AppendUint32(rest, uint32(len(row[i]))), row[i]...)
 		}
-		input := map[string]any{"name": name, "shape": []int{len(rows), 1}, "datatype": "BYTES"}
-		if asBinary {
-			input["parameters"] = map[string]any{"binary_data_size": len(rest) - at}
-		} else {
-			input["data"] = data
-		}
-		inputs = append(inputs, input)
+		inputs = append(inputs, map[string]any{"name": name, "shape": []int{len(rows), 1}, "datatype": "BYTES",
+			"data": data})
 	}
-	request := map[string]any{"id": "a \"b\"", "inputs": inputs}
-	if !asBinary {
-		body, _ = json.Marshal(request)
-		return body, 0
-	}
-	request["outputs"] = []any{map[string]any{"name": "prediction", "parameters": map[string]any{"binary_data": true}}}
-	body, _ = json.Marshal(request)
-	return append(body, rest...), len(body)
+	body, _ := json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs})
+	return body
 }
 
 // TestInputsAsTheyAreDescribed: a request with the datatypes that the model's description names gets the bits of
@@ -390,18 +365,14 @@ func TestInputsAsTheyAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, header, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
-	if status != http.StatusOK || !sameBits(outputOf(t, header, text), want) {
+	status, _, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
+	if status != http.StatusOK || !sameBits(outputOf(t, text), want) {
 		t.Errorf("got status %d, %.200s; want the predictions %.10v", status, text, want)
 	}
 }
 
-func outputOf(tb testing.TB, header http.Header, text []byte) []float64 {
+func outputOf(tb testing.TB, text []byte) []float64 {
 	tb.Helper()
-	end := len(text)
-	if n, err := strconv.Atoi(header.Get("Inference-Header-Content-Length")); err == nil {
-		end = n
-	}
 	var a struct {
 		ModelName    string `json:"model_name"`
 		ModelVersion string `json:"model_version"`
@@ -411,18 +382,11 @@ func outputOf(tb testing.TB, header http.Header, text []byte) []float64 {
 			Data  []float64
 		}
 	}
-	if err := json.Unmarshal(text[:end], &a); err != nil || len(a.Outputs) != 1 || a.ID != "a \"b\"" {
+	if err := json.Unmarshal(text, &a); err != nil || len(a.Outputs) != 1 || a.ID != "a \"b\"" {
 		tb.Errorf("got %.300s (%v); want one output and the id of the request", text, err)
 		return nil
 	}
-	if end == len(text) {
-		return a.Outputs[0].Data
-	}
-	out := make([]float64, (len(text)-end)/8)
-	for i := range out {
-		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(text[end+8*i:]))
-	}
-	return out
+	return a.Outputs[0].Data
 }
 
 // TestWordsAreThoseOfPredict: a column that is missing or mistyped is named as `launcher predict` names it.
@@ -509,5 +473,84 @@ func TestGrace(t *testing.T) {
 	s.l.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the server ended with %v, want that its listener is closed", err)
+	}
+}
+
+// verified lets one token in.
+type verified struct{}
+
+func (verified) Verify(_ context.Context, authorization string) (string, error) {
+	if authorization != "Bearer good" {
+		return "", denied{}
+	}
+	return "caller", nil
+}
+
+type denied struct{}
+
+func (denied) Error() string   { return "the caller gave no token that is good" }
+func (denied) HTTPStatus() int { return http.StatusUnauthorized }
+
+// TestCallersAreVerified: over HTTP/1.1 and unencrypted HTTP/2, rows and what is told of the model are for callers only,
+// and health is for all.
+func TestCallersAreVerified(t *testing.T) {
+	reg, store := newRegistry()
+	register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, func(c *serve.Config) { c.Callers = verified{} })
+	body := string(instancesOf(small.names(), someRows(small, 1, 1)))
+	for _, major := range []int{1, 2} {
+		transport := &http.Transport{Protocols: &http.Protocols{}}
+		defer transport.CloseIdleConnections()
+		transport.Protocols.SetHTTP1(major == 1)
+		transport.Protocols.SetUnencryptedHTTP2(major == 2)
+		for _, ask := range []struct {
+			method, path, token string
+			status              int
+		}{
+			{"POST", "/predict", "Bearer good", 200}, {"POST", "/predict", "Bearer bad", 401}, {"POST", "/predict", "", 401},
+			{"POST", "/v2/models/ctr/infer", "", 401}, {"GET", "/v2/models/ctr", "", 401}, {"GET", "/status", "", 401},
+			{"GET", "/v2/models/ctr/ready", "Bearer good", 200}, {"GET", "/nothing", "", 401},
+			{"GET", "/readyz", "", 200}, {"GET", "/healthz", "", 200}, {"GET", "/v2/health/live", "", 200},
+		} {
+			q, err := http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Authorization", ask.token)
+			a, err := transport.RoundTrip(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if a.StatusCode != ask.status || a.ProtoMajor != major {
+				t.Errorf("%s %s with %q: got %s over HTTP/%d, want %d over HTTP/%d", ask.method, ask.path, ask.token,
+					a.Status, a.ProtoMajor, ask.status, major)
+			}
+			if named := a.Header.Get("Coppice-Version"); a.StatusCode != http.StatusOK && named != "" {
+				t.Errorf("%s %s: a refusal names %s as if it had answered", ask.method, ask.path, named)
+			}
+		}
+	}
+	until(t, "nothing is held", func() bool { return s.Held() == 0 && s.Open() == 0 })
+}
+
+// TestBeforeAVersion: a server without one is alive and not ready, and callers are told to come back.
+func TestBeforeAVersion(t *testing.T) {
+	_, store := newRegistry()
+	s := starting(t, store, nil)
+	for path, want := range map[string]int{"/healthz": 200, "/v2/health/live": 200, "/readyz": 503,
+		"/v2/health/ready": 503, "/v2/models/ctr/ready": 503, "/v2/models/ctr": 503} {
+		a, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if a.StatusCode != want {
+			t.Errorf("%s: got %s, want %d", path, a.Status, want)
+		}
+	}
+	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("got status %d, %v, %s; want 503 with Retry-After", status, header, text)
 	}
 }

@@ -2,22 +2,14 @@ package serve
 
 import (
 	"context"
-	"encoding/base64"
 	"io"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/protobuf/proto"
-
-	"coppice/internal/scorer"
 )
 
 // TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
@@ -90,58 +82,5 @@ func TestRoutesOfVertex(t *testing.T) {
 	c := Defaults()
 	if err := c.Check(Environment{Health: "/"}); err == nil {
 		t.Error("the health route / is accepted, want it refused: it would answer for all others")
-	}
-}
-
-// TestCallsWithoutATurn: who waits in vain is told to come back by gRPC's means, and whose deadline passes is told
-// that.
-func TestCallsWithoutATurn(t *testing.T) {
-	c := Defaults()
-	c.MaxQueue, c.Timeout, c.Log, c.Model = 2, time.Hour, slog.New(slog.DiscardHandler), "ctr"
-	s := New(c)
-	s.current.Store(&Model{Name: "ctr@1", Scorer: &scorer.Scorer{}})
-	for range cap(s.turns) {
-		s.turns <- struct{}{}
-	}
-	ask := func(timeout string) http.Header {
-		w := httptest.NewRecorder()
-		body := strings.NewReader("\x00\x00\x00\x00\x05\n\x03ctr")
-		r := httptest.NewRequest(http.MethodPost, callService+"ModelInfer", body)
-		r.ProtoMajor = 2
-		r.Header.Set("Content-Type", typeGRPC)
-		r.Header.Set("Grpc-Timeout", timeout)
-		s.Handler().ServeHTTP(w, r)
-		return w.Header()
-	}
-	if h := ask("1m"); h.Get("Grpc-Status") != "4" || !strings.Contains(h.Get("Grpc-Message"), "deadline") {
-		t.Errorf("a deadline of a millisecond: got %v, want DEADLINE_EXCEEDED", h)
-	}
-
-	s.open.Store(2) // the queue is full
-	h := ask("1H")
-	details, err := base64.RawStdEncoding.DecodeString(h.Get("Grpc-Status-Details-Bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var told statuspb.Status
-	var wait errdetails.RetryInfo
-	if err := proto.Unmarshal(details, &told); err != nil || len(told.GetDetails()) != 1 {
-		t.Fatalf("got the details %q (%v), want one", details, err)
-	}
-	if err := told.GetDetails()[0].UnmarshalTo(&wait); err != nil || wait.GetRetryDelay().AsDuration() != time.Second ||
-		told.GetCode() != 8 || h.Get("Grpc-Status") != "8" || h.Get("Grpc-Retry-Pushback-Ms") != "1000" ||
-		told.GetMessage() != h.Get("Grpc-Message") {
-		t.Errorf("got %v, %v, %v (%v); want RESOURCE_EXHAUSTED, and to come back in a second", h, &told, &wait, err)
-	}
-}
-
-// TestDeadlines: clients send small times in small units, of up to eight digits.
-func TestDeadlines(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": 0, "50000000n": 50 * time.Millisecond, "0n": 1,
-		"5S": 5 * time.Second, "99999999m": 99_999_999 * time.Millisecond, "2M": 2 * time.Minute,
-		"99999999H": math.MaxInt64} {
-		if got, err := deadline(text); got != want || err != nil {
-			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
-		}
 	}
 }

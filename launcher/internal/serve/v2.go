@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -15,63 +14,35 @@ import (
 	"coppice/launcher/internal/predict"
 )
 
-// The Open Inference Protocol, version 2, over HTTP (over gRPC: grpc.go): a column is an input tensor of the shape
-// [rows] or [rows, 1], and so is the output (of several classes: classes.go).
-// https://github.com/kserve/open-inference-protocol, with Triton's binary extension, which its Python client uses
-// unless told otherwise: tensors follow the JSON, whose length is in a header.
+// The Open Inference Protocol, version 2, in JSON over HTTP: a column is an input tensor of the shape [rows] or
+// [rows, 1], and so is the output (of several classes: classes.go). https://github.com/kserve/open-inference-protocol
 
-const (
-	headerLength     = "Inference-Header-Content-Length"
-	outputPrediction = predict.ColumnPrediction
-)
+const outputPrediction = predict.ColumnPrediction
 
 // inferred is what a request of the protocol asks for beside its rows.
 type inferred struct {
-	id      string          // as it was written, in JSON or in a message; empty for none
-	binary  bool            // the outputs follow the JSON, or are raw in a message
+	id      string          // as it was written, in quotes; empty for none
 	outputs map[string]bool // names; nil for all
-}
-
-// want adds an output that is asked for.
-func (q *inferred) want(names []string, name string) error {
-	if !slices.Contains(names, name) {
-		return fmt.Errorf("there is no output %.60q, only: %s", name, strings.Join(names, ", "))
-	}
-	if q.outputs == nil {
-		q.outputs = map[string]bool{}
-	}
-	q.outputs[name] = true
-	return nil
 }
 
 // tensor is an input of a request.
 type tensor struct {
 	name, datatype string
 	shape          []int64
-	data           string // as JSON; empty if it is binary
-	bytes          int64  // of binary data behind the JSON; -1 if there is none
-	own            []byte // binary data, or a message of typed contents
-	typed          bool   // own is such a message
+	data           string // as JSON
 }
 
 // mostTensors is how many inputs a request may name; a column is one.
 const mostTensors = dataset.MaxFeatures
 
-// readInfer reads a request of the protocol; header is the length of its JSON, -1 if that is all of it.
-func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, inferred, error) {
+// readInfer reads a request of the protocol.
+func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error) {
 	var q inferred
-	text := body
-	if header >= 0 {
-		if header > int64(len(body)) {
-			return nil, q, fmt.Errorf("%s is %d in a request of %d bytes", headerLength, header, len(body))
-		}
-		text = body[:header]
-	}
-	if !utf8.Valid(text) {
+	if !utf8.Valid(body) {
 		return nil, q, errors.New("the request is not UTF-8")
 	}
 
-	s := &scanner{text: string(text)}
+	s := &scanner{text: string(body)}
 	var inputs []tensor
 	err := s.object(func(key string) (err error) {
 		switch key {
@@ -102,11 +73,15 @@ func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, in
 				if err != nil {
 					return err
 				}
-				q.binary = q.binary || t.bytes > 0
-				return q.want(names, t.name)
+				if !slices.Contains(names, t.name) {
+					return fmt.Errorf("there is no output %.60q, only: %s", t.name, strings.Join(names, ", "))
+				}
+				if q.outputs == nil {
+					q.outputs = map[string]bool{}
+				}
+				q.outputs[t.name] = true
+				return nil
 			})
-		case "parameters":
-			_, q.binary, err = s.parameters(q.binary)
 		default:
 			err = s.skip()
 		}
@@ -118,7 +93,7 @@ func readInfer(m *Model, body []byte, header int64, limit int) (*table.Batch, in
 	if err != nil {
 		return nil, q, err
 	}
-	b, err := fromTensors(m, inputs, body[len(text):], limit)
+	b, err := fromTensors(m, inputs, limit)
 	return b, q, err
 }
 
@@ -146,31 +121,9 @@ func (s *scanner) each(use func() error) error {
 	}
 }
 
-// parameters reads those that this server knows: how long binary data is, or whether the output is to be binary.
-func (s *scanner) parameters(was bool) (size int64, output bool, err error) {
-	size, output = -1, was
-	err = s.object(func(key string) error {
-		switch key {
-		case "binary_data_size":
-			s.peek()
-			word := s.word()
-			if size, err = strconv.ParseInt(word, 10, 64); err != nil || size < 0 {
-				return s.fail("binary_data_size is %.20q", word)
-			}
-			return nil
-		case "binary_data", "binary_data_output":
-			s.peek()
-			output = s.word() == "true"
-			return nil
-		}
-		return s.skip()
-	})
-	return size, output, err
-}
-
-// tensor reads an input or an output. Of an output, bytes is 1 if it is to be binary.
+// tensor reads an input or an output.
 func (s *scanner) tensor() (tensor, error) {
-	t := tensor{bytes: -1}
+	var t tensor
 	err := s.object(func(key string) (err error) {
 		switch key {
 		case "name", "datatype":
@@ -200,20 +153,14 @@ func (s *scanner) tensor() (tensor, error) {
 			err = s.skip()
 			t.data = s.text[from:s.at]
 			return err
-		case "parameters":
-			size, output, err := s.parameters(false)
-			if t.bytes = size; output {
-				t.bytes = 1
-			}
-			return err
 		}
 		return s.skip()
 	})
 	return t, err
 }
 
-// fromTensors makes a batch of inputs; rest is the binary data behind the JSON.
-func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batch, error) {
+// fromTensors makes a batch of inputs.
+func fromTensors(m *Model, inputs []tensor, limit int) (*table.Batch, error) {
 	if len(inputs) == 0 {
 		return nil, errors.New(`no inputs: send one tensor for each column`)
 	}
@@ -239,15 +186,6 @@ func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batc
 		}
 		seen[t.name] = true
 		rows = t.shape[0]
-
-		if t.bytes >= 0 {
-			if t.bytes > int64(len(rest)) || t.data != "" {
-				return nil, &table.InputError{Column: t.name,
-					Msg: fmt.Sprintf("binary_data_size is %d where %d bytes follow",
-						t.bytes, len(rest))}
-			}
-			t.own, rest = rest[:t.bytes], rest[t.bytes:]
-		}
 		place := c.at(t.name)
 		if place < 0 {
 			continue
@@ -258,46 +196,24 @@ func fromTensors(m *Model, inputs []tensor, rest []byte, limit int) (*table.Batc
 		}
 		c.have[place], c.batch.Columns[place] = true, v
 	}
-	if len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes follow the inputs' data", len(rest))
-	}
 	return c.done(int(rows))
 }
 
-// widths are the datatypes and their bytes; 0 for texts.
-var widths = map[string]int{"BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8, "INT8": 1, "INT16": 2,
-	"INT32": 4, "INT64": 8, "FP32": 4, "FP64": 8, "BYTES": 0}
+// datatypes are those of the protocol, the type of their values and how many bits a number has.
+var datatypes = map[string]struct {
+	values dataset.Type
+	bits   int
+}{"BOOL": {dataset.Bool, 0}, "BYTES": {dataset.Text, 0}, "FP32": {dataset.Float, 32}, "FP64": {dataset.Float, 64},
+	"INT8": {dataset.Int, 8}, "INT16": {dataset.Int, 16}, "INT32": {dataset.Int, 32}, "INT64": {dataset.Int, 64},
+	"UINT8": {dataset.Int, 8}, "UINT16": {dataset.Int, 16}, "UINT32": {dataset.Int, 32}, "UINT64": {dataset.Int, 64}}
 
 // values reads a tensor's data.
 func (t *tensor) values(rows int) (dataset.Values, error) {
-	var v dataset.Values
-	width, known := widths[t.datatype]
-	switch {
-	case !known:
+	kind, known := datatypes[t.datatype]
+	v := dataset.Values{Type: kind.values}
+	if !known {
 		return v, t.wrong("has the datatype %.20q; use BYTES, FP64, FP32, INT64 or another whole number, or BOOL",
 			t.datatype)
-	case t.datatype == "BYTES":
-		v.Type = dataset.Text
-	case strings.HasPrefix(t.datatype, "FP"):
-		v.Type = dataset.Float
-	case t.datatype == "BOOL":
-		v.Type = dataset.Bool
-	default:
-		v.Type = dataset.Int
-	}
-	switch n := min(rows, len(t.own)); v.Type { // own has a byte for each value at least
-	case dataset.Text:
-		v.Text = make([]string, 0, n)
-	case dataset.Float:
-		v.Float = make([]float64, 0, n)
-	default:
-		v.Int = make([]int64, 0, n)
-	}
-	switch {
-	case t.typed:
-		return v, t.message(&v, rows, width)
-	case t.own != nil:
-		return v, t.binary(&v, rows, width)
 	}
 	return v, t.json(&v, rows)
 }
@@ -366,13 +282,10 @@ func (t *tensor) number(v *dataset.Values, word string) error {
 		return nil
 	}
 
-	ok := false
+	bits, ok := datatypes[t.datatype].bits, false
 	switch {
-	case v.Type == dataset.Float && t.datatype == "FP32":
-		x, err := strconv.ParseFloat(word, 32)
-		v.Float, ok = append(v.Float, float64(float32(x))), err == nil
 	case v.Type == dataset.Float:
-		x, err := strconv.ParseFloat(word, 64)
+		x, err := strconv.ParseFloat(word, bits)
 		v.Float, ok = append(v.Float, x), err == nil
 	case v.Type == dataset.Bool:
 		x := int64(0)
@@ -381,70 +294,14 @@ func (t *tensor) number(v *dataset.Values, word string) error {
 		}
 		v.Int, ok = append(v.Int, x), word == "true" || word == "false"
 	case v.Type == dataset.Int && strings.HasPrefix(t.datatype, "U"):
-		x, err := strconv.ParseUint(word, 10, 8*widths[t.datatype])
+		x, err := strconv.ParseUint(word, 10, bits)
 		v.Int, ok = append(v.Int, int64(x)), err == nil && x <= math.MaxInt64
 	case v.Type == dataset.Int:
-		x, err := strconv.ParseInt(word, 10, 8*widths[t.datatype])
+		x, err := strconv.ParseInt(word, 10, bits)
 		v.Int, ok = append(v.Int, x), err == nil
 	}
 	if !ok {
 		return t.wrong("row %d: %.40q is not of the datatype %s", n+1, word, t.datatype)
-	}
-	return nil
-}
-
-// binary reads values as Triton's clients send them: little-endian, and texts behind their length in four bytes.
-func (t *tensor) binary(v *dataset.Values, rows, width int) error {
-	own := t.own
-	if width == 0 {
-		for all := string(own); len(own) > 0; { // one copy for all texts
-			if len(own) < 4 || int64(binary.LittleEndian.Uint32(own)) > int64(len(own)-4) {
-				return t.wrong("row %d: a text that leaves the data", len(v.Text)+1)
-			}
-			n := 4 + int(binary.LittleEndian.Uint32(own))
-			text := all[len(all)-len(own):][4:n]
-			if own = own[n:]; !utf8.ValidString(text) {
-				return t.wrong("row %d: a text that is not UTF-8", len(v.Text)+1)
-			}
-			if v.Text = append(v.Text, text); len(v.Text) > rows {
-				return t.wrong("more than %d texts", rows)
-			}
-		}
-		if len(v.Text) != rows {
-			return t.wrong("%d texts in %d rows", len(v.Text), rows)
-		}
-		return nil
-	}
-	if len(own) != rows*width {
-		return t.wrong("%d bytes of data where %d rows of %s have %d", len(own), rows, t.datatype, rows*width)
-	}
-	for r := range rows {
-		var n uint64
-		for b := range width {
-			n |= uint64(own[r*width+b]) << (8 * b)
-		}
-		if err := t.bits(v, n, width); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bits appends a number, of which the last so many bytes of n have the bits.
-func (t *tensor) bits(v *dataset.Values, n uint64, width int) error {
-	switch {
-	case t.datatype == "FP32":
-		v.Float = append(v.Float, float64(math.Float32frombits(uint32(n))))
-	case t.datatype == "FP64":
-		v.Float = append(v.Float, math.Float64frombits(n))
-	case t.datatype == "BOOL":
-		v.Int = append(v.Int, int64(min(n, 1)))
-	case t.datatype == "UINT64" && n > math.MaxInt64:
-		return t.wrong("row %d: %d does not fit a signed number of 64 bits; send it as BYTES", v.Len()+1, n)
-	case t.datatype[0] == 'I':
-		v.Int = append(v.Int, int64(n<<(64-8*width))>>(64-8*width))
-	default:
-		v.Int = append(v.Int, int64(n<<(64-8*width)>>(64-8*width)))
 	}
 	return nil
 }

@@ -68,12 +68,8 @@ func (s *Server) Watch(ctx context.Context) {
 		}
 	}()
 	var failed failure
-	shadow := following{flag: "--shadow", ref: s.c.Shadow, at: &s.beside}
-	split := following{flag: "--split", ref: s.c.Split.Ref, at: &s.split}
 	for {
 		held = s.look(ctx, held, &failed)
-		s.follow(ctx, &shadow)
-		s.follow(ctx, &split)
 		s.endHour(ctx)
 		select {
 		case <-ctx.Done():

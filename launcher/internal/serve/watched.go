@@ -25,25 +25,20 @@ const hours = 24
 
 // Hour is what was asked and answered within an hour. It holds no values of rows.
 type Hour struct {
-	Begin       time.Time       `json:"begin"`
-	Version     string          `json:"version"` // that answered last
-	Requests    int64           `json:"requests"`
-	Rows        int64           `json:"rows"`
-	Mean        float64         `json:"mean_prediction"`
-	Seconds     float64         `json:"seconds"` // over all requests, from the first byte to the answer
-	ShadowRows  int64           `json:"shadow_rows,omitempty"`
-	ShadowShift float64         `json:"shadow_shift,omitempty"` // of the mean, of the version that is scored beside
-	SplitRows   int64           `json:"split_rows,omitempty"`   // that the version of --split has answered,
-	SplitMean   float64         `json:"split_mean,omitempty"`   // beside the others, and their mean prediction
-	NotSplit    int64           `json:"not_split,omitempty"`    // requests of its share that it could not score
-	Busy        int64           `json:"busy,omitempty"`         // refused with 429,
-	Refused     int64           `json:"refused,omitempty"`      // another 4xx,
-	Failed      int64           `json:"failed,omitempty"`       // or 5xx
-	Inputs      []predict.Input `json:"inputs,omitempty"`
-	Findings    []string        `json:"findings,omitempty"`
+	Begin    time.Time       `json:"begin"`
+	Version  string          `json:"version"` // that answered last
+	Requests int64           `json:"requests"`
+	Rows     int64           `json:"rows"`
+	Mean     float64         `json:"mean_prediction"`
+	Seconds  float64         `json:"seconds"`           // over all requests, from the first byte to the answer
+	Busy     int64           `json:"busy,omitempty"`    // refused with 429,
+	Refused  int64           `json:"refused,omitempty"` // another 4xx,
+	Failed   int64           `json:"failed,omitempty"`  // or 5xx
+	Inputs   []predict.Input `json:"inputs,omitempty"`
+	Findings []string        `json:"findings,omitempty"`
 
-	sum, shadow, split float64
-	by                 map[string]*answered // by version
+	sum float64
+	by  map[string]*answered // by version
 }
 
 // answered is what a version has answered within an hour.
@@ -103,10 +98,6 @@ func (d *day) turn(at time.Time) *Hour {
 // finish computes what follows from the sums.
 func (h Hour) finish() Hour {
 	h.Mean = h.sum / float64(max(h.Rows, 1))
-	if h.ShadowRows > 0 {
-		h.ShadowShift = h.shadow / float64(h.ShadowRows)
-	}
-	h.SplitMean = h.split / float64(max(h.SplitRows, 1))
 	for _, a := range h.by {
 		h.Busy, h.Refused, h.Failed = h.Busy+a.Busy, h.Refused+a.Refused, h.Failed+a.Failed
 	}
@@ -128,9 +119,8 @@ func total(xs []float64) float64 {
 	return sum
 }
 
-// seen records a request that was answered, and has it scored beside.
-func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []float64, in *cell.Inputs,
-	took time.Duration) {
+// seen records a request that was answered.
+func (s *Server) seen(ctx context.Context, m *Model, predictions []float64, in *cell.Inputs, took time.Duration) {
 	sum := total(predictions)
 	s.c.Meters.answered(ctx, len(predictions), sum, took)
 
@@ -138,27 +128,10 @@ func (s *Server) seen(ctx context.Context, m *Model, again past, predictions []f
 		h.Version = m.Name
 		h.Rows += int64(len(predictions))
 		h.sum += sum
-		h.answered(m, len(predictions), sum, took, in)
+		h.Requests++
+		h.Seconds += took.Seconds()
+		h.of(m).Answered(len(predictions), sum, took, in)
 	})
-	s.scoreBeside(again, sum)
-}
-
-// seenSplit records a request that the version of --split has answered.
-func (s *Server) seenSplit(ctx context.Context, m *Model, predictions []float64, in *cell.Inputs, took time.Duration) {
-	sum := total(predictions)
-	s.c.Meters.answered(ctx, len(predictions), sum, took)
-	s.count(ctx, func(h *Hour) {
-		h.SplitRows += int64(len(predictions))
-		h.split += sum
-		h.answered(m, len(predictions), sum, took, in)
-	})
-}
-
-// answered counts a request for the version that has answered it.
-func (h *Hour) answered(m *Model, rows int, sum float64, took time.Duration, in *cell.Inputs) {
-	h.Requests++
-	h.Seconds += took.Seconds()
-	h.of(m).Answered(rows, sum, took, in)
 }
 
 // statusLeft is for a caller that has left: nothing has failed here.
@@ -182,14 +155,6 @@ func (s *Server) count(ctx context.Context, change func(*Hour)) {
 	s.day.mu.Lock()
 	defer s.day.mu.Unlock()
 	change(&s.day.now)
-}
-
-// notSplit records a request that the version of --split could not score.
-func (s *Server) notSplit(m *Model, err error) {
-	s.c.Log.Debug("the version of --split cannot score a request", "version", m.Name, "error", err.Error())
-	s.day.mu.Lock()
-	defer s.day.mu.Unlock()
-	s.day.now.NotSplit++
 }
 
 // endHour reports the hour that has ended, if one has.
@@ -242,42 +207,10 @@ func (s *Server) keepLast(ctx context.Context) {
 	s.keep(ctx, last)
 }
 
-// scoreBeside scores a request with the version that is scored beside, unless it is still busy with another one.
-func (s *Server) scoreBeside(again past, sum float64) {
-	m := s.beside.Load()
-	if m == nil {
-		return
-	}
-	select {
-	case s.shadows <- struct{}{}:
-	default:
-		return
-	}
-	if !m.Acquire() {
-		<-s.shadows
-		return
-	}
-	go func() {
-		defer func() { m.Release(); <-s.shadows }()
-		p, err := m.again(again)
-		if err != nil {
-			s.c.Log.Debug("a request cannot be scored beside", "version", m.Name, "error", err.Error())
-			return
-		}
-		sum -= total(p)
-		s.day.mu.Lock()
-		defer s.day.mu.Unlock()
-		s.day.now.ShadowRows += int64(len(p))
-		s.day.now.shadow -= sum
-	}()
-}
-
 // serveStatus says which version answers, what waits and why, and what the last hours were like.
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	status := struct {
 		Version string   `json:"version"`
-		Shadow  string   `json:"shadow,omitempty"`
-		Split   string   `json:"split,omitempty"`
 		Columns []string `json:"columns"`
 		Waiting string   `json:"waiting,omitempty"`
 		Why     string   `json:"why,omitempty"`
@@ -286,12 +219,6 @@ func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	}{Columns: []string{}, Past: []Hour{}}
 	if m := s.current.Load(); m != nil {
 		status.Version, status.Columns = m.Name, m.columns
-	}
-	if m := s.beside.Load(); m != nil {
-		status.Shadow = m.Name
-	}
-	if m := s.split.Load(); m != nil {
-		status.Split = m.Name
 	}
 	s.mu.Lock()
 	status.Waiting, status.Why = s.waited, s.waits
