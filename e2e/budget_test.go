@@ -3,11 +3,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,55 +163,4 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 		}
 	}
 	t.Logf("%s", shown)
-}
-
-// TestE2EPricesRefresh reads prices from a stand-in for Google's list, in two pages, and quotes with them.
-func TestE2EPricesRefresh(t *testing.T) {
-	pages := map[string]string{
-		"": `{"skus": [
- {"name": "services/6F81-5844-456A/skus/1", "skuId": "1", "description": "Spot Preemptible N2 Instance Core running in Iowa", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "CPU", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
-  "pricingInfo": [{"pricingExpression": {"usageUnit": "h", "tieredRates": [{"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "1", "nanos": 500000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]},
- {"name": "services/6F81-5844-456A/skus/2", "skuId": "2", "description": "Spot Preemptible N2 Instance Ram running in Iowa", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Compute", "resourceGroup": "RAM", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
-  "pricingInfo": [{"pricingExpression": {"usageUnit": "GiBy.h", "tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 100000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]}
-], "nextPageToken": "more"}`,
-		"more": `{"skus": [
- {"name": "services/6F81-5844-456A/skus/3", "skuId": "3", "description": "SSD backed Local Storage attached to Spot Preemptible VMs", "category": {"serviceDisplayName": "Compute Engine", "resourceFamily": "Storage", "resourceGroup": "LocalSSD", "usageType": "Preemptible"}, "serviceRegions": ["us-central1"],
-  "pricingInfo": [{"pricingExpression": {"usageUnit": "GiBy.mo", "tieredRates": [{"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 48000000}}]}, "effectiveTime": "2026-11-20T00:00:00Z"}]}
-]}`,
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, pages[r.URL.Query().Get("pageToken")])
-	}))
-	defer server.Close()
-	dir := t.TempDir()
-	bare := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_GCE_CHECK=true"}
-	launcher := binaryOf(t, "launcher")
-	r := execute(t, dir, append(bare, "COPPICE_BILLING_ENDPOINT="+server.URL), launcher, "prices", "refresh")
-	if r.code != 0 || !strings.Contains(r.out, "1 prices read") ||
-		!strings.Contains(r.out, filepath.Join(dir, ".config", "coppice", "prices.json")) {
-		t.Fatalf("prices refresh ended with exit code %d, expected 0, one price, and the file that has it:\n%s\n%s",
-			r.code,
-			r.out, r.errOut)
-	}
-	spec := filepath.Join(dir, "sweep.yaml")
-	if err := os.WriteFile(spec, []byte(goodSweep), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r = execute(t, dir, bare, launcher, "plan", spec, "--rows", "1000000", "--features", "40", "--machines",
-		"n2-highmem-2", "--json")
-	var got struct {
-		Comparison struct {
-			Offers []struct{ Spot struct{ Hourly float64 } }
-		}
-	}
-	want := 2*1.5 + 16*0.1 + 375*0.048/730
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil || len(got.Comparison.Offers) != 1 ||
-		math.Abs(got.Comparison.Offers[0].Spot.Hourly-want) > 1e-9 {
-		t.Errorf("%v %+v, want %v\n%s", err, got, want, r.errOut)
-	}
-	r = execute(t, dir, bare, launcher, "prices", "refresh")
-	if r.code != sweep.ExitSetup || !strings.Contains(r.errOut, "gcloud auth application-default login") {
-		t.Errorf("without credentials: %d\n%s", r.code, r.errOut)
-	}
 }

@@ -34,9 +34,9 @@ var programs struct {
 // TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs
 // left.
 func TestMain(m *testing.M) {
-	err, settings := os.Chdir(".."), ""
+	err, prices := os.Chdir(".."), ""
 	if err == nil {
-		settings, err = priceSettings()
+		prices, err = writePrices()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -44,9 +44,9 @@ func TestMain(m *testing.M) {
 	}
 
 	builder = os.Environ()
-	os.Setenv("XDG_CONFIG_HOME", settings) // localemu hands on no COPPICE_PRICES
+	os.Setenv("COPPICE_PRICES", prices)
 	code := m.Run()
-	os.RemoveAll(settings)
+	os.Remove(prices)
 	if iamStates.dir != "" {
 		os.RemoveAll(iamStates.dir)
 	}
@@ -56,19 +56,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builder is the environment for building: `go env -w` keeps settings in a folder that the tests replace.
+// builder is the environment for building.
 var builder []string
 
-// priceSettings makes a folder of settings in which the prices are.
-func priceSettings() (string, error) {
-	dir, err := os.MkdirTemp("", "coppice-settings-")
-	if err == nil {
-		err = os.Mkdir(filepath.Join(dir, "coppice"), 0o755)
+// writePrices makes a file of the prices.
+func writePrices() (string, error) {
+	f, err := os.CreateTemp("", "coppice-prices-*.yaml")
+	if err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "coppice", "prices.json"), []byte(priceFile), 0o644)
-	}
-	return dir, err
+	_, err = f.WriteString(priceFile)
+	return f.Name(), errors.Join(err, f.Close())
 }
 
 func binaryOf(t *testing.T, name string) string {
@@ -104,8 +102,8 @@ func newLocal(t *testing.T, args ...string) *local {
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
 
-// priceFile are the prices of every test: neither prices that the developer has refreshed, nor a newer table in the
-// program, change what a budget buys. Its date is after all others, since the newer price counts.
+// priceFile are the prices of every test: neither the developer's own, nor a newer table in the program, change what a
+// budget buys.
 const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
   "on_demand": {"vcpu": 0.031611, "gib": 0.004237, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}
 `

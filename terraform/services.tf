@@ -2,7 +2,7 @@ locals {
   services = toset(concat(
     [
       "artifactregistry.googleapis.com", "batch.googleapis.com", "cloudscheduler.googleapis.com", "compute.googleapis.com",
-      "cloudbilling.googleapis.com", "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
+      "iam.googleapis.com", "iamcredentials.googleapis.com", "logging.googleapis.com", "monitoring.googleapis.com",
       "pubsub.googleapis.com", "run.googleapis.com", "storage.googleapis.com",
     ],
     var.metrics_endpoint == "https://telemetry.googleapis.com" ? ["telemetry.googleapis.com"] : [],

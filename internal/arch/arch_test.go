@@ -46,7 +46,6 @@ var layers = map[string]int{
 	"internal/cloud/pubsub":  2,
 	"internal/cloud/batch":   2,
 	"internal/cloud/idtoken": 2, // who calls
-	"internal/cloud/billing": 2,
 	"internal/cloud/inspect": 2,
 	"internal/notify":        2, // who is told what became of a night
 	"internal/sweepstore":    2, // the objects of a sweep
@@ -96,8 +95,6 @@ var only = []struct {
 	{"cloud.google.com/go/batch/", []string{"internal/cloud/batch/", "localemu/"},
 		"one adapter knows Google's Batch client; the emulator serves it"},
 	{"github.com/coreos/go-oidc/", []string{"internal/cloud/idtoken/"}, "one place judges tokens"},
-	{"google.golang.org/api/cloudbilling/", []string{"internal/cloud/billing/"},
-		"one adapter knows Google's billing client"},
 	{"github.com/apache/arrow/", []string{"internal/dataset/"},
 		"moving to another release must stay a one-folder change"},
 	{"github.com/dmitryikh/leaves", []string{"aggregator/", "bench/"},

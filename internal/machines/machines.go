@@ -1,9 +1,6 @@
 // Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local
 // SSDs, and price by region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its
-// source and date. If a price is both in a file made by `launcher prices refresh` and in the embedded one, the newer
-// counts.
-//
-// It depends only on the YAML reader and makes no requests: package cloud/billing reads prices from Google.
+// source and date.
 package machines
 
 import (
@@ -48,10 +45,6 @@ func All() []Type {
 	}
 	return out
 }
-
-// Families returns the families in the order of the file, with their names in the Cloud Billing Catalog. They must not
-// be modified.
-func Families() []Family { return known().families }
 
 var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
 

@@ -3,8 +3,6 @@ package machines_test
 import (
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,7 +164,7 @@ func TestPricesOfKnownTypes(t *testing.T) {
 		}
 		for spot, want := range map[bool]float64{false: tc.demand, true: tc.spot} {
 			got, from, ok := p.Hourly(m, tc.region, spot, disks)
-			if !ok || math.Abs(got/want-1) > 1e-5 || from.Date == "" || p.Sources[from.Source] == "" {
+			if !ok || math.Abs(got/want-1) > 1e-5 || from.Date == "" || !strings.Contains(from.Source, " ") {
 				t.Errorf("%s in %s, Spot %t: %v (%t), the source says %v", tc.name, tc.region, spot, got, ok, want)
 			}
 		}
@@ -189,7 +187,7 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 		t.Errorf("a price in no region: %v", usd)
 	}
 	// Every price is of a family that the catalogue has, and every Spot price is below the one on demand.
-	for _, e := range p.Prices {
+	for _, e := range p {
 		if !slices.ContainsFunc(machines.Families(), func(f machines.Family) bool { return f.Name == e.Family }) {
 			t.Errorf("a price of %s", e.Family)
 		}
@@ -200,95 +198,60 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 	}
 }
 
-const newer = `
+const own = `
 sources: {catalog: another reading}
 prices:
-  - {family: n2, region: us-central1, date: 2026-11-01, source: catalog, spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}}
-  - {family: n2d, region: us-central1, date: 2026-11-01, source: catalog, spot: {vcpu: 0.007, gib: 0.0009, ssd: 0.05}}
+  - {family: n2, region: us-central1, date: 2025-11-01, source: catalog, spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}}
+  - {family: n2d, region: us-central1, date: 2025-11-01, source: catalog, spot: {vcpu: 0.007, gib: 0.0009, ssd: 0.05}}
 `
 
-func TestNewerPricesGoBefore(t *testing.T) {
+// TestOwnPricesGoBefore: what a file says counts, whatever its date, and the built-in prices fill in what it does not.
+func TestOwnPricesGoBefore(t *testing.T) {
 	old := machines.Embedded()
-	p, err := machines.ReadPrices("newer.yaml", []byte(newer))
+	p, err := machines.ReadPrices("own.yaml", []byte(own))
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := p.Over(old)
+	both := slices.Concat(p, old)
 	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
 		t.Fatal(err)
 	}
 	usd, from, ok := both.Hourly(m, "us-central1", true, 1)
-	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 ||
-		both.Sources[from.Source] != "another reading" || from.Date != "2026-11-01" {
+	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || from.Source != "another reading" ||
+		from.Date != "2025-11-01" {
 		t.Errorf("%v from %+v, want %v", usd, from, want)
 	}
 	demand, from, _ := both.Hourly(m, "us-central1", false, 1)
 	before, was, _ := old.Hourly(m, "us-central1", false, 1)
-	if demand != before || from.Date != was.Date || both.Sources[from.Source] != old.Sources[was.Source] {
-		t.Errorf("what the newer file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
+	if demand != before || from.Date != was.Date || from.Source != was.Source {
+		t.Errorf("what the file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
 	}
 	other, from, _ := both.Hourly(m, "us-east4", true, 1)
-	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(both.Sources[from.Source],
+	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(from.Source,
 		"Cloud Billing") {
-		t.Errorf("another region changed: %v from %q", other, both.Sources[from.Source])
-	}
-}
-
-func TestWriteAndReadAgain(t *testing.T) {
-	p := machines.Embedded()
-	path := filepath.Join(t.TempDir(), "new", "prices.json")
-	for range 2 { // the second time over the first
-		if err := p.WriteFile(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := machines.ReadPrices(path, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(back.Prices) != len(p.Prices) || *back.Prices[0].OnDemand != *p.Prices[0].OnDemand {
-		t.Errorf("written and read again: got %+v; want as many prices, and the same one on demand", back.Prices[0])
-	}
-	if err := (&machines.Prices{}).WriteFile(path); err == nil {
-		t.Error("no prices were written over good ones")
-	}
-	again, err := os.ReadFile(path)
-	if err != nil || string(again) != string(data) {
-		t.Errorf("a refused write changed the file: %v", err)
-	}
-	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
-	if len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("another region changed: %v from %q", other, from.Source)
 	}
 }
 
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
-		"family": {strings.Replace(newer, "family: n2,", "family: N2,", 1), `newer.yaml:4:14: family "N2"`},
-		"region": {strings.Replace(newer, "region: us-central1", "region: here", 1),
-			`newer.yaml:4:26: "here" is not a region`},
-		"twice": {strings.Replace(newer, "family: n2d", "family: n2", 1),
+		"family": {strings.Replace(own, "family: n2,", "family: N2,", 1), `own.yaml:4:14: family "N2"`},
+		"region": {strings.Replace(own, "region: us-central1", "region: here", 1),
+			`own.yaml:4:26: "here" is not a region`},
+		"twice": {strings.Replace(own, "family: n2d", "family: n2", 1),
 			"n2 in us-central1 has a price before"},
-		"source": {strings.Replace(newer, "source: catalog", "source: hearsay", 1),
+		"source": {strings.Replace(own, "source: catalog", "source: hearsay", 1),
 			`source "hearsay" is not among sources`},
-		"date":    {strings.Replace(newer, "2026-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
-		"free":    {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
-		"endless": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
+		"date":    {strings.Replace(own, "2025-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
+		"free":    {strings.Replace(own, "vcpu: 0.01,", "vcpu: 0,", 1), "vcpu is 0"},
+		"endless": {strings.Replace(own, "vcpu: 0.01,", "vcpu: .inf,", 1), `expected a number, found ".inf"`},
 		"nothing": {"sources: {}\nprices: []\n", "0 prices"},
-		"key":     {strings.Replace(newer, "spot:", "sport:", 1), `did you mean "spot"?`},
-		"rate's source": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, source: hearsay,", 1),
-			`spot: source "hearsay" is not among sources`},
-		"rate's date": {strings.Replace(newer, "vcpu: 0.01,", "vcpu: 0.01, date: 1 May,", 1),
-			"spot: date \"1 May\": write YYYY-MM-DD"},
-		"no rate": {strings.Replace(newer, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1),
+		"key":     {strings.Replace(own, "spot:", "sport:", 1), `did you mean "spot"?`},
+		"no rate": {strings.Replace(own, ", spot: {vcpu: 0.01, gib: 0.001, ssd: 0.05}", "", 1),
 			"neither on_demand nor spot"},
 	} {
-		_, err := machines.ReadPrices("newer.yaml", []byte(tc.text))
+		_, err := machines.ReadPrices("own.yaml", []byte(tc.text))
 		var at *strictyaml.Error
 		if !errors.As(err, &at) || at.Line == 0 || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: error %v, expected %q with its line", name, err, tc.says)
@@ -296,79 +259,8 @@ func TestPlaceOfErrors(t *testing.T) {
 	}
 }
 
-// TestANewerDateCounts: a file of a year ago does not hide prices that came with a newer program, whichever is named
-// first.
-func TestANewerDateCounts(t *testing.T) {
-	m, err := machines.Find("n2-highmem-8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(date, rates string) *machines.Prices {
-		p, err := machines.ReadPrices("p.yaml",
-			[]byte("sources: {s: of "+date+"}\nprices: [{family: n2, region: us-east1, date: "+date+", source: s, "+
-				rates+"}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	old := read("2025-11-01", "spot: {vcpu: 1, gib: 1, ssd: 1}, on_demand: {vcpu: 3, gib: 3, ssd: 3}")
-	recent := read("2026-11-01", "spot: {vcpu: 2, gib: 2, ssd: 2}")
-	for name, both := range map[string]*machines.Prices{"old first": old.Over(recent), "new first": recent.Over(old)} {
-		spot, from, _ := both.Hourly(m, "us-east1", true, 0)
-		demand, filled, _ := both.Hourly(m, "us-east1", false, 0)
-		if spot != 72*2 || demand != 72*3 || from.Date != "2026-11-01" ||
-			both.Sources[from.Source] != "of 2026-11-01" || len(both.Prices) != 1 {
-			t.Errorf("%s: %v on Spot, %v on demand, %+v", name, spot, demand, both)
-		}
-		if filled.Date != "2025-11-01" || both.Sources[filled.Source] != "of 2025-11-01" {
-			t.Errorf("%s: a price of 2025 became one of %s, %q", name, filled.Date, both.Sources[filled.Source])
-		}
-	}
-	again := read("2026-11-01", "spot: {vcpu: 4, gib: 4, ssd: 4}")
-	if usd, _, _ := again.Over(recent).Hourly(m, "us-east1", true, 0); usd != 72*4 {
-		t.Errorf("of one day, the first counts: %v", usd)
-	}
-}
-
-// TestAStalePriceStaysStale refreshes a file again and again with lists that have no Spot price any more: the old one
-// is kept, with the day on which it was read, through every writing and reading.
-func TestAStalePriceStaysStale(t *testing.T) {
-	m, err := machines.Find("n2-highmem-8")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rate := machines.Rate{VCPU: 1, GiB: 1, SSD: 1}
-	list := func(date string, spot *machines.Rate) *machines.Prices {
-		return &machines.Prices{Sources: map[string]string{"catalog": "read on " + date},
-			Prices: []machines.Price{{Family: "n2", Region: "us-east1", Date: date, Source: "catalog", OnDemand: &rate,
-				Spot: spot}}}
-	}
-	path := filepath.Join(t.TempDir(), "prices.json")
-	have := list("2026-01-01", &rate)
-	for _, date := range []string{"2026-03-01", "2026-05-01", "2026-07-01"} {
-		if err := list(date, nil).Over(have).WriteFile(path); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if have, err = machines.ReadPrices(path, data); err != nil {
-			t.Fatal(err)
-		}
-		for spot, want := range map[bool]string{false: date, true: "2026-01-01"} {
-			if usd, from, ok := have.Hourly(m, "us-east1", spot, 0); !ok || usd != 72 || from.Date != want ||
-				have.Sources[from.Source] != "read on "+want {
-				t.Errorf("on %s, Spot %t: %v USD of %s, %q; want %s\n%s", date, spot, usd, from.Date,
-					have.Sources[from.Source], want, data)
-			}
-		}
-	}
-}
-
 func FuzzReadPrices(f *testing.F) {
-	f.Add([]byte(newer))
+	f.Add([]byte(own))
 	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))
 	m, err := machines.Find("n2-highmem-8")
 	if err != nil {
@@ -379,7 +271,7 @@ func FuzzReadPrices(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, e := range p.Over(p).Prices {
+		for _, e := range p {
 			for _, spot := range []bool{false, true} {
 				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
 					t.Errorf("a price of %v in %s", usd, e.Region)
@@ -393,9 +285,8 @@ func FuzzReadPrices(f *testing.F) {
 func TestTheCatalogueIsWhole(t *testing.T) {
 	sizes := 0
 	for _, f := range machines.Families() {
-		if _, err := time.Parse(time.DateOnly, f.Date); err != nil || f.CPU == "" || f.SKU == "" || f.Source == "" {
-			t.Errorf("family %s has CPU %q, SKU %q, source %q and date %q (%v)", f.Name, f.CPU, f.SKU, f.Source, f.Date,
-				err)
+		if _, err := time.Parse(time.DateOnly, f.Date); err != nil || f.CPU == "" || f.Source == "" {
+			t.Errorf("family %s has CPU %q, source %q and date %q (%v)", f.Name, f.CPU, f.Source, f.Date, err)
 		}
 		for _, s := range f.Shapes {
 			sizes += len(s.Sizes) + len(s.BuiltIn)

@@ -20,14 +20,12 @@ const lssd = "-lssd"
 
 // Family is a machine series as in types.yaml.
 type Family struct {
-	Name    string  `yaml:"name"`
-	CPU     string  `yaml:"cpu"`
-	SKU     string  `yaml:"sku"`     // prefix of the descriptions of its vCPUs and memory in the Cloud Billing Catalog
-	DiskSKU string  `yaml:"ssd_sku"` // of its local SSDs; empty for those shared by all families
-	Date    string  `yaml:"date"`    // when it was read, YYYY-MM-DD
-	Source  string  `yaml:"source"`  // a name in the file's sources
-	Shapes  []shape `yaml:"shapes"`
-	Disks   []disks `yaml:"local_ssd"`
+	Name   string  `yaml:"name"`
+	CPU    string  `yaml:"cpu"`
+	Date   string  `yaml:"date"`   // when it was read, YYYY-MM-DD
+	Source string  `yaml:"source"` // a name in the file's sources
+	Shapes []shape `yaml:"shapes"`
+	Disks  []disks `yaml:"local_ssd"`
 }
 
 type shape struct {

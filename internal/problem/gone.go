@@ -19,6 +19,7 @@ var gone = map[string]string{
 
 	"serve --shadow": "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
 	"serve --split":  "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
+	"prices":         "give prices with --prices FILE, or COPPICE_PRICES; the built-in ones are used otherwise",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

@@ -8,12 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sethvargo/go-envconfig"
-
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
 	"coppice/internal/cloud/batch"
-	"coppice/internal/cloud/billing"
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/inspect"
@@ -82,17 +79,6 @@ func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error)
 	}
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
-}
-
-// billingEndpoint is the environment variable with a stand-in for the Cloud Billing Catalog on this machine.
-const billingEndpoint = "COPPICE_BILLING_ENDPOINT"
-
-// prices opens the Cloud Billing Catalog.
-func prices(env envconfig.Lookuper) func(context.Context) (cli.PriceList, error) {
-	return func(ctx context.Context) (cli.PriceList, error) {
-		endpoint, _ := env.Lookup(billingEndpoint)
-		return billing.New(ctx, endpoint)
-	}
 }
 
 // jobs submits a plan as a Batch job.

@@ -143,7 +143,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = length(setsubtract(["batch", "compute", "run", "pubsub", "storage", "cloudscheduler", "artifactregistry", "logging", "monitoring", "iam", "iamcredentials", "telemetry", "cloudbilling"], [for s in google_project_service.coppice : trimsuffix(s.service, ".googleapis.com")])) == 0 && alltrue([for s in google_project_service.coppice : !s.disable_on_destroy])
+    condition     = length(setsubtract(["batch", "compute", "run", "pubsub", "storage", "cloudscheduler", "artifactregistry", "logging", "monitoring", "iam", "iamcredentials", "telemetry"], [for s in google_project_service.coppice : trimsuffix(s.service, ".googleapis.com")])) == 0 && alltrue([for s in google_project_service.coppice : !s.disable_on_destroy])
     error_message = "Every service that is used is switched on, and none is switched off for others."
   }
 

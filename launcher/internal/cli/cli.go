@@ -23,7 +23,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
-	"coppice/internal/machines"
 	"coppice/internal/notify"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -42,8 +41,6 @@ type Setup struct {
 	program.World
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
-	// PriceList opens Google's price list.
-	PriceList func(context.Context) (PriceList, error)
 	// Callers authenticates the callers of a console that other machines can reach.
 	Callers func(context.Context, sweep.CallersEnv) (console.Callers, error)
 	// Inspect opens what the doctor examines.
@@ -75,13 +72,6 @@ type Backends struct {
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
 	Close    func() error
-}
-
-// PriceList is Google's price list.
-type PriceList interface {
-	// Prices returns the prices of the known families in the regions, in all regions if none is named, with today's
-	// date.
-	Prices(ctx context.Context, regions []string, date string) (*machines.Prices, error)
 }
 
 // SweepJobs runs plans.
@@ -145,7 +135,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{cancelCommand(w),
 			nightlyCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
-			servedCommand(w), watchLabelsCommand(w), registryCommand(w), datasetsCommand(w), pricesCommand(w),
+			servedCommand(w), watchLabelsCommand(w), registryCommand(w), datasetsCommand(w),
 			paramsCommand(w),
 			doctorCommand(w), cleanCommand(w)}},
 	} {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,25 +12,9 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
-	"coppice/internal/machines"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
 )
-
-// priceList is Google's list in memory.
-type priceList struct {
-	prices *machines.Prices
-	err    error
-	asked  []string
-}
-
-func (p *priceList) Prices(_ context.Context, regions []string, date string) (*machines.Prices, error) {
-	if date != "2026-11-21" {
-		return nil, fmt.Errorf("asked for prices of %s", date)
-	}
-	p.asked = regions
-	return p.prices, p.err
-}
 
 // empty lists the objects of a bucket that should have none.
 func (w *world) empty(bucket string) {
@@ -375,41 +357,6 @@ func TestBill(t *testing.T) {
 		t.Errorf("%v USD, want %v", b.Cost, want)
 	}
 	w.refused(sweep.ExitNotFound, "there is no sweep nobody", "bill", "nobody")
-}
-
-func TestPricesRefresh(t *testing.T) {
-	w := newWorld(t)
-	rate := machines.Rate{VCPU: 0.5, GiB: 0.05, SSD: 0.5}
-	list := &priceList{prices: &machines.Prices{Sources: map[string]string{"c": "today"},
-		Prices: []machines.Price{{Family: "n2", Region: "us-central1", Date: "2026-11-21", Source: "c", Spot: &rate,
-			OnDemand: &rate}}}}
-	w.list = list
-	file := filepath.Join(w.dir, "new", "prices.json")
-	if out := w.must("prices", "refresh", "--out", file, "--region", "us-central1"); !strings.Contains(out,
-		"1 prices read") || len(list.asked) != 1 {
-		t.Errorf("refreshed prices: got %s; want one price read, from one request", out)
-	}
-	list.prices = &machines.Prices{Sources: map[string]string{"c": "tomorrow"},
-		Prices: []machines.Price{{Family: "n2", Region: "us-east4", Date: "2026-11-22", Source: "c", Spot: &rate}}}
-	if out := w.must("prices", "refresh", "--out", file, "--json"); !strings.Contains(out, `"prices": 2`) {
-		t.Errorf("what was there did not stay: %s", out)
-	}
-	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines",
-		"n2-highmem-2", "--prices", file)
-	if !strings.Contains(out, "2026-11-21, today") {
-		t.Errorf("the plan does not use them:\n%s", out)
-	}
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list.err = errors.New("half of it could not be read")
-	w.refused(sweep.ExitError, "half of it", "prices", "refresh", "--out", file)
-	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
-		t.Errorf("a failed refresh changed the file: %v", err)
-	}
-	w.refused(sweep.ExitUsage, "COPPICE_PRICES", "prices", "refresh")
-	w.refused(sweep.ExitInput, "remove the file", "prices", "refresh", "--out", w.file("bad.json", "{}"))
 }
 
 // TestSpotAutoReachesTheRequest: its choice is in the plan, in the notes and in the request to Batch; started again

@@ -100,7 +100,7 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 
 // nightlyOf stages and sweeps for a slot, whose id is the sweep's.
 func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableSpec, id sweep.ID,
-	prices *machines.Prices, f nightlyFlags) error {
+	prices machines.Prices, f nightlyFlags) error {
 	// A slot whose sweep exists is staged already.
 	store := sweepstore.New(w.sweeps, id)
 	planned, err := store.HasPlan(ctx)

@@ -93,7 +93,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 			"--out", "none/" + hostile + ".csv"}, {"predict", "--model", hostile, "--in", in, "--out", scored},
 		{"registry", "show", "ctr@" + hostile}, {"registry", "show", "ctr", "--file", hostile},
 		{"registry", "promote", "ctr@1", "--why", hostile},
-		{"prices", "--" + hostile}, {"doctor", "--for", hostile}, {"bill", "night-1"}, {"bill", hostile},
+		{"doctor", "--for", hostile}, {"bill", "night-1"}, {"bill", hostile},
 		{"cancel", hostile},
 	} {
 		_, out, errOut := w.run(line...)

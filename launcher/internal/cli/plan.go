@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/quote"
@@ -25,9 +27,25 @@ type assumptionFlags struct {
 
 func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
-	cmd.Flags().StringVar(&f.prices, "prices", "", "file with prices, used unless the built-in ones are newer "+
-		"(default: $COPPICE_PRICES, or what \"launcher prices refresh\" wrote)")
+	cmd.Flags().StringVar(&f.prices, "prices", "", "file of prices, which go before the built-in ones "+
+		"(default: $COPPICE_PRICES)")
 	f.AddFlags(cmd)
+}
+
+// prices are those of the file, or of the one that the environment names, before the built-in ones.
+func (w *Setup) prices(file string) (machines.Prices, error) {
+	if file == "" {
+		file, _ = w.Env.Lookup("COPPICE_PRICES")
+	}
+	if file == "" {
+		return machines.Embedded(), nil
+	}
+	data, err := strictyaml.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	p, err := machines.ReadPrices(file, data)
+	return slices.Concat(p, machines.Embedded()), err
 }
 
 type planFlags struct {
@@ -139,7 +157,7 @@ func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 
 const defaultRegion = "us-central1"
 
-func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices *machines.Prices, f planFlags) error {
+func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices, f planFlags) error {
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
 		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {

@@ -197,7 +197,6 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 		for _, line := range [][]string{
 			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path},
 			{"plot", "night-1", "gantt", "--out", path},
-			{"prices", "refresh", "--out", path},
 		} {
 			before, err := os.Lstat(path)
 			if err != nil {

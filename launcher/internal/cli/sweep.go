@@ -145,7 +145,7 @@ func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 }
 
 // read reads the spec and the prices.
-func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, *machines.Prices, error) {
+func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, error) {
 	spec, err := readSpec(file)
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +159,7 @@ func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, *machines.Prices,
 
 // sweepOn starts a sweep on a dataset, or attaches to it, while the cloud is open. An empty id is made from the plan.
 func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id sweep.ID, scheduled bool,
-	prices *machines.Prices, f startFlags) error {
+	prices machines.Prices, f startFlags) error {
 	m, err := resolveAllowed(ctx, w, ref, id)
 	if err != nil {
 		if scheduled && !f.dryRun {
@@ -237,7 +237,7 @@ func readSpec(file string) (*sweep.Spec, error) {
 // addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget, or sure to
 // exceed a limit. A sweep that exists already is not rejected, whatever it would cost today: it keeps the budget that
 // it was started with.
-func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices *machines.Prices,
+func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices machines.Prices,
 	a quote.Assumptions) error {
 	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location, Assumptions: a}
 	if err := q.Price(); err != nil {

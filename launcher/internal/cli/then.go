@@ -71,7 +71,7 @@ func (f *thenFlags) around(cmd *cobra.Command, w *Setup, judge func() error) err
 	})
 }
 
-func (f *thenFlags) start(ctx context.Context, w *Setup, spec *sweep.Spec, prices *machines.Prices) error {
+func (f *thenFlags) start(ctx context.Context, w *Setup, spec *sweep.Spec, prices machines.Prices) error {
 	id, since, err := slot.Found(ctx, w.sweeps, spec.Name, f.every, w.Now())
 	if err != nil {
 		return err

@@ -38,7 +38,6 @@ type world struct {
 	buckets map[string]blob.Store
 	jobs    *jobs
 	runner  SweepJobs // in place of jobs; nil is jobs
-	list    *priceList
 	now     time.Time
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
@@ -127,7 +126,6 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	return Run(w.ctx, Setup{
 		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
 			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
-		PriceList: func(context.Context) (PriceList, error) { return w.list, nil },
 		Connect: func(context.Context, Env) (*Backends, error) {
 			runner := w.runner
 			if runner == nil {

@@ -16,14 +16,14 @@ func Hold(q *sweep.Quote, machine string, budget float64) error {
 	case budget == 0:
 		return nil
 	case q.Hourly == 0:
-		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; run `launcher "+
-			"prices refresh`, or leave the budget out", model(q.Spot), machine, q.Region)
+		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; give one with "+
+			"--prices FILE, or leave the budget out", model(q.Spot), machine, q.Region)
 	}
 
 	for i, f := range q.Fallback {
 		if f.Hourly == 0 {
 			return problem.New(problem.Input, "a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
-				"known; run `launcher prices refresh`, or leave the budget out", model(f.Spot), i, q.Region)
+				"known; give one with --prices FILE, or leave the budget out", model(f.Spot), i, q.Region)
 		}
 	}
 

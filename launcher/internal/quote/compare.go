@@ -301,7 +301,7 @@ func (c *Comparison) recommend(w wanted) {
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
-		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or run `launcher prices refresh`",
+		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or give prices with --prices FILE",
 			w.region)
 	}
 }

@@ -58,7 +58,7 @@ const measuredSpread = 0.15
 type Estimator struct {
 	Plan     *plan.Planned
 	Manifest *dataset.Manifest
-	Prices   *machines.Prices
+	Prices   machines.Prices
 	Region   string
 	Assumptions
 
@@ -349,7 +349,7 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 		alone := usd * float64(vms-max(final, 1)) * refit / 3600 // the other machines have gone by the refit
 		s.Hourly = usd
 		s.PriceDate = from.Date
-		s.PriceFrom = q.Prices.Sources[from.Source]
+		s.PriceFrom = from.Source
 		s.Cost = &sweep.Range{Low: per*s.Hours.Low - alone*w.low, Expected: per*s.Hours.Expected - alone,
 			High: per*s.Hours.High - alone*w.high}
 	}
@@ -450,7 +450,6 @@ func age(dates []string, now time.Time) []string {
 	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
 		return nil
 	}
-	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; `launcher prices "+
-		"refresh` reads today's",
-		oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
+	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; --prices FILE "+
+		"takes newer ones", oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
 }

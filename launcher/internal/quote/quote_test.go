@@ -187,7 +187,7 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 			t.Errorf("in a region without prices: %+v, expected hours and no costs", o)
 		}
 	}
-	if says := "no price of these is known in mars-north1; check --region, or run `launcher prices refresh`"; c.Recommended != nil || c.Reason != says {
+	if says := "no price of these is known in mars-north1; check --region, or give prices with --prices FILE"; c.Recommended != nil || c.Reason != says {
 		t.Errorf("recommended %+v because %q; expected nothing, %q", c.Recommended, c.Reason, says)
 	}
 	// On demand has a price where Spot has none.
@@ -399,9 +399,8 @@ func TestHold(t *testing.T) {
 	q.Hourly = 0
 	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
 		!strings.Contains(err.Error(),
-			"no Spot price of c4-highmem-96-lssd in us-central1 is known; run `launcher prices refresh`") {
-		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises `launcher prices "+
-			"refresh`", err)
+			"no Spot price of c4-highmem-96-lssd in us-central1 is known; give one with --prices FILE") {
+		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises --prices", err)
 	}
 	if err := Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)

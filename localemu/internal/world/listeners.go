@@ -172,14 +172,14 @@ func (w *World) environ(environ []string, identity, client string) []string {
 // leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud
 // Monitoring, whose address Terraform prints with the others and for which a local task has no credentials. A
 // collector's address stays: it was set to collect the local cloud's measurements too. So does a webhook on this
-// machine; a deployment's would notify people who know nothing of the local cloud.
+// machine; a deployment's would notify people who know nothing of the local cloud. Prices are the user's own.
 func leadsPast(variable string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	switch name {
 	case "COPPICE_WEBHOOK":
 		u, err := url.Parse(value)
 		return err != nil || u.Hostname() != "127.0.0.1" && u.Hostname() != "localhost"
-	case "COPPICE_WEBHOOK_FORMAT", "COPPICE_WEBHOOK_VERDICTS":
+	case "COPPICE_WEBHOOK_FORMAT", "COPPICE_WEBHOOK_VERDICTS", "COPPICE_PRICES":
 		return false
 	}
 
