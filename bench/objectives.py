@@ -114,7 +114,6 @@ CASES = {
     "lambdarank": ("grade", {}, "ndcg@10", None, False),
     "lambdarank weighted": ("grade", {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
     "rank_xendcg": ("grade", {}, "ndcg@10", None, False),
-    "binary intermediate": ("late", {"num_leaves": 127, "monotone_constraints": "name:hour=1,distance=-1", "monotone_constraints_method": "intermediate"}, "log_loss", mean(log_loss), False),
     "binary unbalanced": ("late", {"is_unbalance": True}, "log_loss", mean(log_loss), False),
 }  # fmt: skip
 
@@ -169,13 +168,6 @@ class Staged:
         self.copies = len(y) // int((frame.part == "train").sum())
 
 
-def in_order(directions, place):
-    """Directions by name as the list of all features' that LightGBM wants."""
-    by_name = dict(entry.split("=") for entry in directions.removeprefix("name:").split(","))
-    with open(place + "/manifest.json") as f:
-        return [int(by_name.get(f["name"], 0)) for f in json.load(f)["features"]]
-
-
 def compared(args, t, case):
     import lightgbm as lgb
 
@@ -186,8 +178,6 @@ def compared(args, t, case):
     full, leaves = dict(PARAMS, **params), {}
     if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
         leaves = {"min_data_in_leaf": 20 * t.copies, "min_data_per_group": 100 * t.copies}
-    if "monotone_constraints" in params:
-        leaves = {"monotone_constraints": in_order(params["monotone_constraints"], t.place)}
     scores = {"coppice": [], "lightgbm": []}
     for seed in range(1, (max(args.seeds, 5) if objective in RANK else args.seeds) + 1):
         file = f"{args.out}/{case}.yaml"

@@ -94,7 +94,6 @@ func TestInteropScores(t *testing.T) {
 		"limits": {"is_click",
 			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\nneg_bagging_fraction: 0.5\nbagging_freq: 1\n" +
 				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n" +
-				"monotone_constraints_method: intermediate\n" +
 				"interaction_constraints: " +
 				"\"name:[viewability,campaign_age_days,device,hour]," +
 				"[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},

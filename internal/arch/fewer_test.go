@@ -52,6 +52,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`GRPCInferenceService|binary_data_size|raw_input_contents|binary_tensor_data|tritonclient`),
 	regexp.MustCompile(`serve[-_]clients|dataset\.ReadStream|arrow_stream\.go`),
 	regexp.MustCompile(`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
+	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 }
 
 // tellGone are the files that say what is gone.

@@ -72,8 +72,7 @@ func (g *grower) isSmall(l *leaf) bool {
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
 // next; in a team and out of core, also large ones. It predicts which will be split from the gains in the previous
 // tree, and takes at most half as many as there are splits to come, since new leaves may have more gain. If features or
-// thresholds are drawn per node, a leaf's split can only be found once its parent has a number; and a leaf whose bounds
-// may change keeps its histogram until it is split.
+// thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
 //
 // All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
 func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
@@ -108,7 +107,7 @@ func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
 	for len(g.nextLeaves) < min(likely, most) {
 		best, gain := (*leaf)(nil), least
 		for _, l := range g.unprepared {
-			if l.best.gain > gain && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, l) && !g.constrained(l) {
+			if l.best.gain > gain && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, l) {
 				best, gain = l, l.best.gain
 			}
 		}
@@ -128,7 +127,7 @@ func (g *grower) findUnprepared(l *leaf) int {
 	case l.children == nil:
 		g.unprepared = append(g.unprepared, l)
 		return 0
-	case g.data.savesPasses() && !g.intermediate: // which needs the path to a leaf, known once its parent is split
+	case g.data.savesPasses():
 		return 1 + g.findUnprepared(&l.children.left) + g.findUnprepared(&l.children.right)
 	}
 	return 1
@@ -329,12 +328,10 @@ func (g *grower) finders(worker int, leaves ...*leaf) []splitFinder {
 	return finders
 }
 
-// scoreFeatures finds splits by features lo to hi of the tree's. pair is nil if the leaves' histograms are complete.
+// scoreFeatures finds splits by features lo to hi of the tree's.
 func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worker, lo, hi int) {
 	for i, f := range g.features[lo:hi] {
-		if pair != nil {
-			g.histograms.reduce(pair, lo+i)
-		}
+		g.histograms.reduce(pair, lo+i)
 		for s := range finders {
 			if finders[s].mayUse(f, g.features) {
 				g.scoreFeature(f, &finders[s], worker)

@@ -241,9 +241,6 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	if p.MonotoneConstraints, err = p.MonotoneConstraints.forColumns(columns); err != nil {
 		return p, &ParamError{monotoneConstraints, err.Error()}
 	}
-	if p.MonotoneConstraints == "" {
-		p.MonotoneMethod = basicMethod // any is the same
-	}
 	if p.InteractionConstraints, err = p.InteractionConstraints.forColumns(columns); err != nil {
 		return p, &ParamError{interactionConstraints, err.Error()}
 	}

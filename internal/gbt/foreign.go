@@ -71,6 +71,8 @@ var foreignParams = []foreignParam{
 	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits", "",
 		"every split is the best that the rows have"},
 	{"forcedbins_filename", "", "", "bins are made by launcher stage"},
+	{"monotone_constraints_method", "monotone_constraining_method mc_method", "basic",
+		"directions are kept as by basic; intermediate and advanced gain little and take longer"},
 	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "0", "constrained splits are not penalised"},
 	{"feature_contri", "feature_contrib fc fp feature_penalty", "", "features have no penalty"},
 	{"cegb_tradeoff", "", "1", noCEGB}, {"cegb_penalty_split", "", "0", noCEGB},

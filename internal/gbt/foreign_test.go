@@ -67,7 +67,7 @@ func TestForeignNamesAreForeign(t *testing.T) {
 // told as a choice.
 func TestPlansOfEarlierBuilds(t *testing.T) {
 	params := Defaults().Map()
-	params["forcedsplits_filename"] = ""
+	params["forcedsplits_filename"], params["monotone_constraints_method"] = "", "basic"
 	if p, err := ParseParams(params); err != nil || p != Defaults() {
 		t.Errorf("got %+v, %v; want the defaults", p, err)
 	}

@@ -18,7 +18,6 @@ type grower struct {
 	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
 	directions   []int8  // of monotone_constraints, by feature; nil without any
-	intermediate bool    // their method, with directions
 	interactions [][]int // by group of interaction_constraints, its features; nil without any
 
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
@@ -53,10 +52,9 @@ type leaf struct {
 	parent int // node number; -1 for the root
 	isLeft bool
 
-	out           float64    // its value, if that does not follow from sums alone
-	low, high     float64    // bounds of its value
-	path          []pathStep // from the root, for intermediate bounds
-	allowedGroups []int      // indexes of the interactions that contain all features on its path
+	out           float64 // its value, if that does not follow from sums alone
+	low, high     float64 // bounds of its value
+	allowedGroups []int   // indexes of the interactions that contain all features on its path
 
 	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
@@ -85,7 +83,6 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 
 	g.usableFeatures = eligible(p, d.Features)
 	g.directions = p.MonotoneConstraints.among(d.Features)
-	g.intermediate = g.directions != nil && p.MonotoneMethod == intermediateMethod
 	g.interactions = p.InteractionConstraints.among(d.Features)
 
 	g.coarsen()
@@ -124,11 +121,6 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 			}
 		}
 		g.split(i)
-		if g.intermediate && len(g.leaves) < g.p.NumLeaves {
-			if err := g.tighten(i); err != nil {
-				return nil, err
-			}
-		}
 	}
 
 	if len(g.leaves) == 1 {
@@ -206,10 +198,6 @@ func (g *grower) split(i int) {
 	node := g.addNode(i, &parent)
 	left, right := parent.children.left, parent.children.right
 	left.parent, right.parent = node, node
-	if g.intermediate {
-		left.path = g.longer(parent.path, node, &parent.best, true)
-		right.path = g.longer(parent.path, node, &parent.best, false)
-	}
 	g.leaves[i] = left
 	g.leaves = append(g.leaves, right)
 	g.freeChildren = append(g.freeChildren, parent.children)

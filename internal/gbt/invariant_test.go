@@ -238,7 +238,6 @@ func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+
 type place struct {
 	value, low, high float64
 	path             []int
-	way              []waypoint
 }
 
 // checkNodes checks every node's split against its rules and gain, and every value against its sums.
@@ -280,9 +279,6 @@ func (w *watch) checkNodes(t *Tree) error {
 				return fmt.Errorf("child %d of node %d has the value %v, beyond max_delta_step", child, node, said)
 			}
 		}
-		if w.p.MonotoneMethod == "intermediate" {
-			w.rebind(t, node, places, children)
-		}
 		if !(t.Gain[node] > 0) || !near(t.Gain[node], gain, scale) {
 			return fmt.Errorf("node %d has the gain %v, expected %v", node, t.Gain[node], gain)
 		}
@@ -316,22 +312,18 @@ func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scal
 		if w.p.PathSmooth > 0 {
 			v = w.smoothed(v, float64(s.h)*perH, at.value)
 		}
-		both[i] = place{min(max(v, at.low), at.high), at.low, at.high, append(slices.Clone(at.path), t.Feature[node]),
-			append(slices.Clone(at.way), waypoint{node, i == 0})}
+		both[i] = place{min(max(v, at.low), at.high), at.low, at.high, append(slices.Clone(at.path), t.Feature[node])}
 		more := w.taken(s, l2, both[i].value)
 		gain, scale = gain+more, scale+math.Abs(more)
 	}
-	toLeft, toRight := (both[0].value+both[1].value)/2, (both[0].value+both[1].value)/2
-	if w.p.MonotoneMethod == "intermediate" {
-		toLeft, toRight = both[1].value, both[0].value
-	}
+	middle := (both[0].value + both[1].value) / 2
 	if all := w.p.MonotoneConstraints.among(w.data.Features); all != nil && all[t.Feature[node]] != 0 {
 		if up := all[t.Feature[node]] > 0; up != (both[0].value <= both[1].value) && both[0].value != both[1].value {
 			gain = math.NaN() // a split that violates the direction
 		} else if up {
-			both[0].high, both[1].low = min(both[0].high, toLeft), max(both[1].low, toRight)
+			both[0].high, both[1].low = min(both[0].high, middle), max(both[1].low, middle)
 		} else {
-			both[0].low, both[1].high = max(both[0].low, toLeft), min(both[1].high, toRight)
+			both[0].low, both[1].high = max(both[0].low, middle), min(both[1].high, middle)
 		}
 	}
 	return both, gain, scale

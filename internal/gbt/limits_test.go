@@ -121,22 +121,18 @@ func monotoneOnAGrid(t *testing.T, missing float64) {
 		"max_delta_step, lambda_l1": func(p *Params) { p.MaxDeltaStep, p.LambdaL1 = 0.3, 1 },
 		"max_bin":                   func(p *Params) { p.MaxBin = 7 },
 	} {
-		for _, method := range []string{basicMethod, intermediateMethod} {
-			p := p
-			change(&p)
-			p.MonotoneConstraints, p.MonotoneMethod = "name:numa=1,numb=-1,numc=1", method
-			bound := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
-			for f, direction := range []float64{1, -1, 1} {
-				if n := against(bound, f, direction); n > 0 {
-					t.Errorf("%s, %s, %v missing: %d steps of feature %d go against its direction", method, name,
-						missing, n, f)
-				}
+		p := p
+		change(&p)
+		p.MonotoneConstraints = "name:numa=1,numb=-1,numc=1"
+		bound := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
+		for f, direction := range []float64{1, -1, 1} {
+			if n := against(bound, f, direction); n > 0 {
+				t.Errorf("%s, %v missing: %d steps of feature %d go against its direction", name, missing, n, f)
 			}
-			counts, _ := bound.Importance()
-			if slices.Contains(counts[:3], 0) || against(bound, 3, 1) == 0 || against(bound, 3, -1) == 0 {
-				t.Errorf("%s, %s: features split %v times, and the free one is monotone: the test tests nothing",
-					method, name, counts)
-			}
+		}
+		counts, _ := bound.Importance()
+		if slices.Contains(counts[:3], 0) || against(bound, 3, 1) == 0 || against(bound, 3, -1) == 0 {
+			t.Errorf("%s: features split %v times, and the free one is monotone: the test tests nothing", name, counts)
 		}
 	}
 }
@@ -253,12 +249,9 @@ func limited() map[string]func(*Params) {
 		"class bags":   func(p *Params) { p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.3, 2 },
 		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=1,numb=-1,numc=-1" },
 		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa,numb,numc],[numc,numd,cat g],[cat h]" },
-		"intermediate": func(p *Params) {
-			p.MonotoneConstraints, p.MonotoneMethod = "name:numa=1,numb=-1,numc=-1", intermediateMethod
-		},
 	}
 	all["all limits"] = func(p *Params) {
-		for _, name := range []string{"extra trees", "path smooth", "class bags", "intermediate", "interactions"} {
+		for _, name := range []string{"extra trees", "path smooth", "class bags", "monotone", "interactions"} {
 			all[name](p)
 		}
 	}
@@ -330,10 +323,8 @@ func TestLimitsRefused(t *testing.T) {
 		{values{"mc": "1,2"},
 			"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:"},
 		{values{"mc_method": "advanced"},
-			"mc_method: advanced, whose bounds differ between the thresholds of one split, is not there; " +
-				"use intermediate"},
-		{values{"monotone_constraints_method": "most"},
-			"monotone_constraints_method: there is no monotone_constraints_method \"most\"; use basic or intermediate"},
+			"mc_method: LightGBM has it, Coppice does not: directions are kept as by basic; intermediate and " +
+				"advanced gain little and take longer"},
 		{values{"monotone_constraints": "name:a=1,a=-1"}, "monotone_constraints: column \"a\" has two directions"},
 		{values{"monotone_constraints": "name:a"}, "monotone_constraints: \"a\" has no direction; write \"a=1\""},
 		{values{"interaction_constraints": "[0,x]"},
@@ -389,7 +380,6 @@ func TestLimitsAreCanonical(t *testing.T) {
 	} {
 		checkCanonical(t, interactionConstraints, in, columns, want)
 	}
-	checkCanonical(t, monotoneMethod, intermediateMethod, columns, basicMethod) // without directions
 	checkCanonical(t, monotoneConstraints, []any{1.0, 0, -1, 0, 0, 0, 0}, columns, "1,0,-1,0,0,0,0")
 	checkCanonical(t, monotoneConstraints, []any{1.0, -1, 0, 0, 0, 0, 0}, columns, "name:age=1,price=-1")
 	checkCanonical(t, interactionConstraints, []any{[]any{1.0, 0}, []any{5}}, columns, "name:[age,price],[k=v]")
@@ -429,7 +419,7 @@ func TestLimitsInTheModel(t *testing.T) {
 	m := mustTrain(t, &d.Data, p, Options{}).Model
 	for _, line := range []string{
 		"[pos_bagging_fraction: 0.9]", "[neg_bagging_fraction: 0.3]", "[extra_trees: 1]", "[path_smooth: 40]",
-		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]", "[monotone_constraints_method: intermediate]",
+		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]",
 		"[interaction_constraints: [0,1,2],[2,3,6],[7]]",
 	} {
 		if !bytes.Contains(text(t, m), []byte(line+"\n")) {

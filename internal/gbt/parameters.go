@@ -57,7 +57,6 @@ var differing = map[string]string{
 	"extra_trees":              "draws among all thresholds, where LightGBM's bounds are one short",
 	pathSmooth:                 "needs min_data_in_leaf of 2 or more, which LightGBM raises; rows are not rounded",
 	monotoneConstraints:        "also by name, name:price=1; refused for leaves that are quantiles",
-	monotoneMethod:             "basic or intermediate; advanced is refused",
 	interactionConstraints:     "also by name, name:[a,b],[c]; features of no group do not take part in draws",
 	IgnoreColumn:               "features of the table by number, name or pattern; they stay in the model's list",
 	alpha:                      "refused for other objectives; weighted quantiles are not extrapolated",

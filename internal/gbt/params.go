@@ -76,7 +76,6 @@ type Params struct {
 	// number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
 	PathSmooth             float64
 	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
-	MonotoneMethod         string        // how they are kept: basic or intermediate
 	InteractionConstraints FeatureGroups // features that may be on the same path
 
 	IgnoreColumn ColumnList // features that never split
@@ -94,7 +93,6 @@ func Defaults() Params {
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
 		TruncationLevel: 30, LambdarankNorm: true, Sigmoid: 1,
-		MonotoneMethod: basicMethod,
 	}
 }
 
@@ -139,7 +137,6 @@ const (
 	pathSmooth             = "path_smooth"
 	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
-	monotoneMethod         = "monotone_constraints_method"
 	interactionConstraints = "interaction_constraints"
 	sampleStrategy         = "data_sample_strategy"
 	topRate                = "top_rate"
@@ -232,8 +229,6 @@ var paramTable = []paramSpec{
 	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
 		-1, 1, 0},
-	{monotoneMethod, "monotone_constraining_method mc_method", func(p *Params) any { return &p.MonotoneMethod }, 0, 0,
-		addedLater},
 	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
 	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0},
 }
@@ -338,8 +333,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
-			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains,
-			monotoneMethod: canonicalMethod}[s.name]
+			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains}[s.name]
 		var err error
 		*field, err = canonical(v)
 		return err

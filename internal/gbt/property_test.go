@@ -78,9 +78,6 @@ func (t *trial) limit(rng *rand.Rand) {
 			}
 		}
 		t.p.MonotoneConstraints = listedDirections(directions)
-		if t.p.MonotoneConstraints != "" && rand.New(rand.NewPCG(t.p.Seed, 3)).IntN(2) == 0 {
-			t.p.MonotoneMethod = intermediateMethod
-		}
 	}
 	if rng.IntN(4) == 0 {
 		groups := make([][]int, 1+rng.IntN(3))
@@ -347,7 +344,6 @@ func newer() map[string]func(*trial) {
 		"path_smooth":             func(t *trial) { t.p.PathSmooth = 0 },
 		"a fraction per class":    func(t *trial) { t.p.PosBaggingFraction, t.p.NegBaggingFraction = 1, 1 },
 		"monotone_constraints":    func(t *trial) { t.p.MonotoneConstraints = "" },
-		"intermediate":            func(t *trial) { t.p.MonotoneMethod = basicMethod },
 		"interaction_constraints": func(t *trial) { t.p.InteractionConstraints = "" },
 		"copies":                  func(t *trial) { t.Copies = 0 },
 	}

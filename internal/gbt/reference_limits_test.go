@@ -86,15 +86,12 @@ func (r *reference) bound(parent, left, right *refLeaf) {
 	q := r.splitSearch(parent, parent.best.feature)
 	left.out, right.out = q.child(left.sum, left.l2), q.child(right.sum, right.l2)
 	left.low, left.high, right.low, right.high = parent.low, parent.high, parent.low, parent.high
-	toLeft, toRight := (left.out+right.out)/2, (left.out+right.out)/2
-	if r.p.MonotoneMethod == "intermediate" {
-		toLeft, toRight = right.out, left.out
-	}
+	middle := (left.out + right.out) / 2
 	switch r.direction(parent.best.feature) {
 	case 1:
-		left.high, right.low = math.Min(left.high, toLeft), math.Max(right.low, toRight)
+		left.high, right.low = math.Min(left.high, middle), math.Max(right.low, middle)
 	case -1:
-		left.low, right.high = math.Max(left.low, toLeft), math.Min(right.high, toRight)
+		left.low, right.high = math.Max(left.low, middle), math.Min(right.high, middle)
 	}
 }
 

@@ -42,7 +42,6 @@ type refLeaf struct {
 
 	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
 	path           []int   // features above
-	way            []waypoint
 }
 
 // node is unique to the leaf within the tree.
@@ -452,15 +451,11 @@ func (r *reference) split(t *refTree, i int) {
 	for _, child := range []*refLeaf{&left, &right} {
 		child.sum = r.sum(child.rows)
 		child.path = append(slices.Clone(parent.path), best.feature)
-		child.way = append(slices.Clone(parent.way), waypoint{node, child.isLeft})
 	}
 	r.bound(&parent, &left, &right)
 	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)
 	r.leaves[i] = left
 	r.leaves = append(r.leaves, right)
-	if r.p.MonotoneMethod == "intermediate" && len(r.leaves) < r.p.NumLeaves {
-		r.rebind(t, i)
-	}
 }
 
 func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {

@@ -74,27 +74,23 @@ func (s *splitScorer) target(l *leaf) splitTarget {
 }
 
 // inherit sets the children's values and bounds: below a split on a monotone feature, neither side may go beyond the
-// middle of the two values (LightGBM's basic method) or beyond the other's (intermediate).
+// middle of the two values (LightGBM's basic method).
 func (s *splitScorer) inherit(l, left, right *leaf) {
-
 	t := s.target(l)
 	left.out = s.childOutput(left.sums, left.l2, &t)
 	right.out = s.childOutput(right.sums, right.l2, &t)
 	left.low, left.high = l.low, l.high
 	right.low, right.high = l.low, l.high
 
-	// For a feature with a direction, these bounds keep the descendants of both sides in order.
-	toLeft, toRight := (left.out+right.out)/2, (left.out+right.out)/2
-	if s.p.MonotoneMethod == intermediateMethod {
-		toLeft, toRight = right.out, left.out
-	}
+	// For a feature with a direction, the middle keeps the descendants of both sides in order.
+	middle := (left.out + right.out) / 2
 	switch direction := s.direction(l.best.feature); {
 	case direction > 0:
-		left.high = min(left.high, toLeft)
-		right.low = max(right.low, toRight)
+		left.high = min(left.high, middle)
+		right.low = max(right.low, middle)
 	case direction < 0:
-		left.low = max(left.low, toLeft)
-		right.high = min(right.high, toRight)
+		left.low = max(left.low, middle)
+		right.high = min(right.high, middle)
 	}
 }
 
