@@ -251,35 +251,6 @@ func TestInteropObjectives(t *testing.T) {
 	}
 }
 
-// TestInteropPositions: of clicks that depend on the place, both learn the same order and the same effect of places,
-// and it is nearer to what people want than without places.
-func TestInteropPositions(t *testing.T) {
-	r := execute(t, ".", nil, python(t), "bench/positions.py", "--bin", filepath.Dir(binaryOf(t, "task")), "--out",
-		t.TempDir())
-	r.ok(t)
-	var got struct {
-		Coppice         float64   `json:"coppice"`
-		Without         float64   `json:"coppice_without"`
-		LightGBM        float64   `json:"lightgbm"`
-		Factors         []float64 `json:"factors"`
-		LightGBMFactors []float64 `json:"lightgbm_factors"`
-	}
-	decode(t, r.out, &got)
-	t.Logf("%s", strings.TrimSpace(r.out))
-	if !(got.Coppice > 0.995*got.LightGBM) || !(got.Coppice > got.Without+0.03) {
-		t.Errorf("NDCG@10 of what people want is %.4f; want LightGBM's %.4f less .5 %% at most, and .03 more than "+
-			"%.4f, without places", got.Coppice, got.LightGBM, got.Without)
-	}
-	if len(got.Factors) != 10 || len(got.LightGBMFactors) != 10 {
-		t.Fatalf("places add %v, by LightGBM %v; want ten each", got.Factors, got.LightGBMFactors)
-	}
-	for place, f := range got.Factors {
-		if other := got.LightGBMFactors[place]; !(math.Abs(f-other) < 0.1) {
-			t.Errorf("place %d adds %.4f, by LightGBM %.4f; want them within .1", place, f, other)
-		}
-	}
-}
-
 // stageHere stages into a folder of the test and returns the version's folder.
 func (l *local) stageHere(spec string) string {
 	l.t.Helper()

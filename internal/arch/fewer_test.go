@@ -53,6 +53,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`serve[-_]clients|dataset\.ReadStream|arrow_stream\.go`),
 	regexp.MustCompile(`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
+	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
+	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 }
 
 // tellGone are the files that say what is gone.

@@ -105,9 +105,6 @@ func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest
 			}
 			part := Targets{Label: t.Label[from:to], Weight: t.Weight[from:to], Group: t.Group[from:to],
 				Fold: t.Fold[from:to]}
-			if t.Position != nil {
-				part.Position = t.Position[from:to]
-			}
 			if err := w.WriteTargets(s.Name, from, part); err != nil {
 				tb.Fatal(err)
 			}

@@ -48,9 +48,8 @@ type Manifest struct {
 	MaxBin   int        `json:"max_bin"`
 	BinRows  int        `json:"bin_rows"` // rows of train that bins were made from
 	Label    LabelInfo  `json:"label"`
-	Weight   string     `json:"weight,omitempty"`   // column; empty for none
-	Group    string     `json:"group,omitempty"`    // column; empty for none
-	Position string     `json:"position,omitempty"` // column; empty for none
+	Weight   string     `json:"weight,omitempty"` // column; empty for none
+	Group    string     `json:"group,omitempty"`  // column; empty for none
 	Split    SplitRule  `json:"split"`
 	Splits   []Rows     `json:"splits"`   // those with rows, in the order train, valid, calib, test
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label

@@ -146,7 +146,7 @@ func (m *Manifest) checkRoles() error {
 	if err := checkClassNames(l.Classes); err != nil {
 		return badManifest("label.classes", err)
 	}
-	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group, "position": m.Position} {
+	for field, name := range map[string]string{"weight": m.Weight, "group": m.Group} {
 		if name == "" {
 			continue
 		}

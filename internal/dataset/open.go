@@ -225,9 +225,6 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	if has.group {
 		s.Group = view[uint64](data, place())
 	}
-	if has.position {
-		s.Position = view[float32](data, place())
-	}
 	s.Fold = view[uint8](data, place())
 	return nil
 }

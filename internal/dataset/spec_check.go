@@ -47,14 +47,10 @@ func (s *Spec) checkColumns() error {
 
 // checkRoles rejects a column with two roles.
 func (s *Spec) checkRoles() error {
-	if s.Position != "" && s.Group == "" {
-		return s.Errorf("position", "a position is one among the rows of a group; name their column with group:")
-	}
 	taken := map[string]string{}
 
 	for _, role := range []struct{ key, column string }{
 		{"label", s.Label.Column}, {"weight", s.Weight}, {"group", s.Group},
-		{"position", s.Position},
 	} {
 		if role.column == "" {
 			continue

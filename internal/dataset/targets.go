@@ -5,30 +5,26 @@ import (
 	"math"
 )
 
-// Targets holds what a split's rows are to be predicted as, in row order. Weight, Group and Position are nil if the
-// dataset has none.
+// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has
+// none.
 type Targets struct {
-	Label    []float32 // 0 and 1 for a binary label
-	Weight   []float32
-	Group    []uint64  // hash of the group's text
-	Position []float32 // place at which the row was shown, a whole number from 0 to MaxPosition
-	Fold     []uint8   // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
+	Label  []float32 // 0 and 1 for a binary label
+	Weight []float32
+	Group  []uint64 // hash of the group's text
+	Fold   []uint8  // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
 }
-
-// MaxPosition is the highest place at which a row can have been shown.
-const MaxPosition = 1<<16 - 1
 
 // Pick returns the targets of some of the rows.
 func (t *Targets) Pick(rows []uint32) Targets {
 	return Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
-		Position: Pick(t.Position, rows), Fold: Pick(t.Fold, rows)}
+		Fold: Pick(t.Fold, rows)}
 }
 
 // optional says which targets a dataset has beside label and fold.
-type optional struct{ weight, group, position bool }
+type optional struct{ weight, group bool }
 
 func (m *Manifest) optional() optional {
-	return optional{weight: m.HasWeights(), group: m.Group != "", position: m.Position != ""}
+	return optional{weight: m.HasWeights(), group: m.Group != ""}
 }
 
 func (o optional) fields() []arrowField {
@@ -38,9 +34,6 @@ func (o optional) fields() []arrowField {
 	}
 	if o.group {
 		fields = append(fields, arrowField{name: "group", typ: arrowUint64})
-	}
-	if o.position {
-		fields = append(fields, arrowField{name: "position", typ: arrowFloat32})
 	}
 	return append(fields, arrowField{name: "fold", typ: arrowUint8})
 }
@@ -64,12 +57,12 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	if err != nil {
 		return nil, optional{}, err
 	}
-	for i := range 8 {
-		if has := (optional{i&1 > 0, i&2 > 0, i&4 > 0}); f.sameFields(has.fields()) {
+	for i := range 4 {
+		if has := (optional{i&1 > 0, i&2 > 0}); f.sameFields(has.fields()) {
 			return f, has, nil
 		}
 	}
-	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group, position and fold")
+	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group and fold")
 }
 
 // ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.
@@ -93,9 +86,6 @@ func ReadTargets(data []byte) (Targets, error) {
 	}
 	if has.group {
 		t.Group = decodeWords(column())
-	}
-	if has.position {
-		t.Position = decodeFloats(column())
 	}
 	t.Fold = append([]uint8(nil), column()...)
 	return t, checkFolds(targetsFile, t.Fold)

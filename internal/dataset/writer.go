@@ -33,7 +33,7 @@ type splitFiles struct {
 }
 
 // NewWriter lays out the files of a dataset in folder dir, which it creates and which must not contain any of them. Of
-// m it uses Features, Weight, Group, Position and Splits (without their LabelMean); it keeps m for Finish.
+// m it uses Features, Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
 func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	w := &Writer{dir: dir, m: m, splits: map[string]*splitFiles{}}
 	if err := w.create(); err != nil {
@@ -152,8 +152,8 @@ func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
 	return writePart(w.final, w.finalAt.columns[statistic].data, int64(first), bins)
 }
 
-// WriteTargets writes targets, starting with row first of the split. Weight, Group and Position must be as long as
-// Label if the dataset has them.
+// WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the
+// dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeFloats(t.Label)}
@@ -162,9 +162,6 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	}
 	if w.m.Group != "" {
 		parts = append(parts, encodeWords(t.Group))
-	}
-	if w.m.Position != "" {
-		parts = append(parts, encodeFloats(t.Position))
 	}
 	parts = append(parts, t.Fold)
 

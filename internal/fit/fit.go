@@ -72,7 +72,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r := &HeldOut{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
-		Label: s.Label, Weight: s.Weight, Group: s.Group, Position: s.Position}}
+		Label: s.Label, Weight: s.Weight, Group: s.Group}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {

@@ -29,12 +29,12 @@ func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, 
 	return &train.Data, nil
 }
 
-// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups and
-// positions if they are ranked.
+// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups if they
+// are ranked.
 func JoinedBytes(rows, features int, ranked bool) int64 {
 	each := 2*features + 8
 	if ranked {
-		each += 12
+		each += 8
 	}
 	return int64(rows) * int64(each)
 }
@@ -86,12 +86,9 @@ func (t *Table) join(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 		all.Weight = append(make([]float32, 0, total), all.Weight...)
 	}
 	if !ranks {
-		all.Group, all.Position = nil, nil
+		all.Group = nil
 	} else if all.Group != nil {
 		all.Group = append(make([]uint64, 0, total), all.Group...)
-		if all.Position != nil {
-			all.Position = append(make([]float32, 0, total), all.Position...)
-		}
 	}
 	all.Columns = slices.Clone(all.Columns)
 	for f, column := range all.Columns {
@@ -155,13 +152,6 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	all.Label = append(all.Label, rows.Label...)
 	if all.Group != nil {
 		all.Group = append(all.Group, rows.Group...)
-	}
-	if all.Position != nil {
-		position := rows.Data.Position
-		if rows.Data.Subset != nil {
-			position = dataset.Pick(position, rows.Data.Subset)
-		}
-		all.Position = append(all.Position, position...)
 	}
 	if all.Weight != nil {
 		kept := t.ds.Manifest.Negatives

@@ -34,8 +34,6 @@ type progress struct {
 	Best               int     // number of trees at the best metric
 	BestIn             int     // round of the best metric; 0 without Eval
 	BestMetric         float64 // NaN without Eval
-
-	PositionBias []float64 `json:",omitempty" max:"65536"` // what places add, by place; nil without positions
 }
 
 // Trees is how many trees have been grown, of each class if there are several.
@@ -99,8 +97,8 @@ func newRun(d *Data, p Params, opt Options) run {
 // whole table.
 const sampledRows = 1024
 
-// fingerprint hashes what a run learns from: all labels, weights, groups, positions and row numbers in use, and the
-// bins of some rows. Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts
+// fingerprint hashes what a run learns from: all labels, weights, groups and row numbers in use, and the bins of
+// some rows. Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts
 // it into Options.Identity. It is that of the whole table, however many workers share it.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
@@ -122,10 +120,6 @@ func (d *Data) fingerprint() string {
 	if d.Group != nil {
 		fmt.Fprintln(h, "groups")
 		d.link.hashInTurn(h, func() { hashAll(h, d.Group) })
-	}
-	if d.Position != nil {
-		fmt.Fprintln(h, "positions")
-		d.link.hashInTurn(h, func() { hashAll(h, d.Position) })
 	}
 	d.link.hashInTurn(h, func() { hashRows(h, d.Subset, uint32(first)) })
 	d.link.hashInTurn(h, func() { d.hashSample(h, rows, first) })
@@ -184,7 +178,7 @@ func (r *run) same(here *run) error {
 	case r.Features != here.Features || r.Bins != here.Bins:
 		return differ("its features or their bins differ")
 	case r.Target != here.Target:
-		return differ("its rows, labels, weights, groups, positions, copies or choice of rows differ")
+		return differ("its rows, labels, weights, groups, copies or choice of rows differ")
 	case r.Valid != here.Valid || r.Maximize != here.Maximize:
 		return differ("its held-out rows or the direction of their metric differ")
 	}
@@ -193,7 +187,6 @@ func (r *run) same(here *run) error {
 
 // checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
 func (b *booster) checkpoint() *Checkpoint {
-	b.PositionBias = positionsOf(b.obj).learnt()
 	return &Checkpoint{run: b.run, progress: b.progress, elapsed: b.elapsed(), model: &Model{Objective: b.obj.String(),
 		FeatureNames: b.names, FeatureInfos: b.infos, Trees: b.trees[:len(b.trees):len(b.trees)]}}
 }
@@ -201,9 +194,6 @@ func (b *booster) checkpoint() *Checkpoint {
 // resume puts a fresh booster into the state of c, which must belong to the same run.
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.progress = c.progress
-	if err := positionsOf(b.obj).resume(c.PositionBias); err != nil {
-		return err
-	}
 	b.before = c.elapsed
 	b.resumed = c.Trees()
 

@@ -46,7 +46,6 @@ type Data struct {
 	Label    []float32 // n; 0 or 1 for the binary objective
 	Weight   []float32 // n, not negative; nil means 1 everywhere
 	Group    []uint64  // n, the query of each row, for objectives that rank; nil otherwise
-	Position []float32 // n, the place at which a row was shown, from which lambdarank learns; nil if unknown
 
 	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean
 	// once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply
@@ -94,9 +93,6 @@ func (d *Data) Shard(lo, hi int) *Data {
 	}
 	if d.Group != nil {
 		s.Group = d.Group[lo:hi]
-	}
-	if d.Position != nil {
-		s.Position = d.Position[lo:hi]
 	}
 
 	if d.Subset != nil {
@@ -199,10 +195,6 @@ func (d *Data) checkTarget() error {
 
 	if d.Group != nil && len(d.Group) != d.Rows {
 		return fmt.Errorf("%w: groups of %d rows for %d rows", ErrData, len(d.Group), d.Rows)
-	}
-
-	if d.Position != nil && len(d.Position) != d.Rows {
-		return fmt.Errorf("%w: positions of %d rows for %d rows", ErrData, len(d.Position), d.Rows)
 	}
 
 	for r, y := range d.Label {

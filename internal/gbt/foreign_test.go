@@ -34,9 +34,10 @@ func TestLightGBMsParameters(t *testing.T) {
 		"linear_tree":           {true, "no linear trees"},
 		"top_rate":              {0.3, "has no effect without data_sample_strategy: goss"},
 		"forcedsplits_filename": {"splits.json", "the best that the rows have"},
-		"max_bin_by_feature":    {"3,4", "LightGBM has it"},
-		"num_class":             {3, "it belongs to multiclass and multiclassova"},
-		"num_leavess":           {3, `there is no such training parameter (did you mean "num_leaves"?)`},
+		"lambdarank_position_bias_regularization": {0.1, "no place at which a row was shown is learnt from"},
+		"max_bin_by_feature":                      {"3,4", "LightGBM has it"},
+		"num_class":                               {3, "it belongs to multiclass and multiclassova"},
+		"num_leavess":                             {3, `there is no such training parameter (did you mean "num_leaves"?)`},
 	} {
 		_, err := ParseParams(map[string]any{name: tc.value})
 		var of *ParamError
@@ -68,6 +69,7 @@ func TestForeignNamesAreForeign(t *testing.T) {
 func TestPlansOfEarlierBuilds(t *testing.T) {
 	params := Defaults().Map()
 	params["forcedsplits_filename"], params["monotone_constraints_method"] = "", "basic"
+	params["lambdarank_position_bias_regularization"] = 0.0
 	if p, err := ParseParams(params); err != nil || p != Defaults() {
 		t.Errorf("got %+v, %v; want the defaults", p, err)
 	}

@@ -21,7 +21,7 @@ type goss struct {
 }
 
 // newGOSS returns nil if rows are not drawn like this.
-func newGOSS(p *Params, d *Data, obj objective) (*goss, error) {
+func newGOSS(p *Params, d *Data) (*goss, error) {
 	if p.DataSampleStrategy != byGradient {
 		return nil, nil
 	}
@@ -42,9 +42,6 @@ func newGOSS(p *Params, d *Data, obj objective) (*goss, error) {
 		return nil, err
 	}
 	s.objective = of[0]
-	if o, ok := s.objective.(*ranking); ok {
-		o.positions = positionsOf(obj)
-	}
 	return s, nil
 }
 

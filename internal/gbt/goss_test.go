@@ -30,7 +30,7 @@ func TestGOSSDraws(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj := each[0]
-		s, err := newGOSS(&trial.p, &trial.Data, nil)
+		s, err := newGOSS(&trial.p, &trial.Data)
 		if err != nil {
 			t.Fatal(err)
 		}

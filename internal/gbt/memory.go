@@ -2,7 +2,7 @@ package gbt
 
 // A worker of a team that ranks queries computes gradients of other workers' rows, too, if its own part has the first
 // rows of their queries: RankBytes for each, as of its own rows, and GuestBytes for each and for its own: label 4,
-// number in the table 4, score 8, and a word on its way 8. In a table with weights and positions it is 8 more.
+// number in the table 4, score 8, and a word on its way 8. In a table with weights it is 4 more.
 const (
 	RankBytes  = 20
 	GuestBytes = 24

@@ -120,8 +120,7 @@ func objectives() []objectiveSpec {
 				return rowLoss{slope: tweedieSlope(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
 			})},
 		{name: "lambdarank", text: "lambdarank", ranks: true, make: newRanking,
-			uses: strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor, byQuery,
-				positionBias}, " "),
+			uses:  strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor, byQuery}, " "),
 			about: "the order of the rows of a query, by what exchanging two would change of NDCG"},
 		{name: xendcg, aliases: "xendcg xe_ndcg xe_ndcg_mart xendcg_mart", text: xendcg, ranks: true, uses: byQuery,
 			make: newRanking, about: "the order of the rows of a query, by a cross entropy; faster"},

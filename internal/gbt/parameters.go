@@ -66,7 +66,6 @@ var differing = map[string]string{
 	regSqrt:                    "for objective regression only",
 	truncationLevel:            "refused for other objectives",
 	rankNorm:                   "refused for other objectives",
-	positionBias:               "refused for other objectives, and without position: in dataset.yaml",
 	labelGain:                  "a text, \"0,1,3,7\"; refused for other objectives",
 	sigmoidFactor:              "for objective lambdarank only; 1 elsewhere",
 	byQuery:                    "refused for objectives that do not rank, and without a bagging_fraction",

@@ -61,10 +61,8 @@ type Params struct {
 	TruncationLevel      int  // of lambdarank: pairs have a row among so many first places
 	LambdarankNorm       bool // of lambdarank: queries weigh alike, whatever their number of pairs
 	LabelGain            string
-	// of lambdarank with positions: holds what a place adds near 0
-	PositionBiasRegularization float64
-	Sigmoid                    float64 // of lambdarank
-	BaggingByQuery             bool    // draw whole queries
+	Sigmoid              float64 // of lambdarank
+	BaggingByQuery       bool    // draw whole queries
 
 	MaxCatThreshold int     // most categories on the left of a split
 	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
@@ -157,7 +155,6 @@ const (
 	truncationLevel        = "lambdarank_truncation_level"
 	rankNorm               = "lambdarank_norm"
 	labelGain              = "label_gain"
-	positionBias           = "lambdarank_position_bias_regularization"
 	sigmoidFactor          = "sigmoid"
 	byQuery                = "bagging_by_query"
 )
@@ -223,7 +220,6 @@ var paramTable = []paramSpec{
 	{regSqrt, "", func(p *Params) any { return &p.RegSqrt }, 0, 0, addedLater},
 	{truncationLevel, "", func(p *Params) any { return &p.TruncationLevel }, 1, 1<<31 - 1, addedLater},
 	{rankNorm, "", func(p *Params) any { return &p.LambdarankNorm }, 0, 0, addedLater},
-	{positionBias, "", func(p *Params) any { return &p.PositionBiasRegularization }, 0, 1e30, addedLater},
 	{labelGain, "", func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater},
 	{sigmoidFactor, "", func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater},
 	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},

@@ -53,15 +53,14 @@ func (q *queries) of(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
 // Definitions are LightGBM's (src/objective/rank_objective.hpp).
 type ranking struct {
 	queries
-	text      string  // in the model file
-	d         *Data   // in a team with guests behind its own rows
-	guests    *guests // nil without a team
-	loss      queryLoss
-	seed      uint64
-	g, h      []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
-	raw       []float64 // with those of guests
-	pack      packing
-	positions *positions // nil if the table has none
+	text   string  // in the model file
+	d      *Data   // in a team with guests behind its own rows
+	guests *guests // nil without a team
+	loss   queryLoss
+	seed   uint64
+	g, h   []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	raw    []float64 // with those of guests
+	pack   packing
 }
 
 // queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
@@ -122,9 +121,6 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if differ == 0 || heavy == 0 {
 		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
 	}
-	if o.positions, err = newPositions(p, d, all); err != nil {
-		return nil, err
-	}
 	if text == xendcg {
 		o.loss = o.crossEntropyOfQuery
 	} else {
@@ -149,12 +145,10 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	largest := make([][2]float64, pool.size)
 	random := newKey(o.seed, forLabels, tree)
 	raw = o.scores(raw)
-	o.positions.begin(tree)
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
 			q.fill(n, o.of(n), o.d.Label, raw)
-			o.positions.add(q.score, q.rows)
 			o.loss(&q, random)
 			for i, r := range q.rows {
 				w := 1.0
@@ -169,7 +163,6 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 		}
 	})
 
-	o.positions.learn(o.rows, o.g, o.h)
 	o.returnGradients()
 
 	g, h := 0.0, 0.0

@@ -47,17 +47,8 @@ func inviteGuests(d *Data) (*Data, *guests) {
 		all.Group = append(all.Group, uint64(came))
 		all.Subset = append(all.Subset, uint32(d.Rows+i))
 	}
-	bits := func(values []float32) func(r uint32) int64 {
-		return func(r uint32) int64 { return int64(math.Float32bits(values[r])) }
-	}
-	for _, came := range g.visit(bits(d.Label)) {
+	for _, came := range g.visit(func(r uint32) int64 { return int64(math.Float32bits(d.Label[r])) }) {
 		all.Label = append(all.Label, math.Float32frombits(uint32(came)))
-	}
-	if d.Position != nil {
-		all.Position = append(make([]float32, 0, n), d.Position...)
-		for _, came := range g.visit(bits(d.Position)) {
-			all.Position = append(all.Position, math.Float32frombits(uint32(came)))
-		}
 	}
 	if d.Weight != nil {
 		all.Weight = make([]float32, n)

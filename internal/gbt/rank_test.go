@@ -29,16 +29,10 @@ func ranked(seed uint64, rows int, mixed bool) *table {
 	return d
 }
 
-// scattered lets the queries of a trial have rows anywhere in the table, shown at one place or another.
+// scattered lets the queries of a trial have rows anywhere in the table.
 func (t *trial) scattered(rng *rand.Rand) *trial {
 	t.Group = slices.Clone(t.Group)
 	rng.Shuffle(t.Rows, func(i, j int) { t.Group[i], t.Group[j] = t.Group[j], t.Group[i] })
-	if t.p.Objective == "lambdarank" {
-		t.Position, t.p.PositionBiasRegularization = nil, rng.Float64()
-		for range t.Rows {
-			t.Position = append(t.Position, float32(rng.IntN(9)))
-		}
-	}
 	return t
 }
 
@@ -194,7 +188,6 @@ func TestRankSameBytes(t *testing.T) {
 			p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.6, 2
 		},
 		"bags of rows": func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.6, 1 },
-		"positions":    func(p *Params) { p.PositionBiasRegularization = 0.1 },
 		"goss":         func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,12 +197,6 @@ func TestRankSameBytes(t *testing.T) {
 			}
 			change(&p)
 			d := ranked(11, 3000, false)
-			if name == "positions" || name == "goss" {
-				d.Position = make([]float32, d.Rows)
-				for r := range d.Position {
-					d.Position[r] = float32(r * r % 7)
-				}
-			}
 			var saved []*Checkpoint
 			opt := Options{Threads: 1, Checkpoint: func(c *Checkpoint) error { saved = append(saved, c); return nil }}
 			want := text(t, mustTrain(t, &d.Data, p, opt).Model)

@@ -46,7 +46,7 @@ func (b *booster) weighed() *Result {
 	m := &Model{Objective: b.obj.String(), Trees: parts, FeatureNames: b.names, FeatureInfos: b.infos,
 		Params: b.p.lines(b.data.Features)}
 	return &Result{Model: m, Grown: b.iterations(), Best: rounds, Metric: b.BestMetric, Stopped: b.stopped,
-		Resumed: b.resumed, Took: b.elapsed(), PositionBias: positionsOf(b.obj).learnt()}
+		Resumed: b.resumed, Took: b.elapsed()}
 }
 
 func (b *booster) result() *Result {
@@ -66,7 +66,7 @@ func (b *booster) result() *Result {
 	}
 
 	r := &Result{Model: m, Grown: b.iterations(), Best: m.Iterations(), Metric: b.BestMetric, Stopped: b.stopped,
-		Resumed: b.resumed, Took: b.elapsed(), PositionBias: positionsOf(b.obj).learnt()}
+		Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
 		r.Best = b.iterationsBefore() + b.Best
 		r.Model = m.truncated(r.Best)

@@ -358,8 +358,8 @@ func splitOf(w []int64) split {
 }
 
 // Exchanges is how many exchanges of few words a tree takes in a team of so many workers beside those of its splits, at
-// most. positions says whether the table has them.
-func (p *Params) Exchanges(workers int, positions bool) int {
+// most.
+func (p *Params) Exchanges(workers int) int {
 	o := findObjective(p.Objective)
 	if o == nil {
 		return 0
@@ -382,9 +382,6 @@ func (p *Params) Exchanges(workers int, positions bool) int {
 	}
 	if o.renews {
 		n += 9 // the bytes of quantiles, and neighbours or heaviest weights
-	}
-	if positions && o.name == "lambdarank" {
-		n += workers
 	}
 	if p.Boosting == droppedTrees {
 		n++

@@ -331,9 +331,9 @@ func TestExchanges(t *testing.T) {
 	const workers, few, many = 3, 4, 8
 	perTree := func(p Params) int {
 		d := ranked(3, 600, true)
-		d.Weight, d.Position = make([]float32, d.Rows), make([]float32, d.Rows)
+		d.Weight = make([]float32, d.Rows)
 		for r, y := range d.Label {
-			d.Weight[r], d.Position[r] = 1, float32(r%5)
+			d.Weight[r] = 1
 			if p.Objective == "binary" {
 				d.Label[r] = min(y, 1)
 			}
@@ -365,7 +365,7 @@ func TestExchanges(t *testing.T) {
 		objective, _, _ := strings.Cut(what, ",")
 		p := rankParams(objective)
 		change(&p)
-		if got, want := perTree(p)-plain, p.Exchanges(workers, true); got != want {
+		if got, want := perTree(p)-plain, p.Exchanges(workers); got != want {
 			t.Errorf("%s: %d exchanges more for each tree, want %d", what, got, want)
 		}
 	}

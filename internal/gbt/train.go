@@ -73,8 +73,6 @@ type Result struct {
 	Stopped Stop
 	Resumed int           // trees taken from Options.Resume
 	Took    time.Duration // training time, including that of the resumed trees
-	// PositionBias is what Data.Position's places add to scores in training, by place; nil without positions.
-	PositionBias []float64
 }
 
 // Stop is why a training ended.
@@ -363,7 +361,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	}
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
-	if b.goss, err = newGOSS(&b.p, b.data, b.obj); err != nil {
+	if b.goss, err = newGOSS(&b.p, b.data); err != nil {
 		return nil, err
 	}
 	b.begin(b.p.BoostFromAverage && opt.Input == nil)

@@ -20,6 +20,8 @@ var gone = map[string]string{
 	"serve --shadow": "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
 	"serve --split":  "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
 	"prices":         "give prices with --prices FILE, or COPPICE_PRICES; the built-in ones are used otherwise",
+	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
+	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

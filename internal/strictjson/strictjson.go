@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"coppice/internal/problem"
 )
 
 const (
@@ -214,6 +216,9 @@ func (w *walker) object(t reflect.Type, depth int) (place string, err error) {
 				if strings.EqualFold(name, key) {
 					return "", fmt.Errorf("the key %.60q; write %q", key, name)
 				}
+			}
+			if sentence := problem.Gone(key + ":"); !w.unknown && sentence != "" {
+				return "", errors.New(sentence)
 			}
 			if !w.unknown {
 				return "", fmt.Errorf("unknown key %.60q", key)

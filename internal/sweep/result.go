@@ -111,10 +111,6 @@ type Result struct {
 	AtLimit       bool               `json:"at_limit,omitempty"` // limits.trial ended it with the trees grown so far
 	Leaves        int                `json:"leaves,omitempty"`   // of all trees of the model
 
-	// PositionBias is what being shown at each of the first places, from 0, added to scores in training; nil for a
-	// dataset without positions. Predictions leave it out.
-	PositionBias []float64 `json:"position_bias,omitempty"`
-
 	// From, in a sweep that trains a population, is whose model the trial continued; nil in the first generation.
 	From *Origin `json:"from,omitempty"`
 
@@ -206,9 +202,6 @@ func cut(text string, most int) string {
 	return text[:end] + more
 }
 
-// KeptPositions is how many places a result tells of.
-const KeptPositions = 11
-
 // DecodeResult decodes a trial's result.
 func DecodeResult(data []byte) (*Result, error) {
 	return decode("result", data, (*Result).check)
@@ -227,9 +220,6 @@ func (r *Result) check() error {
 	}
 	if len(r.Reason) > maxReason {
 		return fmt.Errorf("a reason of %d bytes", len(r.Reason))
-	}
-	if len(r.PositionBias) > KeptPositions {
-		return fmt.Errorf("%d positions", len(r.PositionBias))
 	}
 	if err := checkRungs(r.Rungs); err != nil {
 		return err

@@ -55,10 +55,9 @@ func params(trees int) gbt.Params {
 
 // ranking makes d a table of queries whose rows are some way apart, and p learn their order.
 func ranking(d *gbt.Data, p *gbt.Params) {
-	p.Objective, p.PositionBiasRegularization = "lambdarank", 0.1
+	p.Objective = "lambdarank"
 	for r := range d.Rows {
 		d.Group = append(d.Group, uint64(r/90*30+r%30))
-		d.Position = append(d.Position, float32(r%7))
 	}
 }
 

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ._estimators import _apart, _enough, _Fitted, _labels, _telling
-from .errors import InputError
 
-_MAX_GRADE, _POSITION = 30, "__position__"
+_MAX_GRADE = 30
 
 
 class Ranker(_Fitted):
@@ -52,7 +51,7 @@ class Ranker(_Fitted):
         )  # fmt: skip
         self.objective = objective
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, position: Any = None) -> Ranker:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Ranker:
         """Trains on a table.
 
         Args:
@@ -62,28 +61,17 @@ class Ranker(_Fitted):
             group: which rows belong to one query: the name of X's column, which is then no feature; or a value for each
               row, shape (rows,); or, as for LGBMRanker, the sizes of queries whose rows are neighbours, which add up to
               the rows. If it could be both, it is a value for each row.
-            position: at which place each row was shown, whole numbers from 0, if y are clicks: shape (rows,), or the
-              name of X's column, which is then no feature. What places add to clicks is learnt apart from the rows.
         """
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
         X, y = _apart(X, y)
         X, group = _apart(X, group)
-        X, position = _apart(X, position)
         table = self._table(X, fitting=True)
         grades = _labels(y, table.num_rows)
         _enough(table.num_rows)
         if grades.dtype.kind not in "iufb" or not ((grades == np.floor(grades)) & (grades >= 0) & (grades <= _MAX_GRADE)).all():
             raise ValueError(f"y should be grades, whole numbers from 0 to {_MAX_GRADE}")
         more = ["--objective", str(self.objective)]
-        if position is not None:
-            places = np.asarray(position)
-            if places.shape != (table.num_rows,):
-                raise ValueError(f"position has the shape {places.shape}, expected {(table.num_rows,)}")
-            if _POSITION in table.column_names:
-                raise InputError("the name is reserved; rename the column", _POSITION)
-            table = table.append_column(_POSITION, pa.array(places))
-            more += ["--position", _POSITION]
         self._train(table, pa.array(grades.astype(np.int8)), sample_weight, _by_row(group, table.num_rows), more, "--group")
         return self
 

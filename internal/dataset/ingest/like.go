@@ -19,8 +19,8 @@ func like(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *dataset.Sp
 	s := *spec
 	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
 	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)
-	roles := []string{s.Label.Column, s.Weight, s.Group, s.Position, s.Split.Key, s.Split.Column,
-		s.Encodings.Order.Column, s.Label.At}
+	roles := []string{s.Label.Column, s.Weight, s.Group, s.Split.Key, s.Split.Column, s.Encodings.Order.Column,
+		s.Label.At}
 
 	// A column's kind depends on tonight's values, unless it is set.
 	kinds := kindsOf(old)

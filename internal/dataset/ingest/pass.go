@@ -175,8 +175,7 @@ func (p *pass) deal(b *table.Batch) error {
 	for _, part := range p.splits {
 		if part != nil {
 			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0],
-				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0],
-				Position: part.targets.Position[:0]}
+				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
 		}
 	}
 
@@ -187,7 +186,7 @@ func (p *pass) deal(b *table.Batch) error {
 		return &b.Columns[place]
 	}
 	label, group, split := column(s.roles.label), column(s.roles.group), column(s.roles.split)
-	weights, positions, err := s.amounts(b)
+	weights, err := s.weights(b)
 	if err != nil {
 		return err
 	}
@@ -225,9 +224,6 @@ func (p *pass) deal(b *table.Batch) error {
 			if s.spec.Split.Key != p.m.Group {
 				p.groups.Add(groupHash, where)
 			}
-		}
-		if positions != nil {
-			part.targets.Position = append(part.targets.Position, positions[i])
 		}
 
 		part.add(float64(y))

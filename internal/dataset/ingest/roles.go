@@ -12,16 +12,16 @@ import (
 
 // roles say which columns of a table are read, and for what.
 type roles struct {
-	read                    []string       // names of all columns read, without duplicates
-	places                  map[string]int // by name, the index in read
-	label                   int            // index in read; -1 for none
-	weight, group, position int
-	split                   int
-	order                   int // of the time that orders statistics
-	mature                  int // of the time that decides whether a label is final
-	derivers                []deriver
-	features                []feature // those of the table, then derived ones
-	index                   []string  // columns of pandas' row labels, which are left out
+	read          []string       // names of all columns read, without duplicates
+	places        map[string]int // by name, the index in read
+	label         int            // index in read; -1 for none
+	weight, group int
+	split         int
+	order         int // of the time that orders statistics
+	mature        int // of the time that decides whether a label is final
+	derivers      []deriver
+	features      []feature // those of the table, then derived ones
+	index         []string  // columns of pandas' row labels, which are left out
 }
 
 // feature is a column that becomes a feature.
@@ -37,7 +37,7 @@ type feature struct {
 
 // assignRoles looks up the spec's columns in the table. Its errors point into the spec.
 func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles, error) {
-	r := &roles{places: map[string]int{}, weight: -1, group: -1, position: -1, split: -1, order: -1}
+	r := &roles{places: map[string]int{}, weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]table.Column{}
 	var names []string
 	for _, c := range t.Columns() {
@@ -79,7 +79,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		place      *int
 	}{
 		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
-		{"position", spec.Position, &r.position}, {splitPath, spec.Split.Key + spec.Split.Column, &r.split},
+		{splitPath, spec.Split.Key + spec.Split.Column, &r.split},
 		{"encodings.order.column", spec.TimeColumn(), &r.order},
 	} {
 		var err error

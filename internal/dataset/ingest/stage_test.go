@@ -357,8 +357,6 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			`t.csv:3: column "a": the weight is x`},
 		"infinite weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\ninf,1,1\n",
 			`t.csv:3: column "a": the weight is inf`},
-		"position": {"label: y\ngroup: a\nposition: b\n", "a,b,c,y\n1,1,3,0\n1,1.5,2,1\n",
-			`t.csv:3: column "b": the position is 1.5; it must be a whole number from 0 to 65535`},
 		"forced number": {"label: y\nnumeric: [b]\n", abc,
 			`t.csv:2: column "b": "x" is not a number, though the spec lists the column under`},
 		"unknown split": {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", abc,

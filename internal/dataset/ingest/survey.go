@@ -131,7 +131,7 @@ func (s *survey) observe(b *table.Batch) error {
 
 	s.rows += int64(b.Rows)
 
-	if _, _, err := s.amounts(b); err != nil {
+	if _, err := s.weights(b); err != nil {
 		return err
 	}
 
@@ -263,25 +263,24 @@ func (s *survey) train() (*trainSample, error) {
 	return out, err
 }
 
-// amounts returns a batch's weights and positions, nil for what the spec does not have.
-func (s *survey) amounts(b *table.Batch) (weights, positions []float32, err error) {
-	read := func(place int, column, what string, fits func(x float64) bool) (out []float32) {
-		for i := 0; place >= 0 && i < b.Rows && err == nil; i++ {
-			v := &b.Columns[place]
-			x, ok := number(v, i)
-			switch {
-			case cell.Missing(v, i, s.labels.markers):
-				err = b.ErrorAt(i, column, what, "missing")
-			case !ok || !fits(x):
-				err = b.ErrorAt(i, column, what, v.TextOf(i))
-			}
-			out = append(out, float32(x))
-		}
-		return out
+// weights returns a batch's weights, nil if the spec has none.
+func (s *survey) weights(b *table.Batch) ([]float32, error) {
+	if s.roles.weight < 0 {
+		return nil, nil
 	}
-	weights = read(s.roles.weight, s.spec.Weight, "the weight is %.40s; it must be a number from 0 up",
-		func(x float64) bool { return x >= 0 && dataset.Finite(float64(float32(x))) })
-	positions = read(s.roles.position, s.spec.Position, "the position is %.40s; it must be a whole number "+
-		"from 0 to 65535", func(x float64) bool { return x >= 0 && x <= dataset.MaxPosition && x == float64(int(x)) })
-	return weights, positions, err
+	v := &b.Columns[s.roles.weight]
+	var out []float32
+	for i := range b.Rows {
+		x, ok := number(v, i)
+		missing := cell.Missing(v, i, s.labels.markers)
+		if missing || !ok || !(x >= 0) || !dataset.Finite(float64(float32(x))) {
+			text := "missing"
+			if !missing {
+				text = v.TextOf(i)
+			}
+			return nil, b.ErrorAt(i, s.spec.Weight, "the weight is %.40s; it must be a number from 0 up", text)
+		}
+		out = append(out, float32(x))
+	}
+	return out, nil
 }

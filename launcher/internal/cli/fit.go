@@ -93,8 +93,6 @@ it became the champion or not.`,
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
 	fs.StringVar(&f.Group, "group", "",
 		"column whose rows are to be ordered by the label, such as query_id: learns a ranking")
-	fs.StringVar(&f.Position, "position", "",
-		"with --group, column of the place at which a row was shown: learns from clicks what places add to them")
 	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
 	fs.StringArrayVar(&f.Categorical, "categorical", nil,

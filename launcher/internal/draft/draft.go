@@ -41,7 +41,6 @@ type Request struct {
 	Time        string   // column by which to split
 	Key         string   // column whose rows stay together
 	Group       string   // column whose rows are ordered, such as a query
-	Position    string   // column of the places at which a group's rows were shown
 	Parts       string   // column that says train, valid, calib or test of each row
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
@@ -292,7 +291,7 @@ func (l *labels) rarer() int64 {
 // a key whose rows are alike; else at random.
 func (d *Draft) split(q Request, s *seen) (string, error) {
 	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
-		"--split": q.Parts, "--group": q.Group, "--position": q.Position} {
+		"--split": q.Parts, "--group": q.Group} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
 			return "", problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
 				s.suggest(name, q.Label))
@@ -437,7 +436,7 @@ func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 	ids := slices.Clone(q.Categorical)
 	var found []string
 	for _, c := range s.columns {
-		roles := []string{q.Label, q.Weight, q.Group, q.Position, d.splitBy}
+		roles := []string{q.Label, q.Weight, q.Group, d.splitBy}
 		if c.isID() && !slices.Contains(slices.Concat(ids, drop, roles), c.Name) {
 			found = append(found, c.Name)
 		}
@@ -466,9 +465,6 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	}
 	if q.Group != "" { // statistics of ids would see labels of other rows of the same query
 		fmt.Fprintf(&b, "group: %s\nencodings: none\n", quoted(q.Group))
-	}
-	if q.Position != "" {
-		fmt.Fprintf(&b, "position: %s\n", quoted(q.Position))
 	}
 	if q.NoHeader {
 		b.WriteString("csv: {header: false}\n")

@@ -16,11 +16,6 @@ import (
 func (q *Request) setGroup() error {
 	ranks := gbt.Ranks(q.Objective)
 	switch {
-	case q.Position != "" && (q.Group == "" || q.Objective != "" && q.Objective != "lambdarank"):
-		return problem.New(problem.Usage, "--position needs the objective lambdarank: name the column whose rows "+
-			"belong together with --group, and leave --objective out")
-	case q.Position != "" && (q.Position == q.Label || q.Position == q.Weight || q.Position == q.Group):
-		return problem.New(problem.Usage, "--position %s is the label, the weight or the group", q.Position)
 	case q.Group == "" && ranks:
 		return problem.New(problem.Usage, "--objective %s: the order of which rows? Name the column whose rows belong "+
 			"together with --group", q.Objective)

@@ -36,7 +36,7 @@ func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) 
 	if machines < 2 {
 		return seconds
 	}
-	n := (leaves(p)-1)*exchanges + float64(p.Exchanges(machines, m.Position != ""))
+	n := (leaves(p)-1)*exchanges + float64(p.Exchanges(machines))
 	perTree := n*exchange + sent(m, leaves(p), machines)*8/network
 	return seconds/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
 }

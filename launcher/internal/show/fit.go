@@ -29,12 +29,11 @@ type Fit struct {
 	Trial    int                `json:"trial"`
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
-	Params   string             `json:"params"`                  // that differ from their defaults
-	Default  *float64           `json:"default,omitempty"`       // on valid, of the configuration that was first
-	Base     float64            `json:"base_rate,omitempty"`     // share of positive rows where it was judged
-	Classes  []ClassRate        `json:"classes,omitempty"`       // of several: their shares there
-	Alone    map[string]float64 `json:"alone,omitempty"`         // score of the mean, or of random order, there
-	Places   []float64          `json:"position_bias,omitempty"` // see sweep.Result
+	Params   string             `json:"params"`              // that differ from their defaults
+	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that was first
+	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
+	Classes  []ClassRate        `json:"classes,omitempty"`   // of several: their shares there
+	Alone    map[string]float64 `json:"alone,omitempty"`     // score of the mean, or of random order, there
 	Valid    map[string]float64 `json:"valid"`
 	Test     map[string]float64 `json:"test"`
 	Within   *sweep.Within      `json:"within,omitempty"`           // 95 % interval of the metric on test
@@ -90,9 +89,6 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		if r := row.Result; r != nil && r.Trial == 0 && r.Status == sweep.StatusDone {
 			score := r.Score
 			f.Default = &score
-		}
-		if r := row.Result; r != nil && r.Trial == c.Trial {
-			f.Places = r.PositionBias
 		}
 	}
 	f.Leaderboard = make([]Tried, 0, len(st.Board.Rows))
@@ -182,7 +178,6 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"because", why},
 		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
 		[2]string{"", f.WithoutFeatures()},
-		[2]string{"positions", f.places()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
 		[2]string{"final", final},
@@ -216,20 +211,6 @@ func (f *Fit) tested() string {
 		low = max(low, 0)
 	}
 	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
-}
-
-// places says what being shown at each of the first places added to scores.
-func (f *Fit) places() string {
-	var each []string
-	for place, adds := range f.Places {
-		if place > 0 || adds != 0 { // mostly, places count from 1
-			each = append(each, fmt.Sprintf("%d %+.3g", place, adds))
-		}
-	}
-	if each == nil {
-		return ""
-	}
-	return "what a place added to scores in training, and predictions leave out: " + strings.Join(each, ", ")
 }
 
 // WithoutFeatures says what a model without features scores: always the base rate, the classes' shares or the mean, or

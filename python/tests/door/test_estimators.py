@@ -83,12 +83,9 @@ class Ranks(unittest.TestCase):
         self.assertEqual(list(model.feature_names_in_), ["a", "b"])
 
         x = self.frame[["a", "b"]]
-        slots = np.tile(np.arange(10), 150)  # were they a feature, nothing could be predicted without them
-        sized = quick(coppice.Ranker).fit(x.assign(slot=slots), self.frame.grade, group=[10] * 150, position="slot")
-        with self.assertRaisesRegex(ValueError, "position has the shape"):
-            quick(coppice.Ranker).fit(x, self.frame.grade, group=[10] * 150, position=[1, 2])
+        sized = quick(coppice.Ranker).fit(x, self.frame.grade, group=[10] * 150)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(sized)).predict(x), sized.predict(x))
-        valued = quick(coppice.Ranker).fit(x, self.frame.grade, group=np.repeat(np.arange(150), 10), position=slots)
+        valued = quick(coppice.Ranker).fit(x, self.frame.grade, group=np.repeat(np.arange(150), 10))
         np.testing.assert_array_equal(valued.predict(x), sized.predict(x))
         self.assertEqual(clone(model).get_params(), model.get_params())
 

@@ -106,9 +106,7 @@ type trained struct {
 	Metrics    map[string]float64 `json:"metrics"`
 	Memory     memory             `json:"memory"`
 	Team       *teamwork          `json:"team,omitempty"` // of several workers
-	// What places add to scores in training, by place; see position: of dataset.yaml.
-	PositionBias []float64 `json:"position_bias,omitempty"`
-	Model        string    `json:"model,omitempty"`
+	Model      string             `json:"model,omitempty"`
 }
 
 type memory struct {
@@ -217,7 +215,7 @@ func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
 	return trained{Dataset: m.Name + "@" + m.Version, Trees: o.Model.Iterations(), TreesGrown: o.Grown,
 		Resumed: o.Resumed, Stopped: o.Stopped, Seconds: o.Seconds,
 		MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
-		Model: path, PositionBias: o.PositionBias}
+		Model: path}
 }
 
 // openVerified opens the dataset and verifies its checksums.

@@ -189,7 +189,6 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int, kept bool) {
 	of := w.plan.Trials[r.Trial]
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
-	r.PositionBias = o.PositionBias[:min(len(o.PositionBias), sweep.KeptPositions)]
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, o.Model.Iterations(), o.Grown
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
