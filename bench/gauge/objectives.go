@@ -142,7 +142,7 @@ func (s *surrogates) space(anonymous bool) (sweep.Search, error) {
 	return out, nil
 }
 
-// synthetic are functions with mixed and conditional spaces, whose best value is 0.
+// synthetic are functions with mixed and constrained spaces, whose best value is 0.
 func synthetic() ([]task, error) {
 	type dist = sweep.Distribution
 	number := func(p sweep.Params, name string) float64 { v, _ := p[name].(float64); return v }
@@ -167,12 +167,10 @@ func synthetic() ([]task, error) {
 					square(number(p, "f")-0.7) + shift +
 					0.1*(1-math.Cos(3*a)) + 0.05*(1-math.Cos(4*b))
 			})},
-		{Name: "two models, conditional", Space: sweep.Search{Random: map[string]dist{
+		{Name: "two models", Space: sweep.Search{Random: map[string]dist{
 			"model": {Choice: []any{"near", "far"}}, "rate": {LogUniform: []float64{1e-4, 1}},
-			"width": {Uniform: []float64{0, 1}, When: `model == "near"`},
-			"depth": {Int: []int64{1, 12}, When: `model == "near"`},
-			"power": {Uniform: []float64{0, 4}, When: `model == "far"`},
-			"bias":  {Uniform: []float64{-1, 1}, When: `model == "far"`}}},
+			"width": {Uniform: []float64{0, 1}}, "depth": {Int: []int64{1, 12}},
+			"power": {Uniform: []float64{0, 4}}, "bias": {Uniform: []float64{-1, 1}}}},
 			Values: each(func(p sweep.Params) float64 {
 				rate := square((math.Log10(number(p, "rate")) + 1.5) / 2)
 				if p["model"] == "near" {

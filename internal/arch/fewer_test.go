@@ -55,6 +55,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
+	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
+		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),
 }
 
 // tellGone are the files that say what is gone.

@@ -22,6 +22,7 @@ var gone = map[string]string{
 	"prices":         "give prices with --prices FILE, or COPPICE_PRICES; the built-in ones are used otherwise",
 	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
 	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
+	"when:":          "write two sweeps, or constraints",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

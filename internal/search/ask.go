@@ -202,7 +202,7 @@ func (a *asker) fromRest() *Suggestion {
 			params[a.axes[j].name] = a.axes[j].value((float64(i%n) + 0.5) / float64(n))
 			i /= n
 		}
-		if a.prune(params); a.usable(params) {
+		if a.usable(params) {
 			return suggest(sweep.MethodRandom, params, "one of the last configurations that the space has")
 		}
 	}
@@ -213,7 +213,7 @@ func (a *asker) fromRest() *Suggestion {
 func (a *asker) exhausted(missing, wanted int) error {
 	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
 	if a.size > 0 && a.size <= maxEnumerated {
-		space = fmt.Sprintf("search.random has %d configurations before conditions and constraints", a.size)
+		space = fmt.Sprintf("search.random has %d configurations before constraints", a.size)
 	}
 	return problem.New(problem.Input, "search: no configuration is left for %d of %d trials: %s, and %d are known; "+
 		"widen the ranges, loosen the constraints or ask for fewer", missing, wanted, space, len(a.tried))

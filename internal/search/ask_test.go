@@ -27,13 +27,6 @@ func spaces() map[string]sweep.Search {
 			"rows": {Choice: []any{10.0, 200.0, 50.0}},
 			"flag": {Choice: []any{true, false}}, "one": {Choice: []any{"always"}},
 		}},
-		"conditional": {Random: map[string]dist{
-			"booster": {Choice: []any{"tree", "dart", "linear"}},
-			"depth":   {Int: []int64{2, 12}, When: `booster != "linear"`},
-			"drop":    {Uniform: []float64{0, 0.5}, When: map[string]any{"booster": "dart"}},
-			"deep":    {Choice: []any{"yes", "no"}, When: map[string]any{"booster": []any{"tree", "dart"}}},
-			"extra":   {Uniform: []float64{0, 1}, When: `deep == "yes" and depth > 4`},
-		}},
 		"constrained": {
 			Random: map[string]dist{"leaves": {LogInt: []int64{2, 1000}}, "depth": {Int: []int64{1, 10}},
 				"rate": {Uniform: []float64{0, 1}}},
@@ -97,12 +90,11 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 	if got.Source == "" || got.Reason == "" {
 		t.Errorf("trial %d has no source or reason: %+v", got.Trial, got)
 	}
+	if len(got.Params) != len(s.Random) {
+		t.Errorf("trial %d has %d of %d parameters: %s", got.Trial, len(got.Params), len(s.Random), text)
+	}
 	for name, d := range s.Random {
-		v, given := got.Params[name]
-		if given != wanted(name, got.Params) {
-			t.Errorf("trial %d: %s is there: %t, in %s", got.Trial, name, given, text)
-		}
-		if given && !inside(d, v) {
+		if v := got.Params[name]; !inside(d, v) {
 			t.Errorf("trial %d: %s is %v, expected a value of %+v", got.Trial, name, v, d)
 		}
 	}
@@ -115,23 +107,6 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 			t.Errorf("trial %d breaks %s: %s", got.Trial, c, text)
 		}
 	}
-}
-
-// wanted reports whether a parameter of the space "conditional" belongs to a configuration; all others always do.
-func wanted(name string, params sweep.Params) bool {
-	booster, conditional := params["booster"]
-	depth, _ := params["depth"].(float64)
-	switch {
-	case !conditional:
-		return true
-	case name == "depth" || name == "deep":
-		return booster != "linear"
-	case name == "drop":
-		return booster == "dart"
-	case name == "extra":
-		return booster != "linear" && params["deep"] == "yes" && depth > 4
-	}
-	return true
 }
 
 func inside(d sweep.Distribution, v any) bool {
@@ -232,10 +207,10 @@ func asJSON(t *testing.T, v any) string {
 func TestAskExhausts(t *testing.T) {
 	s := sweep.Search{
 		Random: map[string]sweep.Distribution{"n": {Int: []int64{1, 4}}, "k": {Choice: []any{"a", "b"}},
-			"m": {Int: []int64{1, 2}, When: `k == "b"`}},
+			"m": {Int: []int64{1, 2}}},
 		Constraints: []string{`n < 4 or k == "a"`},
 	}
-	const configurations = 4 + 3*2
+	const configurations = (4 + 3) * 2
 	for _, method := range search.Methods() {
 		seen := map[string]bool{}
 		r := search.Ask{Search: s, Method: method, Number: 4}
@@ -252,8 +227,8 @@ func TestAskExhausts(t *testing.T) {
 			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
 		}
 		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") ||
-			!strings.Contains(text, "10 are known") || !problem.Is(exhausted, problem.Input) {
-			t.Errorf("%s: the space ends with %q; want 16 configurations, of which 10 are known", method, text)
+			!strings.Contains(text, "14 are known") || !problem.Is(exhausted, problem.Input) {
+			t.Errorf("%s: the space ends with %q; want 16 configurations, of which 14 are known", method, text)
 		}
 	}
 }
@@ -262,13 +237,13 @@ func TestAskExhausts(t *testing.T) {
 func TestAskLearns(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"x": {Uniform: []float64{0, 1}}, "y": {LogUniform: []float64{1e-3, 1}}, "z": {Uniform: []float64{0, 1}},
-		"k": {Choice: []any{"a", "b", "c"}}, "w": {Uniform: []float64{0, 1}, When: map[string]any{"k": "b"}},
+		"k": {Choice: []any{"a", "b", "c"}},
 	}}
 	loss := func(p sweep.Params) float64 {
 		x, y, z := p["x"].(float64), math.Log10(p["y"].(float64)), p["z"].(float64)
 		out := square(x-0.3) + square((y+1)/3) + square(z-0.8)/2
-		if w, given := p["w"].(float64); given {
-			return out + square(w-0.6)
+		if p["k"] == "b" {
+			return out
 		}
 		return out + 0.1
 	}
@@ -318,15 +293,8 @@ func TestAskRefuses(t *testing.T) {
 			r.Search.Random = map[string]sweep.Distribution{"x": {Uniform: []float64{1, 0}}}
 		}),
 		`search: constraints[0]: "z > 1": column 1: unknown name "z" (known: x)`: with(func(r *search.Ask) { r.Search.Constraints = []string{"z > 1"} }),
-		`search: random a: when: the condition b=1 depends on the parameter itself`: with(func(r *search.Ask) {
-			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"b": 1}},
-				"b": {Int: []int64{1, 2}, When: "a == 1"}}
-		}),
-		`search: random a: when: the condition names "c", which is not a parameter of the search`: with(func(r *search.Ask) {
-			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: map[string]any{"c": 1}}}
-		}),
-		`search: random a: when: a condition is an expression such as`: with(func(r *search.Ask) {
-			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: 3.0}}
+		`search: random a: when: is gone; write two sweeps`: with(func(r *search.Ask) {
+			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: "b == 1"}} // an old plan
 		}),
 		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or ` +
 			`were known, and 0 are known`: with(func(r *search.Ask) {

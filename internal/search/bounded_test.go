@@ -105,21 +105,3 @@ func TestAskOfManyLevels(t *testing.T) {
 		t.Errorf("one proposal in a space of ten choices with 5,000 levels each took %d MB; expected at most 150", mb)
 	}
 }
-
-// TestAskUnderManyConditions: each condition is evaluated once, although sixty of them lead back to the first parameter
-// in more ways than could be followed.
-func TestAskUnderManyConditions(t *testing.T) {
-	s := sweep.Search{Random: map[string]sweep.Distribution{}}
-	for i := range 60 {
-		d := sweep.Distribution{Int: []int64{0, 9}}
-		if i >= 2 {
-			d.When = fmt.Sprintf("x%02d >= 0 and x%02d >= 0", i-1, i-2)
-		}
-		s.Random[fmt.Sprintf("x%02d", i)] = d
-	}
-	for _, one := range next(t, search.Ask{Search: s, Number: 3}) {
-		if len(one.Params) != len(s.Random) {
-			t.Errorf("every condition holds, and the proposal has %d of %d parameters", len(one.Params), len(s.Random))
-		}
-	}
-}

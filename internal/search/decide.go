@@ -46,8 +46,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 			continue // no person listed it: it is left out
 		}
 		keys[sweep.ConfigurationKey(full)] = true
-		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: s.Source, Reason: s.Reason, Params: full,
-			Absent: p.Spec.Search.Absent(s.Params)})
+		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: s.Source, Reason: s.Reason, Params: full})
 	}
 	return out, nil
 }
@@ -63,12 +62,10 @@ func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Para
 	if err != nil {
 		return nil
 	}
-	own := Own(p, full)
-	if a.violated(own) != nil {
+	if a.violated(Own(p, full)) != nil {
 		return nil
 	}
-	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full,
-		Absent: p.Spec.Search.Absent(own)}
+	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full}
 }
 
 // beginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
@@ -164,13 +161,13 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		if !has {
 			s = sweep.Seen{Trial: t.Number, Status: sweep.StatusRunning}
 		}
-		s.Params = t.Shown()
+		s.Params = t.Params
 		known[t.Number], q.apart[t.Number] = s, isApart(p, t.Params)
 	}
 
 	for _, trial := range slices.Sorted(maps.Keys(known)) {
 		if s := known[trial]; s.Params != nil { // without, it ended before it was decided
-			s.Params = ownOf(p, s.Params)
+			s.Params = Own(p, s.Params)
 			q.Known = append(q.Known, s)
 		}
 	}
@@ -197,22 +194,13 @@ func methodOf(p *sweep.Plan) string {
 	return cmp.Or(p.Spec.Search.Method, sweep.MethodRandom)
 }
 
-// ownOf returns those of complete parameters that belong to the space.
-func ownOf(p *sweep.Plan, complete sweep.Params) sweep.Params {
+// Own returns those of complete parameters that belong to the space.
+func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
 	own := sweep.Params{}
 	for name := range p.Spec.Search.Random {
 		if v, has := complete[name]; has {
 			own[name] = v
 		}
-	}
-	return own
-}
-
-// Own returns those of complete parameters that belong to the plan's space and that the configuration has.
-func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
-	own := ownOf(p, complete)
-	if d, err := newDomain(sweep.Search{Random: p.Spec.Search.Random}, p.Base); err == nil {
-		d.prune(own)
 	}
 	return own
 }
@@ -226,8 +214,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, err
 
 	var out []sweep.Seen
 	for _, r := range results {
-		own := a.spelled(normalized(ownOf(p, r.Params)))
-		a.prune(own)
+		own := a.spelled(normalized(Own(p, r.Params)))
 		values := p.Spec.Values(&r)
 		if len(p.Spec.Goals) > 0 && values == nil {
 			continue

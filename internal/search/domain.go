@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -17,9 +18,7 @@ type domain struct {
 	axes        []axis // by name
 	base        sweep.Params
 	constraints []*Constraint
-	size        uint64 // number of configurations without conditions and constraints; 0 if uncountable
-	conditional bool
-	order       []int // the axes, each after those that its condition refers to
+	size        uint64 // number of configurations without constraints; 0 if uncountable
 }
 
 // axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not.
@@ -32,12 +31,10 @@ type axis struct {
 	spelled map[any]int // likewise by its spelling
 	real    bool        // every number between the bounds, instead of a list
 
-	low, span   float64 // the bounds, as logarithms if log is set
-	log         bool
-	minimum     float64 // of a whole or stepped number
-	step        float64
-	when        *gate
-	requiresFor []int // the axes that the condition refers to
+	low, span float64 // the bounds, as logarithms if log is set
+	log       bool
+	minimum   float64 // of a whole or stepped number
+	step      float64
 }
 
 func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
@@ -50,6 +47,9 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 
 	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
 	for _, one := range sp.samplers {
+		if s.Random[one.name].When != nil {
+			return nil, specErrorf("random "+one.name, "%s", problem.Gone("when:"))
+		}
 		a := newAxis(one, s.Random[one.name])
 		d.axes = append(d.axes, a)
 		example[a.name] = a.value(0.5)
@@ -62,7 +62,7 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 		}
 		d.constraints = append(d.constraints, c)
 	}
-	return d, d.condition(s, example)
+	return d, nil
 }
 
 func newAxis(one sampler, dist sweep.Distribution) axis {
@@ -241,20 +241,18 @@ func (a *axis) within(v any) bool {
 	return u >= -slack && u <= 1+slack
 }
 
-// point is one configuration: its position on every axis, and which axes are absent.
+// point is one configuration: its position on every axis.
 type point struct {
 	at     []float64
-	absent []bool // nil if none is
 	params sweep.Params
 }
 
-// config makes the configuration at a position, with those parameters whose condition holds.
+// config makes the configuration at a position.
 func (d *domain) config(at []float64) sweep.Params {
 	params := make(sweep.Params, len(d.axes))
 	for j := range d.axes {
 		params[d.axes[j].name] = d.axes[j].value(at[j])
 	}
-	d.prune(params)
 	return params
 }
 
@@ -264,60 +262,36 @@ func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	p.params = params
 	p.at = make([]float64, len(d.axes))
 	for j := range d.axes {
-		a := &d.axes[j]
-		v, given := params[a.name]
-		if !given {
-			if a.when == nil {
-				return p, false
-			}
-			if p.absent == nil {
-				p.absent = make([]bool, len(d.axes))
-			}
-			p.at[j], p.absent[j] = 0.5, true
-			continue
-		}
-		if p.at[j], ok = a.place(v); !ok {
+		v, given := params[d.axes[j].name]
+		if p.at[j], ok = d.axes[j].place(v); !given || !ok {
 			return p, false
 		}
 	}
 	return p, true
 }
 
-// fits reports whether a configuration is in this space: it has exactly the parameters it needs, within the bounds, and
-// violates no constraint.
+// fits reports whether a configuration is in this space: it has exactly its parameters, within the bounds, and violates
+// no constraint.
 func (d *domain) fits(params sweep.Params) bool {
-	wanted := maps.Clone(params)
-	d.prune(wanted)
-	if len(wanted) != len(params) || d.violated(params) != nil {
-		return false
-	}
-
-	known := 0
-	active := d.active(params)
 	for j := range d.axes {
-		v, given := params[d.axes[j].name]
-		if given {
-			known++
-		}
-		if given && !d.axes[j].within(v) || !given && active[j] {
+		if v, given := params[d.axes[j].name]; !given || !d.axes[j].within(v) {
 			return false
 		}
 	}
-	return known == len(params)
+	return len(params) == len(d.axes) && d.violated(params) == nil
 }
 
-// violated returns the first constraint that a configuration violates. A constraint on a parameter that the
-// configuration lacks cannot be violated.
+// violated returns the first constraint that a configuration violates. Parameters that are not searched have the base's
+// value.
 func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.names))
 		for _, name := range c.e.names {
-			if v, has := d.valueIn(params, name); has {
-				looked[name] = v
+			v, own := params[name]
+			if !own {
+				v = d.base[name]
 			}
-		}
-		if len(looked) < len(c.e.names) {
-			continue
+			looked[name] = v
 		}
 		if holds, err := c.Holds(looked); err != nil || !holds {
 			return c

@@ -31,11 +31,7 @@ func (*SpecError) Kind() problem.Kind { return problem.Input }
 func (e *SpecError) Path() string {
 	path := e.Part
 	if name, ok := strings.CutPrefix(path, "random "); ok {
-		name, condition := strings.CutSuffix(name, ": when")
 		path = "random." + name
-		if condition {
-			path += ".when"
-		}
 	}
 	return "search." + path
 }

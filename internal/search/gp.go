@@ -77,7 +77,7 @@ func (m *fittedModel) runs(a *asker) []run {
 	var out []run
 	for _, i := range latest(len(pending), maxRunning) {
 		if m.ran[i].row == nil {
-			m.ran[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at, pending[i].absent))
+			m.ran[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at))
 		}
 		out = append(out, m.ran[i])
 	}
@@ -133,7 +133,7 @@ func (a *asker) fitted() *fittedModel {
 			if math.IsInf(observed[i].score, -1) {
 				doubt = failureDoubt
 			}
-			k.rows = append(k.rows, rowOf(a.domain, observed[i].at, observed[i].absent))
+			k.rows = append(k.rows, rowOf(a.domain, observed[i].at))
 			k.ages = append(k.ages, observed[i].age)
 			k.z = append(k.z, z[i])
 			k.doubt = append(k.doubt, doubt)
@@ -296,20 +296,18 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 	all := make([]*candidate, 0, len(places))
 	rows := make([][]float64, 0, len(places))
 	for _, at := range places {
-		var absent []bool
 		for j := range at {
 			at[j] = a.axes[j].snap(at[j])
 		}
 		c := &candidate{at: at}
-		if a.conditional || len(a.constraints) > 0 {
+		if len(a.constraints) > 0 {
 			c.params = a.config(at)
 			if a.violated(c.params) != nil {
 				continue
 			}
-			absent = a.absent(c.params)
 		}
 		all = append(all, c)
-		rows = append(rows, rowOf(a.domain, at, absent))
+		rows = append(rows, rowOf(a.domain, at))
 	}
 
 	mean, std := m.at(rows)
@@ -336,19 +334,6 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 		}
 	}
 	return best
-}
-
-// absent marks the axes that a configuration lacks.
-func (d *domain) absent(params map[string]any) []bool {
-	if !d.conditional {
-		return nil
-	}
-	out := make([]bool, len(d.axes))
-	for j := range d.axes {
-		_, has := params[d.axes[j].name]
-		out[j] = !has
-	}
-	return out
 }
 
 // logImprovement is the logarithm of the expected improvement of a normal variable over the best known value, from

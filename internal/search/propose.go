@@ -66,8 +66,6 @@ type proposer struct {
 	Request
 	found       Proposal
 	constraints []*Constraint
-	space       *domain        // of search.random if it has conditions; else nil
-	example     sweep.Params   // the completed base
 	seen        map[string]int // number of the trial with this configuration
 
 	// What became of the random draws.
@@ -97,15 +95,7 @@ func (p *proposer) prepare() error {
 		}
 		p.constraints = append(p.constraints, c)
 	}
-
-	p.example = normalized(example)
-	if Conditional(p.Search) {
-		if err := CheckConditions(p.Search, p.example); err != nil {
-			return err
-		}
-		p.space, err = newDomain(sweep.Search{Random: p.Search.Random}, p.example)
-	}
-	return err
+	return nil
 }
 
 // outcome of considering a configuration: a new trial, or the reason why there is none.
@@ -117,18 +107,13 @@ type outcome struct {
 
 // consider makes a trial of a configuration unless it violates a constraint or repeats another.
 func (p *proposer) consider(source string, params sweep.Params) outcome {
-	own, absent := p.existing(params)
-	full, err := p.Canonical(over(p.Base, own))
+	full, err := p.Canonical(over(p.Base, normalized(params)))
 	if err != nil {
 		return outcome{refused: err}
 	}
 	full = normalized(full)
 
 	for _, c := range p.constraints {
-		// A constraint does not apply to a configuration that lacks one of its parameters.
-		if slices.ContainsFunc(c.e.names, func(name string) bool { return slices.Contains(absent, name) }) {
-			continue
-		}
 		holds, err := c.Holds(full)
 		if err != nil {
 			return outcome{refused: err}
@@ -150,29 +135,8 @@ func (p *proposer) consider(source string, params sweep.Params) outcome {
 
 	n := len(p.found.Trials)
 	p.seen[string(key)] = n
-	p.found.Trials = append(p.found.Trials, sweep.Trial{Number: n, Source: source, Params: full, Absent: absent})
+	p.found.Trials = append(p.found.Trials, sweep.Trial{Number: n, Source: source, Params: full})
 	return outcome{isNew: true}
-}
-
-// existing removes from a configuration what its conditions exclude, and also returns the names of what is excluded.
-func (p *proposer) existing(params sweep.Params) (own sweep.Params, absent []string) {
-	own = normalized(params)
-	if p.space == nil {
-		return own, nil
-	}
-
-	// Conditions see values as trials have them: aliases of a value are resolved.
-	all := over(p.example, own)
-	for name, v := range own {
-		if _, isNumber := v.(float64); isNumber {
-			continue
-		}
-		if full, err := p.Canonical(over(p.Base, sweep.Params{name: v})); err == nil {
-			all[name] = normal(full[name])
-		}
-	}
-	absent = p.space.inactive(all)
-	return own.Without(absent), absent
 }
 
 // fixed adds the configurations listed one by one. One that cannot be trained is an error.
@@ -351,6 +315,14 @@ func (w *gridWalk) next() (sweep.Params, uint64) {
 		rest /= uint64(len(values))
 	}
 	return params, number
+}
+
+// over overlays own parameters on base.
+func over(base, own sweep.Params) sweep.Params {
+	all := make(sweep.Params, len(base)+len(own))
+	maps.Copy(all, base)
+	maps.Copy(all, own)
+	return all
 }
 
 // normalized returns params with numbers as after a round trip through JSON.

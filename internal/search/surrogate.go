@@ -61,23 +61,14 @@ func columnsOf(d *domain) []column {
 	return columns
 }
 
-// noLevel is what a row has for an unordered axis that its configuration lacks.
-const noLevel = -1
-
 // rowOf converts a position to a row: the position on an ordered axis, or the number of the level.
-func rowOf(d *domain, at []float64, absent []bool) []float64 {
+func rowOf(d *domain, at []float64) []float64 {
 	row := make([]float64, 0, len(at))
 	for j := range d.axes {
-		a := &d.axes[j]
-		gone := absent != nil && absent[j]
-		switch {
+		switch a := &d.axes[j]; {
 		case a.size == 1:
-		case a.ordered && gone:
-			row = append(row, 0.5)
 		case a.ordered:
 			row = append(row, min(max(at[j], -0.5), 1.5)) // points beyond the bounds must not stretch the space
-		case gone:
-			row = append(row, noLevel)
 		default:
 			row = append(row, math.Floor(min(max(at[j], 0), below1)*float64(len(a.levels))))
 		}
@@ -86,7 +77,7 @@ func rowOf(d *domain, at []float64, absent []bool) []float64 {
 }
 
 // squared is the squared distance of two numbers of a column, on an axis with this length scale: two levels are 1
-// apart, and a level and none a half.
+// apart.
 func (c column) squared(a, b, scale float64) float64 {
 	if c.ordered {
 		d := (a - b) / scale
@@ -96,9 +87,6 @@ func (c column) squared(a, b, scale float64) float64 {
 		return 0
 	}
 	d := math.Sqrt2 / 2 / scale
-	if a == noLevel || b == noLevel {
-		return d * d
-	}
 	return 2 * float64(d*d)
 }
 

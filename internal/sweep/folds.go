@@ -127,17 +127,7 @@ func (f *Folds) Expand(configurations []Trial) []Trial {
 func (p *Plan) WithRefit(params Params) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
-	refit := &out.Trials[len(out.Trials)-1]
-	refit.Params = params
-
-	// It has the parameters of the configuration that it refits, except for the number of trees and early stopping.
-	but := []string{"num_iterations", "early_stopping_round"}
-	for _, t := range p.Trials {
-		if (t.Fold == 1 || p.Folds == nil && !t.Refit) &&
-			ConfigurationKey(t.Params.Without(but)) == ConfigurationKey(params.Without(but)) {
-			refit.Absent = t.Absent
-		}
-	}
+	out.Trials[len(out.Trials)-1].Params = params
 	return &out
 }
 
@@ -364,10 +354,9 @@ type Rated struct {
 	Reason        string     `json:"reason,omitempty"` // why it was dropped or has failed
 	Source        string     `json:"source"`
 	Params        Params     `json:"params"`
-	Absent        []string   `json:"absent,omitempty"` // parameters of the search that it lacks
-	Trials        []int      `json:"trials"`           // of its folds, in order
-	Scores        []*float64 `json:"scores"`           // of its folds; null for one without
-	Folds         int        `json:"folds"`            // number with a score
+	Trials        []int      `json:"trials"` // of its folds, in order
+	Scores        []*float64 `json:"scores"` // of its folds; null for one without
+	Folds         int        `json:"folds"`  // number with a score
 	Of            int        `json:"of"`
 
 	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
@@ -394,7 +383,7 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 			continue
 		}
 		c := &of[t.Configuration]
-		c.Source, c.Params, c.Absent = t.Source, t.Params, t.Absent
+		c.Source, c.Params = t.Source, t.Params
 		if r := by[t.Number]; t.Open && decided[t.Configuration] == nil && r != nil {
 			decided[t.Configuration] = r.Params
 		}

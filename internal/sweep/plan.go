@@ -141,10 +141,6 @@ type Trial struct {
 	Source string `json:"source"` // fixed, grid or random; in a search that learns also warm, portfolio or its method
 	Params Params `json:"params"` // complete: the spec's, the trial's and the trainer's defaults
 
-	// Absent are the search's parameters that the configuration does not have, ascending: their conditions do not hold.
-	// Params has the values that the trainer uses instead.
-	Absent []string `json:"absent,omitempty"`
-
 	Reason string `json:"reason,omitempty"` // why it is in the plan, if because of results from elsewhere
 
 	// In a plan with folds: which configuration the trial is a fold of, from 0, and which fold, from 1. The refit has

@@ -95,9 +95,8 @@ type Distribution struct {
 	Step   []float64 `yaml:"step" json:"step,omitempty"`
 	Choice []any     `yaml:"choice" json:"choice,omitempty"` // one of these
 
-	// When is the condition under which the parameter exists at all: an expression over other parameters, or a mapping
-	// from their names to a value or list of values. Without a condition it always exists.
-	When any `yaml:"when" json:"when,omitempty"`
+	// When is a condition on other parameters that plans of earlier builds may have, and no search can decide by.
+	When any `yaml:"-" json:"when,omitempty"`
 
 	// DrawnAs is the alias under which the spec names the parameter, if any: draws are keyed by the name as written, so
 	// that a sweep draws the same values whenever it is planned.
@@ -232,8 +231,6 @@ type Vocabulary struct {
 	Param func(name string, value any) error
 	// this condition on parameters by their canonical names, if it can be evaluated
 	Constraint func(expression string) (string, error)
-	// are the conditions on its parameters consistent? Errors have a Path
-	Conditions func(s *Spec) error
 	Require    func(expression string) error // can this condition on results be evaluated?
 	// can these be combined? The objective's canonical name
 	Objective func(objective string, metric string) (string, error)
@@ -293,9 +290,6 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	}
 
 	s.resolve(v)
-	if err := s.checkConditional(doc, v); err != nil {
-		return nil, err
-	}
 	s.doc = doc
 	return &s, nil
 }

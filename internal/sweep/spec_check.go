@@ -387,10 +387,6 @@ func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
 		s.Search.Constraints[i] = canonical
 	}
 
-	if err := s.checkWhen(doc, v); err != nil {
-		return err
-	}
-
 	for i, c := range s.Require {
 		if err := v.Require(c); err != nil {
 			return doc.Errorf(fmt.Sprintf("require[%d]", i), "%v", err)

@@ -130,20 +130,11 @@ class Sweep:
         claims = self._claims.get(number, set())
         return "running" if claims and max(claims) not in self._released.get(number, set()) else "waiting"
 
-    def _absent(self, trial: dict[str, Any]) -> set[str]:
-        """The parameters of the search that a trial does not have, since the condition on them does not hold."""
-        decided = self._decided.get(trial["number"])
-        if decided is None or "own" not in decided:
-            return set(trial.get("absent") or ())
-        space = (self.plan["spec"].get("search") or {}).get("random") or {}
-        return {name for name, d in space.items() if d.get("when") is not None and name not in decided["own"]}
-
     def trials(self) -> pandas.DataFrame:
         """One row for each planned trial, by number: its state (done, stopped, failed, timed_out,
         cancelled, running, paused, waiting), why it ended, its score, metrics.NAME on valid,
-        params.NAME, trees, times and memory. What is not known is missing, and so is a parameter
-        that a trial does not have (search.random.NAME.when). Of a sweep with folds each trial is
-        one fold, from 1, of one configuration; the refit is fold 0 of none."""
+        params.NAME, trees, times and memory. What is not known is missing. Of a sweep with folds
+        each trial is one fold, from 1, of one configuration; the refit is fold 0 of none."""
         pd = _pandas()
         rows = []
         for t in self.plan["trials"]:
@@ -177,8 +168,7 @@ class Sweep:
             )
             row |= {f"metrics.{k}": v for k, v in sorted((r.get("metrics") or {}).items())} if done else {}
             params = r.get("params") or self._decided.get(number, {}).get("params") or t.get("params") or {}
-            absent = self._absent(t)
-            row |= {f"params.{k}": None if k in absent else v for k, v in sorted(params.items())}
+            row |= {f"params.{k}": v for k, v in sorted(params.items())}
             rows.append(row)
         frame = pd.DataFrame(rows)
         for column in ("started", "ended"):

@@ -137,31 +137,6 @@ class SweepTest(unittest.TestCase):
         write(self.trial(5) / "decision.json", {"format": 1, "sweep": ID, "trial": 5, "params": {"num_leaves": 99}})
         self.assertEqual(coppice.sweep(ID, self.place).trials().loc[5, "params.num_leaves"], 99)
 
-    def test_a_parameter_that_a_trial_does_not_have_is_missing(self) -> None:
-        plan = json.loads((self.place / "plans" / f"{ID}.json").read_text())
-        plan["spec"]["search"] = {
-            "random": {
-                "num_leaves": {"int": [5, 99], "when": "learning_rate > 0.2"},
-                "learning_rate": {"uniform": [0, 1]},
-            }
-        }
-        plan["trials"][0]["absent"] = ["num_leaves"]
-        write(self.place / "plans" / f"{ID}.json", plan)
-        write(
-            self.trial(5) / "decision.json",
-            {
-                "format": 1,
-                "sweep": ID,
-                "trial": 5,
-                "params": {"num_leaves": 31, "learning_rate": 0.1},
-                "own": {"learning_rate": 0.1},
-            },
-        )
-        frame = coppice.sweep(ID, self.place).trials()
-        self.assertEqual(list(frame["params.num_leaves"].isna()), [True, False, False, False, False, True])
-        self.assertEqual(frame.loc[5, "params.learning_rate"], 0.1)
-        self.assertTrue(coppice.sweep(ID, self.place).board().loc[0].isna()["params.num_leaves"])
-
     def test_a_damaged_result_is_a_failed_trial(self) -> None:
         write(self.trial(2) / "result.json", '{"format": 9}')
         frame = coppice.sweep(ID, self.place).trials()

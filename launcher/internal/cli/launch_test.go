@@ -99,39 +99,6 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 }
 
-// TestConditionsAreShown: the plan shows no value for an absent parameter, and why says what the trial trains with.
-func TestConditionsAreShown(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
-	spec := func(when string) string {
-		return w.file("sweep.yaml", strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
-			"search: {fixed: [{bagging_freq: 0}, {bagging_freq: 1, bagging_fraction: 0.5}], random: {bagging_freq: "+
-				"{choice: [0, 1]}, bagging_fraction: {choice: [0.5, 0.25], when: "+when+"}}}", 1))
-	}
-
-	out := w.must("sweep", spec("subsample_freq > 0"), "--id", "night-1", "--dry-run")
-	for _, part := range []string{"bagging_fraction exists when bagging_freq > 0: in 2 of 3 configurations",
-		"random  0.25", "fixed   -"} {
-		if !strings.Contains(strings.ReplaceAll(out, "│", ""), part) {
-			t.Errorf("no %q in\n%s", part, out)
-		}
-	}
-	w.refused(sweep.ExitInput, "sweep.yaml:7:167: the condition", "plan", spec("bagging_freq > 1"))
-	w.refused(sweep.ExitInput,
-		"the condition bagging_freq > 1 never holds, whatever value bagging_freq has under search.random; no trial "+
-			"would have bagging_fraction", "sweep", spec("bagging_freq > 1"), "--dry-run")
-
-	w.must("sweep", spec("{bagging_freq: [1]}"), "--id", "night-1", "--no-wait")
-	if out := w.must("why", "night-1", "0"); !strings.Contains(out,
-		"bagging_fraction, which exists only when bagging_freq=[1] (it trains with") {
-		t.Errorf("why trial 0 was tried: %s\nexpected what it does not have", out)
-	}
-	if out := w.must("leaderboard", "night-1"); strings.Contains(out, "bagging_freq=0 bagging_fraction") ||
-		strings.Contains(out, "bagging_fraction=1 bagging_freq=0") {
-		t.Errorf("the board shows a bagging_fraction without bagging:\n%s", out)
-	}
-}
-
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newWorld(t)
 	w.staged()

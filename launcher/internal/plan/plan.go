@@ -100,7 +100,7 @@ func Build(q Inputs) (*Planned, error) {
 		return nil, err
 	}
 
-	if s, err = resolveFeatures(canonicalConditions(s, q.Manifest), q.Manifest); err != nil {
+	if s, err = resolveFeatures(s, q.Manifest); err != nil {
 		return nil, err
 	}
 	if p.Proposal, err = propose(s, q.Manifest); err != nil {
@@ -205,7 +205,6 @@ func (p *Planned) complete(q Inputs, m metric.Metric) error {
 		return err
 	}
 
-	p.noteConditions()
 	p.noteGoals()
 	return nil
 }

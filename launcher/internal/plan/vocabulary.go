@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"maps"
-
 	"coppice/internal/gbt"
 	"coppice/internal/machines"
 	"coppice/internal/metric"
@@ -21,12 +19,6 @@ func Vocabulary() sweep.Vocabulary {
 			canonical := search.RenameInConstraint(text, gbt.CanonicalName)
 			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
 			return canonical, err
-		},
-
-		Conditions: func(s *sweep.Spec) error {
-			base := gbt.Defaults().Map()
-			maps.Copy(base, s.Params)
-			return search.CheckConditions(s.Search, base)
 		},
 
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },

@@ -222,7 +222,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
-		Values:  params.values(t.Shown()), Attempts: len(listed.Claims), Final: t.Refit}
+		Values:  params.values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
@@ -352,19 +352,16 @@ func (p *params) of(own sweep.Params) sweep.Params {
 	return out
 }
 
-// newParams finds them. What is not a number in every trial that has it is a category.
+// newParams finds them. What is not a number in every trial is a category.
 func newParams(p *sweep.Plan) *params {
 	out := &params{features: p.Spec.Search.Features}
 	texts := map[string]map[string]bool{}
-	numbers, without := map[string]bool{}, map[string]bool{}
+	numbers := map[string]bool{}
 	for _, t := range p.Trials {
 		if t.Refit { // it has another number of trees than what it refits
 			continue
 		}
-		for _, name := range t.Absent {
-			without[name] = true
-		}
-		for name, v := range out.of(t.Shown()) {
+		for name, v := range out.of(t.Params) {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true
 			}
@@ -375,7 +372,7 @@ func newParams(p *sweep.Plan) *params {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if len(texts[name]) < 2 && !without[name] {
+		if len(texts[name]) < 2 {
 			continue
 		}
 		q := page.Param{Name: name}
@@ -433,7 +430,7 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *params) []pag
 
 	var out []page.ConfigurationRow
 	for i, c := range b.Configurations {
-		q := page.ConfigurationRow{Rated: c, Values: params.values(c.Shown())}
+		q := page.ConfigurationRow{Rated: c, Values: params.values(c.Params)}
 		if c.State == sweep.ConfigurationDone {
 			q.Rank = i + 1
 			trials[c.Trials[0]].Score = *c.Mean

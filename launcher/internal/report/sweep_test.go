@@ -125,40 +125,6 @@ func (n *night) look() (*page.Sweep, bool) {
 	return v, ended
 }
 
-// TestParametersThatTrialsDoNotHave: what a trial trains with in the place of such a one is not shown as its value.
-func TestParametersThatTrialsDoNotHave(t *testing.T) {
-	n := newNight(t)
-	plan := n.plan
-	plan.Sweep = "night-2"
-	plan.Spec.Search.Random["lambda_l2"] = sweep.Distribution{LogUniform: []float64{0.1, 10},
-		When: "extra_trees == false"}
-	for i := range plan.Trials {
-		if i%2 == 0 {
-			plan.Trials[i].Absent = []string{"ignore_column", "lambda_l2"}
-		}
-	}
-	if _, err := sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
-
-	n.plan = plan
-	v, _ := n.look()
-	var names []string
-	for i, q := range v.Params {
-		names = append(names, q.Name)
-		for _, trial := range v.Trials {
-			if absent := q.Name != "extra_trees" && trial.Number%2 == 0; absent != math.IsNaN(trial.Values[i]) {
-				t.Errorf("trial %d has %v as %s, expected that it has a value: %t", trial.Number, trial.Values[i],
-					q.Name, !absent)
-			}
-		}
-	}
-	if strings.Join(names, " ") != "extra_trees ignore_column lambda_l2" {
-		t.Errorf("the parameters %v are shown; expected those in which trials differ, and those that only some have",
-			names)
-	}
-}
-
 func TestSweepInTheMiddle(t *testing.T) {
 	n := middle(t)
 	v, ended := n.look()

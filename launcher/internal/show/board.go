@@ -57,24 +57,21 @@ func (d Differences) trial(t sweep.Trial) string {
 	if t.Open && t.Params == nil {
 		return "chosen when a task takes it"
 	}
-	return d.Of(t.Shown())
+	return d.Of(t.Params)
 }
 
-// varied returns the parameters in which the trials differ, by name. A parameter that only some trials have differs,
-// too.
+// varied returns the parameters in which the trials differ, by name.
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
 	for _, t := range trials {
 		if t.Refit { // its number of trees differs from that of the configuration it refits
 			continue
 		}
-		own := t.Shown()
-		for name := range t.Params {
+		for name, v := range t.Params {
 			if values[name] == nil {
 				values[name] = map[string]bool{}
 			}
-			v, has := own[name]
-			values[name][fmt.Sprint(has, v)] = true
+			values[name][fmt.Sprint(v)] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
@@ -165,7 +162,7 @@ func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
 		}
 
 		c := &b.Configurations[i]
-		rank, what := any(""), differ.Of(c.Shown())
+		rank, what := any(""), differ.Of(c.Params)
 		switch c.State {
 		case sweep.ConfigurationDone:
 			rank = i + 1
@@ -214,8 +211,8 @@ func FoldOf(t sweep.Trial) string {
 func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", Differing(p).Of(p.Trials[c.Trial].Shown())},
-		{"all trials", Differing(p).Shared(&p.Spec, p.Trials[c.Trial].Shown())},
+		{"parameters", Differing(p).Of(p.Trials[c.Trial].Params)},
+		{"all trials", Differing(p).Shared(&p.Spec, p.Trials[c.Trial].Params)},
 		{"because", c.Reason},
 		{"valid", Metrics(c.Valid, p.Spec.Metric)},
 		{"test", Metrics(c.Test, p.Spec.Metric)},

@@ -81,7 +81,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
 		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within,
 		Final:  c.Final,
-		Params: chosen(p.Trials[c.Trial].Shown())}
+		Params: chosen(p.Trials[c.Trial].Params)}
 	if !f.Champion {
 		f.Why = c.Why()
 	}
@@ -95,7 +95,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	for _, row := range st.Board.Rows {
 		if r := row.Result; r != nil {
 			t := Tried{Trial: r.Trial, State: r.State(), Trees: r.Trees, Seconds: r.Usage.TrainSeconds,
-				Params: row.Trial.Shown()}
+				Params: row.Trial.Params}
 			if r.Trees > 0 {
 				t.Score = &r.Score
 			}

@@ -165,17 +165,15 @@ func (w Printer) Plan(p *plan.Planned, request []byte) {
 		if trial.Fold > 1 || trial.Refit {
 			continue
 		}
-		row, own := []any{trial.Number, trial.Source}, trial.Shown()
+		row := []any{trial.Number, trial.Source}
 		columns, grouped := differ.Columns(trial.Params)
 		for _, n := range differ.Names {
-			v, has := own[n]
+			v := trial.Params[n]
 			switch {
 			case trial.Open:
 				v = "when claimed"
 			case grouped:
 				v = columns
-			case !has:
-				v = "-"
 			}
 			row = append(row, v)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -48,10 +47,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		if why == "" {
 			why = "it was planned before the first trial began"
 		}
-		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", Differing(p).Of(y.Trial.Shown())})
-	}
-	if text := absentParams(p, y.Trial); text != "" {
-		rows = append(rows, [2]string{"without", text})
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", Differing(p).Of(y.Trial.Params)})
 	}
 
 	if r := y.Result; r != nil {
@@ -104,16 +100,6 @@ func (w Printer) rungs(p *sweep.Plan, y sweepview.Reasons) {
 		}
 	}
 	t.Print()
-}
-
-// absentParams says which parameters a trial lacks, why, and what it trains with instead.
-func absentParams(p *sweep.Plan, t sweep.Trial) string {
-	var parts []string
-	for _, name := range t.Absent {
-		parts = append(parts, fmt.Sprintf("%s, which exists only when %s (it trains with %s)", name,
-			search.ConditionText(p.Spec.Search.Random[name].When), Settings(t.Params, []string{name})))
-	}
-	return strings.Join(parts, "; ")
 }
 
 // decidedAt says when and by whom a decision was made.
