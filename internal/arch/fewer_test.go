@@ -57,6 +57,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
 		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),
+	regexp.MustCompile(`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 }
 
 // tellGone are the files that say what is gone.

@@ -350,12 +350,6 @@ func TestBrowserPages(t *testing.T) {
 					"'num_leaves').children[1].textContent"), "23")
 		}},
 		{"day", servedDay(24), func(*pagetest.Page) {}},
-		{"versus", &page.Versus{A: sample(50), B: running(), Others: tonight().Sweeps}, func(p *pagetest.Page) {
-			want(t, "lines that differ, below others",
-				p.Number("document.querySelectorAll('#compare tr:not(.differs) ~ tr.differs').length"), 0.0)
-			want(t, "outcomes", p.Text("[...document.querySelectorAll('#compare tbody tr')].find(r => "+
-				"r.firstChild.textContent === 'outcome').textContent"), "outcomepromotedrunning")
-		}},
 		{"index", tonight(), func(p *pagetest.Page) {
 			p.Eval("(() => { const f = document.querySelector('[data-find]'); f.value = 'ctr-10'; "+
 				"f.dispatchEvent(new Event('input', {bubbles: true})); })()", nil)
@@ -407,8 +401,7 @@ func TestBrowserSmall(t *testing.T) {
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
 		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(),
-		"classes": ofClasses(5, "class"), "day": servedDay(24),
-		"versus": &page.Versus{A: sample(50), B: held(), Others: tonight().Sweeps}} {
+		"classes": ofClasses(5, "class"), "day": servedDay(24)} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
 			t.Fatal(err)
@@ -460,8 +453,6 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"Found: price: the numbers are 100 times what they were: median 299, before 2.99",
 			"nothing is trained on it",
 			"launcher datasets show clicks@"}},
-		{"versus", &page.Versus{A: sample(50), B: running()}, []string{"has the better best trial, by",
-			"lines below differ", "there is no interval"}},
 		{"day", servedDay(24), []string{"ctr needs a look: 3 of 24 hours", "site: 40 % of the values are unseen"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")

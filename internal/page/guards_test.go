@@ -101,7 +101,6 @@ func TestBrowserGuards(t *testing.T) {
 		{"long model", longModel()},
 		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)},
 		{"day", servedDay(24)}, {"week", servedDay(7 * 24)}, {"blocked", blocked()},
-		{"versus", &page.Versus{A: longNames(), B: aHeldOne(), Others: tonight().Sweeps}},
 	} {
 		for _, width := range []int{1440, 390} {
 			p := open(tc.name, tc.view, width)

@@ -69,16 +69,6 @@ func held() *page.Sweep {
 	return s
 }
 
-// aHeldOne is the held sweep of another night.
-func aHeldOne() *page.Sweep {
-	s := held()
-	for i := range s.Trials {
-		s.Trials[i].Score -= 0.001 * float64(1+i%3)
-	}
-	s.Winner.Params, s.Money.Total = []page.Pair{{Name: "num_leaves", Text: "31"}, {Name: "max_depth", Text: "7"}}, 1.62
-	return s
-}
-
 // blocked is a dataset whose newest night was blocked.
 func blocked() *page.DatasetPage {
 	d := manyNights(30)
@@ -126,7 +116,6 @@ func TestPictures(t *testing.T) {
 		{"night-phone", manyNights(30), 390, 800, false, "", ""},
 		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},
 		{"dataset-blocked", blocked(), 1200, 560, false, "", ""},
-		{"sweep-beside", &page.Versus{A: sample(50), B: aHeldOne()}, 1200, 800, false, "", ""},
 		{"model", versions(10), 1200, 760, false, "", ""},
 		{"home-empty", &page.Index{}, 1200, 420, false, "", ""},
 		{"sweep-paused", paused(), 1200, 560, false, "board-h", ""},

@@ -9,9 +9,11 @@ import (
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
-	"ask":      "search what other programs train with Optuna",
-	"backtest": "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
-	"extend":   "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",
+	"backtest":         "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
+	"registry compare": "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
+
+	"ask":    "search what other programs train with Optuna",
+	"extend": "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",
 	"pause": "`launcher cancel` keeps what has ended, and a sweep with another name or number of trials learns from it " +
 		"(warm_start: auto)",
 	"resume": "start a sweep with another name or number of trials, which learns from the cancelled one " +

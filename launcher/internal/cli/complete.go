@@ -60,7 +60,7 @@ func (w *Setup) known(ctx context.Context, word, begun string) (names []string) 
 			}
 			names = append(names, sweepview.Latest)
 		}
-		if strings.Contains(word, "MODEL") || word == "A" || word == "B" {
+		if strings.Contains(word, "MODEL") {
 			models, _ := w.registry.Names(ctx)
 			names = append(names, models...)
 			models = slices.DeleteFunc(models, func(m string) bool {

@@ -6,12 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
-	"coppice/launcher/internal/compare"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/plan"
 )
@@ -64,17 +66,9 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	if err != nil {
 		return err
 	}
-	metrics, err := compare.Metrics(f.metrics, o.Plan, o.Manifest)
+	metrics, err := explainBy(f.metrics, o.Plan, o.Manifest)
 	if err != nil {
 		return err
-	}
-	if n := len(o.Manifest.Label.Classes); n > 0 {
-		for _, m := range metrics {
-			if m.Kind != metric.Classes && len(f.metrics) > 0 {
-				return program.Usagef("--metric: %s is of two classes, and the label has %d: use multi_logloss or "+
-					"multi_error", m.Name, n)
-			}
-		}
 	}
 	if _, ok := v.File(scorer.FileReference); !ok {
 		return problem.New(problem.Input, "%s keeps no test rows (%s): the split that its sweep tested on had no "+
@@ -105,4 +99,37 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 		Final   bool   `json:"final,omitempty"` // it has been trained on the rows
 		*explain.Report
 	}{v.Model, v.Number, final, r}, func() { w.screen().Explained(o.Name(), r, final) })
+}
+
+// explainBy returns the metrics of the names, or those by which versions of such a plan, which may be nil, and dataset
+// are measured.
+func explainBy(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
+	classes := len(m.Label.Classes)
+	if len(names) == 0 {
+		switch {
+		case p != nil && gbt.Ranks(p.Spec.Objective):
+			names = []string{"ndcg@10", "map@10"}
+		case classes > 0:
+			names = []string{"multi_logloss", "multi_error"}
+		case m.Label.Kind == dataset.Regression:
+			names = []string{"rmse", "mae"}
+		default:
+			names = []string{"log_loss", "normalized_entropy", "auc", "average_precision", "calibration_ratio"}
+		}
+	}
+	var metrics []metric.Metric
+	for _, name := range names {
+		of, err := metric.Lookup(name)
+		switch {
+		case err != nil:
+			return nil, problem.Wrap(problem.Usage, err, "--metric")
+		case classes == 0 && of.Kind == metric.Classes:
+			return nil, program.Usagef("--metric: %s is for several classes, and the label has none", name)
+		case classes > 0 && of.Kind != metric.Classes:
+			return nil, program.Usagef("--metric: %s is for %s labels, and this one has %d classes: use "+
+				"multi_logloss or multi_error", name, of.Kind, classes)
+		}
+		metrics = append(metrics, of)
+	}
+	return metrics, nil
 }

@@ -139,6 +139,7 @@ func TestExplain(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
 	w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
+	w.refused(sweep.ExitUsage, "the label has none", "registry", "explain", "ctr@2", "--metric", "multi_error")
 }
 
 // TestExplainClasses: contributions are there for each class and in all, and what is shown names the class that a
@@ -182,7 +183,7 @@ func TestExplainClasses(t *testing.T) {
 		classes[k]+" (") || strings.Contains(out, "base score") {
 		t.Errorf("got\n%s\nwant class %s beside the first feature, and no base score", out, classes[k])
 	}
-	w.refused(sweep.ExitUsage, "auc is of two classes", "registry", "explain", "ctr@2", "--metric", "auc")
+	w.refused(sweep.ExitUsage, "auc is for binary labels", "registry", "explain", "ctr@2", "--metric", "auc")
 }
 
 // TestListAcrossNights: the newest version comes first, with the day of its slot, if it has one, and its aliases.

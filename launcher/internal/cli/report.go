@@ -15,17 +15,15 @@ import (
 func reportCommand(w *Setup) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP|DATASET|MODEL [SWEEP]",
+		Use:   "report SWEEP|DATASET|MODEL",
 		Short: "Write a sweep, a dataset or a model as a page",
 		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and
 the winner; about a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table
 holds; or about a model: versions, what was live when, metrics and features. A name is looked up among the
-sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. Two sweeps
-are put side by side, what differs first.
+sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant.
 
 The page is self-contained: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
 		Example: `  launcher report nightly-ctr-1a2b3c4d --out sweep.html
-  launcher report nightly-ctr-1a2b3c4d nightly-ctr-5e6f7a8b --out both.html
   launcher report clicks --out nights.html
   launcher report model:ctr --out model.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +31,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				return err
 			}
 			return w.with(cmd.Context(), func() error {
-				view, note, err := w.pages().Find(cmd.Context(), args...)
+				view, note, err := w.pages().Find(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}

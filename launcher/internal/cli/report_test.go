@@ -32,10 +32,6 @@ func TestReportAndPlot(t *testing.T) {
 		t.Error("written twice, the page has other bytes")
 	}
 
-	if both := w.must("report", "night-1", "night-1", "--out", "-"); !strings.Contains(both, "night-1 beside night-1") {
-		t.Errorf("the page of two sweeps is %.300q", both)
-	}
-
 	svg := w.must("plot", "night-1", "parallel", "--out", "-")
 	if !strings.HasPrefix(svg, "<svg ") || !strings.Contains(svg, "num_leaves") || !strings.Contains(svg, "<style>") {
 		t.Errorf("the drawing is %.200q", svg)

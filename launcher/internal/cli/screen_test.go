@@ -89,15 +89,14 @@ func TestNamesAreCompleted(t *testing.T) {
 	w.register(2)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
 	for line, want := range map[string]string{
-		"status ":                 "a-second z-first @latest :4",
-		"why a-second ":           ":4", // trials are numbers
-		"plot a-second cu":        "curves :4",
-		"registry show ctr@":      "ctr@champion ctr@latest :4",
-		"predict --model ":        "ctr ctr@champion ctr@latest :4",
-		"datasets show ":          "clicks :4",
-		"sweep ":                  "yaml :8",
-		"registry compare ctr@1 ": "ctr ctr@champion ctr@latest :4",
-		"ls ":                     ":4",
+		"status ":            "a-second z-first @latest :4",
+		"why a-second ":      ":4", // trials are numbers
+		"plot a-second cu":   "curves :4",
+		"registry show ctr@": "ctr@champion ctr@latest :4",
+		"predict --model ":   "ctr ctr@champion ctr@latest :4",
+		"datasets show ":     "clicks :4",
+		"sweep ":             "yaml :8",
+		"ls ":                ":4",
 	} {
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)
 		out := strings.Fields(w.must(args...))

@@ -84,7 +84,6 @@ func (t turn) give() { <-t }
 type watched struct {
 	reading sync.Mutex
 	sweep   *report.SweepReader
-	view    *page.Sweep // what the page is of; never changed
 	page    []byte
 	version string
 	ended   bool
@@ -160,7 +159,7 @@ func (c *Console) look(ctx context.Context, w *watched) error {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.view, w.ended = view, ended
+	w.ended = ended
 	if v := page.VersionOf(text.Bytes()); v != w.version || ended {
 		w.page, w.version = text.Bytes(), v
 		close(w.changed)
@@ -255,8 +254,6 @@ func (c *Console) Handler(hosts []string) http.Handler {
 
 	mux.HandleFunc("POST /models/{name}/{version}/explain", c.serveExplain)
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
-	mux.HandleFunc("GET /compare/{id}", c.serveVersus)
-	mux.HandleFunc("GET /compare/{id}/{other}", c.serveVersus)
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
 	mux.HandleFunc("GET /actions", c.serveOffer)
 	mux.HandleFunc("POST /actions", c.serveAction)
@@ -356,54 +353,6 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 	}
 	text, _, _, _ := c.state(s)
 	c.answer(w, r, text, nil)
-}
-
-// serveVersus serves two sweeps beside each other; without the second, the newest other one of the same model.
-func (c *Console) serveVersus(w http.ResponseWriter, r *http.Request) {
-	text, err := c.versus(r.Context(), sweep.ID(r.PathValue("id")), sweep.ID(r.PathValue("other")))
-	c.answer(w, r, text, err)
-}
-
-func (c *Console) versus(ctx context.Context, id, other sweep.ID) ([]byte, error) {
-	a, err := c.view(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.made.take(ctx); err != nil {
-		return nil, err
-	}
-	c.sweeps.next()
-	index, err := c.index.Look(unhurried(ctx))
-	c.made.give()
-	if err != nil {
-		return nil, err
-	}
-	v := page.Versus{A: a, Others: index.Beside(a.ID, a.Model)}
-	if other == "" && len(v.Others) == 0 {
-		return nil, problem.New(problem.NotFound, "there is no other sweep to compare %s with", id)
-	}
-	if other == "" {
-		other = sweep.ID(v.Others[0].ID)
-	}
-	if v.B, err = c.view(ctx, other); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	if err := v.Write(&out); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// view returns a sweep as it stands.
-func (c *Console) view(ctx context.Context, id sweep.ID) (*page.Sweep, error) {
-	w, err := c.at(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return w.view, nil
 }
 
 // answer sends a page, or the reason why there is none.

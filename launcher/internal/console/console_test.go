@@ -134,36 +134,6 @@ func TestSameBytesAsAReport(t *testing.T) {
 	}
 }
 
-// TestSweepsSideBySide: a sweep is put beside the newest other one of its model, or one that is named.
-func TestSweepsSideBySide(t *testing.T) {
-	bucket, p, _ := night(t, 3)
-	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
-	if got := get(h, "localhost:1", "/compare/night-1"); got.Code != http.StatusNotFound ||
-		!strings.Contains(got.Body.String(), "no other sweep") {
-		t.Errorf("of a single sweep got %d, %s; want that there is no other one", got.Code, got.Body)
-	}
-	for i, model := range []string{"ctr", "views"} {
-		other := *p
-		other.Sweep, other.Spec.Model = sweep.ID(fmt.Sprint("night-", i+2)), model
-		other.Created = planned.Add(time.Hour)
-		if _, err := sweepstore.New(bucket, other.Sweep).CreatePlan(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h = New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
-	for path, want := range map[string]string{"/compare/night-1": "night-1 beside night-2",
-		"/compare/night-1/night-3": "night-1 beside night-3"} {
-		got := get(h, "localhost:1", path)
-		if body := got.Body.String(); got.Code != http.StatusOK || !strings.Contains(body, "<title>"+want+"</title>") ||
-			!strings.Contains(body, `href="/compare/night-1/night-3"`) {
-			t.Errorf("%s: got %d, %.300s; want %s, and links to others", path, got.Code, body, want)
-		}
-	}
-	if got := get(h, "localhost:1", "/compare/night-1/night-9"); got.Code != http.StatusNotFound {
-		t.Errorf("beside a sweep that is not there: got %d, want 404", got.Code)
-	}
-}
-
 func TestOthersAreRefused(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765",

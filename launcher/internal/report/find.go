@@ -26,17 +26,8 @@ type Finder struct {
 }
 
 // Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
-// the error is about the missing sweep. Two names are those of sweeps, whose view is both side by side.
-func (f Finder) Find(ctx context.Context, names ...string) (view AnyPage, note string, err error) {
-	if len(names) == 2 {
-		a, err := f.Sweep(ctx, names[0])
-		if err != nil {
-			return nil, "", err
-		}
-		b, err := f.Sweep(ctx, names[1])
-		return &page.Versus{A: a, B: b}, "", err
-	}
-	name := names[0]
+// the error is about the missing sweep.
+func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	kinds := []struct {
 		prefix string
 		read   func(string) (AnyPage, error)

@@ -14,48 +14,10 @@ import (
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/compare"
 	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/reproduce"
 )
-
-// Compared writes how two versions score on the same rows; confidence is the level of the intervals, by the column to
-// divide by, if there is one.
-func (w Printer) Compared(c compare.Scores, confidence float64, by string) {
-	w.printf("A is %s, B is %s; %d rows of %s\n", c.A, c.B, c.All[0].Rows, c.On)
-	level := fmt.Sprintf("%g %% interval", 100*confidence)
-	t := w.Table("metric", "A", "B", "gain of B", level, "")
-	for _, l := range c.All {
-		t.Row(l.Metric, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
-	}
-	t.Print()
-
-	divided := func(by string, lines []compare.Line) {
-		t := w.Table(by, "rows", lines[0].Metric+" of A", "B", "gain of B", level, "").Wrap(1)
-		for _, l := range lines {
-			t.Row(l.By, l.Rows, Number(l.A), Number(l.B), Number(l.Gain), interval(l.Low, l.High), l.Says)
-		}
-		t.Print()
-	}
-	for _, lines := range byMetric(c.Classes) {
-		divided("class, against all others", lines)
-	}
-	if len(c.By) > 0 {
-		divided(by, c.By)
-	}
-}
-
-// byMetric divides lines by their metric.
-func byMetric(lines []compare.Line) (out [][]compare.Line) {
-	for i, l := range lines {
-		if i == 0 || l.Metric != lines[i-1].Metric {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], l)
-	}
-	return out
-}
 
 // Explained writes what a version's predictions are made of. A final model has been trained on the rows.
 func (w Printer) Explained(name string, r *explain.Report, final bool) {

@@ -146,35 +146,3 @@ func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir str
 	_, err := dataset.Check(ctx, dir, nil)
 	return err
 }
-
-// maxRead bounds a file of a dataset that is read into memory.
-const maxRead = 8 << 30
-
-// File reads one file of a dataset version in the datasets bucket and verifies its checksums. A mismatch with the
-// manifest is an error of the kind Damaged.
-func File(ctx context.Context, store blob.Store, m *dataset.Manifest, name string) ([]byte, error) {
-	for _, f := range m.Files {
-		if f.Name != name {
-			continue
-		}
-		data, _, err := blob.ReadAll(ctx, store, sweep.DatasetDir(m.Name, m.Version)+name, min(f.Bytes, maxRead))
-		if err != nil {
-			return nil, err
-		}
-
-		if int64(len(data)) != f.Bytes {
-			return nil, problem.New(problem.Damaged,
-				"%s: %d bytes where the manifest says %d; stage or copy the dataset again", name, len(data), f.Bytes)
-		}
-
-		for i := range f.Blocks {
-			offset, length := f.Block(i)
-			if err := f.VerifyBlock(i, data[offset:offset+length]); err != nil {
-				return nil, err
-			}
-		}
-
-		return data, nil
-	}
-	return nil, fmt.Errorf("dataset %s@%s has no %s: %w", m.Name, m.Version, name, blob.ErrNotExist)
-}

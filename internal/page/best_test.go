@@ -1,0 +1,24 @@
+package page_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTheBestAreDrawn: of thousands of trials the best have rows in the page and marks in the drawings, and the data
+// all.
+func TestTheBestAreDrawn(t *testing.T) {
+	text := write(t, sample(1200))
+	rows := strings.Count(text, `<tr data-t=`)
+	lines := len(regexp.MustCompile(`<path class="pl `).FindAllString(text, -1))
+	if rows != 200 || lines < 500 || lines > 510 { // its key has some
+		t.Errorf("of 1,200 trials %d have rows and %d lines, want 200 and 500 to 510", rows, lines)
+	}
+	if n := strings.Count(values(t, text, "trial"), ","); n != 1199 {
+		t.Errorf("the data have %d trials, want 1,200", n+1)
+	}
+	if !strings.Contains(text, "The drawings show the best 500 of 1200 trials") {
+		t.Error("the page does not say that its drawings show the best 500")
+	}
+}
