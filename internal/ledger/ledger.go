@@ -7,8 +7,7 @@
 // copying the dataset) to its last sign of life. The number of machines at any moment is that of the live hosts, or the
 // number needed for the live tasks, whichever is larger, but at most the plan's: hosts may share a name, and tasks of
 // one machine may report different ones. Of a final training by several machines, those that lived longest are taken to
-// have waited for it and taken part to its end; of another trial that may have several machines, it has them from its
-// beginning, as far as the sweep has so many. So a forged or damaged object cannot raise the sum above that of all
+// have waited for it and taken part to its end. So a forged or damaged object cannot raise the sum above that of all
 // machines from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is
 // ignored until that job is recorded.
 package ledger
@@ -208,12 +207,6 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		s := span{from, a.To, a.From}
 		extend(hosts, a.Host, s)
 		extend(tasks, task{a.Task, a.Attempt}, s)
-		if final, ok := p.Final(); ok && a.Trial == final {
-			continue
-		}
-		for range p.Machines(a.Trial) - 1 { // those that take part leave no objects
-			extend(tasks, task{-1 - len(tasks), 0}, s)
-		}
 	}
 	assist(p, hosts, attempts)
 

@@ -210,19 +210,6 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 	}
 }
 
-// TestATrialHasAllItsMachines: they leave no objects, and there are no more than the sweep has.
-func TestATrialHasAllItsMachines(t *testing.T) {
-	for machines, want := range map[int]float64{1: 110, 2: 2 * 110, 9: 4 * 110} {
-		w := newWorld(t, 1, 4, 1)
-		w.plan.Spec.Trial = &sweep.Together{Machines: machines}
-		w.claim(0, 0, 0, 0, "a", 10)
-		w.result(0, 0, 0, 0, 110)
-		if got := w.read(300).MachineSeconds; got != want {
-			t.Errorf("a trial of %d machines: %v machine-seconds, want %v", machines, got, want)
-		}
-	}
-}
-
 func TestHowAttemptsEnd(t *testing.T) {
 	w := newWorld(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)

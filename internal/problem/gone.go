@@ -25,6 +25,7 @@ var gone = map[string]string{
 	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
 	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
 	"when:":          "write two sweeps, or constraints",
+	"trial:":         "one machine trains a trial; final: {machines: 2} has several train the last one",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

@@ -39,8 +39,6 @@ const (
 	endedOnly                        // the checkpoints of trials without a result stay in a sweep that is over
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	helpIsIdle                       // a task leaves a living holder that it trains with, as one that it only watches
-	helpFirst                        // a task takes part in a training before it looks for a trial of its own
-	helpOne                          // a task that a training has no room for tries no other
 	membersUnread                    // an ensemble's trials are those that one can read, not those of the version
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own
 )
@@ -116,10 +114,6 @@ func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 		return s.Next(Answer{})
 	case do.Do == AskVerdict:
 		do.Last = f.last(s)
-	case f == helpFirst && was.doing == List:
-		return s.rest(true)
-	case f == helpOne && was.doing == Help:
-		s.turn = was.turn
 	case f == releaseOfAnother && do.Do == Release:
 		do.Claim++
 	}

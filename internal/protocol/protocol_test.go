@@ -23,18 +23,14 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, open: true},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, staged: true},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, staged: true},
-		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, teams: true},
-		{tasks: 3, trials: 2, unsaved: true, teams: true, crowded: true},
-		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true, teams: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, unsaved: true, rungs: 2},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1},
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
 		{tasks: 2, trials: 2, alike: true, cancels: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, teams %t, %d rungs, in step %t, "+
-			"cancelled %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.teams, m.rungs, m.inStep, m.cancels), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, cancelled %t",
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.cancels), func(t *testing.T) {
 			t.Parallel()
 			whole(t, explore(m, mostStates, every, m.comesToEnd))
 		})
@@ -74,7 +70,6 @@ func TestPlantedBugs(t *testing.T) {
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
 	calm := sharing{tasks: 2, trials: 2, unsaved: true, staged: true}
 	staged := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, staged: true}
-	teams := sharing{tasks: 3, trials: 2, unsaved: true, teams: true, crowded: true}
 	climb := sharing{tasks: 2, trials: 1, faults: 1, unsaved: true, rungs: 2}
 	compete := sharing{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1}
 	cancel := sharing{tasks: 2, trials: 1, faults: 1, cancels: true}
@@ -111,11 +106,6 @@ func TestPlantedBugs(t *testing.T) {
 			"a trial is trained with what no decision says"},
 		{helpIsIdle, "an assistant counts as idle", []sharing{calm},
 			"a task leaves while a training has use for it"},
-		{helpIsIdle, "one of a trial counts as idle", []sharing{teams},
-			"a task leaves while a training has use for it"},
-		{helpFirst, "an assistant that could have its own", []sharing{teams},
-			"a task takes part in a training while it could have its own"},
-		{helpOne, "an assistant of one trial only", []sharing{teams}, "a task leaves while a training has use for it"},
 		{stageUnread, "a later stage taken early", []sharing{staged},
 			"a trial is trained before an earlier stage has ended"},
 		{pauseUnread, "a pause not looked for", []sharing{climb}, "a paused trial goes on that is not promoted"},

@@ -19,8 +19,8 @@ type Task struct {
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
-	// Teams is how many tasks may train each trial together; nil for its holder alone.
-	Teams []int
+	// Team is how many tasks may train the trial of the last stage together; 0 and 1 for its holder alone.
+	Team int
 }
 
 // Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
@@ -35,9 +35,6 @@ type Search struct {
 	index int // of the trial, relative to Task.Start
 
 	subject int // the paused trial about which a verdict is written
-
-	helped int // the trial that this task takes part in, from 1; 0 for none
-	turn   int // how many trials have had no use for it
 }
 
 // pass is one of the passes over a listing.
@@ -112,9 +109,6 @@ func (s Search) Next(a Answer) (Search, Action) {
 		if a.Yes { // the trial may have ended after it was listed
 			return s.about(LookForResult, s.number(), s.claim())
 		}
-		if s.task.Teams != nil { // who was faster may have use for this task
-			s.idle = s.list.Ended
-		}
 
 	case LookForResult:
 		if !a.Yes {
@@ -127,8 +121,6 @@ func (s Search) Next(a Answer) (Search, Action) {
 	case Help:
 		if a.Yes { // it is not idle
 			s.idle = s.list.Ended
-		} else { // another trial may have room
-			s.helped, s.turn = 0, s.turn+1
 		}
 		return s.do(LookForEnd)
 
@@ -256,13 +248,12 @@ func (s Search) take() (Search, Action) {
 // rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it
 // takes to be declared dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy.
 // Trials of later stages are worth waiting for if they have work for more tasks than hold one, each of which will take
-// some. A trial that several tasks train together needs the others while its holder has it. Worth waiting for are also
+// some. The one that several tasks train together needs the others while its holder has it. Worth waiting for are also
 // paused trials that wait for each other; otherwise a paused trial is promoted when another comes to its rung and is
 // paused, and then that one's task is free to take it.
 func (s Search) rest(room bool) (Search, Action) {
 	t, stage := s.task, s.stage()
-	ended, held, later, paused := 0, 0, 0, 0
-	var open []int // held trials that other tasks may take part in
+	ended, held, later, paused, last := 0, 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
 		switch {
 		case trial.Ended:
@@ -270,47 +261,25 @@ func (s Search) rest(room bool) (Search, Action) {
 		case trial.Paused:
 			paused++
 		case t.Stages != nil && t.Stages[n] > stage:
-			later += t.team(n)
+			later++
 		default:
 			held++
-			if t.team(n) > 1 && !trial.Free() {
-				open = append(open, n)
-			}
+			last = n
 		}
 	}
 
-	stays := later > held || t.Together && held > 0 && paused > held
-	if stays && t.Teams != nil { // others claim those trials, perhaps, and then have use for this task
-		s.idle = s.list.Ended
-	}
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case !stays && s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
+	case t.Team > 1 && later*t.Team > held: // it has the work of that trial before it
+		s.idle = s.list.Ended
+	case later > held, t.Together && held > 0 && paused > held:
+	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
+	case room && t.Team > 1 && later == 0 && held == 1 && !s.list.Trials[last].Free():
+		return s.about(Help, last, s.list.Trials[last].Last.Number)
 	}
-	if !room || len(open) == 0 {
-		return s.do(Wait)
-	}
-	return s.help(open)
-}
-
-// help takes part in one of the open trials: in the same one for as long as this task is of use there, then in the
-// next.
-func (s Search) help(open []int) (Search, Action) {
-	if !slices.Contains(open, s.helped-1) {
-		s.helped = 1 + open[(s.task.Start+s.turn)%len(open)]
-	}
-	trial := s.helped - 1
-	return s.about(Help, trial, s.list.Trials[trial].Last.Number)
-}
-
-// team is how many tasks may train trial n together.
-func (t Task) team(n int) int {
-	if t.Teams == nil {
-		return 1
-	}
-	return t.Teams[n]
+	return s.do(Wait)
 }
 
 // number is the number of the current trial.

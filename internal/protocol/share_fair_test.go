@@ -8,9 +8,6 @@ const fairRounds = 60
 
 // comesToEnd returns an error text if the sweep does not reach its end from s on.
 func (m sharing) comesToEnd(s shared) (wrong string) {
-	if m.crowded {
-		return ""
-	}
 	m.fair, s.faults = true, 0
 	for range fairRounds {
 		var moved bool

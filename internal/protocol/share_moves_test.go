@@ -208,22 +208,15 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 
 // helpsWrongly describes what is wrong with what a task does that has nothing to claim. was is its last action.
 func (m sharing) helpsWrongly(s *shared, was Op, do Action) string {
-	last := s.trained(trialsHere-1) && (m.staged || m.teams)
-	if do.Do == Stop && do.Why == LivingHands && last {
+	if do.Do == Stop && do.Why == LivingHands && s.trained(trialsHere-1) && m.staged {
 		return "a task leaves while a training has use for it"
 	}
 	if do.Do != Help || was != List { // the listing is of this moment
 		return ""
 	}
-	for n := range s.trials {
-		of := &s.trials[n]
-		free := of.made == 0 || of.claims[of.made-1].released
-		switch {
-		case free && !of.result && !of.waits() && !m.staged:
-			return "a task takes part in a training while it could have its own"
-		case n == do.Trial && (free || of.result || of.waits()):
-			return "a task takes part in a training that nobody leads"
-		}
+	of := &s.trials[do.Trial]
+	if of.made == 0 || of.claims[of.made-1].released || of.result {
+		return "a task takes part in a training that nobody leads"
 	}
 	return ""
 }
@@ -258,9 +251,6 @@ func (v visitor) hold(s shared, i int) {
 	}
 	if t.finish != None {
 		v.finish(s, i)
-		return
-	}
-	if v.m.crowded && t.trial == 0 {
 		return
 	}
 

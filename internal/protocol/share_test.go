@@ -93,7 +93,6 @@ type sharedTask struct {
 	own      Standing // as compared by this task
 	stopping bool     // it ends its trial without a model
 
-	helped, turn  uint8    // of a search: the trial, from 1, that it takes part in, and how many had no use for it
 	subject, mark uint8    // of a search: the trial, from 1, and the rung of a verdict
 	verdict       Standing // to be written
 }
@@ -139,8 +138,6 @@ type sharing struct {
 	unsaved       bool  // no task saves, which halves the number of states
 	open          bool  // what a trial trains is decided when it is claimed
 	staged        bool  // the second trial may be claimed once the first has ended
-	teams         bool  // two tasks may train a trial together
-	crowded       bool  // the last task trains the first trial, which does not end, and has no room
 	rungs         uint8 // at which trials may be paused
 	inStep        bool  // all trials wait at a rung for all others
 	cancels       bool  // the sweep may be cancelled
@@ -160,10 +157,6 @@ func (m sharing) start() (s shared) {
 	for n := m.trials; n < trialsHere; n++ {
 		s.trials[n].result = true
 	}
-	if m.crowded {
-		s.trials[0].made, s.trials[0].claims[0] = 1, sharedClaim{owner: tasksHere - 1, living: true}
-		s.tasks[tasksHere-1] = sharedTask{doing: Train}
-	}
 	s.faults = m.faults
 	m.settle(&s)
 	return s
@@ -178,15 +171,13 @@ func (m sharing) task(s *shared, i int) Task {
 	if m.alike {
 		start = 0
 	}
-	var stages, teams []int
+	var stages []int
+	team := 1
 	if m.staged { // and trained by all tasks that have nothing else to do
-		stages, teams = []int{0, 1}, []int{1, tasksHere}
-	}
-	if m.teams {
-		teams = []int{2, 2}
+		stages, team = []int{0, 1}, tasksHere
 	}
 	return Task{Attempt: attempt, Start: start, Heartbeat: time.Second, Takeover: ticksTakeover * time.Second,
-		MaxDeaths: deathsHere, Stages: stages, Teams: teams, Together: m.inStep && m.teams}
+		MaxDeaths: deathsHere, Stages: stages, Team: team}
 }
 
 // epoch is now; a task's clock may be far off.
@@ -205,7 +196,7 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
 	q := Search{task: m.task(s, i), doing: t.doing, pass: t.pass, index: int(t.index), subject: int(t.subject) - 1,
-		helped: int(t.helped), turn: int(t.turn), seen: make([]sighting, trialsHere)}
+		seen: make([]sighting, trialsHere)}
 	if t.idle > 0 {
 		q.idle = ended.Add(-ticks(t.idle - 1))
 	}
@@ -274,9 +265,6 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 		t.trial, t.claim = uint8(do.Trial), uint8(do.Claim)
 		t.suspect = held.suspect && do.Do == Train
 		return do
-	}
-	if m.teams {
-		t.helped, t.turn = uint8(q.helped), uint8(q.turn%trialsHere)
 	}
 	if do.Do == CreateVerdict {
 		t.subject, t.mark, t.verdict = held.subject, held.mark, held.verdict
@@ -440,15 +428,6 @@ func (s *shared) mayTick() bool {
 	return true
 }
 
-// hasRoom reports whether the trial that task i would take part in has use for it.
-func (m sharing) hasRoom(s *shared, i int) bool {
-	if !m.teams {
-		return s.trained(trialsHere - 1)
-	}
-	n := int(s.tasks[i].helped) - 1
-	return s.trained(n) && !(m.crowded && n == 0)
-}
-
 // trained reports whether the holder of a trial is at work on it, and so takes others in.
 func (s *shared) trained(n int) bool {
 	of := s.trials[n]
@@ -478,7 +457,7 @@ func (m sharing) tick(s shared) shared {
 			t.doing = List
 		}
 		if t.doing == Help && !t.paused {
-			m.answer(&s, i, Answer{Yes: m.hasRoom(&s, i)})
+			m.answer(&s, i, Answer{Yes: s.trained(trialsHere - 1)})
 		}
 	}
 	if m.flaw == leaseByOwnClock {

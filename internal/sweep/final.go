@@ -16,12 +16,6 @@ type Final struct {
 	Machines int `yaml:"machines" json:"machines,omitempty"`
 }
 
-// Together says how many machines train a trial.
-type Together struct {
-	// Machines is how many, at most: those that find no trial to claim take part in another one's.
-	Machines int `yaml:"machines" json:"machines"`
-}
-
 // Values of Final.Rows.
 const (
 	FinalAll   = "all"   // those of all splits
@@ -30,33 +24,6 @@ const (
 
 // MaxFinalMachines bounds those of a training: docs/cost.md has how little more of them bring.
 const MaxFinalMachines = 32
-
-// checkTrial checks that trials can have as many machines as the spec says. Each machine then has one task, which
-// trains with all of it, unless the spec says with how much.
-func (s *Spec) checkTrial(doc *strictyaml.Document, _ Vocabulary) error {
-	if s.Trial == nil {
-		return nil
-	}
-	const at = "trial.machines"
-	switch m := s.Trial.Machines; {
-	case m < 1 || m > s.Machine.VMs || m > MaxFinalMachines:
-		return doc.Errorf(at, "machines is %d: a trial can have 1 to %d of the sweep's machines; raise machine.vms "+
-			"for more (at most %d)", m, min(s.Machine.VMs, MaxFinalMachines), MaxFinalMachines)
-	case m == 1:
-		return nil
-	case s.Machine.TasksPerVM > 1:
-		return doc.Errorf(at, "machines is %d, and machine.tasks_per_vm %d: machines that train a trial together have "+
-			"one task each; leave one of them out", m, s.Machine.TasksPerVM)
-	case s.Continue != nil && s.Continue.Mode == RefitMode:
-		return doc.Errorf(at, "machines is %d, but continue.mode %s grows no trees, and renewing their values is the "+
-			"work of one machine; leave machines out", m, RefitMode)
-	}
-	s.Machine.TasksPerVM = 1
-	if !doc.Has("machine.threads_per_task") {
-		s.Machine.ThreadsPerTask = 0
-	}
-	return nil
-}
 
 // checkFinal checks the final training, if the spec asks for one.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
@@ -115,34 +82,6 @@ func (s *Spec) FinalMachines() int {
 	return max(1, s.Final.Machines)
 }
 
-// TrialMachines is how many machines train any other trial together, at most.
-func (s *Spec) TrialMachines() int {
-	if s.Trial == nil {
-		return 1
-	}
-	return max(1, s.Trial.Machines)
-}
-
-// Machines is how many machines may train a trial together.
-func (p *Plan) Machines(trial int) int {
-	if final, ok := p.Final(); ok && trial == final {
-		return p.Spec.FinalMachines()
-	}
-	return p.Spec.TrialMachines()
-}
-
-// Teams is Machines of every trial; nil if each has one.
-func (p *Plan) Teams() []int {
-	if max(p.Spec.FinalMachines(), p.Spec.TrialMachines()) < 2 {
-		return nil
-	}
-	teams := make([]int, len(p.Trials))
-	for i := range teams {
-		teams[i] = p.Machines(i)
-	}
-	return teams
-}
-
 // FinalRows reports whether the spec has a final training. A plan's spec always says so, since Build decides it where
 // the user's does not.
 func (s *Spec) FinalRows() bool { return s.Final != nil && s.Final.Rows == FinalAll }
@@ -163,7 +102,7 @@ const (
 	finalMost  = 2
 )
 
-// finalPace is how long the quote expects the final training to take beside a trial of one machine: it has more rows,
+// finalPace is how long the quote expects the final training to take beside a trial: it has more rows,
 // and the threads of all tasks. It is 0 without a final training or a quote of it.
 func (p *Plan) finalPace() float64 {
 	if _, ok := p.Final(); !ok || p.Quote == nil || !(p.Quote.Trial.Expected > 0) {
@@ -173,15 +112,10 @@ func (p *Plan) finalPace() float64 {
 }
 
 // FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is
-// not known. It is an upper bound where several machines have trained the winner: all count for its whole time. A
-// result has the most at once of its last claim only, so a resumed trial counts as having had all that it may have.
+// not known.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
-	machines := max(1, winner.Usage.Machines)
-	if winner.Usage.ResumedTrees > 0 {
-		machines = p.Spec.TrialMachines()
-	}
-	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds*float64(machines))
+	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
 }
 
@@ -197,13 +131,12 @@ func (p *Plan) LateFinal(winner *Result) string {
 
 // BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final
 // training is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no
-// time is kept: without a final training or a quote, and if that of the best one cannot end any more. A trial may have
-// been trained, and go on, with all the machines that it may have.
+// time is kept: without a final training or a quote, and if that of the best one cannot end any more.
 func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
 	if p.finalPace() == 0 {
 		return 0, false
 	}
-	times := min(finalSlack*p.finalPace()*float64(p.Spec.TrialMachines()), finalMost)
+	times := min(finalSlack*p.finalPace(), finalMost)
 	share = time.Duration((float64(left) - times*float64(spent)) / (1 + times))
 	if best == nil {
 		return share, true

@@ -228,17 +228,17 @@ func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.forward() && 
 // Breeds reports whether the plan trains a population.
 func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
 
-// AtOnce is how many tasks can train the sweep's own trials at the same time: in a selection those of one step.
+// AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
 func (p *Plan) AtOnce() int {
 	if !p.Selects() {
-		return len(p.Own()) * p.Spec.TrialMachines()
+		return len(p.Own())
 	}
 	of, most := map[int]int{}, 0
 	for _, stage := range p.Stages() {
 		of[stage]++
 		most = max(most, of[stage])
 	}
-	return most * p.Spec.TrialMachines()
+	return most
 }
 
 // RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit and the final training,

@@ -47,9 +47,6 @@ type Spec struct {
 	// Final, if not nil, trains the winner's configuration again, on more rows, for the version.
 	Final *Final `yaml:"final" json:"final,omitempty"`
 
-	// Trial, if not nil, lets several machines train a trial.
-	Trial *Together `yaml:"trial" json:"trial,omitempty"`
-
 	// Ensemble, if not nil, merges the best trials' models.
 	Ensemble *Ensemble `yaml:"ensemble" json:"ensemble,omitempty"`
 
@@ -110,7 +107,7 @@ type Machine struct {
 	Spot           *bool `yaml:"-" json:"spot"`
 	SpotAuto       bool  `yaml:"-" json:"spot_auto,omitempty"`             // spot: auto
 	VMs            int   `yaml:"vms" json:"vms"`                           // how many at once, default 1
-	ThreadsPerTask int   `yaml:"threads_per_task" json:"threads_per_task"` // default 4; 0 until planned: all
+	ThreadsPerTask int   `yaml:"threads_per_task" json:"threads_per_task"` // default 4
 	// default auto: as many as CPU and memory allow
 	TasksPerVM Auto `yaml:"tasks_per_vm" json:"tasks_per_vm"`
 	// disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
@@ -282,7 +279,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkEnsemble, s.checkFinal, s.checkTrial, s.checkEnough,
+		s.checkValidate, s.checkEnsemble, s.checkFinal, s.checkEnough,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

@@ -109,7 +109,7 @@ func (j *jobs) describe(p *sweep.Plan) batch.Job {
 		SweepsBucket: j.env.SweepsBucket,
 		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath,
 		OTLPEndpoint: j.env.OTLPEndpoint}
-	together := p.Teams() != nil
+	together := p.Spec.FinalMachines() > 1
 	if together {
 		task.Listen = j.listen()
 	}

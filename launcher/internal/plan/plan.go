@@ -83,9 +83,6 @@ func Build(q Inputs) (*Planned, error) {
 	if s, err = forLabel(s, q.Manifest); err != nil {
 		return nil, err
 	}
-	if s, err = forMachines(s); err != nil {
-		return nil, err
-	}
 
 	p := &Planned{}
 	holdout, notes, err := holdout(q.Manifest, gbt.Ranks(s.Objective) && s.Ensemble == nil)
@@ -166,20 +163,6 @@ func forLabel(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	return withClasses(s, m)
 }
 
-// forMachines returns the spec with what it leaves to the machine's type.
-func forMachines(s *sweep.Spec) (*sweep.Spec, error) {
-	if s.Machine.ThreadsPerTask > 0 {
-		return s, nil
-	}
-	t, err := machines.Find(s.Machine.Type)
-	if err != nil {
-		return nil, errorf("%v", err)
-	}
-	whole := *s
-	whole.Machine.ThreadsPerTask = t.VCPUs
-	return &whole, nil
-}
-
 // complete adds what follows from the spec's trials: the model that they continue, how quickly a lost one is noticed,
 // which are decided later, where they are compared, folds, and the final training.
 func (p *Planned) complete(q Inputs, m metric.Metric) error {
@@ -210,15 +193,12 @@ func (p *Planned) complete(q Inputs, m metric.Metric) error {
 }
 
 // fit sizes the tasks for the machine as the user has written it and its fallbacks, and writes down how many local SSDs
-// they get. Where threads are left to the type, each has its own.
+// they get.
 func (p *Planned) fit(m sweep.Machine, d *dataset.Manifest) error {
 	on := func(m sweep.Machine) (sweep.Sizing, sweep.Auto, error) {
 		t, err := machines.Find(m.Type)
 		if err != nil {
 			return sweep.Sizing{}, 0, errorf("%v", err)
-		}
-		if m.ThreadsPerTask == 0 {
-			m.ThreadsPerTask = t.VCPUs
 		}
 		need, err := Need(d, p.Plan, p.Expected, m.ThreadsPerTask)
 		if err != nil {

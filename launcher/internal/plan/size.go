@@ -147,7 +147,7 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 		}
 		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) +
 			max(scoring(rows), sample) + inheritedBytes(plan, p, rows[sweep.Train]) +
-			guests(p, rows[sweep.Train], plan.Spec.TrialMachines()) + processBytes, nil
+			processBytes, nil
 	}
 	if plan.Folds != nil {
 		return needOfFolds(d, plan, expected, rows, features, threads)
@@ -174,14 +174,6 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 	return need, nil
 }
 
-// guests is what one of several machines that rank queries together may need for so many rows.
-func guests(p gbt.Params, rows, machines int) int64 {
-	if machines < 2 || !gbt.Ranks(p.Objective) {
-		return 0
-	}
-	return gbt.GuestBytes * int64(rows)
-}
-
 // joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits, by
 // so many machines.
 func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads,
@@ -192,7 +184,11 @@ func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, featu
 	}
 	private := gbt.PrivateBytes(p, all, 0, features, threads)
 	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
-	m.Refit = max(m.Refit, private+guests(p, all, machines)+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
+	guests := int64(0)
+	if machines > 1 && gbt.Ranks(p.Objective) {
+		guests = gbt.GuestBytes * int64(all)
+	}
+	m.Refit = max(m.Refit, private+guests+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
 		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
 	return nil
 }
@@ -213,7 +209,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 			return 0, err
 		}
 		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) +
-			guests(p, train, plan.Spec.TrialMachines()) + processBytes, nil
+			processBytes, nil
 	}
 	refit := func(params sweep.Params) (int64, error) {
 		var m Memory

@@ -58,7 +58,7 @@ const mostVMs = 200
 // Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
 // for the plan's parameters.
 func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
-	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
+	w, err := q.work()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 			late = append(late, "`launcher sweep` would refuse this: "+err.Error())
 		}
 		c.Notes = append(c.Notes, late...)
-		c.Notes = append(c.Notes, q.machinesNotes(w, &c.Offers[i])...)
+		c.Notes = append(c.Notes, q.finalNotes(w, &c.Offers[i])...)
 	}
 	c.Notes = append(append(c.Notes, q.notes()...), c.age(q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
@@ -155,29 +155,21 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	if t.Name != m.Type {
 		m.LocalSSD, m.TasksPerVM = 0, 0
 	}
-	together := q.Plan.Spec.TrialMachines()
-	if together > 1 { // as the plan has it
-		m.TasksPerVM, m.ThreadsPerTask = 1, min(m.ThreadsPerTask, t.VCPUs)
-		var err error
-		if w, err = q.work(m.ThreadsPerTask); err != nil {
-			return nil, err
-		}
-	}
 
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
-		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds)*together, q.Plan.AtOnce()), w.need)
+		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds), q.Plan.AtOnce()), w.need)
 		if err != nil {
 			return nil, err
 		}
-		return q.offer(w, t, z, disks, q.refitMachines()), nil
+		return q.offer(w, t, z, disks, q.Plan.Spec.FinalMachines()), nil
 	}
 
 	switch {
 	case wish.VMs > 0:
 		return with(wish.VMs)
 	case wish.Within > 0:
-		return q.fewest(with, min(mostVMs, len(w.seconds)*together), wish.Within.Hours())
+		return q.fewest(with, min(mostVMs, len(w.seconds)), wish.Within.Hours())
 	case t.Name == m.Type:
 		return with(m.VMs)
 	}

@@ -58,7 +58,7 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
-		w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
+		w, err := q.work()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,61 +162,5 @@ func TestMachinesOfSeveralClasses(t *testing.T) {
 	one := together(m, p, 0, 4)
 	if p.NumClass = 3; math.Abs(together(m, p, 0, 4)-3*one) > 1e-9 {
 		t.Errorf("exchanges of 3 classes take %v s and of one %v, want three times as long", together(m, p, 0, 4), one)
-	}
-}
-
-// TestMachinesOfTrials: with as many machines as trials, sharing saves nothing while all train, and the last ones end
-// sooner; with twice as many, all do.
-func TestMachinesOfTrials(t *testing.T) {
-	s := sharing{alone: []float64{10, 10}, together: []float64{10, 6.25}} // 1.6 times as fast
-	for _, tc := range []struct {
-		seconds []float64
-		tasks   int
-		want    float64
-	}{
-		{[]float64{80, 80}, 2, 80},
-		{[]float64{80, 80}, 4, 50},
-		{[]float64{80, 80}, 9, 50},
-		{[]float64{80, 80}, 3, 50 + 30/1.6}, // 50 s of one machine leave 30, which then has two
-		{[]float64{40, 80}, 2, 40 + 40/1.6},
-		{[]float64{80}, 1, 80},
-	} {
-		if got := s.makespan(tc.seconds, tc.tasks); math.Abs(got-tc.want) > 1e-9 {
-			t.Errorf("trials of %v s on %d machines: %v s, want %v", tc.seconds, tc.tasks, got, tc.want)
-		}
-	}
-
-	of := func(vms string) string {
-		q := request(t, large, "spot: true, threads_per_task: 4}", vms+"}\ntrial: {machines: 2}")
-		if err := q.Price(); err != nil {
-			t.Fatal(err)
-		}
-		return strings.Join(q.Plan.Notes, "\n")
-	}
-	for vms, want := range map[string]string{"vms: 100": "\ntrial: {machines: 2}: ", "vms: 8": "leave out trial: {"} {
-		if got := of(vms); !strings.Contains("\n"+got, want) || !strings.Contains(got, " with one machine each") {
-			t.Errorf("%s: the notes are\n%s\nwant %s", vms, got, want)
-		}
-	}
-}
-
-// TestSharedTrialsElsewhere: where threads are left out, a fallback and another type take what a sweep does there.
-func TestSharedTrialsElsewhere(t *testing.T) {
-	const with = "}\ntrial: {machines: 2}"
-	q := request(t, large, "spot: true, threads_per_task: 4}", "vms: 8, fallback: [{type: n2-highmem-32}]"+with)
-	small := request(t, large, "n2-highmem-64, spot: true, threads_per_task: 4}", "n2-highmem-32, vms: 8"+with)
-	for _, q := range []*Estimator{q, small} {
-		if err := q.Price(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := q.Plan.Quote.Fallback[0].Cost, small.Plan.Quote.Cost; got != want {
-		t.Errorf("the fallback costs %+v, want %+v", got, want)
-	}
-	wish := Wish{VMs: 8, Machines: []string{"n2-highmem-32"}}
-	got, want := compare(t, q, wish).Offers[0], compare(t, small, wish).Offers[0]
-	if got.Trial != want.Trial || got.UsedBytes != want.UsedBytes || *got.Spot.Cost != *want.Spot.Cost {
-		t.Errorf("compared: trials of %+v, %d bytes; want %+v, %d", got.Trial, got.UsedBytes, want.Trial,
-			want.UsedBytes)
 	}
 }

@@ -117,7 +117,7 @@ func (o *Offer) Side(spot bool) *Side {
 	return &o.OnDemand
 }
 
-// work is what depends on no more of the machine than the threads of a task.
+// work is what does not depend on the machine.
 type work struct {
 	need    plan.Memory
 	seconds []float64 // by trial, in the plan's order, without a refit or final training
@@ -127,14 +127,14 @@ type work struct {
 	parts, most [][]float64
 	refit       func(threads, machines int) float64 // the seconds of the refit or the final training; nil without one
 	final       *gbt.Params                         // what that is expected to train
-	sharing     sharing
 	mean        float64
 	ns          float64 // per value, mean
 	low         float64
 	high        float64
 }
 
-func (q *Estimator) work(threads int) (*work, error) {
+func (q *Estimator) work() (*work, error) {
+	threads := q.Plan.Spec.Machine.ThreadsPerTask
 	need, err := plan.Need(q.Manifest, q.Plan.Plan, q.Plan.Expected, threads)
 	if err != nil {
 		return nil, err
@@ -142,8 +142,6 @@ func (q *Estimator) work(threads int) (*work, error) {
 
 	measured := Measured()
 	w := &work{need: need, low: measured.Low, high: measured.High}
-	several := q.Plan.Spec.TrialMachines()
-	w.sharing = sharing{make([]float64, several), make([]float64, several)}
 	t := table{features: len(q.Manifest.Features), threads: threads}
 	for _, s := range q.Manifest.Splits {
 		switch s.Name {
@@ -188,7 +186,6 @@ func (q *Estimator) work(threads int) (*work, error) {
 			continue
 		}
 		w.seconds = append(w.seconds, s)
-		w.sharing.add(q.Manifest, p, s)
 		if stop := q.Plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
@@ -248,7 +245,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 // and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
 // parameters.
 func (q *Estimator) Price() error {
-	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
+	w, err := q.work()
 	if err != nil {
 		return err
 	}
@@ -261,7 +258,7 @@ func (q *Estimator) Price() error {
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
-	notes = append(notes, q.machinesNotes(w, o)...)
+	notes = append(notes, q.finalNotes(w, o)...)
 
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
@@ -269,10 +266,7 @@ func (q *Estimator) Price() error {
 		if err != nil {
 			return err
 		}
-		if w, err = q.work(z.ThreadsPerTask); err != nil { // a type of its own may have others
-			return err
-		}
-		o := q.offer(w, t, z, int(m.LocalSSD), q.refitMachines())
+		o := q.offer(w, t, z, int(m.LocalSSD), q.Plan.Spec.FinalMachines())
 		s := o.Side(*m.Spot)
 		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
 		if s.Cost != nil {
@@ -292,11 +286,8 @@ func (q *Estimator) own(w *work) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.refitMachines()), nil
+	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
 }
-
-// refitMachines is how many machines the refit or the final training has, at most.
-func (q *Estimator) refitMachines() int { return q.Plan.Machines(len(q.Plan.Trials) - 1) }
 
 // offer calculates the offer for a machine type and sizing. final is how many machines the final training has, if there
 // are so many.
@@ -323,11 +314,11 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 	}
 	training, most := 0.0, 0.0
 	for _, seconds := range w.parts {
-		training += w.sharing.makespan(seconds, z.Tasks)
+		training += makespan(seconds, z.Tasks)
 		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
 	}
 	for _, seconds := range w.most {
-		most += w.sharing.makespan(seconds, z.Tasks)
+		most += makespan(seconds, z.Tasks)
 	}
 	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {

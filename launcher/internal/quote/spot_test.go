@@ -11,7 +11,7 @@ import (
 
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
-	w, err := q.work(q.Plan.Spec.Machine.ThreadsPerTask)
+	w, err := q.work()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,8 @@ package quote
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -41,99 +38,15 @@ func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) 
 	return seconds/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
 }
 
-// sharing counts what machines that train a trial together gain: by how many of them, how many times as fast as alone.
-type sharing struct{ alone, together []float64 } // seconds of all trials so far
-
-func (s *sharing) add(m *dataset.Manifest, p gbt.Params, seconds float64) {
-	for i := range s.together {
-		s.alone[i] += seconds
-		s.together[i] += together(m, p, seconds, i+1)
-	}
-}
-
-// makespan is that of package function makespan, where a task that finds no trial takes part in one of another, until
-// that has as many as it may have.
-func (s *sharing) makespan(seconds []float64, tasks int) float64 {
-	most := len(s.together)
-	if most < 2 {
-		return makespan(seconds, tasks)
-	}
-	type held struct {
-		left float64 // seconds, alone
-		by   int
-	}
-	speed := func(h held) float64 { return s.alone[h.by-1] / s.together[h.by-1] }
-
-	var all []held
-	at, free := 0.0, tasks
-	for len(all)+len(seconds) > 0 {
-		for ; free > 0 && len(seconds) > 0; free-- {
-			all, seconds = append(all, held{seconds[0], 1}), seconds[1:]
-		}
-		for ; free > 0; free-- {
-			least := 0
-			for i := range all {
-				if all[i].by < all[least].by {
-					least = i
-				}
-			}
-			if all[least].by == most {
-				break
-			}
-			all[least].by++
-		}
-
-		took := math.Inf(1)
-		for _, h := range all {
-			took = min(took, h.left/speed(h))
-		}
-		at += took
-		rest := all[:0]
-		for _, h := range all {
-			if h.left/speed(h) <= took {
-				free += h.by
-				continue
-			}
-			rest = append(rest, held{h.left - took*speed(h), h.by})
-		}
-		all = rest
-	}
-	return at
-}
-
-// trialsNote says what it brings that machines share trials; empty where none do.
-func (q *Estimator) trialsNote(w *work, o *Offer) string {
-	n := q.Plan.Spec.TrialMachines()
-	if n < 2 {
-		return ""
-	}
-	few, many := 0.0, 0.0
-	for _, part := range w.parts {
-		few += makespan(part, o.Tasks)
-		many += w.sharing.makespan(part, o.Tasks)
-	}
-	text := fmt.Sprintf("trial: {machines: %d}", n)
-	if many >= (1-shortened)*few {
-		text = "leave out " + text + ", which saves less than a tenth of the trials' time: with it"
-	}
-	return fmt.Sprintf("%s: %s take %s instead of %s with one machine each", text,
-		english.Plural(len(w.seconds), "trial", ""), seconds(many), seconds(few))
-}
-
 // shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
 const shortened = 0.1
 
-// machinesNotes says what several machines for a training bring, in trials and in the final one.
-func (q *Estimator) machinesNotes(w *work, o *Offer) []string {
-	return slices.DeleteFunc([]string{q.trialsNote(w, o), q.finalNote(w, o)}, func(s string) bool { return s == "" })
-}
-
-// finalNote says what the final training's machines bring beside one, or what all of the sweep's would; empty if
-// that is little.
-func (q *Estimator) finalNote(w *work, o *Offer) string {
+// finalNotes says what the final training's machines bring beside one, or what all of the sweep's would, unless that is
+// little.
+func (q *Estimator) finalNotes(w *work, o *Offer) []string {
 	n := q.Plan.Spec.FinalMachines()
 	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil {
-		return ""
+		return nil
 	}
 	asked := n > 1
 	if n = min(n, o.VMs); !asked {
@@ -147,7 +60,7 @@ func (q *Estimator) finalNote(w *work, o *Offer) string {
 	text := fmt.Sprintf("final: {machines: %d}", n)
 	switch {
 	case !asked && !pays:
-		return ""
+		return nil
 	case !pays:
 		text = fmt.Sprintf("leave out %s, which saves less than a tenth of the sweep's time: it", text)
 	case !asked:
@@ -163,5 +76,5 @@ func (q *Estimator) finalNote(w *work, o *Offer) string {
 	if a.Cost != nil && b.Cost != nil {
 		text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
 	}
-	return text
+	return []string{text}
 }

@@ -54,10 +54,8 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 // machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
 // same. Settings that the comparison did not change are listed as to be kept.
 func machineLine(m sweep.Machine, r *quote.Recommended) string {
-	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t", r.Machine, r.VMs, r.Spot)
-	if m.ThreadsPerTask > 0 { // or all, with trial.machines
-		line += fmt.Sprintf(", threads_per_task: %d", m.ThreadsPerTask)
-	}
+	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot,
+		m.ThreadsPerTask)
 	if r.Machine == m.Type && m.TasksPerVM > 0 { // other types were compared without it
 		line += fmt.Sprintf(", tasks_per_vm: %d", m.TasksPerVM)
 	}

@@ -36,7 +36,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 func (w *Worker) rules() protocol.Task {
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
 		MaxDeaths: sweep.MaxClaims,
-		Stages:    w.plan.Stages(), Teams: w.plan.Teams(),
+		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(),
 		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	switch tasks, own := w.plan.Sizing.Tasks, len(w.plan.Own()); {
 	// the first trials of an adaptive search inform all later ones, so they start first
@@ -58,7 +58,6 @@ type looking struct {
 	short bool               // waiting for memory has been logged
 
 	assistant *assistant // nil while this task takes part in no other one's training
-	inVain    [][2]int   // trials and claims that it has left, for good
 }
 
 func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {

@@ -141,24 +141,9 @@ func TestBeforeFinal(t *testing.T) {
 	if _, ok := none.BeforeFinal(time.Hour, 0, nil); ok || none.LateFinal(best(60, 50)) != "" {
 		t.Error("time is kept without a final training")
 	}
-	team := best(60, 50)
-	team.Usage.Machines = 2
-	resumed := best(60, 50)
-	resumed.Usage.ResumedTrees = 10
-	p.Spec.Trial = &sweep.Together{Machines: 4}
-	for _, tc := range []struct {
-		best *sweep.Result
-		want time.Duration
-	}{{best(60, 50), 36 * time.Second}, {team, 72 * time.Second}, {resumed, 144 * time.Second}} {
-		if got := p.FinalTime(tc.best); got != tc.want {
-			t.Errorf("a trial of %+v: %s expected for the final training, want %s", tc.best.Usage, got, tc.want)
-		}
+	if got := p.FinalTime(best(60, 50)); got != 36*time.Second {
+		t.Errorf("%s expected for the final training, want 36s", got)
 	}
-	p.Quote.Refit.Expected = 30 // of four machines: 0.3 times 1.5 times 4 as long as a trial of four, which is 1.8
-	if got, ok := p.BeforeFinal(14*time.Minute, 140*time.Second, nil); !ok || got != 210*time.Second {
-		t.Errorf("a trial of four machines has %s (%t), want 3m30s", got, ok)
-	}
-	p.Quote.Refit.Expected, p.Spec.Trial = 120, nil
 	p.Spec.Limits.Sweep = sweep.Duration(time.Minute)
 	want := ", which was expected to take 36s: a longer limits.sweep (1m0s; fit's --minutes) leaves it time"
 	if got := p.LateFinal(best(60, 50)); got != want {

@@ -19,13 +19,10 @@ import (
 	"coppice/internal/team"
 )
 
-// A trial may be that of several machines (final.machines, trial.machines). Whoever has claimed it leads: it decides
+// The final training may be that of several machines (final.machines). Whoever has claimed the trial leads: it decides
 // who takes part, keeps checkpoints and writes the result, like the holder of any trial. The others take part while
 // they wait for a trial to claim (protocol.Help), so they see what becomes of the holder, and one of them claims the
 // trial if it is gone. The model's bytes do not depend on any of this.
-//
-// A holder waits for others where there are enough of them: for the final training they have stayed. Where most have
-// trials of their own, it begins alone, and they come, if they do, between two trees.
 
 // leaderID names the holder of the trial among those that train it.
 const leaderID = "holder"
@@ -52,15 +49,11 @@ func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duratio
 	if claim.Nonce == w.Nonce {
 		id = leaderID
 	}
-	machines := w.plan.Machines(claim.Trial)
-	expected := machines
-	if final, ok := w.plan.Final(); (!ok || claim.Trial != final) && w.plan.Sizing.Tasks < machines*w.listing.Open() {
-		expected = 1
-	}
+	machines := w.plan.Spec.FinalMachines()
 	look := max(min(time.Second, w.heartbeat()/10), time.Millisecond)
 	t, err = team.New(team.Options{Board: team.Bucket(w.trials.Meeting(claim.Trial, claim.Claim)),
 		Training: fmt.Sprintf("%s/%d/%d", w.Sweep, claim.Trial, claim.Claim), ID: id, Leads: id == leaderID,
-		Listen: address, Workers: expected, Most: machines, Look: look,
+		Listen: address, Workers: machines, Most: machines, Look: look,
 		// The others have seen the claim one heartbeat later, and then copy their rows.
 		Patience: w.heartbeat() / 4,
 		Log:      func(format string, args ...any) { w.Log.Info(fmt.Sprintf(format, args...), "trial", claim.Trial) }})
@@ -92,10 +85,10 @@ func (w *Worker) address(ctx context.Context) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// lead makes q train with other machines, if the trial may have several. stop tells the result what it took. A training
-// that cannot have others is that of this machine alone, and has the same bytes.
+// lead makes q train with the other machines, if it is the final training of several. stop tells the result what it
+// took. A training that cannot have others is that of this machine alone, and has the same bytes.
 func (w *Worker) lead(ctx context.Context, claim *sweep.Claim, q *fit.Request) (stop func(*sweep.Usage)) {
-	if w.plan.Machines(claim.Trial) < 2 {
+	if !q.Final || w.plan.Spec.FinalMachines() < 2 {
 		return func(*sweep.Usage) {}
 	}
 	t, release, err := w.join(ctx, claim, 3*w.heartbeat())
@@ -116,49 +109,38 @@ func (w *Worker) lead(ctx context.Context, claim *sweep.Claim, q *fit.Request) (
 		return t.Train(ctx, d, p, opt)
 	}
 	return func(u *sweep.Usage) {
-		defer release()
-		if most < 2 && !q.Final { // as most are, where others have trials of their own
-			return
-		}
 		u.Machines, u.Teams = most, t.Epochs()
 		u.SentBytes = t.Traffic.Sent.Load()
 		u.ExchangeSeconds = time.Duration(t.Traffic.Waited.Load()).Seconds()
+		release()
 	}
 }
 
 // assistant is a task's part in the training of another one's trial.
 type assistant struct {
-	trial, claim int
-	team         *team.Member
-	stop         context.CancelFunc
-	done         chan struct{}
+	claim int
+	team  *team.Member
+	stop  context.CancelFunc
+	done  chan struct{}
 }
 
 // help takes part in the training under a claim, in the background, and reports whether this task is of use: in a team,
 // or on the way into one that has room, for less than the takeover time. It needs what the holder has: the parameters,
 // and the rows.
 func (l *looking) help(ctx context.Context, trial, number int) bool {
-	w, this := l.w, [2]int{trial, number}
-	a := l.assistant
-	if a != nil && a.trial == trial && a.claim == number {
+	w := l.w
+	if a := l.assistant; a != nil && a.claim == number {
 		select {
 		case <-a.done: // it has failed, or there is nothing more to grow
+			return false
 		default:
-			switch apart := a.team.Apart(); {
-			case apart == 0:
-				return true
-			case apart < time.Duration(w.plan.Takeover):
-				return w.hasRoom(ctx, trial, number)
-			}
 		}
-		if !slices.Contains(l.inVain, this) {
-			l.inVain = append(l.inVain, this)
-		}
-		return false
+		apart := a.team.Apart()
+		return apart == 0 || apart < time.Duration(w.plan.Takeover) && w.hasRoom(ctx, trial, number)
 	}
 	l.leave()
 
-	if slices.Contains(l.inVain, this) || !w.hasRoom(ctx, trial, number) {
+	if !w.hasRoom(ctx, trial, number) {
 		return false
 	}
 	claim := &sweep.Claim{Trial: trial, Claim: number}
@@ -169,20 +151,20 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 		t, release, err = w.join(ctx, claim, w.heartbeat()/10)
 	}
 	if t == nil {
-		if err != nil && !errors.Is(err, errUndecided) && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("cannot take part in the training", "trial", trial, "error", err.Error())
 		}
 		return false
 	}
 	ctx, stop := context.WithCancel(ctx)
-	l.assistant = &assistant{trial, number, t, stop, make(chan struct{})}
+	l.assistant = &assistant{number, t, stop, make(chan struct{})}
 	go func(done chan struct{}) {
 		defer close(done)
 		defer release()
 		switch err := w.takePart(ctx, t, q); {
 		case errors.Is(err, errPartDone) || ctx.Err() != nil:
-		case errors.Is(err, gbt.ErrLeader): // it has paused the trial, or been told to go
-			w.Log.Info("the holder has ended the training, or paused it", "trial", trial, "claim", number)
+		case errors.Is(err, gbt.ErrLeader): // it has been told to go
+			w.Log.Info("the holder has ended the training", "trial", trial, "claim", number)
 		default:
 			w.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
 		}
@@ -191,18 +173,13 @@ func (l *looking) help(ctx context.Context, trial, number int) bool {
 }
 
 // hasRoom reports whether this task is in the team that trains a trial, though it may not have met yet, or the team has
-// fewer machines than it may have. A holder that first trains on samples, alone, is not waited for meanwhile.
+// fewer machines than it may have.
 func (w *Worker) hasRoom(ctx context.Context, trial, claim int) bool {
 	ids, err := team.Members(ctx, team.Bucket(w.trials.Meeting(trial, claim)))
 	if err != nil && ctx.Err() == nil {
 		w.Log.Warn("look for the team of a training", "trial", trial, "error", err.Error())
 	}
-	stop := w.plan.Spec.Search.Stop
-	samples := stop != nil && stop.By == sweep.ByRows && !w.plan.Trials[trial].Refit
-	if err != nil || samples && !slices.Contains(ids, leaderID) {
-		return false
-	}
-	return slices.Contains(ids, w.Nonce) || len(ids) < w.plan.Machines(trial)
+	return err == nil && (slices.Contains(ids, w.Nonce) || len(ids) < w.plan.Spec.FinalMachines())
 }
 
 // takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here
@@ -230,41 +207,18 @@ func (w *Worker) takePart(ctx context.Context, t *team.Member, q fit.Request) (e
 // errPartDone ends a training that only its leader evaluates.
 var errPartDone = errors.New("this machine's part is done")
 
-// assisting is what the holder of a trial trains.
+// assisting is what the holder of the final training trains.
 func (w *Worker) assisting(ctx context.Context, claim *sweep.Claim) (fit.Request, error) {
 	m, err := metric.Lookup(w.plan.Spec.Metric)
 	if err != nil {
 		return fit.Request{}, err
 	}
-	params, from, err := w.settled(ctx, claim)
+	params, _, err := w.settleFold(ctx, claim)
 	if err != nil {
 		return fit.Request{}, err
 	}
-	return w.training(ctx, claim.Trial, m, params, from)
+	return w.training(ctx, claim.Trial, m, params, nil)
 }
-
-// settled is what it is decided that a claimed trial trains. That is for its holder to decide.
-func (w *Worker) settled(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
-	of := w.plan.Trials[claim.Trial]
-	if of.Refit || w.plan.Folds != nil && of.Fold > w.plan.Folds.First {
-		params, _, err := w.settleFold(ctx, claim)
-		return params, nil, err
-	}
-	if !of.Open {
-		return of.Params, nil, nil
-	}
-	d, err := w.trials.Decision(ctx, w.plan.Decider(claim.Trial))
-	if err == nil && d == nil {
-		err = errUndecided
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return d.Params, d.From, nil
-}
-
-// errUndecided is where another task would train with a holder that is about to decide what.
-var errUndecided = errors.New("it is not decided yet what the trial trains")
 
 // leave ends this task's part in another one's training.
 func (l *looking) leave() {
