@@ -61,7 +61,7 @@ bench-search: SEEDS = 4
 bench-search: bench-programs ## normalised regret of the ways to search
 	@mkdir -p $(BENCH)
 	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret --seeds $(SEEDS) --methods gp,tpe,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
+	bin/gauge regret --seeds $(SEEDS) --methods gp,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
 	bin/gauge regret-table $(BENCH)/search-synthetic.jsonl
 	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo \
 	  "no $(DATA)/surrogate: synthetic functions only"; fi
@@ -93,7 +93,7 @@ bench-search-surrogate: $(PEERS_READY)
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> \
 	  $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods tpe,random --trials 200 \
+	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods random --trials 200 \
 	  --batches 1,16,100 >> $(BENCH)/search.jsonl
 	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --trials 200 --batches \
 	  16,100 >> $(BENCH)/search.jsonl

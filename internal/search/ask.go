@@ -80,8 +80,6 @@ type asker struct {
 	rest    []uint64 // of a countable space, what has not been looked at; nil before
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
-	good    *parzen      // of the best finished trials; nil before
-	others  []point      // the finished trials that good does not have
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
@@ -89,9 +87,6 @@ type asker struct {
 // configurations left, the error is returned together with the suggestions that could be made.
 func Next(r Ask) ([]Suggestion, error) {
 	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
-	if !slices.Contains(Methods(), r.Method) {
-		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
-	}
 	a, err := newAsker(r)
 	if err != nil {
 		return nil, err
@@ -117,6 +112,12 @@ func Next(r Ask) ([]Suggestion, error) {
 }
 
 func newAsker(r Ask) (*asker, error) {
+	if sentence := problem.Gone("method: " + r.Method); sentence != "" { // in an old plan
+		return nil, specErrorf("method", "%s", sentence)
+	}
+	if !slices.Contains(Methods(), r.Method) {
+		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
+	}
 	d, err := newDomain(r.Search, r.Base)
 	if err != nil {
 		return nil, err
@@ -152,8 +153,6 @@ func (a *asker) byMethod() *Suggestion {
 		s = a.fromRandom()
 	case sweep.MethodHalton:
 		s = a.fromHalton("the next point of the sequence")
-	case sweep.MethodTPE:
-		s = a.fromTPE()
 	default:
 		s = a.fromGP()
 	}

@@ -48,40 +48,36 @@ func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Durat
 }
 
 // TestAskTakesTimeInProportion: twice the proposals take twice the time, and four times the results hardly more, since
-// what a model sees is bounded. With a process that grew by every running trial twice the proposals took four times as
-// long, and with a density of all results four times the results, too.
+// what the model sees is bounded. With a process that grew by every running trial twice the proposals took four times
+// as long.
 func TestAskTakesTimeInProportion(t *testing.T) {
 	few, many := surveyed(t, spaces()["mixed"], 2_000), surveyed(t, spaces()["mixed"], 8_000)
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
-		few.Method, few.Number = method, 100
-		many.Method, many.Number = method, 100
-		once := processor(t, few, math.MaxInt64)
-		if all := processor(t, many, 2*once); all > 2*once {
-			t.Errorf("%s: 100 proposals took %v after 2,000 results and %v after 8,000; expected at most twice as much",
-				method, once, all)
-		}
-		few.Number = 200
-		if twice := processor(t, few, 3*once); twice > 3*once {
-			t.Errorf("%s: after 2,000 results 100 proposals took %v and 200 took %v; expected at most 3 times as much",
-				method, once, twice)
-		}
+	few.Method, few.Number = sweep.MethodAuto, 100
+	many.Method, many.Number = sweep.MethodAuto, 100
+	once := processor(t, few, math.MaxInt64)
+	if all := processor(t, many, 2*once); all > 2*once {
+		t.Errorf("100 proposals took %v after 2,000 results and %v after 8,000; expected at most twice as much", once,
+			all)
+	}
+	few.Number = 200
+	if twice := processor(t, few, 3*once); twice > 3*once {
+		t.Errorf("after 2,000 results 100 proposals took %v and 200 took %v; expected at most 3 times as much", once,
+			twice)
 	}
 }
 
 // TestAskWithManyRunning: the process sees a part of the running trials, and the same whether they were asked for at
 // once or one after the other.
 func TestAskWithManyRunning(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
-		r := surveyed(t, spaces()["numbers"], 260)
-		for i := range r.Known[20:] {
-			r.Known[20+i].Status, r.Known[20+i].Score = sweep.StatusRunning, nil
-		}
-		r.Method, r.Number = method, 4
-		got := next(t, r)
-		checkSame(t, r, got)
-		if want := "20 results and 100 running"; method == sweep.MethodAuto && !strings.Contains(got[0].Reason, want) {
-			t.Errorf("after 20 results and with 240 running the reason is %q; expected %q in it", got[0].Reason, want)
-		}
+	r := surveyed(t, spaces()["numbers"], 260)
+	for i := range r.Known[20:] {
+		r.Known[20+i].Status, r.Known[20+i].Score = sweep.StatusRunning, nil
+	}
+	r.Method, r.Number = sweep.MethodAuto, 4
+	got := next(t, r)
+	checkSame(t, r, got)
+	if want := "20 results and 100 running"; !strings.Contains(got[0].Reason, want) {
+		t.Errorf("after 20 results and with 240 running the reason is %q; expected %q in it", got[0].Reason, want)
 	}
 }
 

@@ -50,7 +50,7 @@ func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 // come at all, and a method that learns beats one that does not.
 func TestDecide(t *testing.T) {
 	best := map[string]float64{}
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE, sweep.MethodHalton} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodHalton} {
 		p := learning(method, 31)
 		keys := map[string]bool{}
 		best[method] = math.Inf(-1)
@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 // TestAGridOverOtherParametersTakesNothing: a finite space is enumerated to its end, although a grid over other
 // parameters has tried its parameters' defaults.
 func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
-	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodTPE} {
+	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton} {
 		p := &sweep.Plan{Format: 1, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
 		p.Spec.Search = sweep.Search{Method: method, Grid: map[string][]any{"max_bin": {63.0, 127.0}},
 			Random: map[string]sweep.Distribution{"num_leaves": {Choice: []any{15.0, 31.0}}}}
@@ -141,16 +141,12 @@ func TestReplay(t *testing.T) {
 
 // BenchmarkDecide is one decision with 1,000 finished trials.
 func BenchmarkDecide(b *testing.B) {
-	for _, method := range []string{sweep.MethodGP, sweep.MethodTPE} {
-		b.Run(method, func(b *testing.B) {
-			p := learning(method, 1002)
-			seen := scoredBy(b, learning(sweep.MethodHalton, 1002), 1000)
-			b.ResetTimer()
-			for i := 0; b.Loop(); i++ {
-				if _, err := search.Decide(p, 1001, seen, nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	p := learning(sweep.MethodGP, 1002)
+	seen := scoredBy(b, learning(sweep.MethodHalton, 1002), 1000)
+	b.ResetTimer()
+	for b.Loop() {
+		if _, err := search.Decide(p, 1001, seen, nil); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

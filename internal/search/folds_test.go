@@ -125,7 +125,7 @@ func TestDecideConfigurations(t *testing.T) {
 		v := own["learning_rate"].(float64) + own["num_leaves"].(float64)/100
 		return &v
 	}
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodTPE} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
 		plain := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}}
 		plain.Spec.Seed, plain.Spec.Search = 3,
 			sweep.Search{Method: method, Constraints: []string{"num_leaves <= 200 * learning_rate"},

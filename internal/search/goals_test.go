@@ -162,14 +162,14 @@ func TestTwoObjectives(t *testing.T) {
 	const seeds, trials = 2, 30
 	missing := map[string]float64{}
 	for seed := range uint64(seeds) {
-		for _, method := range []string{sweep.MethodGP, sweep.MethodTPE, sweep.MethodRandom} {
+		for _, method := range []string{sweep.MethodGP, sweep.MethodRandom} {
 			missing[method] += (1 - dominated(t, method, seed, trials)) / seeds
 		}
 	}
 	logMissing(t, missing, trials, seeds)
-	if !(missing["gp"] < 0.75*missing["random"] && missing["tpe"] < missing["random"]) {
+	if !(missing["gp"] < 0.75*missing["random"]) {
 		t.Errorf("%d trials leave %.3v of what the best front dominates; expected gp to leave less than three "+
-			"quarters of what random does, and tpe less than random", trials, missing)
+			"quarters of what random does", trials, missing)
 	}
 }
 

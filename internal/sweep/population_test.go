@@ -39,7 +39,7 @@ func TestParsePopulation(t *testing.T) {
 			"num_iterations cannot change during a training"},
 		"metric: average": {"metric: [average_precision, model_bytes] #",
 			"several objectives cannot be combined with search.method: pbt"},
-		"method: pbt":         {"method: tpe", "search.population is for method: pbt"},
+		"method: pbt":         {"method: gp", "search.population is for method: pbt"},
 		"  population: 10\n":  {"  population: 10\n  warm_start: auto\n", "warm_start"},
 		"trials: 50\nseed: 7": {"trials: 1000\nseed: 7", "at most 50 generations"},
 		"search:\n  method: pbt\n": {"search:\n  method: pbt\n  features: {try: forward}\n",

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -16,7 +17,6 @@ import (
 const (
 	MethodAuto   = "auto"
 	MethodGP     = "gp"
-	MethodTPE    = "tpe"
 	MethodHalton = "halton"
 	MethodRandom = "random"
 	MethodPBT    = "pbt"
@@ -24,7 +24,7 @@ const (
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodTPE, MethodHalton, MethodRandom, MethodPBT}
+	return []string{MethodAuto, MethodGP, MethodHalton, MethodRandom, MethodPBT}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -42,7 +42,10 @@ func (s *Search) Listed() bool {
 // checkMethod checks the settings of a search that learns.
 func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
+	gone := problem.Gone("method: " + q.Method)
 	switch {
+	case gone != "":
+		return doc.Errorf("search.method", "%s", gone)
 	case q.Method != "" && !slices.Contains(Methods(), q.Method):
 		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method,
 			strictyaml.Suggest(q.Method, Methods()), Methods())

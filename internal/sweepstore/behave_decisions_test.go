@@ -24,7 +24,7 @@ func (t *tester) decisions() {
 	first := t.decision(1, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score})
 	t.created("decision", true)(t.trials.CreateDecision(t.ctx, first))
 	other := first
-	other.Source = "tpe"
+	other.Source = "halton"
 	t.created("another decision", false)(t.trials.CreateDecision(t.ctx, other))
 	read, err := t.trials.Decision(t.ctx, 1)
 	t.must("decision", err)

@@ -18,7 +18,7 @@ func TestWhy(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
-		"search: {method: tpe, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
+		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
 			"asha, min_trees: 5}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 

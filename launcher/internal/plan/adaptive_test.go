@@ -126,8 +126,8 @@ func TestLargestOpenTrialOfTwoParameters(t *testing.T) {
 }
 
 func TestOtherMethods(t *testing.T) {
-	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "tpe": "fixed 2, tpe 18",
-		"halton": "fixed 2, halton 18", "random": "fixed 2, random 18"} {
+	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "halton": "fixed 2, halton 18",
+		"random": "fixed 2, random 18"} {
 		p, err := build(learner(t, "method: auto", "method: "+method), manifest(all...))
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,8 @@ func TestWarmStart(t *testing.T) {
 func TestMethodsAreChecked(t *testing.T) {
 	for edit, want := range map[string]string{
 		"method: atuo":                        `unknown method "atuo"`,
-		"method: tpe\n  warm_start: auto":     "not tpe",
+		"method: tpe":                         "method: tpe is gone; use method: auto",
+		"method: halton\n  warm_start: auto":  "not halton",
 		"method: auto\n  warm_start: yes":     "use auto, or leave it out",
 		"constraints: []\n  warm_start: auto": "not random",
 	} {
@@ -286,13 +287,13 @@ func TestNoSearchAtAll(t *testing.T) {
 	// It takes part in every search that learns, once: not where it is listed, or against a constraint.
 	space := "search: {random: {num_leaves: {int: [40, 80]}}, method: METHOD}\n"
 	for method, want := range map[string]string{"auto": search.SourceDefault, "gp": search.SourceDefault,
-		"tpe": search.SourceDefault, "halton": "halton", "random": "random"} {
+		"halton": "halton", "random": "random"} {
 		if p := few("9", strings.Replace(space, "METHOD", method, 1)); p.Trials[0].Source != want {
 			t.Errorf("method %s: %s, first %s; expected %s", method, sources(p), p.Trials[0].Source, want)
 		}
 	}
 	for name, more := range map[string]string{"listed": "fixed: [{}]", "refused": `constraints: ["num_leaves > 35"]`} {
-		p := few("9", strings.Replace(space, "method: METHOD", "method: tpe, "+more, 1))
+		p := few("9", strings.Replace(space, "method: METHOD", "method: gp, "+more, 1))
 		if text := sources(p); strings.Contains(text, search.SourceDefault) {
 			t.Errorf("%s: %s; expected no default of its own", name, text)
 		}

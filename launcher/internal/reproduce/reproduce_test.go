@@ -29,7 +29,7 @@ func TestLineage(t *testing.T) {
 		"lost": {sweep.MethodPBT, 4, nil,
 			"trial 4 is of generation 3, but the version's result has a lineage of 0"},
 		"too long":      {sweep.MethodPBT, 2, make([]sweep.Params, 10_000), "a lineage of 10000"},
-		"no population": {sweep.MethodTPE, 4, []sweep.Params{own, own}, "a lineage of 2"},
+		"no population": {sweep.MethodGP, 4, []sweep.Params{own, own}, "a lineage of 2"},
 		"another parameter": {sweep.MethodPBT, 2, []sweep.Params{{"max_bin": 1e9}},
 			`"max_bin" in generation 1, which the sweep does not search`},
 	} {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +93,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 
 // TestOpenTrialsAreDecided: one task decides them one after the other, each knowing all before.
 func TestOpenTrialsAreDecided(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP, sweep.MethodTPE} {
+	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t, 14, open(method, wide))
 			if err := w.worker(0).Run(t.Context()); err != nil {
@@ -110,7 +109,7 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 						t.Errorf("trial %d has seen %+v; want the result of a trial that is done", i, s)
 					}
 				}
-				if slices.Contains([]string{sweep.MethodGP, sweep.MethodTPE}, d.Source) {
+				if d.Source == sweep.MethodGP {
 					learnt++
 				}
 			}
@@ -164,7 +163,7 @@ func TestOpenTrialsOverAFoulStore(t *testing.T) {
 
 // TestTasksDecideAtOnce: three tasks that cannot see each other want the same configuration.
 func TestTasksDecideAtOnce(t *testing.T) {
-	w := newWorld(t, 7, open(sweep.MethodTPE, narrow))
+	w := newWorld(t, 7, open(sweep.MethodGP, narrow))
 	gate := &together{Store: w.sweeps, part: "/configurations/", wait: make(chan struct{}), need: 3}
 	var tasks sync.WaitGroup
 	for task := range 3 {
