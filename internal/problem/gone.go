@@ -10,6 +10,10 @@ import (
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
 	"backtest":         "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
+	"registry tag":     "give labels: in sweep.yaml, which the version keeps in its plan.json",
+	"registry note":    "a reason is given with each move: `registry promote`, `alias` and `bad` --why TEXT",
+	"registry push":    "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
+	"registry pull":    "`launcher registry copy MODEL@VERSION --from gs://BUCKET`",
 	"registry compare": "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
 
 	"ask":    "search what other programs train with Optuna",

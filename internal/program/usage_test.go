@@ -19,13 +19,13 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		"sweep a b":       "prog: expected 1 argument, got 2: prog sweep SWEEP.yaml\n",
 		"registry copy a": "prog: give TO: prog registry copy FROM TO\n",
 		"registry copy":   "prog: give FROM TO: prog registry copy FROM TO\n",
-		"registry tag": "prog: give MODEL@VERSION [NAME=VALUE ...]: prog registry tag MODEL@VERSION " +
+		"registry mark": "prog: give MODEL@VERSION [NAME=VALUE ...]: prog registry mark MODEL@VERSION " +
 			"[NAME=VALUE ...]\n",
 		"registry join":            "prog: give FILE...: prog registry join FILE...\n",
 		"registry list a b":        "prog: expected at most 1 argument, got 2: prog registry list [MODEL]\n",
 		"predict x":                "prog: unexpected argument \"x\": prog predict takes flags only\n",
 		"registry lst":             "prog: unknown command \"lst\" for \"prog registry\" (did you mean \"list\"?)\n",
-		"registry bogus":           "prog: unknown command \"bogus\" for \"prog registry\" (known: copy, join, list, tag)\n",
+		"registry bogus":           "prog: unknown command \"bogus\" for \"prog registry\" (known: copy, join, list, mark)\n",
 		"swep --help":              "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
 		"swep a":                   "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
 		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
@@ -53,7 +53,7 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		group.PersistentFlags().Bool("quiet", false, "")
 		group.AddCommand(&cobra.Command{Use: "copy FROM TO", RunE: done},
 			&cobra.Command{Use: "join FILE...", RunE: done}, &cobra.Command{Use: "list [MODEL]", RunE: done},
-			&cobra.Command{Use: "tag MODEL@VERSION [NAME=VALUE ...]", RunE: done})
+			&cobra.Command{Use: "mark MODEL@VERSION [NAME=VALUE ...]", RunE: done})
 		predict := &cobra.Command{Use: "predict --in FILE --out FILE", RunE: done}
 		for _, name := range []string{"in", "out"} {
 			predict.Flags().String(name, "", "")

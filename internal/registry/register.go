@@ -293,7 +293,7 @@ const LabelCopied = "copied_from"
 
 // Copy registers a version of another registry in r, under the same model and key: every file is read and verified, and
 // has the same checksum here. The version gets r's next number; its label names the original. act says who copies, and
-// why. Repeating the call is harmless; a different version under the key is a conflict. Aliases, remarks and
+// why. Repeating the call is harmless; a different version under the key is a conflict. Aliases, marks and
 // history are not copied.
 func (r *Registry) Copy(ctx context.Context, from *Registry, v Version, act Act) (Version, error) {
 	if err := act.check(); err != nil {

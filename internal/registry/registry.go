@@ -97,15 +97,12 @@ const (
 	RolledBack EventKind = "rolled_back"
 	Removed    EventKind = "removed" // the alias no longer exists; To is 0
 
-	Tagged    EventKind = "tagged"
-	Untagged  EventKind = "untagged"
-	Noted     EventKind = "noted"
 	MarkedBad EventKind = "marked_bad"
 	Cleared   EventKind = "cleared" // is no longer marked bad
 	Deleted   EventKind = "deleted"
 )
 
-// Event is an entry of the history: a registration, a remark, or a move of an alias.
+// Event is an entry of the history: a registration, a mark, or a move of an alias.
 type Event struct {
 	Kind     EventKind `json:"kind"`
 	Alias    string    `json:"alias,omitempty"` // empty for events of a version

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,13 +13,14 @@ import (
 	"coppice/internal/problem"
 )
 
-// Remark is a remark on a version, made after it was registered.
+// Remark is a mark against a version, or its removal.
 type Remark struct {
-	Kind  EventKind `json:"kind"` // Tagged, Untagged, Noted, MarkedBad or Cleared
+	Kind EventKind `json:"kind"` // MarkedBad or Cleared; in old records also tags and notes, which are kept as they are
+	// Of a tag in an old record.
 	Tag   string    `json:"tag,omitempty"`
 	Value string    `json:"value,omitempty"`
 	By    string    `json:"by"`
-	Why   string    `json:"why"` // for a note: its text
+	Why   string    `json:"why"`
 	At    time.Time `json:"at"`
 }
 
@@ -33,31 +31,7 @@ type Remarks struct {
 	All     []Remark `json:"remarks"`
 }
 
-const (
-	maxRemarks = 1000
-	maxTags    = 100
-)
-
-var tagPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]{0,62}$`)
-
-// Tags returns the tags currently set.
-func (m Remarks) Tags() map[string]string {
-	tags := map[string]string{}
-	for _, r := range m.All {
-		switch r.Kind {
-		case Tagged:
-			tags[r.Tag] = r.Value
-		case Untagged:
-			delete(tags, r.Tag)
-		}
-	}
-	return tags
-}
-
-// Notes returns the notes.
-func (m Remarks) Notes() []Remark {
-	return slices.DeleteFunc(slices.Clone(m.All), func(r Remark) bool { return r.Kind != Noted })
-}
+const maxRemarks = 1000
 
 // Bad returns the current mark against using the version; ok is false if there is none.
 func (m Remarks) Bad() (r Remark, ok bool) {
@@ -75,20 +49,10 @@ func (m Remarks) Bad() (r Remark, ok bool) {
 // check rejects an invalid remark.
 func (r Remark) check() error {
 	switch r.Kind {
-	case Tagged, Untagged:
-		if !tagPattern.MatchString(r.Tag) {
-			return wrong("tag", "%.60q: use 1 to 63 of A-Z, a-z, 0-9, '.', '_', '/' and '-', beginning with a letter",
-				r.Tag)
-		}
-		if err := checkText("tag "+r.Tag, r.Value, false); err != nil {
-			return err
-		}
-	case Noted, MarkedBad, Cleared:
-	default:
-		return wrong("remark", "there is no kind %.40q", r.Kind)
+	case MarkedBad, Cleared, "tagged", "untagged", "noted":
+		return Act{By: r.By, Why: r.Why, At: r.At}.check()
 	}
-
-	return Act{By: r.By, Why: r.Why, At: r.At}.check()
+	return wrong("remark", "there is no kind %.40q", r.Kind)
 }
 
 // Remarks returns the remarks on a version.
@@ -123,103 +87,57 @@ type remarksRecord struct {
 	Remarks
 }
 
-// Tag sets tags of a version, and removes those named in remove.
-func (r *Registry) Tag(ctx context.Context, model string, number int, set map[string]string, remove []string,
-	act Act) (Remarks, error) {
-	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
-		tags := now.Tags()
-		var fresh []Remark
-		for _, name := range slices.Sorted(maps.Keys(set)) {
-			if old, there := tags[name]; !there || old != set[name] {
-				fresh = append(fresh, Remark{Kind: Tagged, Tag: name, Value: set[name]})
-			}
-		}
-		for _, name := range remove {
-			if _, there := tags[name]; there {
-				fresh = append(fresh, Remark{Kind: Untagged, Tag: name})
-			}
-		}
-		if len(tags)+len(set) > maxTags {
-			return nil, wrong("tags", "more than the %d that a version may have", maxTags)
-		}
-		return fresh, nil
-	})
-}
-
-// Note adds a note to a version; act's Why is its text.
-func (r *Registry) Note(ctx context.Context, model string, number int, act Act) (Remarks, error) {
-	return r.remark(ctx, model, number, act, func(Remarks) ([]Remark, error) { return []Remark{{Kind: Noted}}, nil })
-}
-
 // MarkBad marks a version as not to be used: no alias can be moved to it, and Rollback skips it. An alias that points
 // at it stays.
-func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
+func (r *Registry) MarkBad(ctx context.Context, model string, number int, act Act) error {
 	return r.setBad(ctx, model, number, MarkedBad, act)
 }
 
 // ClearBad removes the mark of MarkBad.
-func (r *Registry) ClearBad(ctx context.Context, model string, number int, act Act) (Remarks, error) {
+func (r *Registry) ClearBad(ctx context.Context, model string, number int, act Act) error {
 	return r.setBad(ctx, model, number, Cleared, act)
 }
 
-func (r *Registry) setBad(ctx context.Context, model string, number int, to EventKind, act Act) (Remarks, error) {
-	return r.remark(ctx, model, number, act, func(now Remarks) ([]Remark, error) {
-		if _, bad := now.Bad(); bad == (to == MarkedBad) {
-			return nil, nil
-		}
-		return []Remark{{Kind: to}}, nil
-	})
-}
-
-// remark appends the result of decide to the remarks on an existing version.
-func (r *Registry) remark(ctx context.Context, model string, number int, act Act,
-	decide func(Remarks) ([]Remark, error)) (Remarks, error) {
+// setBad appends to the remarks on an existing version, unless it is as it is to be.
+func (r *Registry) setBad(ctx context.Context, model string, number int, to EventKind, act Act) error {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
-			return Remarks{}, err
+			return err
 		}
 	}
 	if _, err := r.numbered(ctx, model, number); err != nil {
-		return Remarks{}, err
+		return err
 	}
 
 	object := remarksObject(model, number)
 	for range maxRaces {
 		now, generation, err := r.remarks(ctx, model, number)
 		if err != nil {
-			return Remarks{}, err
+			return err
 		}
-		fresh, err := decide(now)
-		if err != nil || len(fresh) == 0 {
-			return now, err
+		if _, bad := now.Bad(); bad == (to == MarkedBad) {
+			return nil
 		}
-		for i := range fresh {
-			fresh[i].By, fresh[i].Why, fresh[i].At = act.By, act.Why, utc(act.At)
-			if err := fresh[i].check(); err != nil {
-				return Remarks{}, err
-			}
+		now.All = append(now.All, Remark{Kind: to, By: act.By, Why: act.Why, At: utc(act.At)})
+		if len(now.All) > maxRemarks {
+			return wrong("remarks", "version %d of %s has %d, and may have no more", number, model, maxRemarks)
 		}
-		if now.All = append(now.All, fresh...); len(now.All) > maxRemarks {
-			return Remarks{}, wrong("remarks", "version %d of %s has %d, and may have no more",
-				number, model, maxRemarks)
-		}
-
 		data, err := encode(remarksRecord{format, now})
 		if err != nil {
-			return Remarks{}, err
+			return err
 		}
 		if len(data) > maxRecord {
-			return Remarks{}, wrong("remarks", "version %d of %s has %d bytes of them, and may "+
-				"have no more", number, model, maxRecord)
+			return wrong("remarks", "version %d of %s has %d bytes of them, and may have no more", number, model,
+				maxRecord)
 		}
 		if done, err := r.replace(ctx, object, generation, data); done || err != nil {
-			return now, err
+			return err
 		}
 	}
-	return Remarks{}, overtaken(object)
+	return overtaken(object)
 }
 
-// remarked returns the remarks on all versions, and the deletions, as events.
+// remarked returns the marks on all versions, and the deletions, as events.
 func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) {
 	var numbers []int
 	err := r.list(ctx, remarksDir(model), func(object string) bool {
@@ -240,14 +158,9 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 	var events []Event
 	for _, m := range all {
 		for _, one := range m.All {
-			why := one.Why
-			switch one.Kind {
-			case Tagged:
-				why = fmt.Sprintf("%s=%s: %s", one.Tag, one.Value, one.Why)
-			case Untagged:
-				why = fmt.Sprintf("%s: %s", one.Tag, one.Why)
+			if one.Kind == MarkedBad || one.Kind == Cleared {
+				events = append(events, Event{Kind: one.Kind, To: m.Version, By: one.By, Why: one.Why, At: one.At})
 			}
-			events = append(events, Event{Kind: one.Kind, To: m.Version, By: one.By, Why: why, At: one.At})
 		}
 	}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,47 +13,48 @@ import (
 	"coppice/internal/registry"
 )
 
-func TestRemarks(t *testing.T) {
+// TestOldRemarks: tags and notes that earlier versions wrote are read past, and stay where they are.
+func TestOldRemarks(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
-	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ranking", "reviewed": ""}, nil,
-		act(3, "review")); err != nil {
-		t.Fatal(err)
+	const object, old = "registry/ctr/remarks/2.json", `{"kind":"tagged","tag":"team","value":"ads","by":"ada",` +
+		`"why":"moved","at":"2026-11-01T00:00:00Z"},{"kind":"untagged","tag":"team","by":"ada","why":"x",` +
+		`"at":"2026-11-02T00:00:00Z"},{"kind":"noted","by":"ada","why":"half a table","at":"2026-11-03T00:00:00Z"}`
+	overwrite(t, s, object, `{"format":1,"model":"ctr","version":2,"remarks":[`+old+`]}`)
+	before := history(t, r, "ctr")
+	if m, err := r.Remarks(ctx, "ctr", 2); err != nil || len(m.All) != 3 {
+		t.Errorf("remarks of an earlier version: got %+v, %v; want three", m, err)
 	}
-	if _, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, []string{"reviewed", "never-there"},
-		act(4, "moved")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Note(ctx, "ctr", 2, act(5, "a night with half a table")); err != nil {
-		t.Fatal(err)
-	}
-	before := snapshot(t, s)
-	m, err := r.Tag(ctx, "ctr", 2, map[string]string{"team": "ads"}, nil, act(6, "again"))
-	if err != nil || !reflect.DeepEqual(before, snapshot(t, s)) {
-		t.Errorf("a tag that is there already was written again (%v)", err)
-	}
-	if got := m.Tags(); len(got) != 1 || got["team"] != "ads" {
-		t.Errorf("tags are %v, want team=ads alone", got)
-	}
-	if notes := m.Notes(); len(notes) != 1 || notes[0].Why != "a night with half a table" || notes[0].By != "ada" {
-		t.Errorf("notes are %+v", notes)
-	}
-	events := describe(history(t, r, "ctr"))
-	if i := slices.IndexFunc(events, func(e string) bool { return strings.Contains(e, "noted") }); i < 0 {
-		t.Errorf("the history does not tell of the note: %q", events)
-	}
-
-	for name, err := range map[string]error{
-		"name of a tag": third(r.Tag(ctx, "ctr", 2, map[string]string{"9 lives": ""}, nil, act(7, "x"))),
-		"empty note":    third(r.Note(ctx, "ctr", 2, act(7, " "))),
-		"control":       third(r.Tag(ctx, "ctr", 2, map[string]string{"a": "\x1b[2J"}, nil, act(7, "x"))),
-	} {
-		if !problem.Is(err, problem.Input) {
-			t.Errorf("%s: got %v, want an InputError", name, err)
+	for range 2 { // the second changes nothing
+		if err := r.MarkBad(ctx, "ctr", 2, act(4, "broken labels")); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := r.Note(ctx, "ctr", 9, act(7, "x")); !problem.Is(err, problem.NotFound) {
-		t.Errorf("a note on a version that is not there: %v", err)
+	if got := history(t, r, "ctr"); len(got) != len(before)+1 || !slices.ContainsFunc(got, func(e registry.Event) bool {
+		return e.Kind == registry.MarkedBad && e.To == 2 && e.Why == "broken labels"
+	}) {
+		t.Errorf("the history is %q, and before %q; want the mark beside it, and neither tags nor notes",
+			describe(got), describe(before))
+	}
+	if text := strings.Join(strings.Fields(snapshot(t, s)[object]), ""); !strings.Contains(text,
+		strings.ReplaceAll(old, " ", "")) {
+		t.Errorf("the record is %s; want what stood there to stay", text)
+	}
+	if _, err := r.Verify(ctx, "ctr"); err != nil {
+		t.Errorf("verify: %v", err)
+	}
+	for name, why := range map[string]string{"no reason": " ", "a control": "\x1b[2J"} {
+		if err := r.MarkBad(ctx, "ctr", 1, act(7, why)); !problem.Is(err, problem.Input) {
+			t.Errorf("%s: got %v, want an error of kind Input", name, err)
+		}
+	}
+	overwrite(t, s, object, `{"format":1,"model":"ctr","version":2,"remarks":[`+
+		strings.Replace(old, "noted", "praised", 1)+`]}`)
+	if _, err := r.Remarks(ctx, "ctr", 2); !problem.Is(err, problem.Damaged) {
+		t.Errorf("a remark of no known kind: got %v, want an error of kind Damaged", err)
+	}
+	if err := r.MarkBad(ctx, "ctr", 9, act(7, "x")); !problem.Is(err, problem.NotFound) {
+		t.Errorf("a mark on a version that is not there: %v", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestRemarks(t *testing.T) {
 func TestRollbackPassesOverBadVersions(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
-	if _, err := r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")); err != nil {
+	if err := r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")); err != nil {
 		t.Fatal(err)
 	}
 	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm"))
@@ -74,13 +74,13 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		!strings.Contains(err.Error(), "broken labels") {
 		t.Errorf("promoting a bad version: got %v, want a BadError that says why it is bad", err)
 	}
-	if _, err := r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")); err != nil {
+	if err := r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(7, "again")); err != nil {
 		t.Errorf("promoting a version that was cleared: %v", err)
 	}
-	if _, err := r.MarkBad(ctx, "ctr", 1, act(8, "x")); err != nil {
+	if err := r.MarkBad(ctx, "ctr", 1, act(8, "x")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2},

@@ -26,9 +26,9 @@ the newest version if there is none), MODEL@latest the newest version.`,
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
 		registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
-		registryTagCommand(w), registryNoteCommand(w), registryBadCommand(w), registryAliasCommand(w),
+		registryBadCommand(w), registryAliasCommand(w),
 		registryDeleteCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
-		registryPushCommand(w), registryPullCommand(w))
+		registryCopyCommand(w))
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -14,34 +13,28 @@ import (
 
 const bucketURL = "gs://"
 
-func registryPushCommand(w *Setup) *cobra.Command {
-	return registryCopyCommand(w, "push", "to", "Copy a version into another registry, with its checksums",
-		"  launcher registry push ctr@12 --to gs://production-registry --why \"approved\"",
-		func(own, other *registry.Registry) (from, to *registry.Registry) { return own, other })
-}
-
-func registryPullCommand(w *Setup) *cobra.Command {
-	return registryCopyCommand(w, "pull", "from", "Copy a version out of another registry, with its checksums",
-		"  launcher registry pull ctr@12 --from gs://staging-registry",
-		func(own, other *registry.Registry) (from, to *registry.Registry) { return other, own })
-}
-
-// registryCopyCommand copies between this deployment's registry and another's.
-func registryCopyCommand(w *Setup, verb, flag, short, example string,
-	sides func(own, other *registry.Registry) (from, to *registry.Registry)) *cobra.Command {
-	var other, why string
+func registryCopyCommand(w *Setup) *cobra.Command {
+	var to, from, why string
 	cmd := &cobra.Command{
-		Use:   fmt.Sprintf("%s MODEL[@VERSION|@ALIAS] --%s gs://BUCKET", verb, flag),
-		Short: short,
-		Long: `Reads every file of the version, verifies its checksum, registers it there under the next number, and
-reads it again. The copy's label copied_from gives the original version and the SHA-256 of its record. Repeating the
-command is harmless. Aliases, tags and history are not copied, nor is the dataset, which reproduce needs where it
-runs.`,
-		Example: example,
+		Use:   "copy MODEL[@VERSION|@ALIAS] --to gs://BUCKET",
+		Short: "Copy a version to or from another registry, with its checksums",
+		Long: `Reads every file of the version, verifies its checksum, registers it in the other registry under the next
+number there, and reads it again; with --from, the other way round. The copy's label copied_from gives the original
+version and the SHA-256 of its record. Repeating the command is harmless. Aliases and history are not copied, nor is
+the dataset, which reproduce needs where it runs.`,
+		Example: `  launcher registry copy ctr@12 --to gs://production-registry --why "approved"
+  launcher registry copy ctr@12 --from gs://staging-registry`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			model, ref, err := sweep.SplitModelRef(args[0])
 			if err != nil {
 				return err
+			}
+			flag, other := "to", to
+			switch {
+			case (to == "") == (from == ""):
+				return program.Usagef("give --to or --from: the bucket of the other registry, as gs://BUCKET")
+			case from != "":
+				flag, other = "from", from
 			}
 			bucket, ok := strings.CutPrefix(strings.TrimSuffix(other, "/"), bucketURL)
 			if !ok || bucket == "" || strings.Contains(bucket, "/") {
@@ -51,12 +44,15 @@ runs.`,
 				if bucket == w.env.RegistryBucket {
 					return program.Usagef("--%s %s is this deployment's own registry", flag, other)
 				}
-				from, to := sides(w.registry, registry.New(w.Bucket(bucket)))
-				v, err := from.Get(cmd.Context(), model, ref)
+				source, target := w.registry, registry.New(w.Bucket(bucket))
+				if from != "" {
+					source, target = target, source
+				}
+				v, err := source.Get(cmd.Context(), model, ref)
 				if err != nil {
 					return err
 				}
-				copied, err := to.Copy(cmd.Context(), from, v, w.act(why))
+				copied, err := target.Copy(cmd.Context(), source, v, w.act(why))
 				if err != nil {
 					return err
 				}
@@ -67,8 +63,8 @@ runs.`,
 		},
 	}
 
-	cmd.Flags().StringVar(&other, flag, "", "bucket of the other registry, gs://BUCKET (required)")
+	cmd.Flags().StringVar(&to, "to", "", "bucket of the registry to copy to, gs://BUCKET")
+	cmd.Flags().StringVar(&from, "from", "", "bucket of the registry to copy from, gs://BUCKET")
 	cmd.Flags().StringVar(&why, "why", "", "reason")
-	_ = cmd.MarkFlagRequired(flag)
 	return cmd
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,19 +156,10 @@ func (w Printer) Version(v VersionDetails) {
 		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})
 	}
 
-	remark := func(label string, a registry.Remark) {
-		rows = append(rows, [2]string{label, fmt.Sprintf("%s (%s, %s)", a.Why, a.By, a.At.Format(time.DateTime))})
-	}
 	if bad, ok := v.Remarks.Bad(); ok {
-		remark("bad", bad)
+		rows = append(rows, [2]string{"bad", fmt.Sprintf("%s (%s, %s)", bad.Why, bad.By, bad.At.Format(time.DateTime))})
 	}
 	rows = append(rows, [2]string{"aliases", strings.Join(others, ", ")})
-	if len(v.Remarks.Tags()) > 0 {
-		rows = append(rows, [2]string{"tags", Tags(v.Remarks)})
-	}
-	for _, n := range v.Remarks.Notes() {
-		remark("note", n)
-	}
 	for _, f := range v.Files {
 		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s, sha256 %.16s…", humanize.IBytes(uint64(f.Bytes)),
 			f.SHA256)})
@@ -187,17 +177,4 @@ func chosen(params sweep.Params) string {
 		return "the defaults"
 	}
 	return Settings(params, names)
-}
-
-// Tags formats the tags as NAME=VALUE.
-func Tags(m registry.Remarks) string {
-	all := m.Tags()
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, strings.TrimSuffix(name+"="+all[name], "="))
-	}
-	if len(parts) == 0 {
-		return "no tags"
-	}
-	return strings.Join(parts, ", ")
 }

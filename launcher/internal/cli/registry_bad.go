@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"coppice/internal/program"
+	"coppice/internal/registry"
+)
+
+func registryBadCommand(w *Setup) *cobra.Command {
+	var why string
+	var undo bool
+	cmd := &cobra.Command{
+		Use:   "bad MODEL@VERSION --why TEXT",
+		Short: "Mark a version bad: never promoted, skipped by rollback",
+		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
+  launcher registry bad ctr@12 --undo --why "they were not"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(why) == "" {
+				return program.Usagef("--why is required: later readers of the mark know nothing else")
+			}
+			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
+				if undo {
+					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.act(why))
+					if err == nil {
+						w.printf("%s is not marked bad\n", name)
+					}
+					return err
+				}
+				if err := w.registry.MarkBad(cmd.Context(), v.Model, v.Number, w.act(why)); err != nil {
+					return err
+				}
+				w.printf("%s is marked bad\n", name)
+				return warnLive(cmd.Context(), w, v)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
+	cmd.Flags().BoolVar(&undo, "undo", false, "remove the mark")
+	return cmd
+}
+
+// warnLive warns if an alias points at a version that is marked bad.
+func warnLive(ctx context.Context, w *Setup, v registry.Version) error {
+	aliases, err := w.registry.Aliases(ctx, v.Model)
+	if err != nil {
+		return err
+	}
+	for _, a := range aliases {
+		switch {
+		case a.Version != v.Number:
+		case a.Name == registry.Champion:
+			w.printf("it is still the champion; to go back to the one before: launcher registry rollback %s\n", v.Model)
+		default:
+			w.printf("%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name, v.Model,
+				a.Name)
+		}
+	}
+	return nil
+}
