@@ -116,6 +116,16 @@ func TestE2EServing(t *testing.T) {
 	if len(answer.Outputs) != 1 || !slices.Equal(answer.Predictions, want) || !slices.Equal(answer.Outputs[0].Data, want) {
 		t.Errorf("JSON: got %+v; expected twice %v", answer, want)
 	}
+
+	// The saved version knows what its held-out rows are like.
+	_, metrics := ask(t, http.MethodGet, url+"/metrics", "", nil)
+	for _, line := range []string{"coppice_serve_rows_total 150\n", "coppice_serve_heldout_mean_prediction 0.",
+		"coppice_serve_column_rows_total{column=\"campaign_id\"} 150\n",
+		"coppice_serve_column_heldout_unseen_ratio{column=\"campaign_id\"} "} {
+		if !strings.Contains(string(metrics), line) {
+			t.Errorf("/metrics lacks %q:\n%s", line, metrics)
+		}
+	}
 }
 
 // ask sends a request and returns what comes back.

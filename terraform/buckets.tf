@@ -11,7 +11,7 @@ locals {
   }
   lifecycle_rules = {
     datasets = concat([local.abandoned_uploads], var.dataset_days == null ? [] : [{ type = "Delete", age = var.dataset_days, prefixes = ["datasets/"], noncurrent = null }])
-    sweeps   = [local.abandoned_uploads, { type = "Delete", age = var.sweep_days, prefixes = ["plans/", "sweeps/", "served/"], noncurrent = null }]
+    sweeps   = [local.abandoned_uploads, { type = "Delete", age = var.sweep_days, prefixes = ["plans/", "sweeps/"], noncurrent = null }]
     registry = [local.abandoned_uploads, { type = "Delete", age = null, prefixes = null, noncurrent = var.registry_undo_days }]
   }
   abandoned_uploads = { type = "AbortIncompleteMultipartUpload", age = 7, prefixes = null, noncurrent = null }

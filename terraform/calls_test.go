@@ -62,7 +62,6 @@ var writes = []struct {
 		"internal/sweepstore/trials.go: heartbeats and checkpoints"},
 	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
 	{Aggregator, Checkpoints, true, "internal/sweepstore/trials.go: those that remain when the sweep has ended"},
-	{"server", ServedHours, false, "internal/blob/blob.go: Create, of launcher/internal/served/kept.go"},
 	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
 }
 

@@ -86,9 +86,6 @@ func (d deployment) names(resource string) []string {
 		return d.source
 	case resource == Checkpoints:
 		return []string{testProject + "-coppice-sweeps where resource.name.extract('/checkpoints/{name}') != ''"}
-	case resource == ServedHours && len(d.jobs) > 0:
-		return []string{testProject + "-coppice-sweeps where resource.name.startsWith('projects/_/buckets/" +
-			testProject + "-coppice-sweeps/objects/served/')"}
 	case kind == "bucket":
 		return []string{testProject + "-coppice-" + name}
 	case resource == "topic/dead_letters" || resource == "subscription/dead_letters":

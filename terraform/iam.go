@@ -46,7 +46,6 @@ const (
 	RegistryBucket     = "bucket/registry"
 	SourceBuckets      = "bucket/sources"     // those that tables are staged from
 	Checkpoints        = "object/checkpoints" // of the sweeps bucket, by a condition on their names
-	ServedHours        = "object/served"      // of the sweeps bucket, by the beginning of their names
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
 	VerdictsTopic      = "topic/verdicts"
@@ -137,7 +136,7 @@ var (
 
 // resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ServedHours, ScoresTopic,
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic,
 	JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "service/server",
 	"job/launcher",

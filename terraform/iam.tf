@@ -21,7 +21,7 @@ locals {
   instances = merge(
     { project = ["project"] },
     { for name in ["datasets", "sweeps", "registry"] : "bucket/${name}" => [name] },
-    { "object/checkpoints" = ["sweeps"], "object/served" = try(var.serve.profiles, false) && local.deployed ? ["sweeps"] : [] },
+    { "object/checkpoints" = ["sweeps"] },
     { for name in ["scores", "jobs", "dead_letters", "verdicts"] : "topic/${name}" => [name] },
     { for name in ["scores", "jobs", "dead_letters"] : "subscription/${name}" => [name] },
     { for name in keys(local.emails) : "account/${name}" => [name] },
@@ -37,19 +37,13 @@ locals {
     },
   )
 
-  # The objects of a bucket that a right is limited to.
-  conditions = {
-    "object/checkpoints" = "resource.name.extract('/checkpoints/{name}') != ''"
-    "object/served"      = "resource.name.startsWith('projects/_/buckets/${var.project}-${var.name}-sweeps/objects/served/')"
-  }
-
   # One grant for each member and instance, by a key that says all of it.
   grants = { for g in flatten([
     for b in local.iam.bindings : [
       for member in local.members[b.identity] : [
         for instance in local.instances[b.resource] : {
           kind     = instance == "elsewhere" ? instance : replace(split("/", b.resource)[0], "object", "bucket")
-          only     = [for resource, condition in local.conditions : condition if resource == b.resource]
+          only     = startswith(b.resource, "object/") ? ["resource.name.extract('/${split("/", b.resource)[1]}/{name}') != ''"] : []
           instance = instance
           role     = try(local.role_ids[b.role], b.role)
           member   = member

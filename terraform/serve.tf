@@ -1,8 +1,8 @@
 # The server of a model: off unless the variable says which. It is reached from the project's own networks only, by the
-# accounts that are named, and reads registered models and nothing else; with profiles it also keeps counts of each hour.
+# accounts that are named, and reads registered models and nothing else.
 
 variable "serve" {
-  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances, and whether it keeps counts of each hour (profiles, read by `launcher served`); null for none. A disk of Cloud Run is memory: memory holds the tables of ids (levels.arrow) of two versions during a swap, beside trees of a few times model.txt, so take 1 GiB and twice their size."
+  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances; null for none. A disk of Cloud Run is memory: memory holds the tables of ids (levels.arrow) of two versions during a swap, beside trees of a few times model.txt, so take 1 GiB and twice their size."
   type = object({
     model         = string
     callers       = set(string)
@@ -10,7 +10,6 @@ variable "serve" {
     memory        = optional(string, "4Gi")
     min_instances = optional(number, 1)
     max_instances = optional(number, 10)
-    profiles      = optional(bool, false)
   })
   default = null
   validation {
@@ -59,7 +58,7 @@ resource "google_cloud_run_v2_service" "server" {
 
     containers {
       image = local.images.launcher
-      args  = concat(["serve", "--model", each.value.model], each.value.profiles ? ["--profiles"] : [])
+      args  = ["serve", "--model", each.value.model]
 
       ports {
         container_port = 8080

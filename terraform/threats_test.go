@@ -94,9 +94,6 @@ func inWords(may func(permission, resource string) bool) (reads, writes string) 
 			}
 		}
 	}
-	if may("storage.objects.create", ServedHours) {
-		written = append(written, "hours served (create only)")
-	}
 	if may("artifactregistry.repositories.uploadArtifacts", Images) {
 		written = append(written, "images")
 	}

@@ -61,6 +61,9 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
 	regexp.MustCompile(`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
+	regexp.MustCompile("watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),
+	regexp.MustCompile(`serve[^\n]* --(profiles|tell)\b|--then\b|--at-most\b|object/served|StillPolicy|HighInHours|-found-`),
+	regexp.MustCompile(`findings_total|page-day\.png|GET /day|day\.html`),
 }
 
 // tellGone are the files that say what is gone.

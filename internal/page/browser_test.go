@@ -349,7 +349,6 @@ func TestBrowserPages(t *testing.T) {
 				p.Text("[...document.querySelectorAll('#compare tbody tr')].find(r => r.firstChild.textContent === "+
 					"'num_leaves').children[1].textContent"), "23")
 		}},
-		{"day", servedDay(24), func(*pagetest.Page) {}},
 		{"index", tonight(), func(p *pagetest.Page) {
 			p.Eval("(() => { const f = document.querySelector('[data-find]'); f.value = 'ctr-10'; "+
 				"f.dispatchEvent(new Event('input', {bubbles: true})); })()", nil)
@@ -373,7 +372,7 @@ func TestBrowserPages(t *testing.T) {
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)
-		theme(p, true)
+		p.Eval("document.getElementById('theme').click()", nil)
 		if dark := p.Text("getComputedStyle(document.body).backgroundColor"); light != "rgb(255, 255, 255)" ||
 			dark == light {
 			t.Errorf("%s is %s in the light and %s in the dark, want white and something else", tc.name, light, dark)
@@ -384,7 +383,7 @@ func TestBrowserPages(t *testing.T) {
 		testReadable(t, p, tc.name)
 		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
 			"mobile": true})
-		theme(p, false)
+		p.Eval("document.getElementById('theme').click()", nil)
 		testReadable(t, p, tc.name+" on a phone")
 		shot(p, "13-"+tc.name+"-phone")
 		judge(t, p, tc.name+", on a phone")
@@ -400,8 +399,7 @@ func TestBrowserSmall(t *testing.T) {
 	b := pagetest.Start(t)
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
-		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(),
-		"classes": ofClasses(5, "class"), "day": servedDay(24)} {
+		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "classes": ofClasses(5, "class")} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
 			t.Fatal(err)
@@ -453,7 +451,6 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"Found: price: the numbers are 100 times what they were: median 299, before 2.99",
 			"nothing is trained on it",
 			"launcher datasets show clicks@"}},
-		{"day", servedDay(24), []string{"ctr needs a look: 3 of 24 hours", "site: 40 % of the values are unseen"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

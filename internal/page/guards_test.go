@@ -71,14 +71,6 @@ func longModel() *page.Model {
 	return m
 }
 
-// theme has a page be dark or not: by its button, or as its reader's system has it where there is no script.
-func theme(p *pagetest.Page, dark bool) {
-	p.Eval("document.getElementById('theme')?.click()", nil)
-	if p.Text("String(!document.getElementById('theme'))") == "true" {
-		p.Dark(dark)
-	}
-}
-
 // TestBrowserGuards: no state of a page makes its reader stumble, on a desk, in the dark and on a phone; and each guard
 // finds the fault that it is there for.
 func TestBrowserGuards(t *testing.T) {
@@ -100,7 +92,7 @@ func TestBrowserGuards(t *testing.T) {
 		{"goals", goals(30)}, {"home", tonight()}, {"empty home", &page.Index{}}, {"model", versions(10)},
 		{"long model", longModel()},
 		{"empty model", &page.Model{Name: strings.Repeat("n", 60)}}, {"dataset", manyNights(30)},
-		{"day", servedDay(24)}, {"week", servedDay(7 * 24)}, {"blocked", blocked()},
+		{"blocked", blocked()},
 	} {
 		for _, width := range []int{1440, 390} {
 			p := open(tc.name, tc.view, width)

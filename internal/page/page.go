@@ -41,8 +41,7 @@ var (
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ends": ends, "check": check,
 		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
 		"unit": format, "count": func(n int) float64 { return float64(n) },
-		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "long": humanize.Comma,
-		"words": words, "sentence": sentence,
+		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
@@ -51,14 +50,9 @@ var (
 // Style is the style sheet, for drawings that stand alone.
 func Style() string { return string(style) }
 
-// Policy is the content security policy of a page: its own style and script, and news from where it came; StillPolicy
-// that of a page without a script.
-var (
-	Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; img-src data:; "+
-		"base-uri 'none'; form-action 'none'", hash(style), hash(script))
-	StillPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
-		hash(style))
-)
+// Policy is the content security policy of every page: its own style and script, and news from where it came.
+var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; img-src data:; "+
+	"base-uri 'none'; form-action 'none'", hash(style), hash(script))
 
 func read(name string) []byte {
 	data, err := files.ReadFile(name)
@@ -79,23 +73,19 @@ func hash(text []byte) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// write writes a whole page: a body made by a template, and the data that the script needs; without, no script.
+// write writes a whole page: a body made by a template, and the data that the script needs.
 func write(w io.Writer, title, body string, view any, d *data) error {
 	var content bytes.Buffer
 	if err := bodies.ExecuteTemplate(&content, body, view); err != nil {
 		return fmt.Errorf("make the page %s: %w", title, err)
 	}
-	policy := StillPolicy
-	if d != nil {
-		text, err := json.Marshal(d)
-		if err != nil {
-			return fmt.Errorf("make the page %s: %w", title, err)
-		}
-		content.WriteString(`<script type="application/json" id="data">`)
-		content.Write(text) // < and > are escaped in it
-		content.WriteString("</script>\n")
-		policy = Policy
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("make the page %s: %w", title, err)
 	}
+	content.WriteString(`<script type="application/json" id="data">`)
+	content.Write(text) // < and > are escaped in it
+	content.WriteString("</script>\n")
 
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
@@ -103,17 +93,14 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 		"content=\"width=device-width, initial-scale=1\">\n"+
 		"%s<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "+
 		"content=\"no-referrer\">\n%s%x\">\n<title>%s</title>\n<style>",
-		html.EscapeString(policy), icon, versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
+		html.EscapeString(Policy), icon, versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
 	out.Write(style)
 	out.WriteString("</style>\n</head>\n<body>\n")
 	out.Write(content.Bytes())
-	if d != nil {
-		out.WriteString("<script>")
-		out.Write(script)
-		out.WriteString("</script>\n")
-	}
-	out.WriteString("</body>\n</html>\n")
-	_, err := w.Write(out.Bytes())
+	out.WriteString("<script>")
+	out.Write(script)
+	out.WriteString("</script>\n</body>\n</html>\n")
+	_, err = w.Write(out.Bytes())
 	return err
 }
 

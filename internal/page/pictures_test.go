@@ -125,7 +125,6 @@ func TestPictures(t *testing.T) {
 		{"model-phone", versions(10), 390, 800, false, "", ""},
 		{"model-nights-dark", versions(10), 1200, 620, true, "nights-h", ""},
 		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
-		{"day", servedDay(24), 1200, 760, false, "", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {

@@ -31,6 +31,11 @@ var gone = map[string]string{
 	"method: tpe":    "use method: auto",
 	"when:":          "write two sweeps, or constraints",
 	"trial:":         "one machine trains a trial; final: {machines: 2} has several train the last one",
+
+	"serve --profiles": "/metrics of each server counts the same for Prometheus (docs/serving.md)",
+	"serve --tell":     "Prometheus tells, by the rules for alerts in docs/serving.md",
+	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",
+	"watch-labels":     "the next night's gate judges labels, and docs/serving.md has alerts for what is served",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

@@ -1,19 +1,41 @@
 package scorer
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"coppice/internal/metric"
+	"coppice/internal/registry"
 )
 
 // FileTested holds sums over the winner's test rows, for pages to draw; predictions do not need it. Versions of earlier
 // builds lack it.
 const FileTested = "tested.json"
 
-// MaxTested bounds its size in bytes.
-const MaxTested = 1 << 20
+// maxTested bounds its size in bytes.
+const maxTested = 1 << 20
+
+// ReadTested reads a version's test rows; nil where it has none.
+func ReadTested(ctx context.Context, r *registry.Registry, v registry.Version) (*metric.Tested, error) {
+	f, ok := v.File(FileTested)
+	if !ok {
+		return nil, nil
+	}
+	if f.Bytes > maxTested {
+		return nil, registry.Damaged(f.Object, fmt.Errorf("it has %d bytes", f.Bytes))
+	}
+	text, err := r.ReadFile(ctx, v, FileTested)
+	if err != nil {
+		return nil, err
+	}
+	t, err := DecodeTested(text)
+	if err != nil {
+		return nil, registry.Damaged(f.Object, err)
+	}
+	return t, nil
+}
 
 // DecodeTested decodes FileTested. It is for display only, but invalid contents are rejected all the same.
 func DecodeTested(text []byte) (*metric.Tested, error) {

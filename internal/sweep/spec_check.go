@@ -17,9 +17,6 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	if err := CheckName("sweep", s.Name); err != nil {
 		return doc.Errorf("name", "%v", err)
 	}
-	if strings.HasSuffix(s.Name, "-found") {
-		return doc.Errorf("name", "name %s: the end -found is for sweeps that findings start (--then)", s.Name)
-	}
 	if err := CheckName("model", s.Model); err != nil {
 		return doc.Errorf("model", "%v", err)
 	}

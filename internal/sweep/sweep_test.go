@@ -133,8 +133,6 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 			`sweep.yaml:5:1: unknown key "trails" (did you mean "trials"?)`},
 		"wrong type":     {"trials: 50", "trials: fifty", `sweep.yaml:5:9: expected a whole number, found "fifty"`},
 		"path in a name": {"name: nightly-ctr", "name: ../x", `sweep.yaml:1:7: sweep name "../x": use 1 to 40`},
-		"the end of findings": {"name: nightly-ctr", "name: ctr-found",
-			"sweep.yaml:1:7: name ctr-found: the end -found is for sweeps that findings start"},
 		"path in a dataset": {"dataset: clicks@0123456789abcdef", "dataset: ../x",
 			`sweep.yaml:2:10: dataset name "../x"`},
 		"dataset version": {"@0123456789abcdef", "@1", `sweep.yaml:2:10: dataset version "1"`},

@@ -17,7 +17,6 @@ const (
 	OccasionConcluded Occasion = "concluded" // the aggregator has concluded a sweep
 	OccasionRefused   Occasion = "refused"   // a scheduled sweep was not started, because of its dataset
 	OccasionStaged    Occasion = "staged"    // a dataset was staged, and is blocked
-	OccasionServed    Occasion = "served"    // what a version is asked, or answers, is unlike what it was judged on
 )
 
 // VerdictMessage tells people and programs the outcome of a night. The same information is in an object, and the
@@ -81,20 +80,6 @@ func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 		Dataset: dataset, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
 }
 
-// What of a version's hour is odd: each is an event of its own, so people are told of both.
-const (
-	ServedRequests = "served"
-	ServedAnswers  = "labels"
-)
-
-// ServedMessage is the notification that something is odd in what a version was asked or has answered in an hour.
-func ServedMessage(model string, version int, what string, hour time.Time, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("version/%s@%d/%s/%s", model, version, what,
-		hour.UTC().Format("2006-01-02T15")), Occasion: OccasionServed, Verdict: VerdictBlocked, At: at.UTC(),
-		Model: model, Version: version, Reason: cut(reason, maxVerdictReason),
-		Next: fmt.Sprintf("launcher registry history %s", model)}
-}
-
 // Encode returns the message as sent.
 func (m *VerdictMessage) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
@@ -140,9 +125,6 @@ func (m *VerdictMessage) Title() string {
 	if m.Occasion == OccasionRefused {
 		return what + ": not started"
 	}
-	if m.Occasion == OccasionServed {
-		return what + ": what it serves needs a look"
-	}
 	title := what + ": " + VerdictWords(m.Verdict)
 	if s := m.Standing; s != nil && s.Nights >= ManyNights {
 		title = "URGENT: " + title + fmt.Sprintf(", %d nights in a row", s.Nights)
@@ -157,7 +139,7 @@ func (m *VerdictMessage) Lines() []string {
 		out = append(out, s.Text(m.At))
 	}
 	var about []string
-	if m.Version != 0 && m.Sweep != "" {
+	if m.Version != 0 {
 		about = append(about, "sweep "+string(m.Sweep))
 	}
 	if m.Dataset != "" && (m.Version != 0 || m.Sweep != "") {
@@ -182,9 +164,7 @@ func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
 		if err := checkVerdicts([]string{string(m.Verdict)}); err != nil {
 			return err
 		}
-		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged, OccasionServed},
-			m.Occasion) ||
-			m.ID == "" {
+		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
 			return fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)
 		}
 		return nil

@@ -71,7 +71,7 @@ run "bootstrap" {
 
   assert {
     condition = [for r in google_storage_bucket.coppice["sweeps"].lifecycle_rule : "${one(r.action).type} ${one(r.condition).age} ${join(" ", coalesce(one(r.condition).matches_prefix, []))}"] == [
-      "AbortIncompleteMultipartUpload 7 ", "Delete 30 plans/ sweeps/ served/"
+      "AbortIncompleteMultipartUpload 7 ", "Delete 30 plans/ sweeps/"
     ]
     error_message = "Sweeps are deleted after 30 days, the scheduled specs beside them never."
   }

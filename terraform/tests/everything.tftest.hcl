@@ -19,7 +19,7 @@ variables {
   zones                = ["us-central1-a", "us-central1-b"]
   operators            = ["user:ana@example.com", "group:ops@example.com"]
   model_readers        = ["serviceAccount:serving@example-serving.iam.gserviceaccount.com"]
-  serve                = { model = "ctr@champion", callers = ["bidder@example-project.iam.gserviceaccount.com"], profiles = true }
+  serve                = { model = "ctr@champion", callers = ["bidder@example-project.iam.gserviceaccount.com"] }
   customer_managed_key = true
   metrics_wait_seconds = 0
   alert_emails         = ["ops@example.com"]
@@ -116,7 +116,7 @@ run "programs" {
       s.template[0].service_account == "coppice-server@example-project.iam.gserviceaccount.com" &&
       s.template[0].scaling[0].min_instance_count == 1 && !s.template[0].containers[0].resources[0].cpu_idle &&
       s.template[0].containers[0].image == "us-central1-docker.pkg.dev/example-project/coppice/coppice-launcher:v1" &&
-      s.template[0].containers[0].args == tolist(["serve", "--model", "ctr@champion", "--profiles"]) &&
+      s.template[0].containers[0].args == tolist(["serve", "--model", "ctr@champion"]) &&
       s.template[0].containers[0].startup_probe[0].http_get[0].path == "/readyz"
     ])
     error_message = "The server is always there, for callers inside only, as its own account, once its version is ready."

@@ -21,7 +21,6 @@ const (
 	USD     Unit = "USD"
 	Percent Unit = "%" // numbers are shares of 1
 	Days    Unit = "d" // since 1970, in UTC
-	Hours   Unit = "h" // since 1970, in UTC
 	Count   Unit = "#" // of things: 2.1 M
 )
 
@@ -44,12 +43,6 @@ func (u Unit) Format(v float64) string {
 		return digits(v/1e3, 3) + " k"
 	case u == Days:
 		return time.Unix(int64(v*24*3600), 0).UTC().Format("Jan 2")
-	case u == Hours:
-		t := time.Unix(int64(v*3600), 0).UTC()
-		if t.Hour() == 0 {
-			return t.Format("Jan 2")
-		}
-		return t.Format("15:04")
 	case v == math.Trunc(v) && math.Abs(v) < 1e7: // a count or a month like 202611 is not rounded
 		return strconv.Itoa(int(v))
 	}
@@ -153,7 +146,7 @@ func (a *Axis) fit(values []float64) {
 	room := 0.04 * (a.High - a.Low)
 	if room == 0 {
 		room = max(math.Abs(a.High)/10, 1e-9)
-		if a.Unit == Days || a.Unit == Hours {
+		if a.Unit == Days {
 			room = 1
 		}
 	}
@@ -267,14 +260,6 @@ func niceStep(rough float64, u Unit) float64 {
 			}
 		}
 		return 364 * math.Ceil(rough/364)
-	}
-	if u == Hours {
-		for _, h := range []float64{1, 2, 3, 4, 6, 12, 24, 48, 168} {
-			if h >= rough {
-				return h
-			}
-		}
-		return 168 * math.Ceil(rough/168)
 	}
 	if u == Bytes {
 		unit := math.Pow(1024, math.Floor(math.Log(rough)/math.Log(1024)))

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +14,10 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 	"coppice/launcher/internal/serve"
-	"coppice/launcher/internal/served"
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	model, listen, tell, profiles, q := "", "127.0.0.1:8766", false, false, serve.Defaults()
+	model, listen, q := "", "127.0.0.1:8766", serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
 		Short: "Answer requests for predictions with a registered model",
@@ -40,26 +37,12 @@ It listens on this machine only. On another address every request needs an ident
   launcher serve --model ./model            # what launcher fit --out ./model has saved
   launcher serve --model ctr@canary --listen 127.0.0.1:9000 --max-rows 500`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if tell {
-				q.Tell = func(ctx context.Context, v registry.Version, hour time.Time, findings []string) {
-					w.tell(ctx, sweep.ServedMessage(v.Model, v.Number, sweep.ServedRequests, hour,
-						strings.Join(findings, "; "), w.Now()), untold{})
-				}
-			}
-			if profiles {
-				server := strings.ToLower(rand.Text())
-				q.Keep = func(ctx context.Context, k served.Kept) error { return served.Keep(ctx, w.sweeps, server, k) }
-			}
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&model, "model", "", "registered model (required)")
 	f.StringVar(&listen, "listen", listen, "address to listen on")
-	f.BoolVar(&tell, "tell", false,
-		"tell people, as of nights, when an hour's requests are unlike the model's test rows")
-	f.BoolVar(&profiles, "profiles", false, "keep what was asked and answered in an hour, as counts, in the bucket of "+
-		"sweeps: see launcher served")
 	q.AddLimits(f)
 	_ = cmd.MarkFlagRequired("model")
 	return cmd
@@ -80,7 +63,6 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		if err := serve.Servable(ctx, q.Registry, v, w.levelsCache()); err != nil {
 			return fmt.Errorf("--model %s: %w", model, err)
 		}
-		q.Tell, q.Keep = nil, nil // there is nobody to tell, and no bucket
 		q.Model, q.Ref = v.Model, strconv.Itoa(v.Number)
 	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {
 		return err

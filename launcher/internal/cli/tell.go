@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"coppice/internal/nights"
 	"coppice/internal/notify"
@@ -37,12 +36,6 @@ func tellNotStarted(ctx context.Context, w *Setup, id sweep.ID, model, ref, why 
 	w.tell(ctx, sweep.RefusedMessage(id, model, ref, why, w.Now()),
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
-
-// untold marks nothing: what is told has an id by which readers know it again.
-type untold struct{}
-
-func (untold) Has(context.Context, string) (bool, error)            { return false, nil }
-func (untold) Put(context.Context, string, string, time.Time) error { return nil }
 
 func (w *Setup) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.Marks) {
 	if w.Verdicts == nil {

@@ -64,7 +64,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 		in.Add(&done.counts)
 		q.Scored++
 	}
-	return &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual, HighErrors), counts: in}, nil
+	return &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual), counts: in}, nil
 }
 
 func (q *Bucket) there(ctx context.Context, name string) (bool, error) {

@@ -32,21 +32,13 @@ type Share struct {
 }
 
 const (
-	highTimes = 2 // times the usual share
-
-	// HighErrors is how many standard errors a share of a table is above the usual one to be high, and HighInHours that
-	// of an hour of a server, which asks as often in ten days as a table in years: with 4, a quiet week had one
-	// finding.
-	HighErrors = 4
-	// HighInHours is HighErrors for an hour.
-	HighInHours = 6
-
+	highTimes    = 2 // times the usual share
+	highErrors   = 4 // standard errors above it
 	fewestValues = 10
 )
 
 // share compares n of rows with the usual share; usual may be nil.
-func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64,
-	errors float64) Share {
+func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
 		return s
@@ -56,12 +48,12 @@ func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int6
 	s.Usual = &before
 	pooled := float64(n+of(usual)) / float64(max(rows+usualRows, 1))
 	chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(rows, 1)) + 1/float64(max(usualRows, 1))))
-	s.High = n >= fewestValues && s.Now > highTimes*before && s.Now-before > errors*chance
+	s.High = n >= fewestValues && s.Now > highTimes*before && s.Now-before > highErrors*chance
 	return s
 }
 
-// Compare compares the counts with the usual ones; usual may be nil. errors is HighErrors or HighInHours.
-func Compare(now, usual *cell.Inputs, errors float64) []Input {
+// compare compares the counts with the usual ones; usual may be nil.
+func compare(now, usual *cell.Inputs) []Input {
 	known := map[string]*cell.InputCount{}
 	rows := int64(0)
 	if usual != nil {
@@ -76,10 +68,10 @@ func Compare(now, usual *cell.Inputs, errors float64) []Input {
 		c := &now.Columns[i]
 		was := known[c.Column]
 		in := Input{Column: c.Column, Missing: share(c.Missing, now.Rows, was,
-			func(c *cell.InputCount) int64 { return c.Missing }, rows, errors)}
+			func(c *cell.InputCount) int64 { return c.Missing }, rows)}
 		if c.IDs {
-			unseen := share(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows, errors)
-			rare := share(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows, errors)
+			unseen := share(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows)
+			rare := share(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
 			in.Unseen, in.Rare = &unseen, &rare
 		}
 		out = append(out, in)

@@ -132,7 +132,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	done = &Result{Rows: in.Rows, Inputs: Compare(&in, q.Scorer.Usual, HighErrors), counts: in}
+	done = &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual), counts: in}
 	if err := checkUnseen(done.Inputs, q.MaxUnseen); err != nil {
 		return nil, err
 	}

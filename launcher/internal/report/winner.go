@@ -10,7 +10,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -63,29 +62,8 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 		return err
 	}
 	w.Features = importances(m, manifest)
-	w.Tested, err = readTested(ctx, s.registry, v)
+	w.Tested, err = scorer.ReadTested(ctx, s.registry, v)
 	return err
-}
-
-// readTested reads a version's test rows; nil where it has none.
-func readTested(ctx context.Context, reg *registry.Registry, v registry.Version) (*metric.Tested, error) {
-	f, ok := v.File(scorer.FileTested)
-	if !ok {
-		return nil, nil
-	}
-	if f.Bytes > scorer.MaxTested {
-		return nil, registry.Damaged(f.Object, fmt.Errorf("it has %d bytes", f.Bytes))
-	}
-	text, err := reg.ReadFile(ctx, v, scorer.FileTested)
-	if err != nil {
-		return nil, err
-	}
-	t, err := scorer.DecodeTested(text)
-	if err != nil {
-		return nil, registry.Damaged(f.Object, err)
-	}
-
-	return t, nil
 }
 
 func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, error) {

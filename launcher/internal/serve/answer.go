@@ -66,7 +66,7 @@ func (x *exchange) later(why string) {
 
 // refuse answers with an error and counts it.
 func (x *exchange) refuse(status int, text string) {
-	x.s.refused(x.r.Context(), status)
+	x.s.c.Meters.refused(x.r.Context(), status)
 	refuse(x.w, status, text)
 }
 
@@ -124,12 +124,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	w.Header().Set(headerVersion, m.Name)
 	write(w, a)
 	watched := m.watched(a.predictions)
-	again := past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
+	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
 		return b, err
-	}}
-	s.recent.add(again)
-	s.seen(r.Context(), m, watched, &in, time.Since(x.begun))
+	}})
+	s.c.Meters.answered(r.Context(), watched, &in, time.Since(x.begun))
 }
 
 // turn waits for a turn, which has to be given back; without one the request has been refused.

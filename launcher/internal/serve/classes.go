@@ -79,7 +79,7 @@ func (m *Model) form() string {
 	return fmt.Sprintf("probabilities of %d classes (%.300s)", len(m.classes), strings.Join(m.classes, ", "))
 }
 
-// watched returns one number a row, by which hours and versions are compared: the prediction, or the probability of the
+// watched returns one number a row, by which versions are compared: the prediction, or the probability of the
 // likeliest class.
 func (m *Model) watched(predictions []float64) []float64 {
 	if len(m.classes) == 0 {

@@ -126,11 +126,9 @@ func checkTensors(t *testing.T, n, status int, got []byte, want [][]string, only
 }
 
 // TestClassesAreDescribed: the protocol's metadata has the shapes, an output that is not there is refused by name, and
-// what an hour's requests were like is told by rows.
+// rows are measured by the probability of their likeliest class.
 func TestClassesAreDescribed(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", kinds.trained(t, 1))
-	s := start(t, store, nil)
+	s, read := measured(t, kinds.trained(t, 1))
 	want := `"outputs":[{"name":"prediction","datatype":"BYTES","shape":[-1]},{"name":"probability",` +
 		`"datatype":"FP64","shape":[-1,3]},{"name":"class","datatype":"BYTES","shape":[3]}]`
 	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, want) {
@@ -145,13 +143,9 @@ func TestClassesAreDescribed(t *testing.T) {
 	}
 
 	post(t, s.url+"/predict", "application/json", instancesOf(kinds.names(), someRows(kinds, 40, 2)))
-	var told struct{ Hour serve.Hour }
-	until(t, "the request is counted", func() bool {
-		return json.Unmarshal([]byte(page(t, s.url+"/status")), &told) == nil && told.Hour.Requests > 0
-	})
-	if h := told.Hour; h.Rows != 40 || h.Mean <= 1./3 || h.Mean > 1 {
-		t.Errorf("got %d rows and a mean of %v; want 40, and that of the likeliest classes' probabilities", h.Rows,
-			h.Mean)
+	until(t, "the request is counted", func() bool { return read()["coppice_serve_rows_total"] == 40 })
+	if mean := read()["coppice_serve_predicted_total"] / 40; mean <= 1./3 || mean > 1 {
+		t.Errorf("got a mean of %v; want that of the likeliest classes' probabilities", mean)
 	}
 }
 

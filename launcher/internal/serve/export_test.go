@@ -1,5 +1,19 @@
 package serve
 
+import (
+	"context"
+
+	"coppice/internal/dataset/cell"
+)
+
+// Answered counts a request.
+func (m *Meters) Answered(ctx context.Context, predictions []float64, in *cell.Inputs) {
+	m.answered(ctx, predictions, in, 0)
+}
+
+// Swapped counts that a version begins to answer.
+func (m *Meters) Swapped(ctx context.Context, to *Model) { m.swapped(ctx, to) }
+
 // Open is the number of requests that wait or are being answered.
 func (s *Server) Open() int64 { return s.open.Load() }
 

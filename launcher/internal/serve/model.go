@@ -24,11 +24,13 @@ type Model struct {
 	columns  []string // as Scorer.Columns
 	numbers  []bool   // by column: as Scorer.Numbers
 	place    map[string]int
-	features int          // of the trees
-	classes  []string     // as Scorer.Encoding.Classes
-	keys     []string     // of an answer's row in JSON, one for each class
-	answer   int          // bytes that a row of several classes takes in JSON at most; 0 of others
-	users    atomic.Int64 // and 1 until it is retired; 0 once it is closed
+	features int      // of the trees
+	classes  []string // as Scorer.Encoding.Classes
+	keys     []string // of an answer's row in JSON, one for each class
+	answer   int      // bytes that a row of several classes takes in JSON at most; 0 of others
+	// heldOutMean is the mean prediction for the rows on which the version was tested; NaN if it does not record it.
+	heldOutMean float64
+	users       atomic.Int64 // and 1 until it is retired; 0 once it is closed
 }
 
 // warmRows is how many rows are scored before a version answers: so many that the trees are compiled.
@@ -49,11 +51,38 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 		m.place[name] = i
 	}
 	m.describeClasses()
-	if err := m.warm(); err != nil {
+	if err = m.warm(); err != nil {
+		err = problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
+	} else {
+		m.heldOutMean, err = heldOutMean(ctx, r, v)
+	}
+	if err != nil {
 		m.Retire()
-		return nil, problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
+		return nil, err
 	}
 	return m, nil
+}
+
+// heldOutMean is a version's mean prediction for its test rows; NaN of several classes, of rankings, and where it is not
+// recorded or cannot be read: it is for people, and no prediction needs it.
+func heldOutMean(ctx context.Context, r *registry.Registry, v registry.Version) (float64, error) {
+	t, err := scorer.ReadTested(ctx, r, v)
+	if problem.Is(err, problem.Damaged) || err == nil && t == nil {
+		return math.NaN(), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	sum, weight := 0.0, 0.0
+	for _, b := range t.Bins {
+		weight += b.Weight
+		if t.Calibrated {
+			sum += b.After
+		} else {
+			sum += b.Before
+		}
+	}
+	return sum / weight, nil // NaN without bins
 }
 
 // Servable refuses a version that cannot answer: now, for a saved one, and not in the log of a server that waits for

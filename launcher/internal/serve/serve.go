@@ -25,7 +25,6 @@ import (
 
 	"coppice/internal/registry"
 	"coppice/launcher/internal/console"
-	"coppice/launcher/internal/served"
 )
 
 // Config says what is served, and what a request may be.
@@ -48,12 +47,8 @@ type Config struct {
 	Callers         console.Callers // nil if callers are not authenticated
 	Metrics         http.Handler    // nil for none
 	Meters          *Meters         // nil for none
-	// Tell notifies people of an hour whose requests are unlike what the version was judged on; nil for none.
-	Tell func(ctx context.Context, version registry.Version, hour time.Time, findings []string)
-	// Keep stores an hour that has ended, or the one in which the server ends; nil for none.
-	Keep func(context.Context, served.Kept) error
-	Log  *slog.Logger
-	Now  func() time.Time
+	Log             *slog.Logger
+	Now             func() time.Time
 }
 
 // Server answers requests. It is made by New.
@@ -66,9 +61,7 @@ type Server struct {
 	turns   chan struct{} // as many as are scored at once
 	scratch sync.Pool     // of *[]float64
 	recent  recent
-	day     day
 	callers known
-	reports sync.WaitGroup // of hours that have ended
 
 	mu     sync.Mutex
 	waits  string // why a new version does not answer yet; empty if there is none
@@ -152,7 +145,6 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("POST /v2/models/{model}/infer", s.serveInfer)
 	mux.HandleFunc("POST /v2/models/{model}/versions/{version}/infer", s.serveInfer)
 	mux.HandleFunc("GET /status", s.serveStatus)
-	mux.HandleFunc("GET /day", s.serveDay)
 	if s.c.Metrics != nil {
 		mux.Handle("GET /metrics", s.c.Metrics)
 	}
@@ -232,9 +224,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	group.Go(func() { s.Watch(watching) })
 	defer func() {
 		stop()
-		s.keepLast(ctx) // first: telling people of the hour before may take a minute, and Cloud Run gives ten seconds
 		group.Wait()
-		s.reports.Wait()
 		if m := s.current.Swap(nil); m != nil {
 			m.Retire()
 		}
@@ -273,8 +263,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("end the server: requests took longer than %v: %w", drain, err), server.Close())
 	}
-	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
+	if ended := <-done; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
 	}
 	return err
 }

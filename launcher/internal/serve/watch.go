@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -70,7 +72,6 @@ func (s *Server) Watch(ctx context.Context) {
 	var failed failure
 	for {
 		held = s.look(ctx, held, &failed)
-		s.endHour(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -144,7 +145,7 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 	}
 
 	s.current.Store(held)
-	s.c.Meters.swapped(ctx)
+	s.c.Meters.swapped(ctx, held)
 	s.c.Log.Info("a version answers", "version", held.Name)
 	s.tell(ctx, "", "", nil)
 	if now != nil {
@@ -219,4 +220,24 @@ func (m *Model) again(p past) ([]float64, error) {
 	}
 	predictions, err := m.Score(b, nil, nil)
 	return m.watched(predictions), err
+}
+
+// serveStatus says which version answers, and what waits and why.
+func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	status := struct {
+		Version string   `json:"version"`
+		Columns []string `json:"columns"`
+		Waiting string   `json:"waiting,omitempty"`
+		Why     string   `json:"why,omitempty"`
+	}{Columns: []string{}}
+	if m := s.current.Load(); m != nil {
+		status.Version, status.Columns = m.Name, m.columns
+	}
+	s.mu.Lock()
+	status.Waiting, status.Why = s.waited, s.waits
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", typeJSON)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(status) // the caller may have left
 }

@@ -1,21 +1,18 @@
 package show
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/clean"
-	"coppice/launcher/internal/served"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -127,48 +124,6 @@ func (w Printer) Verified(all []*registry.Verification) {
 			w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
 		}
 	}
-}
-
-// Served writes what became of answers, by hour and segment.
-func (w Printer) Served(r *served.Report) {
-	t := w.Table("hour", "segment", "rows", "positive", "mean prediction", "calibration", "normalized entropy",
-		"finding").Wrap(8)
-	for _, h := range r.Hours {
-		t.Row(h.Begin.Format("2006-01-02 15:04"), cmp.Or(h.Segment, "all"), humanize.Comma(h.Rows),
-			humanize.Comma(h.Positive), fmt.Sprintf("%.4g", h.Mean), fmt.Sprintf("%.3f", h.Ratio),
-			fmt.Sprintf("%.3f", h.Entropy), h.Finding)
-	}
-	t.Print()
-	if len(r.Hours) == 0 {
-		w.printf("no row was judged: look whether --in has rows, and --key the same values in both tables\n")
-	}
-	if r.Unlabelled > 0 {
-		w.printf("%s of %s rows have no label yet and were not judged\n", humanize.Comma(r.Unlabelled),
-			humanize.Comma(r.Rows))
-	}
-}
-
-// Past writes what servers of a model were asked and have answered.
-func (w Printer) Past(model string, past *served.Hours) {
-	if past.Unread > 0 {
-		w.printf("%s could not be read; the first: %s\n", english.Plural(past.Unread, "object", ""), past.First)
-	}
-	if past.Crowded > 0 {
-		w.printf("more than 1,000 objects are recorded of each of %s: the others are left out\n",
-			english.Plural(past.Crowded, "hour", ""))
-	}
-	if len(past.Hours) == 0 {
-		w.printf("no server of %s has recorded any of these hours (the one under way is shown when it is over); "+
-			"servers do with `launcher serve --profiles`\n", model)
-		return
-	}
-	t := w.Table("hour", "version", "servers", "requests", "rows", "mean prediction", "ms", "finding").Wrap(8)
-	for _, p := range past.Hours {
-		t.Row(p.Begin.Format("2006-01-02 15:04"), p.Version, humanize.Comma(int64(p.Servers)),
-			humanize.Comma(p.Requests), humanize.Comma(p.Rows), fmt.Sprintf("%.4g", p.Mean),
-			fmt.Sprintf("%.3g", 1000*p.Seconds), strings.Join(p.Findings, "; "))
-	}
-	t.Print()
 }
 
 // History writes the events of a model, newest first.

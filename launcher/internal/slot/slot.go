@@ -194,52 +194,14 @@ func ID(name string, at time.Time) sweep.ID {
 	return sweep.ID(name + "-" + at.UTC().Format("20060102-1504"))
 }
 
-// slotEnd matches what follows a sweep's name in the id of a scheduled one, and of one that a finding has started.
-var slotEnd = regexp.MustCompile(`^(-found)?-(\d{8}-\d{4})$`)
+// slotEnd matches the suffix of a scheduled sweep's id.
+var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
 
-// parseID splits the id of a sweep of that name; at is empty if neither a schedule nor a finding has started it.
-func parseID(name string, id sweep.ID) (found bool, at string) {
-	if rest, ok := strings.CutPrefix(string(id), name); ok {
-		if m := slotEnd.FindStringSubmatch(rest); m != nil {
-			return m[1] != "", m[2]
-		}
-	}
-	return false, ""
-}
-
-// Found is the sweep of that name that a finding may start now, if none has started one within every. All who ask in
-// the same period get the same id, and one of them creates its plan; two at once on both sides of its end do not.
-// Otherwise it is the sweep that was started, and since is when.
-func Found(ctx context.Context, bucket blob.Store, name string, every time.Duration, now time.Time) (id sweep.ID,
-	since time.Time, err error) {
-	period := now.UTC().Truncate(every)
-	for _, begin := range []time.Time{period, period.Add(-every)} {
-		id = ID(name+"-found", begin)
-		s := sweepstore.New(bucket, id)
-		planned, err := s.HasPlan(ctx)
-		if err != nil {
-			return "", since, err
-		}
-		if !planned {
-			continue
-		}
-		p, _, err := s.Plan(ctx)
-		if err != nil {
-			return "", since, err
-		}
-		if now.Sub(p.Created) < every {
-			return id, p.Created, nil
-		}
-	}
-	return ID(name+"-found", period), time.Time{}, nil
-}
-
-// Unchanged finds the previous slot's sweep or the last finding's, whichever was planned last, if it has trained the
-// same spec on the same dataset and has ended with a winner: training that again would register the same model as a new
-// version. If the slot's own sweep exists already, the result is empty.
+// Unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a
+// winner: training that again would register the same model as a new version. If the slot's own sweep exists already,
+// the result is empty.
 func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID, error) {
-	found, mine := parseID(p.Spec.Name, p.Sweep)
-	last, latest := map[bool]sweep.ID{}, map[bool]string{} // the latest night, and the latest finding's sweep
+	last := sweep.ID("")
 	for id, err := range sweepstore.List(ctx, bucket) {
 		if err != nil {
 			return "", err
@@ -247,27 +209,21 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 		if id == p.Sweep {
 			return "", nil
 		}
-		// A finding is of now, although its id has the beginning of its period.
-		if of, at := parseID(p.Spec.Name, id); at > latest[of] && (found || of || at < mine) {
-			last[of], latest[of] = id, at
+		if rest, ok := strings.CutPrefix(string(id), p.Spec.Name); ok && slotEnd.MatchString(rest) && id < p.Sweep {
+			last = max(last, id)
 		}
 	}
-
-	var before *sweep.Plan
-	for _, id := range last {
-		plan, _, err := sweepstore.New(bucket, id).Plan(ctx)
-		switch {
-		case problem.Is(err, problem.Damaged): // an unreadable sweep is no reason to skip a night
-		case err != nil:
-			return "", err
-		case before == nil || plan.Created.After(before.Created):
-			before = plan
-		}
-	}
-	if before == nil {
+	if last == "" {
 		return "", nil
 	}
-	end, err := sweepstore.New(bucket, before.Sweep).Conclusion(ctx)
+
+	// An unreadable sweep is no reason to skip a night.
+	s := sweepstore.New(bucket, last)
+	before, _, err := s.Plan(ctx)
+	var end *sweep.Conclusion
+	if err == nil {
+		end, err = s.Conclusion(ctx)
+	}
 	if problem.Is(err, problem.Damaged) {
 		return "", nil
 	}
@@ -275,7 +231,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 		before.Dataset.Version != p.Dataset.Version || !sameSpec(&before.Spec, &p.Spec) {
 		return "", err
 	}
-	return before.Sweep, nil
+	return last, nil
 }
 
 // sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and

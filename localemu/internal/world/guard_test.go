@@ -22,7 +22,7 @@ func address(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 
 func TestCallersAreTheirAddresses(t *testing.T) {
 	g := testGuard(t)
-	for i, identity := range []string{terraform.Launcher, terraform.Task, terraform.Aggregator, Owner, "server"} {
+	for i, identity := range []string{terraform.Launcher, terraform.Task, terraform.Aggregator, Owner} {
 		g.open(address(i+1), identity)
 	}
 	for name, tc := range map[string]struct {
@@ -44,11 +44,6 @@ func TestCallersAreTheirAddresses(t *testing.T) {
 			"coppice-aggregator@"},
 		"launcher empties no checkpoint": {1, "object", "my-sweeps/sweeps/x/trials/0000/checkpoints/0/1",
 			"storage.objects.delete", "coppice-launcher@"},
-		"server keeps an hour": {5, "object", "my-sweeps/served/ctr/20261120T07/a.json", "storage.objects.create", ""},
-		"server replaces none": {5, "object", "my-sweeps/served/ctr/20261120T07/a.json", "storage.objects.delete",
-			"coppice-server@"},
-		"server in a sweep called served": {5, "object", "my-sweeps/sweeps/served/plan.json", "storage.objects.create",
-			"coppice-server@"},
 		"task publishes":           {2, "topic", "projects/p1/topics/s", "pubsub.topics.publish", ""},
 		"task publishes elsewhere": {2, "topic", "projects/p1/topics/x", "pubsub.topics.publish", "coppice-task@"},
 		"launcher acts as task": {1, "account", "coppice-task@p1.iam.gserviceaccount.com",

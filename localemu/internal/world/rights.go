@@ -14,9 +14,9 @@ import (
 // identity has its own listening addresses, which only its programs are told. So programs and client libraries are the
 // same with and without rights, and no program takes another's identity by accident.
 //
-// Not imitated: conditions but those on the names of checkpoints and of hours served, deny policies, groups,
-// inheritance from folders, the minutes a change takes to become effective, and everything that follows from a
-// permission that no role in terraform/roles.yaml has.
+// Not imitated: conditions but the one on the names of checkpoints, deny policies, groups, inheritance from folders,
+// the minutes a change takes to become effective, and everything that follows from a permission that no role in
+// terraform/roles.yaml has.
 
 // Owner is the user who started the local cloud: it may do everything, and is in no table.
 const Owner = "owner"
@@ -85,15 +85,12 @@ func (g *guard) resource(kind, name string) string {
 		return "account/" + g.identity(name)
 	}
 	if kind == "object" { // BUCKET/NAME; it has rights of its own where iam.tf's condition holds
-		bucket, object, _ := strings.Cut(name, "/")
-		r := g.resource("bucket", bucket)
-		switch {
-		case r == terraform.SweepsBucket && strings.HasPrefix(object, "served/"):
-			return terraform.ServedHours
-		case r == terraform.SweepsBucket && strings.Contains(name, sweep.CheckpointsFolder):
-			return terraform.Checkpoints
+		bucket, _, _ := strings.Cut(name, "/")
+		if r := g.resource("bucket", bucket); r != terraform.SweepsBucket ||
+			!strings.Contains(name, sweep.CheckpointsFolder) {
+			return r
 		}
-		return r
+		return terraform.Checkpoints
 	}
 
 	if r, ok := g.names[kind+"/"+name]; ok {

@@ -1,0 +1,258 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+	"coppice/internal/metric"
+	"coppice/internal/scorer"
+	"coppice/internal/strictyaml"
+	"coppice/internal/telemetry"
+	"coppice/launcher/internal/serve"
+)
+
+// tested are the files of a version that knows what its inputs and predictions are like on 3,000 held-out rows.
+func tested(tb testing.TB) (files map[string][]byte, usual cell.Inputs, mean float64) {
+	tb.Helper()
+	reg, _ := newRegistry()
+	m, err := serve.Load(tb.Context(), reg, register(tb, reg, "one", filesOf(tb, 1)), tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer m.Retire()
+	in, err := table.Expand(small.write(tb, 77))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	t, err := table.Open(in, table.Options{Threads: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	bin := metric.Bin{}
+	if err := t.Read(tb.Context(), m.Scorer.Columns(), 4096, func(b *table.Batch) error {
+		predictions, err := m.Score(b, nil, &usual)
+		for _, p := range predictions {
+			bin.Rows, bin.Weight, bin.After = bin.Rows+1, bin.Weight+1, bin.After+p
+		}
+		return err
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	files = maps.Clone(filesOf(tb, 1))
+	for name, v := range map[string]any{scorer.FileInputs: usual,
+		scorer.FileTested: metric.Tested{Format: 1, Calibrated: true, Bins: []metric.Bin{bin}}} {
+		if files[name], err = json.Marshal(v); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return files, usual, bin.After / bin.Weight
+}
+
+// measured starts a server that measures, and returns what /metrics says: values by names, with their labels.
+func measured(t *testing.T, files map[string][]byte) (s *served, read func() map[string]float64) {
+	t.Helper()
+	reg, store := newRegistry()
+	register(t, reg, "one", files)
+	promote(t, reg, 1)
+	page, meters, telemetry, err := serve.StartMetrics(t.Context(), telemetry.Options{Program: "serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { telemetry.Close(t.Context()) })
+	s = start(t, store, func(c *serve.Config) { c.Metrics, c.Meters = page, meters })
+	return s, func() map[string]float64 { return values(t, page) }
+}
+
+func values(t *testing.T, metrics http.Handler) map[string]float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	metrics.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	out := map[string]float64{}
+	for _, line := range strings.Split(w.Body.String(), "\n") {
+		name, value, ok := strings.Cut(line, " ")
+		if x, err := strconv.ParseFloat(value, 64); ok && err == nil {
+			out[name] = x
+		}
+	}
+	return out
+}
+
+// TestColumnsAreMeasured: of made traffic in which a third column lacks three of ten values and half of an id's are new,
+// /metrics says so beside the shares of the held-out rows, and the mean prediction beside theirs.
+func TestColumnsAreMeasured(t *testing.T) {
+	files, usual, mean := tested(t)
+	s, read := measured(t, files)
+	rng := rand.New(rand.NewPCG(9, 9))
+	var rows [][]string
+	for i := range 1000 {
+		_, cells := small.row(rng)
+		if i%10 < 3 {
+			cells[small.ids+2] = ""
+		}
+		if i%2 == 0 {
+			cells[1] = fmt.Sprint("new", i)
+		}
+		rows = append(rows, cells)
+	}
+	sum := 0.0
+	for _, part := range [][][]string{rows[:400], rows[400:]} {
+		status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), part))
+		if status != http.StatusOK {
+			t.Fatalf("got status %d, %s; want 200", status, text)
+		}
+		for _, p := range numbersOf(t, text) {
+			sum += p
+		}
+	}
+	until(t, "both requests are counted", func() bool { return read()["coppice_serve_rows_total"] == 1000 })
+
+	got := read()
+	if missing := got[`coppice_serve_column_missing_total{column="n2"}`]; missing != 300 {
+		t.Errorf("n2 is missing in %v of 1,000 rows, want 300", missing)
+	}
+	if unseen := got[`coppice_serve_column_unseen_total{column="i1"}`]; unseen < 500 || unseen > 700 {
+		t.Errorf("i1 is unseen in %v of 1,000 rows, want the 500 that are new and few others", unseen)
+	}
+	if x := got["coppice_serve_predicted_total"]; math.Abs(x-sum) > 1e-9*sum {
+		t.Errorf("the predictions add up to %v, want %v", x, sum)
+	}
+	if x := got["coppice_serve_heldout_mean_prediction"]; math.Abs(x-mean) > 1e-12 {
+		t.Errorf("the held-out rows' mean prediction is %v, want %v", x, mean)
+	}
+	for _, c := range usual.Columns {
+		of := fmt.Sprintf("{column=%q}", c.Column)
+		if n := got["coppice_serve_column_rows_total"+of]; n != 1000 {
+			t.Errorf("%s: %v rows, want 1,000", c.Column, n)
+		}
+		if share := got["coppice_serve_column_heldout_missing_ratio"+of]; share !=
+			float64(c.Missing)/float64(usual.Rows) {
+			t.Errorf("%s: %v of the held-out rows lack it, want %d of %d", c.Column, share, c.Missing, usual.Rows)
+		}
+		share, there := got["coppice_serve_column_heldout_unseen_ratio"+of]
+		if _, counted := got["coppice_serve_column_unseen_total"+of]; there != c.IDs || counted != c.IDs ||
+			share != float64(c.Unseen)/float64(usual.Rows) {
+			t.Errorf("%s: %v of the held-out rows are unseen (%v, %v), want %d of %d, of ids only", c.Column, share, there,
+				counted, c.Unseen, usual.Rows)
+		}
+	}
+	labels := regexp.MustCompile(`(\w+)="`)
+	for name := range got {
+		for _, label := range labels.FindAllStringSubmatch(name, -1) {
+			if strings.HasPrefix(name, "coppice_serve_") && !slices.Contains([]string{"column", "status", "le"}, label[1]) {
+				t.Errorf("%s has the label %s", name, label[1])
+			}
+		}
+	}
+}
+
+// TestOfManyColumnsSomeAreNamed: a wide table costs no more series than 201 of each kind, and what the others count is
+// not lost. The shares of held-out rows are those of the version that answers now.
+func TestOfManyColumnsSomeAreNamed(t *testing.T) {
+	page, meters, telemetry, err := serve.StartMetrics(t.Context(), telemetry.Options{Program: "serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer telemetry.Close(t.Context())
+	in := &cell.Inputs{Rows: 10}
+	for i := range 500 {
+		in.Columns = append(in.Columns, cell.InputCount{Column: fmt.Sprintf("c%03d", i), Missing: int64(i % 2), IDs: true,
+			Unseen: 3})
+	}
+	in.Columns[7].Column = "other"
+	usual := *in
+	usual.Rows = 40
+	for range 2 {
+		meters.Swapped(t.Context(), &serve.Model{Scorer: &scorer.Scorer{Usual: &usual}})
+		meters.Answered(t.Context(), []float64{.25, math.NaN()}, in)
+	}
+	got := values(t, page)
+	sums := map[string]float64{}
+	for name, x := range got {
+		if kind, _, ok := strings.Cut(name, "{column="); ok {
+			sums[kind] += x
+			sums["series of "+kind]++
+		}
+	}
+	for name, want := range map[string]float64{"coppice_serve_column_rows_total": 2 * 500 * 10,
+		"coppice_serve_column_missing_total": 2 * 250, "coppice_serve_column_unseen_total": 2 * 500 * 3,
+		"series of coppice_serve_column_rows_total": 200, "series of coppice_serve_column_heldout_unseen_ratio": 200} {
+		if sums[name] != want {
+			t.Errorf("%s: %v, want %v", name, sums[name], want)
+		}
+	}
+	if x := got[`coppice_serve_column_heldout_unseen_ratio{column="other"}`]; x != 3./40 {
+		t.Errorf("of the other columns' held-out values %v are unseen, want %v", x, 3./40)
+	}
+	if x := got["coppice_serve_predicted_total"]; x != .5 {
+		t.Errorf("the predictions add up to %v, want .5: one that is no number counts as 0", x)
+	}
+	meters.Swapped(t.Context(), &serve.Model{Scorer: &scorer.Scorer{}})
+	for name := range values(t, page) {
+		if strings.Contains(name, "heldout") && strings.Contains(name, "column") {
+			t.Errorf("%s is there, want none of a version that does not record its inputs", name)
+		}
+	}
+}
+
+// TestAlertRules: the rules for Prometheus in docs/serving.md are YAML as Prometheus reads it, and ask for what
+// /metrics has.
+func TestAlertRules(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/serving.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```yaml\ngroups:")
+	block, _, _ = strings.Cut(block, "\n```")
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         string            `yaml:"for"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if _, err := strictyaml.Decode("docs/serving.md", []byte("groups:"+block), &file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Groups) != 1 || len(file.Groups[0].Rules) != 3 {
+		t.Fatalf("docs/serving.md has %+v, want one group of three rules", file)
+	}
+
+	files, _, _ := tested(t)
+	s, read := measured(t, files)
+	post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 50, 1)))
+	until(t, "the request is counted", func() bool { return read()["coppice_serve_rows_total"] == 50 })
+	known := map[string]bool{}
+	for name := range read() {
+		name, _, _ = strings.Cut(name, "{")
+		known[name] = true
+	}
+	names := regexp.MustCompile(`coppice_\w+`)
+	for _, rule := range file.Groups[0].Rules {
+		asked := names.FindAllString(rule.Expr, -1)
+		if rule.Alert == "" || rule.For == "" || rule.Annotations["summary"] == "" || len(asked) < 3 {
+			t.Errorf("the rule %+v lacks a part", rule)
+		}
+		for _, name := range asked {
+			if !known[name] {
+				t.Errorf("%s asks for %s, which /metrics does not have", rule.Alert, name)
+			}
+		}
+	}
+}
