@@ -55,6 +55,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
+	regexp.MustCompile(`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|hugePage|\bgbt\.Disk\b|openUncached`),
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
 		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),

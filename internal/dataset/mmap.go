@@ -14,7 +14,6 @@ import (
 // either while the file is mapped.)
 type mapping struct {
 	data []byte
-	info os.FileInfo
 }
 
 // mapFile maps the file at path, which must have exactly size bytes. name is its name in errors.
@@ -49,7 +48,7 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", name, err)
 	}
-	return &mapping{data: data, info: info}, nil
+	return &mapping{data: data}, nil
 }
 
 func (m *mapping) close() error {

@@ -20,10 +20,6 @@ func mmap(f *os.File, size int) ([]byte, error) {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), size), nil // not memory of Go's, which could move
 }
 
-func willStream([]byte) {}
-
-func prefetch([]byte) {}
-
 func munmap(data []byte) error {
 	return windows.UnmapViewOfFile(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
 }

@@ -112,10 +112,6 @@ type Request struct {
 	OneIn   int
 	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
-	Memory  int64 // that this training may have, with the table; 0 if nobody knows
-	// Sharers is how many processes train this together with this Memory: 1 is this one alone. 0 says that other
-	// trainings may count on the same Memory.
-	Sharers int
 	OnTree  func(gbt.Progress) error
 	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
@@ -143,7 +139,6 @@ type Evaluated struct {
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
 	TrainRows  int
-	OutOfCore  bool // Request.Memory was too little to read the table in the usual order
 }
 
 // Train trains a configuration on the train split, or on q.Rows.
@@ -165,15 +160,6 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	if t.ds.Manifest.Negatives > 0 && !gbt.LogOdds(q.Params.Objective) {
 		return nil, problem.New(problem.Input, "the dataset has a sample of its negative rows, which is corrected in "+
 			"log odds, and objective %s has none", q.Params.Objective)
-	}
-
-	if t.exceeds(q, train) {
-		s, err := t.ds.Stream(dataset.TrainSplit, t.keep(q, train))
-		if err != nil {
-			return nil, err
-		}
-		defer s.Close() // it was only read
-		train.Disk = &gbt.Disk{Block: s.Block, Blocks: s.Blocks, Fetch: s.Fetch, Drop: s.Drop, Ahead: s.Ahead}
 	}
 
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
@@ -213,7 +199,6 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
 	o.TrainRows = train.Used()
-	o.OutOfCore = train.Disk != nil
 	// A continued model may get no tree.
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
@@ -221,51 +206,6 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		err = o.rate(q, valid)
 	}
 	return o, err
-}
-
-// exceeds reports whether a training on mapped rows has so little memory that it should read the table in few passes.
-// With two thirds of the table in memory the usual order is still faster (docs/machines.md).
-func (t *Table) exceeds(q Request, train *gbt.Data) bool {
-	if q.Memory <= 0 || len(q.Rows) > 1 { // several splits have been copied
-		return false
-	}
-	need := int64(max(q.Sharers, 1))*t.private(q, train, 0) + guestBytes(q, train)
-	return need+JoinedBytes(train.Rows, len(t.features), false)*2/3 > q.Memory
-}
-
-// keep returns how many bytes of the rows of a table that exceeds memory may stay there: what the training leaves of
-// seven eighths of its share. Only a training that knows all others may count on what is there.
-func (t *Table) keep(q Request, train *gbt.Data) int {
-	if q.Sharers == 0 {
-		return 0
-	}
-	held := 0
-	if q.Valid != nil {
-		held = t.ds.Split(q.Valid.Split).Rows
-	}
-	share := q.Memory / int64(q.Sharers)
-	return int(max(share/8*7-t.private(q, train, held)-guestBytes(q, train)-ratingBytes*int64(held), 0))
-}
-
-// ratingBytes is what rating takes of each held-out row: predictions, and their order. workerBytes is what a process of
-// several takes beside what it trains on: the program itself, connections, and what is on its way through them.
-const (
-	ratingBytes = 32
-	workerBytes = 20 << 20
-)
-
-// private is the memory that a process takes beside the table, with so many held-out rows.
-func (t *Table) private(q Request, train *gbt.Data, held int) int64 {
-	bins := make([]int, len(t.features))
-	for i := range bins {
-		bins[i] = t.features[i].Bins
-	}
-	sharers := max(q.Sharers, 1)
-	bytes := gbt.PrivateBytes(q.Params, train.Used()/sharers, held, bins, q.Threads)
-	if sharers > 1 {
-		bytes += workerBytes
-	}
-	return bytes
 }
 
 // scoreShift is the correction to add to the log odds of a model trained on sampled negatives.

@@ -56,33 +56,6 @@ func (t *Table) checkWhole(train *gbt.Data, valid *HeldOut) error {
 	return nil
 }
 
-// guestBytes is what one of the processes that rank queries together takes for rows of others, if all of these are
-// guests of the same one: with queries all over the table, the first has the first rows of them all.
-func guestBytes(q Request, d *gbt.Data) int64 {
-	if q.Sharers < 2 || !gbt.Ranks(q.Params.Objective) {
-		return 0
-	}
-	used := d.Used()
-	own := (used + q.Sharers - 1) / q.Sharers
-	first := make(map[uint64]int) // of the processes that have rows of the query
-	guests := 0
-	for i := range used {
-		r := i
-		if d.Subset != nil {
-			r = int(d.Subset[i])
-		}
-		if p, known := first[d.Group[r]]; !known {
-			first[d.Group[r]] = i / own
-		} else if p != i/own {
-			guests++
-		}
-	}
-	if guests == 0 {
-		return 0
-	}
-	return int64(guests)*gbt.RankBytes + int64(guests+own)*gbt.GuestBytes
-}
-
 // oneQueryIn draws the rows of one in `of` queries: the same for every configuration.
 func oneQueryIn(d *gbt.Data, of int) []uint32 {
 	rows := []uint32{}

@@ -8,7 +8,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
-	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
@@ -115,37 +114,6 @@ func TestDividedQueries(t *testing.T) {
 		err := CheckRanking("lambdarank", m, test.valid)
 		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s, rated on valid %t: got error %v, want %q", test.split, test.valid, err, test.want)
-		}
-	}
-}
-
-// TestGuests: who has the first rows of queries all over the table needs memory for rows of others.
-func TestGuests(t *testing.T) {
-	const rows, queries, sharers = 900, 30, 3
-	neighbours, spread := make([]uint64, rows), make([]uint64, rows)
-	for i := range rows {
-		neighbours[i], spread[i] = uint64(i/(rows/queries)), uint64(i%queries)
-	}
-	table := open(t, datasettest.Options{Rows: 3000, Split: byUser})
-	bare := table.data(table.ds.Split("train"))
-	keep := func(objective string, sharers int, group []uint64) int {
-		q := ranking(t)
-		q.Params.Objective, q.Sharers, q.Memory = objective, sharers, 1<<30
-		d := *bare
-		d.Rows, d.Group = rows, group
-		return table.keep(q, &d)
-	}
-	// Two thirds are rows of others, beside those of its own.
-	more := rows*2/3*gbt.RankBytes + rows*gbt.GuestBytes
-	for _, test := range []struct {
-		objective string
-		sharers   int
-		want      int
-	}{{"lambdarank", sharers, more}, {"lambdarank", 1, 0}, {"binary", sharers, 0}} {
-		whole := keep(test.objective, test.sharers, neighbours)
-		if got := whole - keep(test.objective, test.sharers, spread); got != test.want || whole <= 0 {
-			t.Errorf("%s by %d: %d bytes less are kept if queries are spread over the table, want %d (of %d)",
-				test.objective, test.sharers, got, test.want, whole)
 		}
 	}
 }

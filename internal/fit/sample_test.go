@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 
@@ -80,42 +79,5 @@ func TestTrainingOnASample(t *testing.T) {
 	if got := p.ForSample(100); got.MinDataInLeaf != 2 {
 		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
 			got.MinDataInLeaf)
-	}
-}
-
-// TestOutOfCore: a training with less memory than the table reads it in another order, for the same model.
-func TestOutOfCore(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 3000})
-	m, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := Request{Params: gbt.Defaults(), Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}, RateTrees: true}
-	q.Params.NumIterations = 5
-	tests := []struct {
-		memory    int64
-		sharers   int
-		outOfCore bool
-	}{
-		{0, 0, false}, {1 << 40, 1, false}, {1, 0, true}, {1, 1, true},
-		{3 * workerBytes, 1, false}, {3 * workerBytes, 4, true}, // a process takes more than its rows
-	}
-	models := make([]bytes.Buffer, len(tests))
-	for i, test := range tests {
-		q.Memory, q.Sharers = test.memory, test.sharers
-		o, err := table.Train(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.OutOfCore != test.outOfCore {
-			t.Errorf("%d bytes of memory for %d: out of core is %t, want %t", test.memory, test.sharers, o.OutOfCore,
-				test.outOfCore)
-		}
-		if _, err := o.Model.WriteTo(&models[i]); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(models[i].Bytes(), models[0].Bytes()) {
-			t.Errorf("%d bytes of memory for %d: another model, want the same", test.memory, test.sharers)
-		}
 	}
 }

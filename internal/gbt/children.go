@@ -9,15 +9,12 @@ import "slices"
 // gain. Nearly all of these will be split, and the result for a leaf does not depend on when it is computed. If there
 // are fewer such leaves than goroutines, they work on leaf i together after all.
 //
-// Workers of a team wait for each other at every exchange, and a pass over a table that is larger than memory takes as
-// long for one leaf as for many. Both prepare as many leaves with one as is likely to pay.
+// Workers of a team wait for each other at every exchange, so they prepare as many leaves with one as is likely to pay.
 func (g *grower) prepare(l *leaf) error {
 	splits := g.p.NumLeaves - len(g.leaves)
 	next := g.nextByGain(l, splits)
 	switch {
-	case g.data.savesPasses() && splits > 1 && slices.ContainsFunc(next, g.mayGoOn):
-		return g.prepareByBlocks(next)
-	case g.preparesMany():
+	case g.data.link != nil:
 		return g.prepareTogether(next, splits > 1)
 	case len(next) == 1 || len(next) < g.pool.size:
 		return g.prepareTogether(next[:1], splits > 1)
@@ -41,9 +38,6 @@ func (g *grower) prepare(l *leaf) error {
 	}
 	return nil
 }
-
-// preparesMany reports whether leaves of any size are prepared ahead, by all goroutines together.
-func (g *grower) preparesMany() bool { return g.data.link != nil || g.data.Disk != nil }
 
 func (g *grower) newChildren() *children {
 	n := len(g.freeChildren)
@@ -70,9 +64,9 @@ func (g *grower) isSmall(l *leaf) bool {
 }
 
 // nextByGain returns leaf i and, if it is small and there are several goroutines, the small leaves likely to be split
-// next; in a team and out of core, also large ones. It predicts which will be split from the gains in the previous
-// tree, and takes at most half as many as there are splits to come, since new leaves may have more gain. If features or
-// thresholds are drawn per node, a leaf's split can only be found once its parent has a number.
+// next; in a team, also large ones. It predicts which will be split from the gains in the previous tree, and takes at
+// most half as many as there are splits to come, since new leaves may have more gain. If features or thresholds are
+// drawn per node, a leaf's split can only be found once its parent has a number.
 //
 // All workers of a team have the same result: it does not depend on their goroutines, nor on their own rows.
 func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
@@ -80,34 +74,29 @@ func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
 	if g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.nextLeaves
 	}
-	many := g.preparesMany()
-	if !many && (g.pool.size == 1 || !g.isSmall(l)) {
+	team := g.data.link != nil
+	if !team && (g.pool.size == 1 || !g.isSmall(l)) {
 		return g.nextLeaves
 	}
 
-	// Leaves that are prepared but not yet split count towards the limit. Out of core their children are prepared, too,
-	// so that a tree takes about as many passes as it has levels.
-	g.unprepared = g.unprepared[:0]
+	// Leaves that are prepared but not yet split count towards the limit.
 	known := 0
 	for j := range g.leaves {
-		known += g.findUnprepared(&g.leaves[j])
+		if g.leaves[j].children != nil {
+			known++
+		}
 	}
 	most := leavesEach*g.pool.size - known
-	if many {
+	if team {
 		most = g.histograms.mostPairs() - known // so that those ahead take 4 MiB at most
 	}
 
 	// Next by gain, as long as they are likely to be split at all.
-	least := g.minPrevGain / g.splitScorer.gainUnit()
-	likely := (splits + 1) / 2
-	if g.data.savesPasses() {
-		least /= 2 // another pass over the disk costs more than some histograms in vain
-		likely = 2*splits - known
-	}
-	for len(g.nextLeaves) < min(likely, most) {
-		best, gain := (*leaf)(nil), least
-		for _, l := range g.unprepared {
-			if l.best.gain > gain && (many || g.isSmall(l)) && !slices.Contains(g.nextLeaves, l) {
+	for len(g.nextLeaves) < min((splits+1)/2, most) {
+		best, gain := (*leaf)(nil), g.minPrevGain/g.splitScorer.gainUnit()
+		for j := range g.leaves {
+			l := &g.leaves[j]
+			if l.best.gain > gain && l.children == nil && (team || g.isSmall(l)) && !slices.Contains(g.nextLeaves, l) {
 				best, gain = l, l.best.gain
 			}
 		}
@@ -120,37 +109,20 @@ func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
 	return g.nextLeaves
 }
 
-// findUnprepared adds leaf l, if it is not prepared, to those that are not; out of core, else those below it. It
-// returns how many splits are prepared.
-func (g *grower) findUnprepared(l *leaf) int {
-	switch {
-	case l.children == nil:
-		g.unprepared = append(g.unprepared, l)
-		return 0
-	case g.data.savesPasses():
-		return 1 + g.findUnprepared(&l.children.left) + g.findUnprepared(&l.children.right)
-	}
-	return 1
-}
-
 // newPair is one or two leaves whose histograms are being made: the root, or the children of a leaf.
 type newPair struct {
 	pair   histogramPair
 	leaves []*leaf
 }
 
-// prepareTogether prepares leaves, of which there are several only in a team and out of core, with all goroutines. The
-// smaller child's rows are added up; the larger child is the difference to the parent. The tree's last split needs no
-// histograms of its children.
+// prepareTogether prepares leaves, of which there are several only in a team, with all goroutines. The smaller child's
+// rows are added up; the larger child is the difference to the parent. The tree's last split needs no histograms of its
+// children.
 func (g *grower) prepareTogether(next []*leaf, furtherSplits bool) error {
 	left, all := make([]int, len(next)), make([]int64, len(next))
 	for k, l := range next {
 		l.children = g.newChildren()
-		column := g.data.Columns[l.best.feature]
-		if g.data.Disk != nil {
-			g.data.Disk.Ahead(column)
-		}
-		left[k] = divide(g.pool, l.rows, l.spare, column, &l.best.left)
+		left[k] = divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
 		all[k] = int64(left[k])
 	}
 	g.data.link.sum(all)
@@ -168,12 +140,9 @@ func (g *grower) prepareTogether(next []*leaf, furtherSplits bool) error {
 			continue
 		}
 
-		pair := g.histograms.pair(small.rows, small.n, parent, large.n)
+		pair := g.histograms.build(small.rows, small.n, parent, large.n)
 		small.hist, large.hist = pair.smaller, pair.larger
 		pairs = append(pairs, newPair{pair, []*leaf{small, large}})
-	}
-	if err := g.histograms.build(pairs); err != nil {
-		return err
 	}
 	return g.findSplits(pairs)
 }
@@ -234,8 +203,6 @@ func (g *grower) undoSplit(l *leaf) {
 		return
 	}
 
-	g.undoSplit(&l.children.left)
-	g.undoSplit(&l.children.right)
 	left, right := l.children.left.rows, l.children.right.rows
 	// Both are ascending, and the left one is merged in place: go from the end.
 	for len(right) > 0 {
@@ -258,9 +225,6 @@ func (g *grower) undoSplit(l *leaf) {
 func (g *grower) splittable(l *leaf) bool {
 	return l.n >= max(2*g.p.MinDataInLeaf, 2) && (g.p.MaxDepth <= 0 || l.depth < g.p.MaxDepth) && l.sums.h > 0
 }
-
-// mayGoOn reports whether max_depth lets the children of a leaf be split.
-func (g *grower) mayGoOn(l *leaf) bool { return g.p.MaxDepth <= 0 || l.depth+1 < g.p.MaxDepth }
 
 // splitFinder finds the best split of one leaf.
 type splitFinder struct {

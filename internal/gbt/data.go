@@ -55,28 +55,12 @@ type Data struct {
 	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
 	Subset []uint32
 
-	// Disk, when not nil, says that the table is larger than memory: it is read in fewer passes.
-	Disk *Disk
-
 	// Team, when not nil, are the workers that train one model together. These rows are then this worker's part of the
 	// whole table, and there may be none. Copies is the whole table's. It is ignored for held-out rows, which every
 	// worker has in full.
 	Team Team
 	link *link // the training's connection to Team; nil without one
 }
-
-// Disk is how a training reads a table that is larger than memory: RowMajor part by part, and Columns as few as it can.
-type Disk struct {
-	Block  int // most bytes of a part, unless one row has more
-	Blocks int // how many parts may be in memory at once; two are always taken
-	// Fetch begins to read a part of RowMajor. Its bytes are in fetched, from when wait has returned until Drop.
-	Fetch func(part []byte) (fetched []byte, wait func() error)
-	Drop  func(fetched []byte)
-	Ahead func(column []byte) // begins to read one of Columns, if it can
-}
-
-// savesPasses reports whether a pass over the table costs more than some histograms in vain. In a team rows cost, too.
-func (d *Data) savesPasses() bool { return d.Disk != nil && d.link == nil }
 
 // Shard returns rows lo <= r < hi as a table of their own, over the same bytes.
 func (d *Data) Shard(lo, hi int) *Data {

@@ -32,11 +32,10 @@
 // rows, route.go binned ones; contribution.go takes a score apart by features.
 //
 // Kernels. histogram.go adds gradients up by bin, with the most frequent ones left out where that pays (frequent.go),
-// part by part of a table that is larger than memory (blocks.go), and partition.go moves rows to their leaves. Files
-// ending in _hot.go hold the loops in which the time goes, and the only unsafe code: histogram_hot.go,
-// partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go, predict_hot.go. kernel_amd64.s has what cannot
-// be written in Go, prefetching and AVX-512 vectors, each beside a twin in Go that gives the same bits;
-// kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
+// and partition.go moves rows to their leaves. Files ending in _hot.go hold the loops in which the time goes, and the
+// only unsafe code: histogram_hot.go, partition_hot.go, split_hot.go, gradient_hot.go, probability_hot.go,
+// predict_hot.go. kernel_amd64.s has what cannot be written in Go, prefetching and AVX-512 vectors, each beside a twin
+// in Go that gives the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
 //
 // docs/design/016-one-trainer.md says why these are not three packages.
 package gbt

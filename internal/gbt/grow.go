@@ -28,7 +28,6 @@ type grower struct {
 
 	scratch      []splitScratch // per goroutine
 	nextLeaves   []*leaf        // result of nextByGain
-	unprepared   []*leaf        // that nextByGain chooses from
 	freeChildren []*children    // for reuse
 	minPrevGain  float64        // the least gain of a split in the previous tree
 
@@ -154,12 +153,8 @@ func (g *grower) newTree() *Tree {
 // are the sums over the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
 	n := g.data.link.count(bag)
-	pairs := []newPair{{pair: g.histograms.pair(g.order[:bag], n, histogram{}, 0)}}
-	pair := &pairs[0].pair
-	if err := g.histograms.build(pairs); err != nil {
-		return err
-	}
-	g.histograms.collectAll(pair)
+	pair := g.histograms.build(g.order[:bag], n, histogram{}, 0)
+	g.histograms.collectAll(&pair)
 
 	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
 	if f := g.histograms.stray(); f >= 0 {
@@ -176,8 +171,7 @@ func (g *grower) growRoot(bag int) error {
 	}
 
 	g.leaves = append(g.leaves[:0], root)
-	pairs[0].leaves = []*leaf{&g.leaves[0]}
-	return g.findSplits(pairs)
+	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})
 }
 
 // mostGain returns the leaf whose best split reduces the loss most; -1 if none has a split. On a tie, the oldest.

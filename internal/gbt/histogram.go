@@ -14,7 +14,7 @@ type wide struct{ g, h int64 }
 // histogramBuilder makes histograms, which are sums and not counts. It owns their layout (where a feature's bins
 // begin), the kernel's workspaces and the free list, and knows nothing about trees.
 //
-// The order of use is begin, once per tree; then for each split pair, build, reduce for each feature, and release. A
+// The order of use is begin, once per tree; then for each split build, reduce for each feature, and release. A
 // histogram goes back to the free list with free.
 type histogramBuilder struct {
 	data     *Data
@@ -24,7 +24,6 @@ type histogramBuilder struct {
 	inUse    []bool       // by space, whether it holds sums of the rows being added together
 	used     []*workspace // those of the last pair
 	frequent frequentBins
-	reader   *blockReader // of a table that is larger than memory; nil for others
 
 	freePacked [][]int64
 	freeWide   [][]wide
@@ -69,9 +68,6 @@ func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 	}
 
 	hb.frequent = findFrequentBins(d)
-	if d.Disk != nil {
-		hb.reader = newBlockReader(d)
-	}
 	return hb
 }
 
@@ -142,68 +138,45 @@ func (hb *histogramBuilder) stray() int {
 // added, but the goroutines' sums are still to be reduced, feature by feature; with a parent, the larger one is then
 // the parent less the smaller.
 type histogramPair struct {
-	rows                    []uint32 // the smaller leaf's
 	smaller, parent, larger histogram
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
-	begun                   bool         // smaller holds the sums of some rows already
 }
 
-// pair returns the histograms of two children, to be built. rows are the smaller leaf's, n in all workers together;
-// rest is the number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means
-// that there is no larger leaf: rows are the root's. The pair takes over parent: build it, reduce all its features,
-// then call release.
-func (hb *histogramBuilder) pair(rows []uint32, n int, parent histogram, rest int) histogramPair {
-	pair := histogramPair{rows: rows, parent: parent, larger: parent}
+// build begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
+// number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is
+// no larger leaf: rows are the root's. The pair takes over parent: reduce all its features, then call release. Outside
+// of a team, only one pair may be in use at a time.
+func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) histogramPair {
+	pair := histogramPair{parent: parent, larger: parent, spaces: hb.used[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
 		pair.larger = histogram{packed: hb.takePacked()}
 	}
 
-	// The sums of few rows fit packed words, which are smaller and faster.
-	if n <= maxPackedRows {
-		pair.smaller = histogram{packed: hb.takePacked()}
-	} else {
-		pair.smaller = histogram{wide: hb.takeWide()}
-	}
-	return pair
-}
-
-// build adds the rows of pairs. The sums of a single one, of a table in memory and outside of a team, may stay in the
-// workspaces until reduce collects them.
-func (hb *histogramBuilder) build(pairs []newPair) error {
-	if hb.reader != nil {
-		return hb.buildByBlocks(pairs)
-	}
-	for i := range pairs {
-		pair := &pairs[i].pair
-		hb.add(pair, pair.rows)
-		if hb.data.link != nil {
-			hb.collectAll(pair)
-		}
-	}
-	return nil
-}
-
-// add adds rows of a pair to the workspaces.
-func (hb *histogramBuilder) add(pair *histogramPair, rows []uint32) {
 	for i := range hb.spaces {
 		hb.inUse[i] = false
 		hb.spaces[i].total = 0
 	}
 
-	if pair.smaller.packed != nil {
+	// The sums of few rows fit packed words, which are smaller and faster.
+	if n <= maxPackedRows {
+		pair.smaller = histogram{packed: hb.takePacked()}
 		hb.addSmall(rows)
 	} else {
-		hb.addLarge(rows, pair.smaller.wide, pair.begun)
+		pair.smaller = histogram{wide: hb.takeWide()}
+		hb.addLarge(rows, pair.smaller.wide)
 	}
 
 	// The goroutines' sums are added up later, by reduce.
-	pair.spaces = hb.used[:0]
 	for i, inUse := range hb.inUse {
 		if inUse {
 			pair.spaces = append(pair.spaces, &hb.spaces[i])
 		}
 	}
 	hb.used = pair.spaces
+	if hb.data.link != nil {
+		hb.collectAll(&pair)
+	}
+	return pair
 }
 
 // buildAlone is build in one goroutine, for a packed parent. Several may run at once, each with its own pair.
@@ -225,10 +198,8 @@ func (hb *histogramBuilder) addSmall(rows []uint32) {
 
 // addLarge adds rows chunk by chunk, and each chunk's words to sums that cannot overflow. The first goroutine's sums
 // are the histogram itself, so nothing of its space is left to add.
-func (hb *histogramBuilder) addLarge(rows []uint32, first []wide, begun bool) {
-	if !begun {
-		clear(first) // even if other goroutines do all the work
-	}
+func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
+	clear(first) // even if other goroutines do all the work
 	hb.spaces[0].sums = first
 	hb.inUse[0] = true
 
@@ -299,20 +270,20 @@ func (hb *histogramBuilder) drainWide(space *workspace) {
 func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
 	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
 	smaller := pair.smaller.slice(lo, hi)
-	hb.collect(smaller, i, pair)
+	hb.collect(smaller, i, pair.spaces)
 	if pair.parent.packed != nil || pair.parent.wide != nil {
 		hb.subtract(pair.larger.slice(lo, hi), pair.parent.slice(lo, hi), smaller)
 	}
 }
 
 // collect adds up the goroutines' sums of the i-th feature.
-func (hb *histogramBuilder) collect(smaller histogram, i int, pair *histogramPair) {
+func (hb *histogramBuilder) collect(smaller histogram, i int, spaces []*workspace) {
 	if smaller.packed != nil {
-		hb.drainPacked(smaller.packed, i, pair.spaces, pair.begun)
+		hb.drainPacked(smaller.packed, i, spaces)
 		return
 	}
 	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
-	for _, space := range pair.spaces {
+	for _, space := range spaces {
 		for b, s := range space.sums[lo:hi] {
 			smaller.wide[b].g += s.g
 			smaller.wide[b].h += s.h
@@ -325,18 +296,17 @@ func (hb *histogramBuilder) collectAll(pair *histogramPair) {
 	hb.pool.parallel(len(hb.features), minFeatures, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			from, to := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
-			hb.collect(pair.smaller.slice(from, to), i, pair)
+			hb.collect(pair.smaller.slice(from, to), i, pair.spaces)
 		}
 	})
 	pair.spaces = nil
-	pair.begun = true
 }
 
-// drainPacked moves the i-th feature's words from all spaces to dst, or adds them, and zeroes them.
-func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace, add bool) {
+// drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.
+func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace) {
 	for n, space := range spaces {
 		from := hb.complete(space, i)
-		if n == 0 && !add {
+		if n == 0 {
 			copy(dst, from)
 		} else {
 			for b, w := range from {

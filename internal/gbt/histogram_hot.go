@@ -24,7 +24,6 @@ const (
 
 type kernel struct {
 	table    unsafe.Pointer // row-major bins
-	skip     int            // bytes of rows before them
 	width    int            // bytes per row
 	gh       []uint32
 	pack     packing
@@ -35,18 +34,12 @@ type kernel struct {
 
 // newKernel points a kernel at a table of rows of width bytes.
 func newKernel(table []byte, width int, features []int, frequent *frequentBins, gh []uint32, pack packing) kernel {
-	k := kernel{width: width, gh: gh, pack: pack, features: features, chosen: make([]uint64, (width+63)/64),
-		frequent: frequent.bin}
-	k.at(table, 0)
+	k := kernel{table: unsafe.Pointer(unsafe.SliceData(table)), width: width, gh: gh, pack: pack, features: features,
+		chosen: make([]uint64, (width+63)/64), frequent: frequent.bin}
 	for _, f := range features {
 		k.chosen[f/64] |= 1 << (f % 64)
 	}
 	return k
-}
-
-// at points the kernel at a part of a table, which begins with row first. Rows are still numbered as in the whole.
-func (k *kernel) at(table []byte, first int) {
-	k.table, k.skip = unsafe.Pointer(unsafe.SliceData(table)), first*k.width
 }
 
 // fill computes the histogram words of rows, at most kernelRows of them, in the space's rowWords.
@@ -62,7 +55,7 @@ func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 // optimised away.
 func (k *kernel) touch(rows []uint32) (sum byte) {
 	for _, r := range rows {
-		p := unsafe.Add(k.table, int(r)*k.width-k.skip)
+		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < k.width; at += 64 {
 			sum += *(*byte)(unsafe.Add(p, at))
 		}
@@ -85,7 +78,7 @@ func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64
 	whole := k.width &^ (kernelWidth - 1)
 	for i, r := range rows {
 		w := rowWords[i]
-		p := unsafe.Add(k.table, int(r)*k.width-k.skip)
+		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
 			// Of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all
 			// of Batch's are.
@@ -117,7 +110,7 @@ func (k *kernel) addChosenGo(space *workspace, rows []uint32) {
 		touched(k.touch(group))
 
 		for i, w := range k.fill(space, group) {
-			p := unsafe.Add(k.table, int(group[i])*k.width-k.skip)
+			p := unsafe.Add(k.table, int(group[i])*k.width)
 			for at, f := range k.features {
 				bin := *(*byte)(unsafe.Add(p, f))
 				*(*int64)(unsafe.Add(words, at*strideBytes+int(bin)*8)) += w
@@ -133,7 +126,7 @@ func (k *kernel) addSparseGo(space *workspace, rows []uint32) (total int64) {
 		w := k.pack.word(k.gh[r])
 		total += w
 		for _, f := range k.features {
-			if bin := *(*byte)(unsafe.Add(k.table, int(r)*k.width-k.skip+f)); bin != k.frequent[f] {
+			if bin := *(*byte)(unsafe.Add(k.table, int(r)*k.width+f)); bin != k.frequent[f] {
 				space.words[f*stride+int(bin)] += w
 			}
 		}

@@ -107,7 +107,7 @@ one: \
 	JNZ  one; \
 next:
 
-// func addRows(words unsafe.Pointer, table uintptr, gh, rows *uint32, n, ahead, width, hessianBits int)
+// func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
 //
 // Every feature of every row.
 TEXT ·addRows(SB), NOSPLIT, $0-64

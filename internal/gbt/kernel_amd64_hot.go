@@ -14,7 +14,7 @@ import (
 // work; the choice affects only speed.
 
 //go:noescape
-func addRows(words unsafe.Pointer, table uintptr, gh, rows *uint32, n, ahead, width, hessianBits int)
+func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
 
 //go:noescape
 func pickBytes(p *picker, n, ahead int)
@@ -79,19 +79,16 @@ func (k *kernel) warmFirstRows(rows []uint32) int {
 	return n
 }
 
-// origin is where the table's first row would be if it were in memory. It is no pointer, as it may point at anything.
-func (k *kernel) origin() uintptr { return uintptr(k.table) - uintptr(k.skip) }
-
 // addAll is addAllGo with prefetching.
 func (k *kernel) addAll(space *workspace, rows []uint32) {
-	addRows(unsafe.Pointer(&space.words[0]), k.origin(), &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width,
+	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width,
 		int(k.pack.hessianBits))
 }
 
 // picker holds the arguments and results of the routines that pick bytes from rows. They work on groups of rows,
 // because bytes just written side by side cannot be reloaded individually without a stall.
 type picker struct {
-	table     uintptr // the kernel's origin
+	table     unsafe.Pointer
 	gh, rows  *uint32
 	width     int
 	chosen    *uint64
@@ -133,7 +130,7 @@ func newBuffers(width int) *buffers {
 }
 
 func (k *kernel) picker(b *buffers) *picker {
-	p := &picker{table: k.origin(), gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], frequent: &k.frequent[0],
+	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], frequent: &k.frequent[0],
 		bytes: &b.bytes[0], gradients: &b.gradients[0], indexes: &b.indexes[0], eights: &b.eights[0]}
 	for i := range p.firstWord {
 		p.firstWord[i] = uint16(i * stride & 0xffff)
@@ -153,8 +150,8 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
 		pickBytes(p, n, max(min(ahead, len(rows)-n), 0))
-		addRows(unsafe.Pointer(&space.words[0]), uintptr(unsafe.Pointer(&b.bytes[0])), &b.gradients[0], &b.order[0],
-			n, n, len(k.features), int(k.pack.hessianBits))
+		addRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n,
+			len(k.features), int(k.pack.hessianBits))
 		rows = rows[n:]
 	}
 }

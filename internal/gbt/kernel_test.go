@@ -97,16 +97,7 @@ func reduced(c *histogramBuilder, m histogramPair) histogramPair {
 
 // built returns the histogram of rows.
 func built(c *histogramBuilder, rows []uint32) histogram {
-	return builtPair(c, c.pair(rows, len(rows), histogram{}, 0)).smaller
-}
-
-// builtPair returns a pair with its rows added and all its features reduced.
-func builtPair(c *histogramBuilder, m histogramPair) histogramPair {
-	pairs := []newPair{{pair: m}}
-	if err := c.build(pairs); err != nil {
-		panic(err) // of a disk; the table is in memory
-	}
-	return reduced(c, pairs[0].pair)
+	return reduced(c, c.build(rows, len(rows), histogram{}, 0)).smaller
 }
 
 func TestSubtract(t *testing.T) {
@@ -131,8 +122,8 @@ func TestSubtract(t *testing.T) {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := newHistogramBuilder(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			parent := built(c, all[:tc.parent])
-			rest := builtPair(c, c.pair(all[:tc.child], tc.child, parent, tc.parent-tc.child)).larger
+			m := c.build(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
+			rest := reduced(c, m).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the wrong width for the number of rows")
 			}

@@ -1,12 +1,10 @@
 package gbt
 
-// A worker of a team that ranks queries computes gradients of other workers' rows, too, if its own part has the first
-// rows of their queries: RankBytes for each, as of its own rows, and GuestBytes for each and for its own: label 4,
-// number in the table 4, score 8, and a word on its way 8. In a table with weights it is 4 more.
-const (
-	RankBytes  = 20
-	GuestBytes = 24
-)
+// GuestBytes is the memory, for each of its own rows and of other workers', of a worker of a team that ranks queries and
+// computes gradients of others' rows, since its own part has the first rows of their queries: label 4, number in the
+// table 4, score 8, and a word on its way 8. In a table with weights it is 4 more. Others' rows also take the 20 bytes
+// that each ranked row does.
+const GuestBytes = 24
 
 // PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
 // for tables of over a million rows. features are the numbers of bins.
@@ -48,7 +46,7 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	if o := findObjective(p.Objective); o != nil && o.renews {
 		bytes += 16 * int64(rows)
 	} else if o != nil && o.ranks {
-		bytes += RankBytes * int64(rows)
+		bytes += 20 * int64(rows)
 	}
 	bytes += int64(bins) * (8*leaves + 16*(large+int64(threads)))
 	bytes += int64(threads) * (int64(len(features))*strideBytes + 256<<10)

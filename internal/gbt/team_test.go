@@ -137,11 +137,6 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 	var wg sync.WaitGroup
 	for w := range n {
 		part := d.Shard(begin[w], begin[w+1])
-		if w%2 == 1 {
-			part.RowMajor = slices.Clip(part.RowMajor) // of which checkpoints hash some
-			_, disk := onDisk(part, 2000+500*w, 0)     // every other one trains out of core
-			part.Disk = &disk.Disk
-		}
 		part.Team = seats[w]
 		o := opt
 		if own != nil {

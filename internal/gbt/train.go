@@ -103,7 +103,6 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	defer b.grow.histograms.reader.close()
 
 	growing, cancel := ctx, func() {}
 	if !opt.Deadline.IsZero() && d.Team == nil {
@@ -529,12 +528,12 @@ func fillsAll(bag, rows int) bool {
 // addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table
 // through all nodes, or apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's
 // rows are known, but the rows lie in leaf order, and each has to be jumped to. If only few of the table's rows are in
-// use, routing finds few neighbours per block, too; and it reads many columns, of a table that may not fit memory.
+// use, routing finds few neighbours per block, too.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	out := b.grow.order[b.bag:]
 	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
 	apart := float64(jumpCost*b.grow.scattered()*float64(b.bag)) + float64(routeCost*float64(len(out)))
-	if b.data.Disk == nil && byBlocks <= apart && routable(t, b.data.Columns) {
+	if byBlocks <= apart && routable(t, b.data.Columns) {
 		addPredictions(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		return
 	}

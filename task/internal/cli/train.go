@@ -114,7 +114,6 @@ type memory struct {
 	Predicted int64 `json:"predicted_private_bytes,omitempty"` // the launcher's memory formula, for the trainer alone
 	Shared    int64 `json:"shared_bytes"`
 	PSS       int64 `json:"pss_bytes"`
-	OutOfCore bool  `json:"out_of_core,omitempty"` // the table was read in few passes, for lack of memory
 }
 
 // check refuses flags that make no sense.
@@ -186,8 +185,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	result := resultOf(o, ds.Manifest, f.out)
-	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS,
-		o.OutOfCore}
+	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}
 	if others != nil {
 		result.Team = others.work(f.workers)
 	}
@@ -203,7 +201,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 func (w *Setup) request(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
 	error) {
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
-		Program: w.Version, Memory: max(usage.Available(), 0), Sharers: f.workers}
+		Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
@@ -459,12 +457,8 @@ func (w *Setup) report(r trained) {
 		t.Row("workers", r.Team.describe(r.TreesGrown-r.Resumed, r.Seconds))
 	}
 	if r.Memory.PSS > 0 {
-		used := fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
-			humanize.IBytes(uint64(r.Memory.Shared)))
-		if r.Memory.OutOfCore {
-			used += "; too little for the table, which was read from the disk for each tree"
-		}
-		t.Row("memory", used)
+		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),
+			humanize.IBytes(uint64(r.Memory.Shared))))
 	}
 	if r.Model != "" {
 		t.Row("model", r.Model)

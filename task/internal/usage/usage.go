@@ -56,7 +56,7 @@ var accounts = [...]account{
 	{"memory.max", "memory.current", "inactive_file", "active_file"},
 }
 
-// room is what a group may have in addition, if it has a limit, and at least 1, as 0 is unknown to a training.
+// room is what a group may have in addition, if it has a limit.
 func (a *account) room(dir string) (int64, bool) {
 	number := func(file string) (int64, error) {
 		data, err := os.ReadFile(path.Join(dir, file))
@@ -75,7 +75,7 @@ func (a *account) room(dir string) (int64, bool) {
 	}
 	data, _ := os.ReadFile(path.Join(dir, "memory.stat")) // nothing can be taken back then
 	stat := fields(data, 1)
-	return max(limit-max(used-stat[a.inactive]-stat[a.active], 0), 1), true
+	return max(limit-max(used-stat[a.inactive]-stat[a.active], 0), 0), true
 }
 
 // groupRoom is the least memory that is left to the control groups of a process, of either version, and the groups that

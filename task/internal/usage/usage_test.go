@@ -60,7 +60,7 @@ func TestGroupRoom(t *testing.T) {
 		"0::/a/b\n":                      700,
 		"0::/not/seen/inside\n":          math.MaxInt64,
 		"0::/used\n":                     390,
-		"0::/used/up\n":                  1,
+		"0::/used/up\n":                  0,
 		"2:memory:/used/inside\n":        450,
 		"3:cpu:/c\n2:memory:/c/d\n":      500,
 		"3:cpu:/c\n":                     math.MaxInt64,

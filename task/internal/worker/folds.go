@@ -27,7 +27,6 @@ func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	final, ok := w.plan.Final()
 	q.Final = ok && trial == final
 	q.Program = w.Version
-	q.Memory = max(w.Available(), 0)
 	return q
 }
 
