@@ -130,7 +130,6 @@ lint: ## gofmt, go vet, golangci-lint
 .PHONY: terraform-check deploy-walk doctor-local
 doctor-local: build ## examine the local cloud as `launcher doctor` would examine a project (a few seconds)
 	bin/localemu exec -- bin/launcher doctor
-	bin/localemu exec --enforce-iam -- bin/launcher doctor
 
 # TERRAFORM=, TF_CLI_CONFIG_FILE=
 terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud

@@ -139,7 +139,8 @@ func TestE2EBudget(t *testing.T) {
 func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	l.args = append(l.args, "--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n"))
+	l.args = append(l.args, "--faults", l.file("faults.yaml",
+		"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: kill_task, task: 1}]\n"))
 	file := l.trees("0.5", 150, 150, 1500, 1500, 150, 150, 1500, 1500)
 	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
 	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))

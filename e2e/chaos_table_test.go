@@ -23,7 +23,7 @@ func fired(runs []chaosRun, class string) (n int) {
 func chaosTable(runs []chaosRun) string {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})
-	for _, c := range allClasses() {
+	for _, c := range chaosClasses() {
 		times, n := 0, fired(runs, c.counted)
 		for _, r := range runs {
 			times += r.struck[c.counted]

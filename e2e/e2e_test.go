@@ -47,9 +47,6 @@ func TestMain(m *testing.M) {
 	os.Setenv("COPPICE_PRICES", prices)
 	code := m.Run()
 	os.Remove(prices)
-	if iamStates.dir != "" {
-		os.RemoveAll(iamStates.dir)
-	}
 	if programs.dir != "" {
 		os.RemoveAll(programs.dir)
 	}
@@ -441,9 +438,10 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 `, []string{"--aggregators", "2"},
 			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
 		"no message at all": {"drop_messages: 1\n", nil, nil},
-		"a task preempted": {"preempt: [{task: 1, attempt: 0, after_messages: 2}]\n", nil,
+		"a task killed": {"at_write: [{match: \"sweeps/*/trials/*/claims/*\", nth: 4, does: kill_task, task: 1}]\n", nil,
 			[]string{"small-*/task-1.attempt-1.log"}},
-		"a machine lost": {"lose_machine: [{vm: 0, after_messages: 4}]\n", nil,
+		"a machine lost": {"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: lose_machine, vm: 0}]\n",
+			nil,
 			[]string{"small-*/task-[01].attempt-1.log"}},
 		"storage stutters": {"refuse_write: [{match: \"sweeps/*/trials/0003/**\", times: 2, status: 503}]\n" +
 			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: " +

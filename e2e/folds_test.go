@@ -18,7 +18,8 @@ import (
 func TestE2EFolds(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	l.args = []string{"--faults", l.file("faults.yaml", "preempt: [{task: 1, attempt: 0, after_messages: 4}]\n")}
+	l.args = []string{"--faults", l.file("faults.yaml",
+		"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: kill_task, task: 1}]\n")}
 	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out",
 		filepath.Join(l.dir, "clicks.parquet")).ok(t)
 	l.must("launcher", "stage",

@@ -1,6 +1,6 @@
 // Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. It is the
-// file iam.yaml beside it, from which Terraform makes every binding, so that what the doctor checks and the local cloud
-// enforces is what is deployed. roles.yaml lists the permissions of each role, as far as needed here.
+// file iam.yaml beside it, from which Terraform makes every binding, so that what the doctor checks is what is deployed.
+// roles.yaml lists the permissions of each role, as far as needed here.
 package terraform
 
 import (
@@ -127,6 +127,17 @@ func parse(iam, roles []byte) (*Table, error) {
 	}
 
 	return t, nil
+}
+
+// Of returns the bindings of an identity, in the order of the table.
+func (t *Table) Of(identity string) []Binding {
+	var of []Binding
+	for _, b := range t.Bindings {
+		if b.Identity == identity {
+			of = append(of, b)
+		}
+	}
+	return of
 }
 
 var (

@@ -36,6 +36,11 @@ var gone = map[string]string{
 	"serve --tell":     "Prometheus tells, by the rules for alerts in docs/serving.md",
 	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",
 	"watch-labels":     "the next night's gate judges labels, and docs/serving.md has alerts for what is served",
+
+	"localemu exec --enforce-iam": "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
+	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
+	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
+	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

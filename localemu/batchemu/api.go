@@ -72,10 +72,8 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	j := newJob(s, id, complete(r.GetJob(), name, id, plan), plan)
 	s.jobs[name] = j
 	if r.GetRequestId() != "" {
-		j.request = r.GetParent() + " " + r.GetRequestId()
-		s.creations[j.request] = j
+		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
 	}
-	j.keep()
 
 	view := j.view()
 	go j.run()

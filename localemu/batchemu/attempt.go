@@ -58,14 +58,11 @@ type attempt struct {
 	step    int           // of the runnables: the index of a script, or the number of scripts for the container
 	process *proc.Process // nil when it could not be started
 	cause   cause
-	paused  time.Time // until then, by a fault
-
-	abandoned chan struct{} // closed when the attempt has ended for Batch while its process lives on
 }
 
 // start begins the task's next attempt on the machine. The lock is held.
 func (j *job) start(t *task, vm *machine) {
-	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place(), abandoned: make(chan struct{})}
+	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
 	vm.attempts = append(vm.attempts, a)
 	t.state = batchpb.TaskStatus_ASSIGNED
 
@@ -83,33 +80,17 @@ func (j *job) start(t *task, vm *machine) {
 	go a.watch()
 }
 
-// watch waits for the processes, one after the other, and ends the attempt when its time is up or a scripted preemption
-// is due.
+// watch waits for the processes, one after the other, and ends the attempt when its time is up.
 func (a *attempt) watch() {
-	p := a.job.plan
-	var due timers
-
-	after := func(d time.Duration, c cause, notice time.Duration) {
-		due = append(due, time.AfterFunc(d, func() {
+	if limit := a.job.plan.timeLimit; limit > 0 {
+		defer time.AfterFunc(limit, func() {
 			a.job.srv.mu.Lock()
 			defer a.job.srv.mu.Unlock()
-			a.endAfter(c, notice)
-		}))
-	}
-
-	if p.timeLimit > 0 {
-		after(p.timeLimit, causeOverTime, 0)
-	}
-
-	for _, f := range a.job.srv.opts.Faults.Preempt {
-		if f.Task != nil && f.AfterMessages == 0 && *f.Task == a.task.index && f.Attempt == a.number &&
-			a.job.mayPreempt() {
-			after(time.Duration(f.After), causePreempted, time.Duration(f.Notice))
-		}
+			a.endAfter(causeOverTime, 0)
+		}).Stop()
 	}
 
 	a.wait()
-	due.stop()
 	if a.contains() {
 		a.removeContainer()
 	}
@@ -191,18 +172,13 @@ func (a *attempt) next() (more bool) {
 	return true
 }
 
-// wait returns when the attempt's last process has ended, or Batch considers it gone.
+// wait returns when the attempt's last process has ended.
 func (a *attempt) wait() {
 	for {
 		a.job.srv.mu.Lock()
 		process := a.process
 		a.job.srv.mu.Unlock()
-		select {
-		case <-process.Done():
-		case <-a.abandoned:
-			return
-		}
-
+		<-process.Done()
 		if !a.next() {
 			return
 		}
@@ -287,7 +263,7 @@ func (a *attempt) environment(variables []string) []string {
 	if runtime.GOOS == "windows" {
 		env = []string{"USERPROFILE=" + filepath.Join(a.vm.dir, "home"), "TMP=" + filepath.Join(a.vm.dir, "tmp")}
 	}
-	env = slices.Concat(env, a.job.srv.opts.TaskEnv(a.job.account(), a.task.index))
+	env = slices.Concat(env, a.job.srv.opts.TaskEnv)
 	for _, variable := range variables {
 		env = append(env, rewrite(variable, a.vm.mounts))
 	}

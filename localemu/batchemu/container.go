@@ -39,8 +39,7 @@ func (a *attempt) container() string {
 }
 
 // contained returns the command that runs the attempt in a container of its image: read-only root, the network of this
-// machine, the image's own user. Its only environment is the job's variables and the addresses of the emulators for its
-// account.
+// machine, the image's own user. Its only environment is the job's variables and the addresses of the emulators.
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
 
@@ -48,7 +47,7 @@ func (a *attempt) contained() proc.Command {
 	for _, m := range a.vm.mounts {
 		volumes = append(volumes, m.folder+":"+m.path)
 	}
-	env := slices.Concat(o.TaskEnv(a.job.account(), a.task.index), p.env, a.indexes())
+	env := slices.Concat(o.TaskEnv, p.env, a.indexes())
 
 	var args []string
 	program := o.Containers

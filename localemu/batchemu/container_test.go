@@ -93,27 +93,10 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	})
 }
 
-// TestContainerHasTheRightsOfItsAccount: a task in a container talks to the addresses of its own account, not to those
-// of the user who started localemu.
-func TestContainerHasTheRightsOfItsAccount(t *testing.T) {
-	spec := &batchpb.Job{AllocationPolicy: &batchpb.AllocationPolicy{ServiceAccount: &batchpb.ServiceAccount{Email: "task@p"}}}
-	for _, tool := range ContainerTools() {
-		s := &Server{opts: Options{Containers: tool, Environ: []string{"STORAGE_EMULATOR_HOST=the-commands"},
-			TaskEnv: func(account string, _ int) []string { return []string{"STORAGE_EMULATOR_HOST=" + account} }}}
-		a := &attempt{job: &job{srv: s, id: "job", spec: spec, plan: plan{program: "IMAGE"}}, task: &task{},
-			vm: &machine{}}
-		if args := a.contained().Args; !slices.Contains(args, "STORAGE_EMULATOR_HOST=task@p") ||
-			slices.Contains(args, "STORAGE_EMULATOR_HOST=the-commands") {
-			t.Errorf("%s gets the arguments %q, expected the storage's address for task@p and not the command's", tool,
-				args)
-		}
-	}
-}
-
 // TestBuildahCommand: the script gets its arguments in the expected order; `make images-check` runs it for real.
 func TestBuildahCommand(t *testing.T) {
 	s := &Server{opts: Options{Containers: "buildah", Environ: []string{"PATH=/bin"},
-		TaskEnv: func(string, int) []string { return []string{"A=1"} }}}
+		TaskEnv: []string{"A=1"}}}
 	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"},
 		tasks: 3}}
 	a := &attempt{job: j, task: &task{index: 2}, number: 1,

@@ -17,24 +17,23 @@
 //     has formatted; the root file system is read-only, and the memory that tasks share is not measured. A localemu
 //     that is killed may leave its containers (named localemu-...) behind.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many
-//     tasks fit when the job does not, and which disks may be attached. There is no boot time, no quota.
+//     tasks fit when the job does not; any name is one. There is no boot time, no quota.
 //   - A machine's own system. A script runs with the rights of the user running localemu, who stands for root,
 //     beside everything else on this machine, from the machine's folder; there the path of a mount is replaced by
 //     one relative to that folder (./ssd), so a script that changes the directory does not find it.
 //   - Runnables other than scripts for /bin/sh and then one container, entrypoints, container options, task
 //     environments, secret variables, hosts files, NFS and Cloud Storage volumes, notifications about tasks,
 //     instance templates: UNIMPLEMENTED, so that no job silently runs differently here.
-//   - On Windows, scripts that do more than make folders, and pausing tasks.
+//   - On Windows, scripts that do more than make folders.
 //   - Deleting jobs, and listing tasks.
 //   - Filters of lists, and orders other than by name.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to
 //     publish them.
 //   - Variables that are set in the cloud but not documented (BATCH_JOB_ID and its like): a task must not need them.
 //   - Cloud Logging: output goes to one file per attempt, regardless of the job's logs policy.
-//   - IAM and service accounts beyond what Options.Rights says, networks, labels on machines, priorities among
-//     jobs, the limits on requests per minute.
-//   - Persistence, unless Options.Keep: otherwise a restarted server knows no earlier job. Operations are forgotten
-//     either way. Finished jobs stay, and not for 60 days only.
+//   - IAM and service accounts, networks, labels on machines, priorities among jobs, the limits on requests per
+//     minute.
+//   - Persistence: a restarted server knows no earlier job. Finished jobs stay, and not for 60 days only.
 //   - The same job id in several projects or locations at a time: folders are named after it.
 //   - What Google does with running tasks once another one has failed permanently is not documented. Here they are
 //     stopped like those of a cancelled job (SIGTERM, then SIGKILL) and become UNEXECUTED.

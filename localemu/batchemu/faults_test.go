@@ -4,7 +4,6 @@ package batchemu
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,34 +13,6 @@ import (
 
 	"coppice/internal/sweep"
 )
-
-func TestPreemption(t *testing.T) {
-	faults := Faults{Preempt: []Preemption{{Task: new(1)}}}
-	w := newWorld(t, func(o *Options) { o.Faults = faults })
-	job := w.create("spot-1", "hang-once", 2,
-		func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.Environment.Variables["HELPER"] = "hang-once" })
-	w.waitCount(job.Name, "SUCCEEDED", 1) // the preempted one, at its second attempt; task 0 hangs
-	task := w.task(job.Name, 1)
-	want := "Task state is updated from RUNNING to FAILED on zones/us-central1-a/instances/I due to Spot VM " +
-		"preemption with exit code 50001."
-	if texts := taskTexts(task); len(texts) != 4 || texts[1] != want {
-		t.Errorf("events %q", texts)
-	}
-	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
-		t.Errorf("the other task has %d events", n)
-	}
-}
-
-func TestPreemptionAfterMessages(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: new(1), AfterMessages: 1}}} })
-	job := w.create("spot-2", "hang-once", 2, nil)
-	w.waitCount(job.Name, "RUNNING", 2)
-	w.server.Published(1)
-	w.waitCount(job.Name, "SUCCEEDED", 1)
-	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
-		t.Errorf("the other task has %d events", n)
-	}
-}
 
 // TestFaultsAfterATime loses a machine after a time.
 func TestFaultsAfterATime(t *testing.T) {
@@ -54,49 +25,38 @@ func TestFaultsAfterATime(t *testing.T) {
 		events[1].TaskExecution.GetExitCode() != 50002 {
 		t.Errorf("events %v", events)
 	}
-}
-
-func TestNoPreemptionOfStandardMachines(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{{Task: new(0)}, {VM: new(0)}}} })
-	job := w.create("standard-1", "ok", 1, func(j *batchpb.Job) {
-		j.AllocationPolicy.Instances[0].GetPolicy().ProvisioningModel = batchpb.AllocationPolicy_STANDARD
-	})
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	for _, bad := range []MachineLoss{{VM: -1}, {After: -1}, {After: sweep.Duration(maxRunTime + 1)}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v passed", bad)
+		}
+	}
 }
 
 func TestLostMachine(t *testing.T) {
-	vm := 1
-	for name, faults := range map[string]Faults{
-		"lost":      {LoseMachine: []MachineLoss{{VM: vm, AfterMessages: 3}}},
-		"preempted": {Preempt: []Preemption{{VM: &vm, AfterMessages: 3}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *Options) { o.Faults = faults })
-			job := w.create("lost-1", "scratch-then-hang", 4,
-				func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
-			for i := range 4 {
-				eventually(t, "the task uses its disk",
-					func() bool { return exists(filepath.Join(w.meet, fmt.Sprint("wrote-", i))) })
-			}
-			w.server.Published(2) // not yet
-			w.server.Published(4)
-			w.server.Published(5) // not again
-			w.waitCount(job.Name, "SUCCEEDED", 2)
-			for _, i := range []int{2, 3} { // the tasks of vm-1
-				events := w.task(job.Name, i).Status.StatusEvents
-				code := map[string]int32{"lost": 50002, "preempted": 50001}[name]
-				if len(events) != 4 || events[1].TaskExecution.GetExitCode() != code {
-					t.Errorf("task %d: events %v", i, events)
-				}
-				if events[0].Description == events[2].Description {
-					t.Error("the new machine has the number of the lost one")
-				}
-			}
-			first := w.log("lost-1", 2, 1) + w.log("lost-1", 3, 1)
-			if !strings.Contains(first, "disk empty: true") {
-				t.Errorf("the new machine's disk was not empty: %q", first)
-			}
-		})
+	w := newWorld(t, nil)
+	job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
+	for i := range 4 {
+		eventually(t, "the task uses its disk",
+			func() bool { return exists(filepath.Join(w.meet, fmt.Sprint("wrote-", i))) })
+	}
+	w.server.LoseMachine(1, 50001, 0)
+	w.waitCount(job.Name, "SUCCEEDED", 2)
+	for _, i := range []int{2, 3} { // the tasks of vm-1
+		events := w.task(job.Name, i).Status.StatusEvents
+		want := " due to Spot VM preemption with exit code 50001."
+		if len(events) != 4 || !strings.HasSuffix(events[1].Description, want) {
+			t.Errorf("task %d: events %v; want the second to end with %q", i, events, want)
+		}
+		if events[0].Description == events[2].Description {
+			t.Error("the new machine has the number of the lost one")
+		}
+	}
+	first := w.log("lost-1", 2, 1) + w.log("lost-1", 3, 1)
+	if !strings.Contains(first, "disk empty: true") {
+		t.Errorf("the new machine's disk was not empty: %q", first)
+	}
+	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
+		t.Errorf("a task of the other machine has %d events", n)
 	}
 }
 
@@ -148,135 +108,56 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
-// TestNoticeOfPreemption: a task or a machine that is taken away with notice gets SIGTERM, and its end is reported like
-// any preemption, whatever its exit code.
-func TestNoticeOfPreemption(t *testing.T) {
-	vm := 0
-	for name, p := range map[string]Preemption{"task": {Task: new(0), Notice: sweep.Duration(time.Minute),
-		AfterMessages: 1},
-		"machine": {VM: &vm, Notice: sweep.Duration(time.Minute), AfterMessages: 1}} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *Options) { o.Faults = Faults{Preempt: []Preemption{p}} })
-			job := w.create("spot-3", "told", 1, nil)
-			eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
-			w.server.Published(1)
-			w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-			if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
-				t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
-			}
-			if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-				events[1].TaskExecution.GetExitCode() != 50001 {
-				t.Errorf("events %v; want exit code 50001 and another attempt", events)
-			}
-		})
+// TestNotice: the tasks of a machine that is taken away with notice get SIGTERM, and their end is reported like any
+// preemption, whatever their exit code.
+func TestNotice(t *testing.T) {
+	w := newWorld(t, nil)
+	job := w.create("spot-3", "told", 1, nil)
+	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
+	w.server.LoseMachine(0, 50001, time.Minute)
+	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
+		t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
+	}
+	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
+		events[1].TaskExecution.GetExitCode() != 50001 {
+		t.Errorf("events %v; want exit code 50001 and another attempt", events)
 	}
 }
 
 // retrying lets a job's tasks be retried after any exit code.
 func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
 
-// TestStrikes: whichever fault strikes a machine, Batch reports its code and the task gets another attempt, at once or
-// after the pause.
-func TestStrikes(t *testing.T) {
-	for _, code := range BlowCodes() {
-		struck := map[string]int{}
-		w := newWorld(t, func(o *Options) {
-			o.Struck = func(class string) { struck[class]++ }
-			o.Faults.RetryPause = sweep.Duration(10 * time.Millisecond)
-		})
+// TestLossCodes: whatever happens to a machine, Batch reports its code, and the task gets another attempt.
+func TestLossCodes(t *testing.T) {
+	for _, code := range LossCodes {
+		var struck []string // read once the job has ended
+		w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck = append(struck, class) } })
 		job := w.create("spot-3", "hang-once", 1, retrying)
 		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
-		w.server.Strike(7, Blow{}) // there is no such machine
-		w.server.Strike(0, Blow{Code: code})
+		w.server.LoseMachine(7, code, 0) // there is no such machine
+		w.server.LoseMachine(0, code, 0)
 		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-			events[1].TaskExecution.GetExitCode() != code {
+			int(events[1].TaskExecution.GetExitCode()) != code {
 			t.Errorf("code %d: events %v; want that code and another attempt", code, events)
 		}
-		if class := reserved[causeOf(code)].class; struck[class] != 1 || struck["pause before a retry"] != 1 ||
-			len(struck) != 2 {
-			t.Errorf("code %d: struck %v; want %q and a pause", code, struck, class)
+		if len(struck) != 1 || !strings.HasSuffix(struck[0], fmt.Sprintf("(%d)", code)) {
+			t.Errorf("code %d: struck %q; want that class once", code, struck)
 		}
 	}
 }
 
-// TestATaskThatLingers runs beside the attempt that replaces it.
-func TestATaskThatLingers(t *testing.T) {
+// TestATaskIsKilled: it ends with 137.
+func TestATaskIsKilled(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("spot-3", "told", 1, retrying)
 	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
-	w.server.mu.Lock()
-	first := w.server.jobs[job.Name].vms[0].attempts[0].process
-	w.server.mu.Unlock()
-
-	w.server.Strike(0, Blow{Lingers: time.Hour})
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	select {
-	case <-first.Done():
-		t.Error("the job has ended with another attempt, and the first one's process, too; want it to live on")
-	default:
-	}
-
-	// What it still writes goes with the server.
-	again := filepath.Join(w.server.machines, "spot-3", "vm-0", "ssd")
-	if err := os.MkdirAll(again, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w.server.Close()
-	<-first.Done()
-	if exists(filepath.Dir(again)) {
-		t.Errorf("a process that outlived its job wrote %s, and it is there after the server has ended; want no "+
-			"machine left", again)
-	}
-}
-
-// TestATaskIsKilledAndPaused: a killed task ends with 137; a paused one does nothing until the pause ends.
-func TestATaskIsKilledAndPaused(t *testing.T) {
-	w := newWorld(t, nil)
-	job := w.create("spot-3", "told", 1, retrying)
-	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
-	w.server.PauseTask(0, time.Millisecond)
-	w.server.PauseTask(5, time.Hour) // there is none
+	w.server.KillTask(5) // there is none
 	w.server.KillTask(0)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
 		events[1].TaskExecution.GetExitCode() != 137 {
 		t.Errorf("events %v; want exit code 137 and another attempt", events)
-	}
-}
-
-// TestAFullDisk accepts nothing at first: a file is in the place of a folder.
-func TestAFullDisk(t *testing.T) {
-	w := newWorld(t, func(o *Options) {
-		o.Faults.FullDisk = []FullDisk{{VM: 0, For: sweep.Duration(300 * time.Millisecond)}}
-	})
-	job := w.create("spot-3", "hang", 1, retrying)
-	w.waitState(job.Name, batchpb.JobStatus_RUNNING)
-	disks := w.server.Disks(0)
-	if len(disks) != 1 || len(w.server.Disks(9)) != 0 {
-		t.Fatalf("disks %q; want one of machine 0", disks)
-	}
-	blocked := func() bool { return os.MkdirAll(filepath.Join(disks[0], "datasets", "x"), 0o755) != nil }
-	if !blocked() {
-		t.Error("a full disk takes a folder")
-	}
-	eventually(t, "the disk has room", func() bool { return !blocked() })
-}
-
-// TestASlowMachine holds up its tasks, which end all the same.
-func TestASlowMachine(t *testing.T) {
-	struck := map[string]int{}
-	w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck[class]++ } })
-	job := w.create("spot-3", "told", 1, retrying)
-	eventually(t, "the task listens", func() bool { return exists(filepath.Join(w.meet, "listens")) })
-	w.server.SlowMachine(0, 200*time.Millisecond)
-	w.server.SlowMachine(5, time.Hour) // there is none
-	w.server.Strike(0, Blow{Notice: 30 * time.Second})
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	if struck["machine slow"] != 1 {
-		t.Errorf("struck %v; expected one slow machine", struck)
-	}
-	if text := w.log(job.Name[strings.LastIndexByte(job.Name, '/')+1:], 0, 0); !strings.Contains(text, "told to go") {
-		t.Errorf("the slow task has written %q; expected that it was told to go within the notice", text)
 	}
 }

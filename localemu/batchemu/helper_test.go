@@ -3,14 +3,12 @@
 package batchemu
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,11 +64,6 @@ func helper(mode string) int {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring SIGTERM")
 		hang()
-	case "hold-once":
-		if attempt == "0" {
-			hold()
-		}
-		return 0
 	case "told":
 		return told()
 	case "env":
@@ -94,13 +87,6 @@ func helper(mode string) int {
 // deadlock.
 func hang() {
 	<-time.After(time.Hour)
-}
-
-// hold allocates 64 MiB, and keeps them.
-func hold() {
-	held := bytes.Repeat([]byte("x"), 64<<20)
-	hang()
-	runtime.KeepAlive(held)
 }
 
 // told waits on the first attempt until it is told to stop, and reports it.
@@ -223,7 +209,7 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 		t.Fatal(err)
 	}
 	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]},
-		TaskEnv: func(string, int) []string { return []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"} }}
+		TaskEnv: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
 	if change != nil {
 		change(&o)
 	}

@@ -17,21 +17,18 @@ import (
 // job is one job with its tasks and machines. Only its own goroutine (run) moves it from state to state; all others
 // read it under the server's lock, or ask it to stop.
 type job struct {
-	srv     *Server
-	id      string
-	request string       // that made it, as in Server.creations
-	spec    *batchpb.Job // as created: never changed, never returned
-	plan    plan
+	srv  *Server
+	id   string
+	spec *batchpb.Job // as created: never changed, never returned
+	plan plan
 
 	ended chan *attempt // attempts that have ended; has room for all that can run at once
-	again chan struct{} // a task may be tried again: its pause is over
 	stop  chan struct{} // closed to make the job stop
 	done  chan struct{} // closed when the job will not change any more
 
 	// Guarded by the server's lock:
 	state    batchpb.JobStatus_State
-	stopping bool   // stop is closed
-	broken   string // why the job fails, once a task has failed for good
+	stopping bool // stop is closed
 	events   []*batchpb.StatusEvent
 	tasks    []*task
 	vms      []*machine
@@ -68,8 +65,7 @@ type mount struct{ path, folder string }
 type task struct {
 	index   int
 	state   batchpb.TaskStatus_State
-	attempt int  // number of the next or the running attempt
-	pausing bool // before that attempt
+	attempt int // number of the next or the running attempt
 	events  []*batchpb.StatusEvent
 }
 
@@ -80,7 +76,6 @@ func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 		spec:  spec,
 		plan:  p,
 		ended: make(chan *attempt, p.vms*p.perVM),
-		again: make(chan struct{}, 1),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}),
 		state: batchpb.JobStatus_QUEUED,
@@ -105,9 +100,7 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	now := time.Now()
 	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text,
 		EventTime: timestamppb.New(now)})
-	if !j.srv.away { // what a restart does to jobs is undone
-		j.tell(state, now)
-	}
+	j.tell(state, now)
 	j.state, j.updated = state, now
 	if state == batchpb.JobStatus_RUNNING {
 		j.began = now
@@ -115,7 +108,6 @@ func (j *job) set(state batchpb.JobStatus_State, because string) {
 	if terminal(state) {
 		j.finished = now
 	}
-	j.keep()
 }
 
 // askToStop makes the job's goroutine stop its tasks; repeating it is harmless. The lock is held.
@@ -189,7 +181,6 @@ func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, ex
 		TaskExecution: execution,
 	})
 	t.state, j.updated = state, now
-	j.keep()
 	return text
 }
 

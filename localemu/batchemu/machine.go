@@ -47,7 +47,6 @@ func (j *job) makeMachines() error {
 		if err := vm.makeFolders(); err != nil {
 			return err
 		}
-		j.fill(k, vm)
 		vms[k] = vm
 	}
 
@@ -84,11 +83,16 @@ func (s *Server) instanceID(uid string) uint64 {
 	return h.Sum64()%9e18 + 1e18
 }
 
-// lose removes the machine, with everything on it. The lock is held.
-func (j *job) lose(vm *machine, c cause, notice time.Duration) {
-	if vm.lost || terminal(j.state) {
+// lose removes the machine number k, if the job has it, with everything on it. The lock is held.
+func (j *job) lose(k int, c cause, notice time.Duration) {
+	if k >= len(j.vms) || j.vms[k].lost || terminal(j.state) {
 		return
 	}
+	j.srv.opts.Struck(reserved[c].class)
+	if notice > 0 {
+		j.srv.opts.Struck("notice before the end")
+	}
+	vm := j.vms[k]
 	vm.lost = true
 	for _, a := range vm.attempts {
 		a.endAfter(c, notice)

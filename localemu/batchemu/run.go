@@ -3,7 +3,6 @@ package batchemu
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
@@ -40,22 +39,15 @@ const closedText = "Job failed because localemu ended."
 
 // work makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
 func (j *job) work() (end batchpb.JobStatus_State, because string) {
-	if j.broken != "" { // before the server was started again
-		return batchpb.JobStatus_FAILED, j.broken
-	}
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
-	}
-	if because := j.srv.unfit(j.account()); because != "" {
-		return batchpb.JobStatus_FAILED, because
 	}
 	if err := j.makeMachines(); err != nil {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
 
 	defer j.watchMemory()()
-	defer j.scheduleFaults().stop()
-	defer j.limitMemory()()
+	defer j.scheduleFaults()()
 
 	for {
 		select {
@@ -74,7 +66,6 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 				j.drain()
 				return batchpb.JobStatus_FAILED, text
 			}
-		case <-j.again:
 		case <-j.stop:
 			j.drain()
 			return batchpb.JobStatus_CANCELLED, ""
@@ -113,9 +104,7 @@ func (j *job) assign() (left bool) {
 		if t.state != batchpb.TaskStatus_PENDING {
 			continue
 		}
-		if left = true; t.pausing {
-			continue
-		}
+		left = true
 		vm := j.freeMachine()
 		if vm == nil || running >= j.plan.parallelism || j.stopping {
 			break
@@ -152,41 +141,13 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	if a.task.state != batchpb.TaskStatus_FAILED {
 		return "", false
 	}
-	j.retry(a.task, code, text)
-	return j.broken, j.broken != ""
-}
-
-// retry gives a failed task another attempt, or notes that the job has failed with it. The lock is held.
-func (j *job) retry(t *task, code int32, text string) {
-	if t.attempt >= j.plan.retries || !retryable(j.plan.policy, code) {
-		j.broken = fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the "+
-			"following task event: %q", t.index, text)
-		return
+	if a.number >= j.plan.retries || !retryable(j.plan.policy, code) {
+		return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the "+
+			"following task event: %q", a.task.index, text), true
 	}
-	t.attempt++
-	t.state = batchpb.TaskStatus_PENDING
-	j.pause(t)
-	j.keep()
-}
-
-// pause delays the task's next attempt, if a fault says so. The lock is held.
-func (j *job) pause(t *task) {
-	pause := j.srv.opts.Faults.RetryPause
-	if pause <= 0 {
-		return
-	}
-
-	t.pausing = true
-	j.srv.opts.Struck("pause before a retry")
-	time.AfterFunc(time.Duration(pause), func() {
-		j.srv.mu.Lock()
-		defer j.srv.mu.Unlock()
-		t.pausing = false
-		select {
-		case j.again <- struct{}{}:
-		default: // already signalled
-		}
-	})
+	a.task.attempt++
+	a.task.state = batchpb.TaskStatus_PENDING
+	return "", false
 }
 
 // record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the
@@ -242,14 +203,5 @@ func (j *job) drain() {
 		j.vacate(a)
 		a.record()
 		s.mu.Unlock()
-	}
-}
-
-// timers are those of a job's faults.
-type timers []*time.Timer
-
-func (ts timers) stop() {
-	for _, t := range ts {
-		t.Stop()
 	}
 }

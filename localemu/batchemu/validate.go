@@ -140,10 +140,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 		return unimitated("the provisioning model " + policy.GetProvisioningModel().String())
 	}
 
-	if err := checkDisks(policy.GetDisks()); err != nil {
-		return err
-	}
-	return checkMachine(policy)
+	return checkDisks(policy.GetDisks())
 }
 
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {

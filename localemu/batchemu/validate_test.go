@@ -66,22 +66,6 @@ func TestCreateJobRefuses(t *testing.T) {
 		"no such device": {func(j *batchpb.Job) { policy(j).Disks = nil }, codes.InvalidArgument, "device name"},
 		"small SSD": {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 100 },
 			codes.InvalidArgument, "local SSD"},
-		"series": {func(j *batchpb.Job) { policy(j).MachineType = "z3-highmem-88" }, codes.InvalidArgument,
-			"not supported by Batch"},
-		"machine type": {func(j *batchpb.Job) { policy(j).MachineType = "big" }, codes.InvalidArgument,
-			"not a machine type"},
-		"too few SSDs": {func(j *batchpb.Job) { policy(j).MachineType = "n2-highmem-64" }, codes.InvalidArgument,
-			"local SSDs"},
-		"three SSDs": {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 3 * 375 },
-			codes.InvalidArgument, "local SSDs"},
-		"no SSDs there": {func(j *batchpb.Job) { policy(j).MachineType = "e2-standard-16" },
-			codes.InvalidArgument, "local SSDs"},
-		"SSDs built in": {func(j *batchpb.Job) {
-			policy(j).MachineType, policy(j).BootDisk = "c4-highmem-48-lssd",
-				&batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
-		}, codes.InvalidArgument, "local SSDs"},
-		"boot disk": {func(j *batchpb.Job) { policy(j).MachineType, policy(j).Disks = "c4-highmem-48", nil },
-			codes.InvalidArgument, "hyperdisk"},
 		"machines in a zone": {func(j *batchpb.Job) {
 			g := j.TaskGroups[0]
 			g.TaskCount, g.Parallelism, g.TaskCountPerNode = 2001, 2001, 1

@@ -62,11 +62,9 @@ type bucket struct {
 	objects map[string]*object
 }
 
-// describe returns an object's resource, for the caller: with links to the address that it called and times as its
-// clock should see them.
+// describe returns an object's resource, for the caller: with links to the address that it called.
 func (c *call) describe(o *object) map[string]any {
 	told := *o
-	told.Created, told.Updated = o.Created.Add(-c.ahead), o.Updated.Add(-c.ahead)
 	if told.StorageClass == "" {
 		told.StorageClass = "STANDARD"
 	}
@@ -85,7 +83,6 @@ func (c *call) describe(o *object) map[string]any {
 
 func (c *call) describeBucket(b *bucket) map[string]any {
 	told := *b
-	told.Created, told.Updated = b.Created.Add(-c.ahead), b.Updated.Add(-c.ahead)
 	if told.StorageClass == "" {
 		told.StorageClass = "STANDARD"
 	}

@@ -182,15 +182,3 @@ func TestABucketOfOddNames(t *testing.T) {
 		t.Errorf("files are left after the bucket was deleted: %q, %v", left, err)
 	}
 }
-
-// TestDamageOfAnOddName finds it by its name.
-func TestDamageOfAnOddName(t *testing.T) {
-	w := start(t, Options{Dir: t.TempDir()})
-	w.mustPut("d//x", "contents")
-	if err := w.server.Damage("d/**", "empty", func(int) int { return 0 }); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := w.read(w.b.Object("d//x")); err != nil || got != "" {
-		t.Errorf("after the damage: %q, %v; expected nothing", got, err)
-	}
-}

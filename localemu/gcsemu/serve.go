@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,18 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"coppice/localemu/internal/httpjson"
 )
 
-// call is a request: what it is about, and who calls.
+// call is a request, and what it is about.
 type call struct {
 	*http.Request
 	q              url.Values
-	at             net.Addr
-	client         string
-	ahead          time.Duration // of the client's clock, by a fault
 	bucket, object string
 	rest           []string // what else the path says
 }
@@ -51,8 +46,7 @@ var routes = []struct {
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	c := &call{Request: r, q: r.URL.Query(), at: httpjson.Address(r)}
-	c.client = s.opts.Client(c.at)
+	c := &call{Request: r, q: r.URL.Query()}
 	v, err := s.answer(w, c)
 	switch {
 	case err != nil:
@@ -95,7 +89,6 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 			return nil, err
 		}
 
-		c.ahead = s.faults.ahead(c.client)
 		v, err := route.answer(s, w, c)
 		if told, ok := v.(map[string]any); ok && err == nil {
 			return mask.of(told), nil
@@ -105,14 +98,8 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 	return nil, httpjson.NotImitated(c.Request)
 }
 
-// allow returns an error unless the caller has the permission on the bucket.
-// Source: https://cloud.google.com/storage/docs/access-control/iam-json
-func (s *Server) allow(c *call, bucket, permission string) error {
-	if err := s.opts.Allow(c.at, "bucket", bucket, permission); err != nil {
-		return httpjson.Errorf(http.StatusForbidden, "%v", err)
-	}
-	return nil
-}
+// changes reports whether the request patches or replaces attributes.
+func (c *call) changes() bool { return c.Method == http.MethodPatch || c.Method == http.MethodPut }
 
 // maxBody bounds a request that carries no contents: the longest composes 32 objects.
 const maxBody = 1 << 20
@@ -134,9 +121,6 @@ func decode[T any](r io.Reader) (T, error) {
 }
 
 func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
-	if err := s.allow(c, "", "storage.buckets.get"); err != nil {
-		return nil, err
-	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	items := []any{}
@@ -149,9 +133,6 @@ func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
 }
 
 func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
-	if err := s.allow(c, "", "storage.buckets.create"); err != nil {
-		return nil, err
-	}
 	wanted, err := decode[map[string]any](c.Body)
 	if err != nil {
 		return nil, err
@@ -181,19 +162,12 @@ func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 }
 
 func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
-	verb := map[string]string{http.MethodGet: "get", http.MethodDelete: "delete"}[c.Method]
-	if verb == "" {
-		verb = "update"
-	}
-	if err := s.allow(c, c.bucket, "storage.buckets."+verb); err != nil {
-		return nil, err
-	}
 	if c.q.Has("ifMetagenerationMatch") || c.q.Has("ifMetagenerationNotMatch") {
 		return nil, httpjson.Errorf(http.StatusNotImplemented,
 			"localemu does not imitate conditions on the metageneration of a bucket")
 	}
 
-	if verb == "update" {
+	if c.changes() {
 		patch, err := decode[map[string]any](c.Body)
 		if err != nil {
 			return nil, err
@@ -211,7 +185,7 @@ func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case verb == "get":
+	case c.Method == http.MethodGet:
 		return c.describeBucket(b), nil
 	case len(b.objects) > 0:
 		return nil, httpjson.Errorf(http.StatusConflict, "The bucket you tried to delete is not empty.")
@@ -227,15 +201,7 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 	if c.Method == http.MethodGet && c.q.Get("alt") == "media" {
 		return s.read(w, c)
 	}
-	verb := map[string]string{http.MethodGet: "get", http.MethodDelete: "delete"}[c.Method]
-	if verb == "" {
-		verb = "update"
-	}
-	if err := s.allow(c, c.bucket, "storage.objects."+verb); err != nil {
-		return nil, err
-	}
-
-	if verb == "get" {
+	if c.Method == http.MethodGet {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
 		o, err := s.find(c, true)
@@ -245,10 +211,10 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 		return c.describe(o), nil
 	}
 
-	if err := s.faults.refuse(c.object, c.client); err != nil {
+	if err := s.writes.strike(c.object); err != nil {
 		return nil, err
 	}
-	if verb == "update" {
+	if c.changes() {
 		patch, err := decode[map[string]any](c.Body)
 		if err != nil {
 			return nil, err
@@ -275,16 +241,8 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 
 // read sends an object's contents.
 func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
-	if err := s.allow(c, c.bucket, "storage.objects.get"); err != nil {
+	if err := s.reads.strike(c.object); err != nil {
 		return nil, err
-	}
-	if f := s.faults.read(c.object, c.client); f != nil {
-		if done, err := f.before(c.Context()); done {
-			return nil, err
-		}
-		if f.Does == "cut" || f.Does == "flip" {
-			w = &spoiling{ResponseWriter: w, does: f.Does}
-		}
 	}
 	// The XML API has the preconditions in headers.
 	for _, name := range []string{"Generation", "Metageneration"} {
@@ -323,7 +281,7 @@ func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
 	for name, value := range o.Metadata {
 		h.Set("X-Goog-Meta-"+name, value)
 	}
-	http.ServeContent(w, c.Request, "", o.Updated.Add(-c.ahead), f)
+	http.ServeContent(w, c.Request, "", o.Updated, f)
 	return nil, nil
 }
 

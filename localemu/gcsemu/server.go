@@ -1,7 +1,7 @@
 // Package gcsemu is Google Cloud Storage on one machine, over files: the JSON API as Google's own clients for Go and
 // Python use it, and the reads of the XML API, which are the Go client's default.
 //
-//	request -> routes (serve.go) -> rights, scripted faults -> objects.go: preconditions, attributes, generations
+//	request -> routes (serve.go) -> scripted faults -> objects.go: preconditions, attributes, generations
 //	                                                        -> upload.go: contents that arrive, whole or in chunks
 //	                                                        -> disk.go: a file of contents and a record an object
 //
@@ -15,15 +15,14 @@
 // Not imitated:
 //   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the
 //     batch endpoint, gRPC.
-//   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM beyond what
-//     Options.Allow says, notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429).
+//   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM,
+//     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429).
 //   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter and
 //     matchGlob in listings. A location is accepted and has no effect; a class is reported, and
 //     has no costs. Labels are not checked.
 //   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
 //   - Names that differ only in their case, where the file system does not distinguish them.
-//   - Without Options.Allow any program on this machine may do anything; with it, any program that learns an
-//     identity's address may act as that identity. Requests that come from a web page or under another host name
+//   - Any program on this machine may do anything. Requests that come from a web page or under another host name
 //     are refused.
 package gcsemu
 
@@ -49,11 +48,6 @@ type Options struct {
 	OnWrite func(bucket, object string)
 	// Struck, if not nil, is called for every fault that strikes, with its class. It must not block.
 	Struck func(class string)
-	// Allow is asked before every call, with the address that was called; nil allows everything. See Server.Open.
-	Allow func(at net.Addr, kind, name, permission string) error
-	// Client, if not nil, names the client that calls at an address ("" if unknown), for faults that strike one client.
-	// See Server.Open.
-	Client func(at net.Addr) string
 	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
@@ -61,8 +55,8 @@ type Options struct {
 // Server is the emulator. Its address with http:// before it is the value for STORAGE_EMULATOR_HOST.
 type Server struct {
 	*httpjson.Listener
-	opts   Options
-	faults *faultState
+	opts                   Options
+	writes, answers, reads *faultList
 
 	// mu makes every write one step, and keeps a read's header and contents together.
 	mu      sync.RWMutex
@@ -78,17 +72,13 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Allow == nil {
-		o.Allow = func(net.Addr, string, string, string) error { return nil }
-	}
-	if o.Client == nil {
-		o.Client = func(net.Addr) string { return "" }
-	}
 	if o.OnWrite == nil {
 		o.OnWrite = func(string, string) {}
 	}
 
-	s := &Server{opts: o, faults: newFaultState(o.Faults, o.Struck),
+	s := &Server{opts: o, writes: newFaultList("write refused", o.Faults.Write, o.Struck),
+		answers: newFaultList("answer lost", o.Faults.Answer, o.Struck),
+		reads:   newFaultList("read refused", o.Faults.Read, o.Struck),
 		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
 	s.newFile = s.makeFile
 	if err := s.load(); err != nil {

@@ -110,9 +110,6 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	if c.Method != http.MethodPost {
 		return nil, httpjson.NotImitated(c.Request)
 	}
-	if err := s.allow(c, c.bucket, "storage.objects.create"); err != nil {
-		return nil, err
-	}
 	if !s.HasBucket(c.bucket) {
 		_, err := s.bucket("")
 		return nil, err
@@ -190,7 +187,7 @@ func (u *upload) readMultipart() error {
 // commit makes the uploaded bytes the object, if its preconditions and checksums hold. fill is called before, under the
 // lock that excludes other writes.
 func (s *Server) commit(u *upload, fill func() error) (any, error) {
-	if err := s.faults.refuse(u.call.object, u.call.client); err != nil {
+	if err := s.writes.strike(u.call.object); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -207,7 +204,7 @@ func (s *Server) commit(u *upload, fill func() error) (any, error) {
 	s.opts.OnWrite(o.Bucket, o.Name)
 
 	// The object is written; only the answer may be lost.
-	if err := s.faults.lose(o.Name, u.call.client); err != nil {
+	if err := s.answers.strike(o.Name); err != nil {
 		return nil, err
 	}
 	return u.finished, nil
@@ -220,16 +217,8 @@ func (s *Server) write(u *upload) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := b.objects[c.object]
-	if err := holds(c.q, "if", now, false); err != nil {
+	if err := holds(c.q, "if", b.objects[c.object], false); err != nil {
 		return nil, err
-	}
-	if now != nil && c.at != nil { // overwriting an object deletes one; the server itself may
-		const permission = "storage.objects.delete"
-		err := s.allow(c, c.bucket, permission)
-		if err != nil && s.opts.Allow(c.at, "object", c.bucket+"/"+c.object, permission) != nil {
-			return nil, err
-		}
 	}
 
 	o, err := u.verify()
@@ -407,10 +396,6 @@ type part struct {
 
 // compose makes one object of several.
 func (s *Server) compose(_ http.ResponseWriter, c *call) (any, error) {
-	if err := errors.Join(s.allow(c, c.bucket, "storage.objects.get"),
-		s.allow(c, c.bucket, "storage.objects.create")); err != nil {
-		return nil, err
-	}
 	body, err := decode[struct {
 		SourceObjects []part
 		Destination   wanted
@@ -443,10 +428,6 @@ func (s *Server) copyObject(_ http.ResponseWriter, c *call) (any, error) {
 	short := c.rest[0] != "" // copyTo
 	c.bucket, c.object = c.rest[1], c.rest[2]
 	if err := checkNames(c.bucket, c.object); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(s.allow(c, from, "storage.objects.get"),
-		s.allow(c, c.bucket, "storage.objects.create")); err != nil {
 		return nil, err
 	}
 	patch, err := decode[map[string]any](c.Body)

@@ -140,7 +140,7 @@ func (p *pullStream) RecvMsg(m any) error {
 			p.pings = r.GetProtocolVersion() >= 1
 		})
 		if opening {
-			return p.server.allowed(p.Context(), "subscription", p.subscription, "pubsub.subscriptions.consume")
+			return nil
 		}
 
 		ping := len(r.GetAckIds()) == 0 && len(r.GetModifyDeadlineAckIds()) == 0

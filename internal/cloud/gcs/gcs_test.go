@@ -105,8 +105,8 @@ func TestEnvironmentVariable(t *testing.T) {
 // TestLostAnswers: the write lands, the client hears of an error and tries again, and must not lose against itself.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	lose := []gcsemu.Refusal{{Match: "lost/*", Times: 3, Status: 503}}
-	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{LoseAnswer: lose}})).Bucket("bucket")
+	lose := []gcsemu.Fault{{Match: "lost/*", Times: 3, Status: 503}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{Answer: lose}})).Bucket("bucket")
 	for name, data := range map[string][]byte{"lost/small": []byte("small"), "lost/long": make([]byte, 3*smallPut)} {
 		a, err := b.Put(t.Context(), name, blob.Absent, bytes.NewReader(data))
 		if err != nil || a.Size != int64(len(data)) {
@@ -128,8 +128,8 @@ func TestLostAnswers(t *testing.T) {
 
 func TestPassingErrorsAreRetried(t *testing.T) {
 	t.Parallel()
-	refuse := []gcsemu.Refusal{{Match: "**", Times: 2, Status: 503}}
-	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{RefuseWrite: refuse}})).Bucket("bucket")
+	refuse := []gcsemu.Fault{{Match: "**", Times: 2, Status: 503}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{Write: refuse}})).Bucket("bucket")
 	if _, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x")); err != nil { // without a condition, too
 		t.Fatal(err)
 	}
@@ -427,8 +427,8 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 // TestNoRoom: that the local cloud's disk is full is said at once, with the remedy.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	refuse := []gcsemu.Refusal{{Match: "**", Times: 1, Status: http.StatusRequestEntityTooLarge}}
-	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{RefuseWrite: refuse}})).Bucket("bucket")
+	refuse := []gcsemu.Fault{{Match: "**", Times: 1, Status: http.StatusRequestEntityTooLarge}}
+	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{Write: refuse}})).Bucket("bucket")
 	_, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x"))
 	if setup := new(cloud.SetupError); !errors.As(err, &setup) || !strings.Contains(err.Error(), "free space") {
 		t.Errorf("put where there is no room: got %v; want a SetupError that says to free space", err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/sweep"
 )
 
@@ -114,4 +116,26 @@ func TestDryRunShowsFallbacks(t *testing.T) {
 	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep",
 		w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
 			"type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
+}
+
+// TestNightsLeaveTheRegistry: what a schedule starts, staging and a sweep, needs no right on the registry, which iam.yaml
+// says of it.
+func TestNightsLeaveTheRegistry(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Absent,
+		strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+	registry := &blobtest.Counting{Store: w.buckets["registry"]}
+	w.buckets["registry"] = registry
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait")
+	if asked, listed := registry.Asked.Load(), registry.Listed.Load(); asked+listed > 0 {
+		t.Errorf("staging and a scheduled sweep asked the registry for %d objects and were told %d names; want none",
+			asked, listed)
+	}
+	w.run("registry", "list", "ctr")
+	if registry.Listed.Load() == 0 {
+		t.Error("registry list is not counted")
+	}
 }

@@ -18,7 +18,6 @@ import (
 	"coppice/internal/strictyaml"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/internal/world"
-	"coppice/terraform"
 )
 
 // State is what localemu gets from its environment.
@@ -87,9 +86,7 @@ type flags struct {
 	aggregator  string
 	aggregators int
 	faults      string
-	keepJobs    bool
 	wait        bool
-	rights      rightsFlags
 }
 
 func (f *flags) add(c *cobra.Command) {
@@ -110,10 +107,6 @@ func (f *flags) add(c *cobra.Command) {
 		"aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1,
 		"how many aggregators to run; the result must be the same for any number")
-	fs.BoolVar(&f.keepJobs, "keep-jobs", false,
-		"keep Batch's jobs in the --data folder: the next localemu on it with this flag shows those that have ended "+
-			"and resumes the others; their tasks start over")
-	f.rights.add(c)
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }
 
@@ -139,15 +132,8 @@ func (f *flags) options(s *State) (world.Options, error) {
 		return o, usage("--containers %q: use one of %s", f.containers, strings.Join(batchemu.ContainerTools(), ", "))
 	}
 
-	if f.keepJobs && f.data == "" {
-		return o, usage("--keep-jobs needs --data, the folder that keeps them")
-	}
-
-	o.Containers, o.KeepJobs, o.Wait = f.containers, f.keepJobs, f.wait
+	o.Containers, o.Wait = f.containers, f.wait
 	var err error
-	if o.Rights, o.As, err = f.rights.table(); err != nil {
-		return o, err
-	}
 	if o.Images, err = f.imageMap(s); err != nil {
 		return o, err
 	}
@@ -268,53 +254,4 @@ func executable(path string) (string, error) {
 		return "", fmt.Errorf("%s is not a program", path)
 	}
 	return path, nil
-}
-
-// rightsFlags choose the rights in the local cloud.
-type rightsFlags struct {
-	enforce bool
-	without []string
-	as      string
-}
-
-func (f *rightsFlags) add(c *cobra.Command) {
-	fs := c.Flags()
-	fs.BoolVar(&f.enforce, "enforce-iam", false,
-		"give every program the permissions of its service account in terraform/iam.yaml, and no others")
-	fs.StringArrayVar(&f.without, "without", nil,
-		`"IDENTITY RESOURCE ROLE": leave this binding of terraform/iam.yaml out; repeatable, and implies --enforce-iam`)
-	fs.StringVar(&f.as, "as", "",
-		"with --enforce-iam, the identity the command runs as: launcher, task, stager, aggregator, or "+world.Owner+
-			", who may do everything (default launcher)")
-}
-
-// table returns the table of rights to enforce, nil for none, and the identity the command runs as.
-func (f *rightsFlags) table() (*terraform.Table, string, error) {
-	if !f.enforce && len(f.without) == 0 {
-		if f.as != "" {
-			return nil, "", usage("--as %s needs --enforce-iam", f.as)
-		}
-		return nil, "", nil
-	}
-	if f.as != "" {
-		if err := world.CheckIdentity(f.as); err != nil {
-			return nil, "", usage("--as: %v", err)
-		}
-	}
-
-	table, err := terraform.Load()
-	if err != nil {
-		return nil, "", err
-	}
-
-	for _, w := range f.without {
-		part := strings.Fields(w)
-		if len(part) != 3 {
-			return nil, "", usage(`--without %q: use "IDENTITY RESOURCE ROLE", as in terraform/iam.yaml`, w)
-		}
-		if table, err = table.Without(part[0], part[1], part[2]); err != nil {
-			return nil, "", usage("--without: %v", err)
-		}
-	}
-	return table, f.as, nil
 }

@@ -112,7 +112,6 @@ func TestUsage(t *testing.T) {
 		{execArgs([]string{"--containers", "docker", "--image", "x=no/such/file:1"}, "true"), 0, ""},
 		{execArgs([]string{"--aggregators", "0"}, "true"), 2, "--aggregators 0"},
 		{execArgs([]string{"--port-base", "70000"}, "true"), 2, "--port-base"},
-		{execArgs([]string{"--keep-jobs"}, "true"), 2, "--keep-jobs needs --data"},
 		{execArgs([]string{"--faults", faults}, "true"), 3, faults + ":2:1: unknown key \"drop_massages\""},
 		{execArgs([]string{"--faults", filepath.Join(dir, "absent")}, "true"), 4, "absent"},
 		{execArgs(nil, "no-such-command"), 127, "no-such-command"},

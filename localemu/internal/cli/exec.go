@@ -41,9 +41,7 @@ STORAGE_EMULATOR_HOST, PUBSUB_EMULATOR_HOST). Signals are passed to the command;
 where Ctrl-C reaches the command directly, the third).`,
 		Example: `  localemu exec -- launcher sweep sweep.yaml
   localemu exec --data build/cloud -- sh -c 'launcher stage dataset.yaml && launcher sweep sweep.yaml'
-  localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml
-  localemu exec --enforce-iam --data build/cloud -- launcher sweep sweep.yaml
-  localemu exec --without "task bucket/sweeps roles/storage.objectUser" --as owner -- launcher doctor`,
+  localemu exec --faults faults.yaml --aggregators 2 -- launcher sweep sweep.yaml`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || c.ArgsLenAtDash() != 0 {
 				return usage("exec needs a command after --: localemu exec -- COMMAND [ARGUMENTS]")
@@ -170,8 +168,7 @@ func upCommand(s *State) *cobra.Command {
 		Long: `up starts the local cloud on a folder and keeps it running until Ctrl-C. It prints the settings
 with which other terminals find it, and writes them to DIR/env.`,
 		Example: `  localemu up --data build/cloud --port-base 9500
-  . build/cloud/env && launcher sweep sweep.yaml        # in another terminal
-  localemu up --data build/cloud --port-base 9500 --keep-jobs   # started again, it continues its jobs`,
+  . build/cloud/env && launcher sweep sweep.yaml        # in another terminal`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runUp(c.Context(), s, &f) },
 	}

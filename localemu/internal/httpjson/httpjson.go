@@ -1,4 +1,4 @@
-// Package httpjson is what the emulators of Google's JSON APIs share: who calls, answers and errors in Google's form,
+// Package httpjson is what the emulators of Google's JSON APIs share: answers and errors in Google's form,
 // and the refusal of callers that are no clients of the local cloud.
 package httpjson
 
@@ -13,32 +13,25 @@ import (
 	"time"
 )
 
-// Listener serves a handler at one address or several.
+// Listener serves a handler.
 type Listener struct {
 	http   http.Server
 	addr   string
-	log    *slog.Logger
 	served sync.WaitGroup
 }
 
 // Serve serves on the listener until Close.
 func Serve(l net.Listener, h http.HandlerFunc, log *slog.Logger) *Listener {
-	s := &Listener{addr: l.Addr().String(), log: log,
-		http: http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
-	s.Open(l)
+	s := &Listener{addr: l.Addr().String(), http: http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
+	s.served.Go(func() {
+		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			log.Error("an emulator's listener ended", "address", l.Addr(), "error", err)
+		}
+	})
 	return s
 }
 
-// Open serves at another address as well.
-func (s *Listener) Open(l net.Listener) {
-	s.served.Go(func() {
-		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("an emulator's listener ended", "address", l.Addr(), "error", err)
-		}
-	})
-}
-
-// Addr is host:port of the first address.
+// Addr is host:port.
 func (s *Listener) Addr() string { return s.addr }
 
 // Close ends all connections. A second Close does nothing.
@@ -65,24 +58,17 @@ func NotImitated(r *http.Request) error {
 	return Errorf(http.StatusNotImplemented, "localemu does not imitate %s %s", r.Method, r.URL.Path)
 }
 
-// Address returns the address at which a request came in, which is what identifies its caller.
-func Address(r *http.Request) net.Addr {
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		return addr
-	}
-	return &net.TCPAddr{}
-}
-
 // Foreign returns an error about a request that does not come from a client of the local cloud: web pages must not
 // reach it, neither directly nor through a host name of theirs that resolves to this machine.
 func Foreign(r *http.Request) error {
 	if r.Header.Get("Origin") != "" {
 		return Errorf(http.StatusForbidden, "requests from web pages are refused")
 	}
+	own := fmt.Sprint(r.Context().Value(http.LocalAddrContextKey))
+	_, ownPort, _ := net.SplitHostPort(own)
 	host, port, err := net.SplitHostPort(r.Host)
-	_, own, _ := net.SplitHostPort(Address(r).String())
-	if err != nil || port != own || host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		return Errorf(http.StatusForbidden, "the host name %.100q is not this server's: use %s", r.Host, Address(r))
+	if err != nil || port != ownPort || host != "localhost" && host != "127.0.0.1" && host != "::1" {
+		return Errorf(http.StatusForbidden, "the host name %.100q is not this server's: use %s", r.Host, own)
 	}
 	return nil
 }

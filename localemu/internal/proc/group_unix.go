@@ -7,14 +7,6 @@ import (
 	"syscall"
 )
 
-// CanPause reports whether this system can stop a process for a while.
-const CanPause = true
-
-const (
-	sigStop     = syscall.SIGSTOP
-	sigContinue = syscall.SIGCONT
-)
-
 // group is a process with those that it starts, unless it shares localemu's own group.
 type group struct{ shared bool }
 

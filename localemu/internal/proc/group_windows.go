@@ -10,14 +10,6 @@ import (
 	"coppice/internal/program"
 )
 
-// CanPause reports whether this system can stop a process for a while.
-const CanPause = false
-
-const (
-	sigStop     syscall.Signal = 0
-	sigContinue syscall.Signal = 0
-)
-
 // killedCode is the exit code of what is killed, as on Unix.
 const killedCode = 128 + int(syscall.SIGKILL)
 
@@ -47,7 +39,7 @@ func (g *group) signal(pid int, sig syscall.Signal) {
 	switch {
 	case sig == syscall.SIGKILL:
 		g.job.Kill(killedCode)
-	case sig == sigStop, g.shared: // the console has told it
+	case g.shared: // the console has told it
 	case windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(pid)) != nil: //nolint:gosec // an id
 		g.job.Kill(killedCode)
 	}

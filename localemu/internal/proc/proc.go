@@ -177,12 +177,6 @@ func (p *Process) Signal(sig syscall.Signal) {
 	}
 }
 
-// Pause stops the group until Resume: it does nothing, and is not told. Windows cannot (see CanPause).
-func (p *Process) Pause() { p.Signal(sigStop) }
-
-// Resume ends a Pause, if there was one.
-func (p *Process) Resume() { p.Signal(sigContinue) }
-
 // Kill ends the group at once, without waiting for it.
 func (p *Process) Kill() { p.Signal(syscall.SIGKILL) }
 

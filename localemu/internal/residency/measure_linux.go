@@ -1,9 +1,7 @@
 package residency
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -38,21 +36,4 @@ func Measure(dir string, pids []int) (Sample, error) {
 
 	s.Dataset = mapped.bytes()
 	return s, nil
-}
-
-// Held returns how many bytes of memory a process holds outside the files that it has mapped, 0 if it has ended.
-func Held(pid int) (int64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-
-	var size, resident, shared int64 // pages
-	if _, err := fmt.Fscan(bytes.NewReader(text), &size, &resident, &shared); err != nil {
-		return 0, fmt.Errorf("read the memory of process %d from %q: %w", pid, text, err)
-	}
-	return (resident - shared) * int64(os.Getpagesize()), nil
 }

@@ -3,7 +3,12 @@
 package world
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,17 +26,13 @@ const all = `seed: 7
 duplicate_messages: true
 shuffle_messages: true
 drop_messages: 0.5
-preempt:
-  - {task: 0, attempt: 1, after: 2s}
-  - {vm: 1, after: 3s, notice: 20s}
-lose_machine: [{vm: 1, after: 0s}]
+lose_acks: 0.25
+lose_machine: [{vm: 1, after: 3s}]
 no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}]
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
-read_fault: [{match: "datasets/**", does: slow, times: 2, rate: 0.5, delay: 1s}, {match: "*", does: refuse, status: 429}]
-lose_acks: 0.25
-retry_pause: 2s
-full_disk: [{vm: 1, for: 3s}]
+read_fault: [{match: "datasets/**", times: 2, delay: 1s}, {match: "*", status: 429}]
+at_write: [{match: "a", nth: 2, does: lose_machine, vm: 1, code: 50001, notice: 5s}, {match: "b", does: kill_task, task: 3}]
 `
 
 func TestParse(t *testing.T) {
@@ -40,18 +41,16 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(&FaultSpec{
-		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25, RetryPause: sweep.Duration(2 * time.Second),
-		Preempt: []batchemu.Preemption{{Task: new(0), Attempt: 1, After: sweep.Duration(2 * time.Second)},
-			{VM: new(1), After: sweep.Duration(3 * time.Second), Notice: sweep.Duration(20 * time.Second)}},
-		Lose: []batchemu.MachineLoss{{VM: 1}},
+		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25,
+		Lose: []batchemu.MachineLoss{{VM: 1, After: sweep.Duration(3 * time.Second)}},
 		Shortage: []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: new(false),
 			Fail: true}},
-		FullDisk:  []batchemu.FullDisk{{VM: 1, For: sweep.Duration(3 * time.Second)}},
-		Refuse:    []gcsemu.Refusal{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
-		LoseReply: []gcsemu.Refusal{{Match: "**", Times: 1}},
-		Read: []gcsemu.ReadFault{{Match: "datasets/**", Does: "slow", Times: 2, Rate: 0.5,
-			Delay: sweep.Duration(time.Second)},
-			{Match: "*", Does: "refuse", Status: 429}},
+		Refuse:    []gcsemu.Fault{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
+		LoseReply: []gcsemu.Fault{{Match: "**", Times: 1}},
+		Read: []gcsemu.Fault{{Match: "datasets/**", Times: 2, Delay: sweep.Duration(time.Second)},
+			{Match: "*", Status: 429}},
+		AtWrite: []atWrite{{Match: "a", Nth: 2, Does: loseMachine, VM: 1, Code: 50001,
+			Notice: sweep.Duration(5 * time.Second)}, {Match: "b", Does: killTask, Task: 3}},
 	}, s); d != "" {
 		t.Errorf("parsed with differences (-expected +parsed):\n%s", d)
 	}
@@ -71,7 +70,7 @@ func TestExampleIsValidAndComplete(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(FaultsExample))
-	f.Add([]byte("preempt: [{vm: 0}]"))
+	f.Add([]byte("lose_machine: [{vm: 0}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseFaults("f", data)
 		var at *strictyaml.Error
@@ -81,42 +80,90 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, p := range s.Preempt {
-			if (p.Task == nil) == (p.VM == nil) {
-				t.Fatalf("%q is accepted with %+v, expected either a task or a machine", data, p)
+		for _, a := range s.AtWrite {
+			if a.Match == "" || a.VM < 0 || a.Notice > 0 && a.Does != loseMachine {
+				t.Fatalf("%q is accepted with %+v", data, a)
 			}
 		}
 	})
 }
 
+// TestRefuses: each mistake is named with its line.
 func TestRefuses(t *testing.T) {
 	for text, where := range map[string]string{
-		"drop_message: 1":                                       "f:1:1: unknown key",
-		"drop_messages: 2":                                      "f:1:16: drop_messages",
-		"lose_acks: -0.5":                                       "f:1:12: lose_acks",
-		"preempt: [{task: 1, vm: 1}]":                           "f:1:12: give either",
-		"preempt: [{after: 1s}]":                                "f:1:12: give either",
-		"no_capacity: [{zone: us-central1}]":                    "f:1:16: zone \"us-central1\"",
-		"no_capacity: [{kind: spot}]":                           "kind",
-		"preempt: [{task: -1}]":                                 "f:1:12: task, attempt and vm",
-		"preempt: [{task: 1, after: -1s}]":                      "after is -1s",
-		"preempt: [{task: 1, after: 2}]":                        "duration",
-		"preempt: [{task: 1, after_messages: -1}]":              "after_messages is -1",
-		"lose_machine: [{vm: 1, after: 1s, after_messages: 2}]": "give either after or after_messages",
-		"lose_machine: [{vm: -1}]":                              "vm counts from 0",
-		"refuse_write: [{match: x}]":                            "times is 0",
-		"refuse_write: [{match: x, times: 1, status: 200}]":     "status is 200",
-		"lose_answer: [{match: x, times: 1, client: task-x}]":   "client is",
-		"read_fault: [{match: x, does: cut, client: tasks}]":    "client is",
-		"memory_limit: [{task: 1}]":                             "mib is 0",
-		"memory_limit: [{mib: 5}]":                              "either task or vm",
-		"memory_limit: [{task: -1, mib: 5}]":                    "count from 0",
-		"lose_answer: [{times: 1}]":                             "match",
+		"drop_message: 1":                                         "f:1:1: unknown key",
+		"drop_messages: 2":                                        "f:1:16: drop_messages",
+		"lose_acks: -0.5":                                         "f:1:12: lose_acks",
+		"no_capacity: [{zone: us-central1}]":                      "f:1:16: zone \"us-central1\"",
+		"no_capacity: [{kind: spot}]":                             "kind",
+		"lose_machine: [{vm: 1, after: -1s}]":                     "after -1s",
+		"lose_machine: [{vm: 1, after: 2}]":                       "duration",
+		"lose_machine: [{vm: -1}]":                                "vm is -1",
+		"refuse_write: [{match: x, times: -1}]":                   "times is -1",
+		"refuse_write: [{match: x, status: 200}]":                 "status is 200",
+		"read_fault: [{match: x, delay: -1s}]":                    "delay is -1s",
+		"lose_answer: [{times: 1}]":                               "match",
+		"at_write: [{match: a, does: lose_machine}]":              "",
+		"at_write: [{does: kill_task}]":                           "pattern",
+		`at_write: [{match: "[", does: kill_task}]`:               "pattern",
+		"at_write: [{match: a, does: dance}]":                     "lose_machine, kill_task",
+		"at_write: [{match: a, does: kill_task, nth: -1}]":        "cannot be negative",
+		"at_write: [{match: a, does: lose_machine, code: 50005}]": "50001 50002 50003 50004 50006",
+		"at_write: [{match: a, does: kill_task, code: 50004}]":    "with lose_machine",
+		"at_write: [{match: a, does: kill_task, notice: 2s}]":     "with lose_machine",
+		"at_write: [{match: a, does: lose_machine, notice: 9h}]":  "5m",
 	} {
 		_, err := ParseFaults("f", []byte(text))
 		var at *strictyaml.Error
-		if !errors.As(err, &at) || at.Line != 1 || !strings.Contains(err.Error(), where) {
+		switch {
+		case where == "" && err != nil:
+			t.Errorf("%s: %v, want it accepted", text, err)
+		case where != "" && (!errors.As(err, &at) || at.Line != 1 || !strings.Contains(err.Error(), where)):
 			t.Errorf("%s: %v, want %q", text, err, where)
 		}
+	}
+}
+
+// TestAtTheSecondWrite: the aggregator is killed when the second plan is written, once, and starts again; the report at
+// the end counts that.
+func TestAtTheSecondWrite(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "aggregator")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := ParseFaults("f", []byte("at_write: [{match: \"plans/*\", nth: 2, does: kill_aggregators}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(), Faults: spec,
+		Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	first := w.aggregators.running[0].proc
+	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} {
+		answer, err := http.Post("http://"+w.storage.Addr()+"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+
+			name, "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		w.script.mu.Lock()
+		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want {
+			t.Errorf("after writing %s the aggregator was killed %d times; want %d", name, got, want)
+		}
+		w.script.mu.Unlock()
+	}
+	<-first.Done()
+	w.Close()
+
+	var counts map[string]int
+	text, err := os.ReadFile(filepath.Join(w.Data(), FaultsFile))
+	if err == nil {
+		err = json.Unmarshal(text, &counts)
+	}
+	if err != nil || counts["aggregator killed"] != 1 || len(counts) != 1 {
+		t.Errorf("%s says %v, %v; want one aggregator killed", FaultsFile, counts, err)
 	}
 }

@@ -30,8 +30,10 @@ import (
 	"coppice/localemu/internal/httpjson"
 	"coppice/localemu/internal/proc"
 	"coppice/localemu/pubsubemu"
-	"coppice/terraform"
 )
+
+// AggregatorName is the key of the aggregator in Options.Names, which is no image.
+const AggregatorName = "aggregator"
 
 // Names in the local cloud.
 const (
@@ -70,15 +72,12 @@ type Options struct {
 	Names    map[string]string // by which those programs, and the aggregator, are called that are one program
 	// tool that runs the images themselves, and then Images are its names for them; "" runs local programs
 	Containers  string
-	Aggregator  string           // program; "" runs none
-	Aggregators int              // how many of them; 0 is 1
-	Faults      *FaultSpec       // nil is none
-	Wait        bool             // for another local cloud on Data to end, instead of failing
-	KeepJobs    bool             // jobs outlive the local cloud: the next one on Data takes them up
-	Rights      *terraform.Table // enforced; nil allows everything
-	As          string           // while rights are enforced, the identity the command runs as; "" is the launcher
-	Environ     []string         // environment of the aggregator beside the local cloud's, and of the container tool
-	Stderr      io.Writer        // for warnings
+	Aggregator  string     // program; "" runs none
+	Aggregators int        // how many of them; 0 is 1
+	Faults      *FaultSpec // nil is none
+	Wait        bool       // for another local cloud on Data to end, instead of failing
+	Environ     []string   // environment of the aggregator beside the local cloud's, and of the container tool
+	Stderr      io.Writer  // for warnings
 }
 
 // World is a running local cloud.
@@ -89,15 +88,11 @@ type World struct {
 	lock      *flock.Flock
 	log       *slog.Logger
 
-	storage   *gcsemu.Server
-	pubsub    *pubsubemu.Server
-	batch     *batchemu.Server
-	rest      *httpjson.Listener
-	guard     *guard
-	listeners map[string]addresses // of every identity but the command's, while rights are enforced
-	clients   *clients
-	ready     chan struct{} // closed once all emulators listen
-	procs     *proc.Set
+	storage *gcsemu.Server
+	pubsub  *pubsubemu.Server
+	batch   *batchemu.Server
+	rest    *httpjson.Listener
+	procs   *proc.Set
 
 	aggregators *aggregators
 	script      *script
@@ -109,7 +104,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &FaultSpec{}
 	}
-	w := &World{opts: o, listeners: map[string]addresses{}, ready: make(chan struct{}), procs: proc.NewSet(),
+	w := &World{opts: o, procs: proc.NewSet(),
 		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
@@ -120,37 +115,23 @@ func Start(ctx context.Context, o Options) (*World, error) {
 
 func (w *World) start(ctx context.Context) error {
 	w.script = newScript(w)
-	w.clients = newClients(w)
 	if err := w.openData(ctx); err != nil {
 		return err
 	}
-
-	var err error
-	if w.guard, err = guardOf(w.opts); err != nil {
-		return err
-	}
+	w.aggregators = newAggregators(w)
 	if err := w.startStorage(); err != nil {
 		return err
 	}
-	w.aggregators = newAggregators(w)
-
-	if err := w.startBatch(); err != nil {
+	if err := w.startPubSub(ctx); err != nil {
 		return err
 	}
-	if err := w.startPubSub(ctx); err != nil { // after Batch, to which it reports what is published
+	if err := w.startBatch(); err != nil {
 		return err
 	}
 	if err := w.startREST(); err != nil {
 		return err
 	}
-	if err := w.listenForAll(); err != nil {
-		return err
-	}
-	close(w.ready)
-	if err := w.aggregators.start(); err != nil {
-		return err
-	}
-	return w.resumeJobs()
+	return w.aggregators.start()
 }
 
 // A temporary data folder has a mark: no other folder is ever removed.
@@ -241,10 +222,6 @@ func (w *World) listen(i int) (net.Listener, error) {
 	if w.opts.PortBase > 0 {
 		port = w.opts.PortBase + i
 	}
-	return w.listenAt(port)
-}
-
-func (w *World) listenAt(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // nothing to wait for
 	if err != nil {
 		return nil, fmt.Errorf("open a port of the local cloud: %w; is another one running? use another --port-base",
@@ -259,9 +236,10 @@ func (w *World) startStorage() error {
 		return err
 	}
 
-	w.guard.open(l.Addr(), w.opts.self())
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Faults: w.opts.Faults.storage(),
-		OnWrite: w.script.written, Struck: w.script.struck, Allow: w.guard.Allow, Client: w.clients.at, Log: w.log})
+	f := w.opts.Faults
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"),
+		Faults:  gcsemu.Faults{Write: f.Refuse, Answer: f.LoseReply, Read: f.Read},
+		OnWrite: w.script.written, Struck: w.script.struck, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -279,9 +257,9 @@ func (w *World) startPubSub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.guard.open(l.Addr(), w.opts.self())
-	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: w.opts.Faults.messages(), OnPublish: w.batch.Published,
-		Struck: w.script.struck, Allow: w.guard.Allow, Log: w.log})
+	f := w.opts.Faults
+	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: pubsubemu.Faults{Duplicate: f.Duplicate,
+		Shuffle: f.Shuffle, Drop: f.Drop, LoseAcks: f.LoseAcks, Seed: f.Seed}, Struck: w.script.struck, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -309,7 +287,7 @@ func (w *World) startPubSub(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.sendForeign(ctx, w.opts.Faults.Foreign)
+	return nil
 }
 
 func (w *World) startBatch() error {
@@ -317,35 +295,16 @@ func (w *World) startBatch() error {
 	if err != nil {
 		return err
 	}
-	w.guard.open(l.Addr(), w.opts.self())
-
-	o := batchemu.Options{
+	w.batch, err = batchemu.Start(l, batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Names: w.opts.Names,
-		Containers: w.opts.Containers, Environ: w.opts.Environ, Faults: w.opts.Faults.machines(),
+		Containers: w.opts.Containers, Environ: w.opts.Environ, TaskEnv: w.emulators(),
+		Faults: batchemu.Faults{LoseMachine: w.opts.Faults.Lose, NoCapacity: w.opts.Faults.Shortage},
 		Struck: w.script.struck, Log: w.log, Notify: w.notify,
-		Keep: w.opts.KeepJobs || w.opts.Faults.restartsBatch(), TaskEnv: w.clients.task,
-	}
-	if w.opts.Rights != nil {
-		o.Rights = w.guard
-	}
-
-	w.batch, err = batchemu.Start(l, o)
+	})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	return nil
-}
-
-// resumeJobs takes up the jobs of an earlier local cloud, now that all that their tasks call is there.
-func (w *World) resumeJobs() error {
-	if !w.opts.KeepJobs {
-		return nil
-	}
-	ended, resumed, err := w.batch.Resume()
-	if err == nil && ended+resumed > 0 {
-		w.log.Warn("jobs of an earlier local cloud are back", "ended", ended, "resumed", resumed)
-	}
-	return err
 }
 
 // notify publishes a job's notification.
@@ -468,7 +427,7 @@ func (as *aggregators) launch(a *aggregator) error {
 
 	a.proc, err = as.w.procs.Start(proc.Command{
 		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName], Args: []string{"pull"},
-		Env: as.w.environ(as.w.opts.Environ, terraform.Aggregator, aggregatorClient), Stdout: log, Stderr: log,
+		Env: as.w.Environ(as.w.opts.Environ), Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
@@ -537,21 +496,6 @@ func (as *aggregators) kill() {
 	}
 }
 
-// pause stops all of them for a while.
-func (as *aggregators) pause(d time.Duration) {
-	as.mu.Lock()
-	defer as.mu.Unlock()
-	for _, a := range as.running {
-		if a.gone {
-			continue
-		}
-		p := a.proc
-		p.Pause()
-		time.AfterFunc(d, p.Resume)
-		as.w.script.struck("aggregator paused")
-	}
-}
-
 // stop asks all aggregators to end, and waits.
 func (as *aggregators) stop() {
 	as.mu.Lock()
@@ -566,10 +510,7 @@ func (as *aggregators) stop() {
 
 	var group sync.WaitGroup
 	for _, p := range rest {
-		group.Go(func() {
-			p.Resume() // it may be paused
-			p.Stop(aggregatorGrace)
-		})
+		group.Go(func() { p.Stop(aggregatorGrace) })
 	}
 	group.Wait()
 	as.watching.Wait()
