@@ -118,10 +118,8 @@ type Request struct {
 	Resume     *gbt.Checkpoint
 	Program    string
 	Deadline   time.Time // gbt's
-	// Input is a model to continue, in the terms of the table; with Refit, its trees stay and their leaf values are
-	// renewed.
+	// Input is a model to continue, in the terms of the table.
 	Input *gbt.InputModel
-	Refit bool
 	// Grow trains in place of gbt.Train: with other workers, who get parts of the rows; nil otherwise.
 	Grow func(context.Context, *gbt.Data, gbt.Params, gbt.Options) (*gbt.Result, error)
 	// RateTrees asks for Metric after every tree even without early stopping.
@@ -186,10 +184,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	}
 
 	grow := gbt.Train
-	switch {
-	case q.Refit:
-		grow = gbt.Refit
-	case q.Grow != nil:
+	if q.Grow != nil {
 		grow = q.Grow
 	}
 	res, err := grow(ctx, train, q.Params, opt)

@@ -150,10 +150,6 @@ func TestDARTRefuses(t *testing.T) {
 		err.Error() != "boosting: a model is continued by gbdt; dart would leave its trees as they are" {
 		t.Errorf("a model is continued: got error %v, want a refusal", err)
 	}
-	if _, err := Refit(t.Context(), &d.Data, p, Options{Threads: 1, Input: onBins(t, m, &d.Data)}); err == nil ||
-		err.Error() != "boosting: a refit renews one tree after the other, as gbdt; dart does not" {
-		t.Errorf("a refit: got error %v, want a refusal", err)
-	}
 	p.Objective, p.LearningRate, p.NumIterations = "regression", 90, 40
 	if _, err := Train(t.Context(), &d.Data, p, Options{Threads: 1}); !errors.Is(err, errDiverged) {
 		t.Errorf("scores grow without end: got error %v, want one that says that the training diverges", err)

@@ -65,6 +65,7 @@ var foreignParams = []foreignParam{
 	{"min_data_in_bin", "", "3", "bins are as fine as max_bin allows, whatever their rows"},
 	{"max_bin_by_feature", "", "", "max_bin is one for all features"},
 	{"lambdarank_position_bias_regularization", "", "0", "no place at which a row was shown is learnt from"},
+	{"refit_decay_rate", "", "0.9", "a model is continued by more trees; leaves of those that it has keep their values"},
 	{"linear_tree", "linear_trees", off, "leaves are constant: Coppice has no linear trees"},
 	{"use_quantized_grad", "", off, noQuanta},
 	{"num_grad_quant_bins", "", "4", noQuanta}, {"quant_train_renew_leaf", "", off, noQuanta},

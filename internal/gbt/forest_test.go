@@ -96,12 +96,6 @@ func TestForestsRefuse(t *testing.T) {
 			_, err := Train(t.Context(), &d.Data, p, Options{Threads: 1, Input: onBins(t, m, &d.Data)})
 			return err
 		},
-		"boosting: a refit renews one tree after the other, as gbdt; rf does not": func() error {
-			p := p
-			p.FeatureFraction = 0.5
-			_, err := Refit(t.Context(), &d.Data, p, Options{Threads: 1, Input: onBins(t, m, &d.Data)})
-			return err
-		},
 	} {
 		if err := run(); err == nil || err.Error() != name {
 			t.Errorf("got error %v, want %s", err, name)

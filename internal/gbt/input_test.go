@@ -2,7 +2,6 @@ package gbt
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// grownByLightGBM holds the rows of testdata/lightgbm that make_grown.py continues and refits on, and its results.
+// grownByLightGBM holds the rows of testdata/lightgbm that make_grown.py continues on, and its results.
 func grownByLightGBM(t *testing.T) (all, rest *table, want map[string][]float64) {
 	t.Helper()
 	all = wholeNumbers(t, readCSV(t, "rows.csv", ','))
@@ -118,52 +117,6 @@ func TestLightGBMContinues(t *testing.T) {
 	}
 	if d, r := farthest(got, want["continued"]); d > 1e-5 {
 		t.Errorf("row %d is predicted %v, LightGBM says %v", r, got[r], want["continued"][r])
-	}
-}
-
-// TestLightGBMRefits renews the leaves of LightGBM's models like its refit.
-func TestLightGBMRefits(t *testing.T) {
-	all, rest, want := grownByLightGBM(t)
-	for name, change := range map[string]func(*Params){
-		"refit":                   func(p *Params) { p.RefitDecayRate = 0.7 },
-		"refit, lambda_l2":        func(p *Params) { p.RefitDecayRate, p.LambdaL2 = 0, 20 },
-		"refit binary":            func(*Params) {},
-		"refit binary, lambda_l1": func(p *Params) { p.RefitDecayRate, p.LambdaL1, p.MaxDeltaStep = 0.2, 3, 0.5 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, d, file := Defaults(), rest.Data, "old.txt"
-			p.Objective, p.BoostFromAverage = "regression", false
-			if strings.Contains(name, "binary") {
-				p.Objective, file = "binary", "old_binary.txt"
-				d.Label = slices.Clone(d.Label)
-				for r, y := range d.Label {
-					d.Label[r] = map[bool]float32{true: 1}[y > 3]
-				}
-			}
-			change(&p)
-
-			var first []byte
-			for _, threads := range []int{1, 3} {
-				res, err := Refit(t.Context(), &d, p,
-					Options{Threads: threads, Input: onBins(t, readModel(t, file), &d)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := res.Model.PredictBinned(&all.Data, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d, r := farthest(got, want[name]); d > 1e-10 {
-					t.Errorf("row %d is predicted %v, LightGBM says %v (%.3g apart)", r, got[r], want[name][r], d)
-				}
-				if first == nil {
-					first = text(t, res.Model)
-				}
-				if !bytes.Equal(first, text(t, res.Model)) {
-					t.Errorf("%d threads make another model", threads)
-				}
-			}
-		})
 	}
 }
 
@@ -350,51 +303,8 @@ func TestInputRefused(t *testing.T) {
 	in := onBins(t, m, &d.Data)
 	p := small()
 	p.Objective = "regression"
-	for name, train := range map[string]func(context.Context, *Data, Params, Options) (*Result,
-		error){"continue": Train, "refit": Refit} {
-		if _, err := train(t.Context(), &d.Data, p, Options{Input: in}); !problem.Is(err, problem.Input) ||
-			!strings.Contains(err.Error(), "its objective") {
-			t.Errorf("%s with another objective: %v", name, err)
-		}
-	}
-	p = small()
-	p.RefitDecayRate = 0.5
-	var wrong *ParamError
-	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.As(err, &wrong) {
-		t.Errorf("a training with refit_decay_rate: %v", err)
-	}
-	p.PathSmooth = 2
-	if _, err := Refit(t.Context(), &d.Data, p, Options{Input: in}); !errors.As(err, &wrong) {
-		t.Errorf("a refit with path_smooth: %v", err)
-	}
-}
-
-// TestRefitHere refits on the rows that the model was grown on: with a learning rate of 1 and without sampling, leaves
-// stay the same up to the rounding of gradients, and a constant added to all scores is carried along.
-func TestRefitHere(t *testing.T) {
-	d := randomTable(tableSpec{rows: 6000, numerical: 5, bins: 30, missing: 0.1, weights: true, seed: 8})
-	v := randomTable(tableSpec{rows: 500, numerical: 5, bins: 30, missing: 0.1, seed: 8})
-	p := small()
-	for _, shift := range []float64{0, -2.25} {
-		m := mustTrain(t, &d.Data, p, Options{Shift: shift}).Model
-		p := p
-		p.RefitDecayRate = 0.25
-		trees := 0
-		res, err := Refit(t.Context(), &d.Data, p, Options{Threads: 2, Shift: shift, Input: onBins(t, m, &d.Data),
-			Valid: &v.Data, Eval: logLoss(v.Label),
-			OnTree: func(Progress) error { trees++; return nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, _ := res.Model.PredictBinned(&d.Data, 1)
-		want, _ := m.PredictBinned(&d.Data, 1)
-		if d, r := farthest(got, want); d > 2e-3 {
-			t.Errorf("shift %v, row %d: %v, and %v before", shift, r, got[r], want[r])
-		}
-		raw, _ := res.Model.PredictBinned(&v.Data, 1)
-		if score, _ := logLoss(v.Label)(raw); math.Abs(score-res.Metric) > 1e-12 || trees != len(m.Trees) ||
-			res.Stopped != StopRefit {
-			t.Errorf("score %v, of the model %v; told of %d trees; %s", res.Metric, score, trees, res.Stopped)
-		}
+	if _, err := Train(t.Context(), &d.Data, p, Options{Input: in}); !problem.Is(err, problem.Input) ||
+		!strings.Contains(err.Error(), "its objective") {
+		t.Errorf("continued with another objective: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ const (
 // differing says how a parameter differs from LightGBM's; internal/gbt/DIVERGENCE.md says why. Parameters that are not
 // here are the same.
 var differing = map[string]string{
-	boosting:                   "gbdt, dart or rf; a model is continued and refitted by gbdt only",
+	boosting:                   "gbdt, dart or rf; a model is continued by gbdt only",
 	sampleStrategy:             "goss weighs drawn rows by their exact share; not with rf or quantiles",
 	dropRate:                   noDART + "; other draws, and the constant of boost_from_average is never dropped",
 	maxDrop:                    noDART + "; 0 is no limit, as LightGBM's documentation says",
@@ -51,7 +51,6 @@ var differing = map[string]string{
 	"seed":                     "all draws follow from it",
 	"early_stopping_round":     "a key of sweep.yaml, early_stopping_rounds; the sweep's metric stops",
 	"early_stopping_min_delta": "of the sweep's metric",
-	refitDecay:                 "with continue: {mode: refit} only; the first tree begins at the average",
 	scalePosWeight:             "refused beside is_unbalance, and for other objectives",
 	isUnbalance:                "refused beside scale_pos_weight, and for other objectives",
 	"extra_trees":              "draws among all thresholds, where LightGBM's bounds are one short",

@@ -48,7 +48,6 @@ type Params struct {
 	EarlyStoppingRound int
 	EarlyStoppingDelta float64
 	BoostFromAverage   bool
-	RefitDecayRate     float64 // of Refit: the weight of a leaf's old value
 	ScalePosWeight     float64
 	IsUnbalance        bool
 
@@ -87,7 +86,7 @@ func Defaults() Params {
 		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
-		MaxBin: 255, BoostFromAverage: true, RefitDecayRate: 0.9, ScalePosWeight: 1,
+		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
 		TruncationLevel: 30, LambdarankNorm: true, Sigmoid: 1,
@@ -133,7 +132,6 @@ const (
 	posBagging             = "pos_bagging_fraction"
 	negBagging             = "neg_bagging_fraction"
 	pathSmooth             = "path_smooth"
-	refitDecay             = "refit_decay_rate"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
 	sampleStrategy         = "data_sample_strategy"
@@ -203,7 +201,6 @@ var paramTable = []paramSpec{
 		func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, 0},
 	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, 0},
 	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, 0},
-	{refitDecay, "", func(p *Params) any { return &p.RefitDecayRate }, 0, 1, addedLater},
 	{scalePosWeight, "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, openLow},
 	{isUnbalance, "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, 0},
 	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, 0},

@@ -49,7 +49,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 	}
 	// have tests of their own
 	ends := []string{boosting, sampleStrategy, topRate, otherRate, "early_stopping_round", "early_stopping_min_delta",
-		refitDecay, byQuery, dropRate, maxDrop, skipDrop, uniformDrop, xgboostDART}
+		byQuery, dropRate, maxDrop, skipDrop, uniformDrop, xgboostDART}
 	for _, s := range paramTable {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+

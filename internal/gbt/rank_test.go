@@ -253,18 +253,6 @@ func TestRankLearns(t *testing.T) {
 			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth",
 				objective, got, bar)
 		}
-		p.RefitDecayRate = 0.5
-		renewed, err := Refit(t.Context(), &d.Data, p, Options{Input: onBins(t, m, &d.Data)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := renewed.Model.PredictBinned(&d.Data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, bar := disorder(again), disorder(single); !(got < 0.9*bar) {
-			t.Errorf("%s, renewed: %.3f of neighbours in the wrong order, the best feature %.3f", objective, got, bar)
-		}
 	}
 
 	p := rankParams("lambdarank")

@@ -68,7 +68,7 @@ type Result struct {
 	// trees grown in total, without an input model's; 1 if no split was found at all, for the tree of a constant
 	Grown  int
 	Best   int     // trees in Model
-	Metric float64 // the best tree's, even where Model has more trees, of a refit the last's; NaN without Eval
+	Metric float64 // the best tree's, even where Model has more trees; NaN without Eval
 	// Stopped says why training ended.
 	Stopped Stop
 	Resumed int           // trees taken from Options.Resume
@@ -138,8 +138,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	return b.result(), nil
 }
 
-// scored is what growing and refitting trees have in common: a table and held-out rows with the raw scores of the trees
-// so far.
+// scored is a table and held-out rows with the raw scores of the trees so far.
 type scored struct {
 	p     Params // as in the model file; the grower's are scaled by Data.Copies
 	opt   Options
@@ -328,9 +327,6 @@ type booster struct {
 func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool) (*booster, error) {
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
-	}
-	if p.RefitDecayRate != Defaults().RefitDecayRate {
-		return nil, &ParamError{refitDecay, "only a refit uses it; leave it out"}
 	}
 	s, err := newScored(d, p, opt, pool)
 	if err != nil {

@@ -41,6 +41,8 @@ var gone = map[string]string{
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
+	"continue.mode:":              "every trial adds trees to the model; leave it out",
+	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

@@ -1,35 +1,29 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strconv"
 
+	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
-)
-
-// What a sweep does with the model that it continues.
-const (
-	GrowMode  = "grow"  // every trial adds trees to it
-	RefitMode = "refit" // every trial keeps its trees and renews their leaf values
 )
 
 // Champion is the version in production, as named in Continue.From.
 const Champion = "champion"
 
-// Continue says which registered version of the sweep's model its trials start from.
+// Continue says to which registered version of the sweep's model its trials add trees.
 type Continue struct {
-	From string `yaml:"from" json:"from"`           // champion, another alias, or a version's number
-	Mode string `yaml:"mode" json:"mode,omitempty"` // grow, the default, or refit
+	From string `yaml:"from" json:"from"` // champion, another alias, or a version's number
 }
 
 // Input is the model that a sweep's trials start from, pinned by its contents.
 type Input struct {
 	Model   string `json:"model"`
 	Version int    `json:"version"`
-	Mode    string `json:"mode"`
-	Trees   int    `json:"trees"`
+	// Mode is of plans of earlier builds: grow, or refit, whose trials renewed the model's leaves.
+	Mode  string `json:"mode,omitempty"`
+	Trees int    `json:"trees"`
 	// Cuts is the number of its numerical splits, and Moved how many of them are inside a bin of the sweep's dataset
 	// and are moved to its edge.
 	Cuts  int `json:"cuts"`
@@ -60,10 +54,6 @@ func (s *Spec) checkContinue(doc *strictyaml.Document, _ Vocabulary) error {
 				Champion)
 		}
 	}
-	if !slices.Contains([]string{GrowMode, RefitMode}, c.Mode) {
-		return doc.Errorf("continue.mode", "mode %.40q: use %s (more trees) or %s (the same trees, new values)", c.Mode,
-			GrowMode, RefitMode)
-	}
 	return nil
 }
 
@@ -75,8 +65,11 @@ func (in *Input) check() error {
 	if err := CheckName("model", in.Model); err != nil {
 		return err
 	}
-	if in.Version < 1 || in.Mode != GrowMode && in.Mode != RefitMode {
-		return fmt.Errorf("input model version %s, mode %.40q", strconv.Itoa(in.Version), in.Mode)
+	if in.Mode == "refit" {
+		return errors.New(problem.Gone("continue.mode:"))
+	}
+	if in.Version < 1 {
+		return fmt.Errorf("input model version %d", in.Version)
 	}
 
 	for _, o := range []Object{in.Text, in.Dataset} {

@@ -399,9 +399,6 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 		s.Limits.Quorum = 0.5
 	}
 
-	if s.Continue != nil && s.Continue.Mode == "" {
-		s.Continue.Mode = GrowMode
-	}
 	if s.Gate != nil && s.Gate.Against == "" {
 		s.Gate.Against = AgainstChampion
 	}

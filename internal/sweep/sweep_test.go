@@ -255,8 +255,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 3 },
-		"input":        func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: "anew"} },
-		"input text":   func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode} },
+		"input text":   func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1} },
 		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
 		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
 		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
@@ -282,6 +281,23 @@ func TestDecodePlanRefuses(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestPlansOfContinuedModels: those of earlier builds say how they continue, and one that renewed leaves is refused.
+func TestPlansOfContinuedModels(t *testing.T) {
+	for mode, refused := range map[string]bool{"": false, "grow": false, "refit": true} {
+		p := plan()
+		o := sweep.Object{Name: "x", SHA256: strings.Repeat("0", 64)}
+		p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: mode, Text: o, Dataset: o}
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = sweep.DecodePlan(data)
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), problem.Gone("continue.mode:")) {
+			t.Errorf("mode %q: error %v, expected one: %t", mode, err, refused)
+		}
 	}
 }
 

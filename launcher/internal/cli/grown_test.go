@@ -94,7 +94,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
 	q := fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1}
 	if in != nil {
-		q.Input, q.Refit = g.input(ds.Manifest, in), in.Mode == sweep.RefitMode
+		q.Input = g.input(ds.Manifest, in)
 	}
 	q.OnTree = func(t gbt.Progress) error {
 		if t.Tree == g.limit {

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -75,7 +76,7 @@ func TestReproduceAtItsLimit(t *testing.T) {
 	g.limit = 5
 	g.version(0, 12)
 	g.limit = 0
-	g.continued(1, 4, &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode})
+	g.continued(1, 4, &sweep.Input{Model: "ctr", Version: 1})
 	for version, trees := range map[string]string{"ctr@1": "5 trees", "ctr@2": "9 trees"} {
 		if out := w.must("registry", "reproduce", version); !strings.Contains(out, trees) ||
 			!strings.Contains(out, ": the same bytes") {
@@ -118,9 +119,9 @@ func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
 func TestReproduceContinued(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
-	g.continued(1, 5, &sweep.Input{Model: "ctr", Version: 1, Mode: sweep.GrowMode})
-	g.continued(2, 5, &sweep.Input{Model: "ctr", Version: 2, Mode: sweep.RefitMode})
-	for version, mode := range map[string]string{"ctr@2": "11 trees", "ctr@3": "11 trees"} {
+	g.continued(1, 5, &sweep.Input{Model: "ctr", Version: 1})
+	g.continued(2, 5, &sweep.Input{Model: "ctr", Version: 2})
+	for version, mode := range map[string]string{"ctr@2": "11 trees", "ctr@3": "16 trees"} {
 		if out := w.must("registry", "reproduce", version); !strings.Contains(out, mode) ||
 			!strings.Contains(out, ": the same bytes") {
 			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, mode)
@@ -162,16 +163,16 @@ func TestSweepContinues(t *testing.T) {
 	fresh := plan.Sweep
 	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
 	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
-	if in := plan.Input; in == nil || in.Version != 1 || in.Mode != sweep.GrowMode || in.Trees != 6 ||
+	if in := plan.Input; in == nil || in.Version != 1 || in.Trees != 6 ||
 		plan.Sweep == fresh ||
 		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
 		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
 	}
 
 	// Tasks find it in the sweep's folder.
-	w.must("sweep", night("continue: {from: 1, mode: refit}\nparams: {refit_decay_rate: 0.5}\n"), "--id", "renewed",
+	w.must("sweep", night("continue: {from: 1}\n"), "--id", "continued",
 		"--no-wait")
-	started, _, err := sweepstore.New(w.buckets["sweeps"], "renewed").Plan(t.Context())
+	started, _, err := sweepstore.New(w.buckets["sweeps"], "continued").Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,17 +182,13 @@ func TestSweepContinues(t *testing.T) {
 			t.Error(lost, err)
 		}
 	}
-	if started.Input.Mode != sweep.RefitMode {
-		t.Errorf("mode %q", started.Input.Mode)
-	}
 
 	// A version that cannot be continued is rejected before a machine starts.
 	for _, c := range [][2]string{
-		{"continue: {mode: refit}\n", "from is missing"},
-		{"continue: {from: champion, mode: anew}\n", `mode "anew": use grow`},
+		{"continue: {}\n", "from is missing"},
+		{"continue: {from: champion, mode: grow}\n", problem.Gone("continue.mode:")},
 		{"continue: {from: 'Not a name'}\n", "another alias, or a version's number"},
-		{"params: {refit_decay_rate: 0.5}\n", "only a refit uses it"},
-		{"continue: {from: champion, mode: refit}\nparams: {path_smooth: 1}\n", "a refit does not smooth"},
+		{"params: {refit_decay_rate: 0.5}\n", "leaves of those that it has keep their values"},
 	} {
 		w.refused(sweep.ExitInput, c[1], "sweep", night(c[0]), "--dry-run")
 	}

@@ -25,9 +25,6 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	case ok && said != float64(n) && said != n:
 		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
 			m.Name, n)
-	case s.Continue != nil && s.Continue.Mode == sweep.RefitMode:
-		return nil, errorf("continue.mode: refit renews models of one output, and objective %s has one for each "+
-			"class; use mode: grow, or train again", s.Objective)
 	case s.Ensemble != nil:
 		return nil, errorf("ensemble: trials of several classes are not merged; leave it out")
 	}

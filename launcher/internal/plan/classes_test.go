@@ -51,7 +51,6 @@ func TestSeveralClasses(t *testing.T) {
 		" ":                                 "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
 		"num_class is 4, and the label of":  classes + "\nweights: {num_class: 4}",
 		"trials of several classes are not": classes + "\nensemble: {cost: 2}",
-		"refit renews models of one output": classes + "\ncontinue: {from: 2, mode: refit}",
 		"metric auc is for binary":          classes + "\nrequire: [auc > 0.7]",
 		"has 3 classes: use objective":      "objective: regression\nmetric: rmse",
 	} {

@@ -8,7 +8,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
-	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -87,53 +86,17 @@ func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *data
 // inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
 const inputBytes = 3
 
-// checkRefit rejects what a refit cannot do, and refit_decay_rate without a refit: such trials would only differ in
-// name.
-func checkRefit(s *sweep.Spec, trials []sweep.Trial) error {
-	if s.Continue != nil && s.Continue.Mode == sweep.RefitMode {
-		return checkSmooth(s, trials)
-	}
-	usual := gbt.Defaults().Map()[refitDecayRate]
-	for _, t := range trials {
-		if given, ok := t.Params[refitDecayRate]; ok && given != usual {
-			return errorf("%s is %v in trial %d, but only a refit uses it: add continue: {from: champion, mode: "+
-				"refit}, or leave it out", refitDecayRate, given, t.Number)
-		}
-	}
-	return nil
-}
-
-const (
-	refitDecayRate = "refit_decay_rate"
-	pathSmooth     = "path_smooth"
-)
-
-// checkSmooth rejects smoothed leaves, which a refit does not support.
-func checkSmooth(s *sweep.Spec, trials []sweep.Trial) error {
-	_, drawn := s.Search.Random[pathSmooth]
-	for _, t := range trials {
-		given, ok := t.Params[pathSmooth]
-		if drawn || ok && given != gbt.Defaults().Map()[pathSmooth] {
-			return errorf("%s is given, but a refit does not smooth: leave it out, or use continue: {mode: grow}",
-				pathSmooth)
-		}
-	}
-	return nil
-}
-
 // begin records which model the trials start from.
 func (p *Planned) begin(in *Continued, s *sweep.Spec, now *dataset.Manifest) {
 	if s.Continue == nil || in == nil {
 		return
 	}
 
-	p.Input = &sweep.Input{Model: in.Model, Version: in.Version, Mode: s.Continue.Mode, Trees: in.Trees, Cuts: in.Cuts,
-		Moved: in.Moved,
-		Text:  sweepstore.InputObject(p.Sweep, in.Text), Dataset: sweepstore.InputObject(p.Sweep, in.Dataset)}
+	p.Input = &sweep.Input{Model: in.Model, Version: in.Version, Trees: in.Trees, Cuts: in.Cuts, Moved: in.Moved,
+		Text: sweepstore.InputObject(p.Sweep, in.Text), Dataset: sweepstore.InputObject(p.Sweep, in.Dataset)}
 
-	does := map[string]string{sweep.GrowMode: "the trials add trees to it",
-		sweep.RefitMode: "the trials renew their values"}[s.Continue.Mode]
-	note := fmt.Sprintf("continues version %d of model %s, %d trees: %s", in.Version, in.Model, in.Trees, does)
+	note := fmt.Sprintf("continues version %d of model %s, %d trees: the trials add trees to it", in.Version, in.Model,
+		in.Trees)
 	if in.Moved > 0 {
 		note += fmt.Sprintf("; %d of its %d thresholds lie within a bin of this dataset and move to the nearer edge",
 			in.Moved, in.Cuts)

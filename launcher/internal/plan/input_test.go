@@ -45,7 +45,7 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 				old.Version = "fedcba9876543210"
 			}
 			s := parse(t)
-			s.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.GrowMode}
+			s.Continue = &sweep.Continue{From: sweep.Champion}
 			p, err := plan.Build(plan.Inputs{Spec: s, Manifest: m,
 				Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
 				Input: &plan.Continued{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),

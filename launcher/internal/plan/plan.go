@@ -110,9 +110,6 @@ func Build(q Inputs) (*Planned, error) {
 	if err := checkSearched(s); err != nil {
 		return nil, err
 	}
-	if err := checkRefit(s, p.Proposal.Trials); err != nil {
-		return nil, err
-	}
 
 	id, err := q.id()
 	if err != nil {

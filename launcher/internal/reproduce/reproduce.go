@@ -189,7 +189,6 @@ func (q Recipe) train(ctx context.Context, table *fit.Table, m *dataset.Manifest
 		if request.Input, err = fit.Input(m, old, q.Input); err != nil {
 			return nil, err
 		}
-		request.Refit = p.Input.Mode == sweep.RefitMode
 	}
 	for i, own := range q.Lineage {
 		trees, _ := own[numIterations].(float64)
@@ -222,11 +221,7 @@ func parameters(q Recipe) (gbt.Params, error) {
 	if err := checkLineage(q); err != nil {
 		return gbt.Params{}, err
 	}
-	params, err := gbt.ParseParams(given)
-	if p.Spec.Continue != nil && p.Input == nil { // as the worker did
-		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
-	}
-	return params, err
+	return gbt.ParseParams(given)
 }
 
 // checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as

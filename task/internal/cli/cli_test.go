@@ -275,17 +275,12 @@ func TestTrainContinues(t *testing.T) {
 		t.Error("five trees and five more are not the ten that they would have been")
 	}
 
-	train(0, append(again, "--refit")...)
-	if trees(rest) == trees(half) || strings.Count(trees(rest), "Tree=") != 5 {
-		t.Error("a refit has the same values, or not as many trees")
-	}
-
 	for _, c := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{[]string{"--refit"}, sweep.ExitUsage, "need --input-model"},
+		{[]string{"--input-dataset", half}, sweep.ExitUsage, "needs --input-model"},
 		{[]string{"--input-model", half}, sweep.ExitUsage, "--input-model needs --input-dataset"},
 		{[]string{"--input-model", half, "--input-dataset", half}, sweep.ExitInput, "half.txt"},
 		{append(again, "--params", params(t, "objective: regression\n")), sweep.ExitInput, "its objective is"},

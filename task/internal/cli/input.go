@@ -15,20 +15,18 @@ import (
 // inputFlags select the model that a training continues.
 type inputFlags struct {
 	model, dataset string
-	refit          bool
 }
 
 func (f *inputFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.model, "input-model", "", "LightGBM text of a model to continue")
 	cmd.Flags().StringVar(&f.dataset, "input-dataset", "",
 		"manifest of the dataset on which --input-model was trained (of a version: dataset.json)")
-	cmd.Flags().BoolVar(&f.refit, "refit", false, "keep the trees of --input-model and renew their values")
 }
 
 func (f *inputFlags) check() error {
 	switch {
-	case f.model == "" && (f.dataset != "" || f.refit):
-		return program.Usagef("--input-dataset and --refit need --input-model")
+	case f.model == "" && f.dataset != "":
+		return program.Usagef("--input-dataset needs --input-model")
 	case f.model != "" && f.dataset == "":
 		return program.Usagef("--input-model needs --input-dataset: the manifest of the dataset that the model was " +
 			"trained on says what its categories and ids mean")
@@ -58,7 +56,6 @@ func (f *inputFlags) open(here *dataset.Manifest, q *fit.Request) error {
 	if q.Input, err = fit.Input(here, old, text); err != nil {
 		return fmt.Errorf("%s: %w", f.model, err)
 	}
-	q.Refit = f.refit
 	return nil
 }
 
@@ -66,10 +63,6 @@ func (w *Setup) describeInput(q fit.Request) {
 	if q.Input == nil {
 		return
 	}
-	does := "trees are added"
-	if q.Refit {
-		does = "their values are renewed"
-	}
-	fmt.Fprintf(w.Out, "continues a model of %d trees: %s; %d of its %d thresholds move to the edge of a bin\n",
-		q.Input.Iterations(), does, q.Input.Moved, q.Input.Cuts)
+	fmt.Fprintf(w.Out, "continues a model of %d trees: trees are added; %d of its %d thresholds move to the edge of a "+
+		"bin\n", q.Input.Iterations(), q.Input.Moved, q.Input.Cuts)
 }

@@ -60,9 +60,8 @@ With --workers, it starts so many processes, each of which trains on its part of
 threads; they add up over the network (docs/machines.md). The model is the same, byte for byte, and if a
 process dies, the others go on.
 
-With --input-model, it adds num_iterations trees to a model, or with --refit renews the values of its leaves
-(keeping refit_decay_rate of each). It also needs the manifest of the model's own dataset, which says what the
-model's categories and ids mean.`,
+With --input-model, it adds num_iterations trees to a model. It also needs the manifest of the model's own
+dataset, which says what the model's categories and ids mean.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
   task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt \

@@ -34,11 +34,8 @@ type workersFlags struct {
 const mostWorkers = 64
 
 func (f *trainFlags) checkWorkers() error {
-	switch {
-	case f.workers < 1 || f.workers > mostWorkers:
+	if f.workers < 1 || f.workers > mostWorkers {
 		return program.Usagef("--workers is %d: use 1 to %d", f.workers, mostWorkers)
-	case f.workers > 1 && f.input.refit:
-		return program.Usagef("--workers cannot be used with --refit: a refit is made by one process")
 	}
 	return nil
 }

@@ -37,16 +37,12 @@ func (w *Worker) training(ctx context.Context, trial int, m metric.Metric, chose
 	if err != nil {
 		return fit.Request{}, err
 	}
-	if w.plan.Spec.Continue != nil && w.plan.Input == nil { // no champion yet: nothing to refit
-		params.RefitDecayRate = gbt.Defaults().RefitDecayRate
-	}
 	input, err := w.inputOf(ctx, from)
 	if err != nil {
 		return fit.Request{}, err
 	}
 	return w.request(trial, fit.Request{Params: params, Metric: m, Threads: w.threads(w.plan.Trials[trial]),
-		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input,
-		Refit: w.plan.Input != nil && w.plan.Input.Mode == sweep.RefitMode}), nil
+		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
 }
 
 // threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are

@@ -23,7 +23,7 @@ import (
 )
 
 // continuing is a sweep of two trials that continue a model of the same dataset.
-func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, from *gbt.Model) {
+func continuing(t *testing.T, change func(*sweep.Plan)) (w *world, from *gbt.Model) {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
 	ds, err := dataset.Open(dir)
@@ -53,7 +53,7 @@ func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, 
 	w = &world{datasets: blob.Memory(), sweeps: blob.Memory(), scratch: t.TempDir(), plan: newPlan(m, 2)}
 	datasettest.Upload(t, w.datasets, dir, m)
 	s := sweepstore.New(w.sweeps, w.plan.Sweep)
-	in := &sweep.Input{Model: "ctr", Version: 1, Mode: mode, Trees: 6}
+	in := &sweep.Input{Model: "ctr", Version: 1, Trees: 6}
 	if in.Text, err = s.CreateInput(t.Context(), text.Bytes()); err != nil {
 		t.Fatal(err)
 	}
@@ -71,51 +71,41 @@ func continuing(t *testing.T, mode string, change func(*sweep.Plan)) (w *world, 
 }
 
 func TestTrialsContinueAModel(t *testing.T) {
-	for _, mode := range []string{sweep.GrowMode, sweep.RefitMode} {
-		w, from := continuing(t, mode, func(p *sweep.Plan) {
-			for i := range p.Trials {
-				p.Trials[i].Params["early_stopping_round"] = 0.0
-				if mode == sweep.RefitMode {
-					p.Trials[i].Params["refit_decay_rate"] = 0.1 + 0.5*float64(i)
-				}
-			}
-		})
-		if err := w.worker(0).Run(t.Context()); err != nil {
+	w, from := continuing(t, func(p *sweep.Plan) {
+		for i := range p.Trials {
+			p.Trials[i].Params["early_stopping_round"] = 0.0
+		}
+	})
+	if err := w.worker(0).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.plan.Trials {
+		r := w.result(t, i)
+		if r.Status != sweep.StatusDone || r.Trees != 14 {
+			t.Fatalf("trial %d is %s (%s) with %d trees, expected 14", i, r.Status, r.Reason, r.Trees)
+		}
+		text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range w.plan.Trials {
-			r := w.result(t, i)
-			if want := map[string]int{sweep.GrowMode: 14, sweep.RefitMode: 6}[mode]; r.Status != sweep.StatusDone ||
-				r.Trees != want {
-				t.Fatalf("%s: trial %d is %s (%s) with %d trees, expected %d", mode, i, r.Status, r.Reason, r.Trees,
-					want)
+		m, err := gbt.ReadModel(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, tree := range from.Trees {
+			if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) || !slices.Equal(tree.LeafValue, m.Trees[n].LeafValue) {
+				t.Errorf("trial %d: tree %d of the model that it continues has changed", i, n)
 			}
-			text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, err := gbt.ReadModel(bytes.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for n, tree := range from.Trees {
-				if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) {
-					t.Errorf("%s: trial %d splits otherwise in tree %d of the model that it continues", mode, i, n)
-				}
-				if same := slices.Equal(tree.LeafValue, m.Trees[n].LeafValue); same != (mode == sweep.GrowMode) {
-					t.Errorf("%s: trial %d, tree %d: values are the same: %t", mode, i, n, same)
-				}
-			}
-			if !strings.Contains(string(text), "[input_model: sha256:"+w.plan.Input.Text.SHA256+"]") {
-				t.Errorf("%s: the model does not say what it continues", mode)
-			}
+		}
+		if !strings.Contains(string(text), "[input_model: sha256:"+w.plan.Input.Text.SHA256+"]") {
+			t.Errorf("the model of trial %d does not say what it continues", i)
 		}
 	}
 }
 
 // TestContinuedTrialsSurvive: machines vanish during a sweep that continues a model, and the models are the same bytes.
 func TestContinuedTrialsSurvive(t *testing.T) {
-	calm, _ := continuing(t, sweep.GrowMode, long)
+	calm, _ := continuing(t, long)
 	counting := &mortal{Store: calm.sweeps, left: math.MaxInt}
 	worker := calm.worker(0)
 	worker.Sweeps = counting
@@ -124,7 +114,7 @@ func TestContinuedTrialsSurvive(t *testing.T) {
 	}
 	want, operations := calm.models(t), math.MaxInt-counting.left
 
-	w, _ := continuing(t, sweep.GrowMode, long)
+	w, _ := continuing(t, long)
 	for attempt := 0; ; attempt++ {
 		ctx, die := context.WithCancel(t.Context())
 		worker := w.worker(0)
@@ -148,24 +138,9 @@ func TestContinuedTrialsSurvive(t *testing.T) {
 
 // TestContinuedSweepWithoutItsModel: a missing model is permanent, so the task is not retried.
 func TestContinuedSweepWithoutItsModel(t *testing.T) {
-	w, _ := continuing(t, sweep.GrowMode, func(p *sweep.Plan) { p.Input.Text.Name += "0" })
+	w, _ := continuing(t, func(p *sweep.Plan) { p.Input.Text.Name += "0" })
 	err := w.worker(0).Run(t.Context())
 	if err == nil || problem.Is(err, problem.Transient) || !strings.Contains(err.Error(), "input model") {
 		t.Errorf("got %v, expected an error about the input model that no other attempt may cure", err)
-	}
-}
-
-// TestFirstNightOfARefit: without a champion trials start from nothing, and the decay rate of old values has no effect
-// yet.
-func TestFirstNightOfARefit(t *testing.T) {
-	w := newWorld(t, 1, func(p *sweep.Plan) {
-		p.Spec.Continue = &sweep.Continue{From: sweep.Champion, Mode: sweep.RefitMode}
-		p.Trials[0].Params["refit_decay_rate"] = 0.5
-	})
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.result(t, 0); r.Status != sweep.StatusDone {
-		t.Errorf("a refit of a champion that is not there yet ended as %s (%s), want done", r.Status, r.Reason)
 	}
 }

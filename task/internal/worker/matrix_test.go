@@ -152,7 +152,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	}{
 		{"plan", "plans/", base, [5]string{"ends", "setup", "again", "ends", "ends"}},
 		{"input", "/input/", func(t *testing.T) *world {
-			w, _ := continuing(t, sweep.GrowMode, nil)
+			w, _ := continuing(t, nil)
 			return w
 		}, [5]string{"ends", "setup", "again", "ends", "ends"}},
 		{"cancellation", "cancel.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {

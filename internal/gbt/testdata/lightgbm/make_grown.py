@@ -1,10 +1,10 @@
-"""Continue and refit LightGBM models on other rows of the table of make.py.
+"""Continue LightGBM models on other rows of the table of make.py.
 
     python make_grown.py        (lightgbm 4.7.0, numpy)
 
 Of rows.csv, the first 700 rows are for old.txt and old_binary.txt (whose label is whether make.py's
 is above 3), the rest for what is made of them: grown.csv has, for all rows, the raw scores of
-old.txt continued by eight trees, and of both models refitted. """
+old.txt and of what eight more trees make of it. """
 
 import os
 
@@ -37,13 +37,6 @@ def train(objective, label, part, rounds, **more):
     return lgb.train({**common, "objective": objective}, data, rounds, **more)
 
 
-def refit(model, label, decay, **more):
-    params, model.params = model.params, {**model.params, **more}  # which refit takes its own from
-    refitted = model.refit(x[new], label[new], decay_rate=decay)
-    model.params = params
-    return raw(refitted)
-
-
 def raw(model):
     return model.predict(x, raw_score=True)
 
@@ -57,10 +50,6 @@ binary.save_model(os.path.join(here, "old_binary.txt"))
 columns = {
     "old": raw(first),
     "continued": raw(train("regression", y, new, 8, init_model=first)),
-    "refit": refit(first, y, 0.7),
-    "refit, lambda_l2": refit(first, y, 0, lambda_l2=20),
-    "refit binary": refit(binary, clicks, 0.9),
-    "refit binary, lambda_l1": refit(binary, clicks, 0.2, lambda_l1=3, max_delta_step=0.5),
 }
 with open(os.path.join(here, "grown.csv"), "w") as f:
     f.write(";".join(columns) + "\n")
