@@ -33,7 +33,7 @@ export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help build man demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
-  licences fuzz bench bench-peers bench-ids bench-ids-staging bench-memory bench-scale bench-calibrate bench-programs \
+  licences fuzz bench bench-peers bench-ids bench-memory bench-scale bench-calibrate bench-programs \
   clean $(BINARIES)
 
 help: ## list the verbs

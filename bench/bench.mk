@@ -9,8 +9,6 @@ SIZE        ?= 1
 PYTHON312   ?= python3.12
 PEERS       ?= build/venv-peers/bin/python
 PEERS_READY := $(if $(filter build/venv-peers/%,$(PEERS)),build/venv-peers/ok)
-SEARCH_PEERS ?= build/venv-search/bin/python
-SEARCH_PEERS_READY := $(if $(filter build/venv-search/%,$(SEARCH_PEERS)),build/venv-search/ok)
 BENCH       := build/bench
 comma       := ,
 
@@ -101,61 +99,6 @@ bench-search-surrogate: $(PEERS_READY)
 	  $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
 	bin/gauge regret-table $(BENCH)/search.jsonl
 
-# Methods of bench/search_peers.py with the package that each needs: run in the first Python that has it.
-TRAINED_PEERS := smac:smac syne-tune-kde:syne_tune
-
-.PHONY: bench-search-trained
-bench-search-trained: SEEDS = 4
-bench-search-trained: TRIALS = 50
-bench-search-trained: BATCHES = 1
-bench-search-trained: ROWS = 20000
-bench-search-trained: REFERENCE = 200
-bench-search-trained: TRAINED = $(BENCH)/trained-$(ROWS)
-# DATA=, SEEDS=4, TRIALS=50, BATCHES=1, REFERENCE=200, ONLY=clicks; no configuration is trained twice
-bench-search-trained: bench-programs $(PEERS_READY) ## auto and random beside Optuna's TPE and, where PEERS or SEARCH_PEERS has them, SMAC and Syne Tune, each trial a training of ours on ROWS=20000 rows of real tables
-	$(PEERS) bench/search_trained.py --data $(DATA) --bin bin --out $(TRAINED) --rows $(ROWS) --reference $(REFERENCE) \
-	  $(if $(ONLY),--only $(ONLY))
-	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) \
-	  --methods auto,random > $(TRAINED)/search.jsonl
-	bin/gauge regret --data $(TRAINED) --python $(PEERS) --seeds $(SEEDS) --trials $(TRIALS) --batches $(BATCHES) \
-	  --methods auto --anonymous >> $(TRAINED)/search.jsonl
-	$(PEERS) bench/search_optuna.py $(TRAINED) tpe $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl
-	@for m in $(TRAINED_PEERS); do \
-	  for p in $(PEERS) $(SEARCH_PEERS) ""; do [ -n "$$p" ] || break; ! "$$p" -c "import $${m#*:}" 2>/dev/null || \
-	  break; done; \
-	  if [ -z "$$p" ]; then echo \
-	  "$${m%:*}: NOT RUN, neither $(PEERS) nor $(SEARCH_PEERS) has it (bench/requirements-search.txt)"; continue; fi; \
-	  echo "$$p bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS)"; \
-	  "$$p" bench/search_peers.py $(TRAINED) $${m%:*} $(BATCHES) $(SEEDS) $(TRIALS) >> $(TRAINED)/search.jsonl || exit \
-	  1; \
-	done
-	bin/gauge regret-table $(TRAINED)/search.jsonl
-
-.PHONY: bench-search-peers
-bench-search-peers: SEEDS = 4
-# SEEDS=, SEARCH_PEERS=a Python that has bench/requirements-search.txt, DATA=folder of the surrogate; an hour
-# and a half, most of it SMAC and BORE
-bench-search-peers: bench-programs $(SEARCH_PEERS_READY) ## SMAC and Syne Tune, and the ways of Ray Tune and Syne Tune to stop trials, beside ours on the surrogate's tasks
-	@mkdir -p $(BENCH)
-	[ -f $(BENCH)/search.jsonl ] || bin/gauge regret --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds \
-	  $(SEEDS) --methods auto,random > $(BENCH)/search.jsonl
-	rm -f $(BENCH)/search-peers.jsonl
-	for m in syne-tune-kde syne-tune-cqr syne-tune-bore smac; do $(SEARCH_PEERS) bench/search_peers.py \
-	  $(DATA)/surrogate $$m 1,16 $(SEEDS) >> $(BENCH)/search-peers.jsonl || exit 1; done
-	bin/gauge regret-table $(BENCH)/search.jsonl $(BENCH)/search-peers.jsonl
-	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule asha > \
-	  $(BENCH)/search-stopping.jsonl
-	bin/gauge regret-stopping --data $(DATA)/surrogate --python $(SEARCH_PEERS) --seeds $(SEEDS) --rule none >> \
-	  $(BENCH)/search-stopping.jsonl
-	for m in ray-asha syne-tune-asha syne-tune-bohb syne-tune-asha-cqr; do $(SEARCH_PEERS) bench/search_stopping.py \
-	  $(DATA)/surrogate $$m 4 $(SEEDS) >> $(BENCH)/search-stopping.jsonl || exit 1; done
-	$(SEARCH_PEERS) bench/search_stopping.py $(DATA)/surrogate ray-asha 4 $(SEEDS) 100 >> $(BENCH)/search-stopping.jsonl
-	bin/gauge regret-table $(BENCH)/search-stopping.jsonl
-
-# ROWS=20000000
-bench-ids-staging: build $(PEERS_READY) ## what encodings of ids cost while staging, at two sizes of a made table
-	$(PEERS) bench/ids_staging.py --bin bin --out $(BENCH)/staging --rows $(or $(ROWS),20000000)
-
 # DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour
 bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, hessboost, YDF, scikit-learn, joblib, Ray Tune
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) \
@@ -182,24 +125,6 @@ build/venv-peers/ok: bench/requirements-peers.txt
 	$(PYTHON312) -m venv build/venv-peers
 	build/venv-peers/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt
 	@touch $@
-
-build/venv-search/ok: bench/requirements-search.txt
-	python3 -m venv build/venv-search
-	build/venv-search/bin/pip install --quiet --disable-pip-version-check -r bench/requirements-search.txt
-	@touch $@
-
-.PHONY: bench-serve
-# ROWS=20000, RATES=100,500,1000,2000,4000; Linux with two idle cores; PEERS with lleaves, bentoml or mlserver-lightgbm times those, too
-bench-serve: bench-programs $(PEERS_READY) ## latency of launcher serve at fixed rates, and peers on the same trees
-	@mkdir -p $(BENCH)/serve
-	bin/localemu exec --data $(BENCH)/serve/cloud -- $(PEERS) bench/serve.py --bin bin --out $(BENCH)/serve \
-	  $(if $(ROWS),--rows $(ROWS)) $(if $(RATES),--rates $(RATES))
-	$(GO) test ./launcher/internal/serve -run XXX -bench Score -cpu 1
-
-.PHONY: bench-predict
-bench-predict: bench-programs $(PEERS_READY) ## rows a second of whole tables, by launcher predict and Python: make bench-serve's model
-	$(GO) build $(BUILD_FLAGS) -o bin/coppice ./python/program
-	$(PEERS) bench/serve.py --bin bin --out $(BENCH)/serve --bulk
 
 .PHONY: serve-swaps
 # REQUESTS=1000000, SWAPS=100

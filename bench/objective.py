@@ -5,15 +5,15 @@
                                        {"task": "31", "metric": "auc", "reference": true} -> {"best":, "median":}
                                        {"task": "31", "metric": "auc", "configs": [...]}  -> [value, ...]
 
-FOLDER is the surrogate's, or one that search_trained.py has made.
+FOLDER is the surrogate's.
 """
 
 import json
 import sys
 
-import search_trained
+sys.path.insert(0, sys.argv[1])
+import surrogate as objective  # noqa: E402
 
-objective = search_trained.opened(sys.argv[1])
 for line in sys.stdin:
     q = json.loads(line)
     if "space" in q:

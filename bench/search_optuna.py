@@ -1,7 +1,7 @@
-"""Optuna's samplers on the tasks of the surrogate, or of trained tables: normalised regret after
+"""Optuna's samplers on the tasks of the surrogate: normalised regret after
 some trials, one JSON object for each task and batch.
 
-search_optuna.py FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp, cmaes, nsga2 or random
+search_optuna.py FOLDER SAMPLER BATCH[,BATCH] SEEDS [TRIALS]      SAMPLER: tpe, gp or random
 """
 
 import warnings
@@ -19,10 +19,6 @@ def sampler(name, batch, seed):
         return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=batch > 1)
     if name == "gp":
         return optuna.samplers.GPSampler(seed=seed)
-    if name == "cmaes":  # in a Python that has the package cmaes
-        return optuna.samplers.CmaEsSampler(seed=seed)
-    if name == "nsga2":
-        return optuna.samplers.NSGAIISampler(seed=seed)
     return optuna.samplers.RandomSampler(seed=seed)
 
 

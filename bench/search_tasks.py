@@ -1,7 +1,7 @@
-"""What the peers of the search are measured with: the tasks of a folder, and one JSON object for
+"""What a peer of the search is measured with: the tasks of the surrogate, and one JSON object for
 each task and batch, as `gauge regret` writes.
 
-The first argument of the program that imports this is the surrogate's folder, or one that search_trained.py has made.
+The first argument of the program that imports this is the surrogate's folder.
 """
 
 import json
@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
-import search_trained
+sys.path.insert(0, sys.argv[1])
+import surrogate as objective  # noqa: E402
 
-objective = search_trained.opened(sys.argv[1])
 SPACE = objective.space()
 
 

@@ -14,7 +14,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
-	"coppice/internal/sweep"
 )
 
 // run executes one subcommand and decodes what it prints.
@@ -221,14 +220,14 @@ func TestRegretTable(t *testing.T) {
 	best, median := 0.9, 0.5
 	all := []searched{
 		{Method: "good", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.9, 1.0}, Best: &best, Median: &median},
-		{Method: "peer", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.7, 0.7}, Trainings: []float64{10, 15}},
+		{Method: "peer", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.7, 0.7}},
 	}
 	var out strings.Builder
 	if err := regretTable(&out, all); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 | 50.0 |",
-		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 | 12.5 |"} {
+	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |",
+		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |"} {
 		if !strings.Contains(out.String(), row) {
 			t.Errorf("regretTable: got\n%s\nwant a row %s", out.String(), row)
 		}
@@ -268,43 +267,6 @@ func TestRefusals(t *testing.T) {
 		var got any
 		if err := run(t, &got, args...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want %q", args, err, says)
-		}
-	}
-}
-
-// A simulated sweep that stops trials early finds the best configuration for a part of the trees; without a rule every
-// trial grows all of them.
-func TestRegretStopping(t *testing.T) {
-	t.Parallel()
-	low := task{Name: "low is good",
-		Space: sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
-			treesAxis: {Int: []int64{1, 1000}}}},
-		Values: func(configs []sweep.Params) ([]float64, error) {
-			return []float64{1 - configs[0]["x"].(float64) - 1/configs[0][treesAxis].(float64)}, nil
-		}}
-	found, cost := map[string]float64{}, map[string]float64{}
-	for _, rule := range []string{wholeSweeps, sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband} {
-		f := stoppingFlags{rule: rule, workers: 4, trees: 729, searchFlags: searchFlags{trials: 30}}
-		var err error
-		if found[rule], cost[rule], err = f.sweep(&low, sweep.MethodRandom, 1); err != nil {
-			t.Fatalf("a sweep with rule %s: %v", rule, err)
-		}
-	}
-
-	// Of thirty trials that all wait, halving takes ten beyond 27 trees, three beyond 81 and one beyond 243.
-	if want := float64(30*27+10*(81-27)+3*(243-81)+(729-243)) / 729; cost[sweep.StopHalving] != want ||
-		cost[wholeSweeps] != 30 {
-		t.Errorf("thirty trials of 729 trees: got %v whole trainings with halving and %v without a rule; want %v "+
-			"and 30", cost[sweep.StopHalving], cost[wholeSweeps], want)
-	}
-	for rule, got := range found {
-		if got != found[wholeSweeps] {
-			t.Errorf("a sweep with rule %s, in which the order at a rung is that at the end: found %v, want %v", rule,
-				got, found[wholeSweeps])
-		}
-		if rule != wholeSweeps && cost[rule] >= 20 {
-			t.Errorf("a sweep with rule %s: got %v whole trainings for thirty trials, want fewer than 20", rule,
-				cost[rule])
 		}
 	}
 }

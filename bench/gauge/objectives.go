@@ -30,8 +30,8 @@ type surrogates struct {
 	cmd *exec.Cmd
 }
 
-func startSurrogates(ctx context.Context, errOut io.Writer, python, script, data string) (*surrogates, error) {
-	s := &surrogates{cmd: exec.CommandContext(ctx, python, script, data)}
+func startSurrogates(ctx context.Context, errOut io.Writer, python, data string) (*surrogates, error) {
+	s := &surrogates{cmd: exec.CommandContext(ctx, python, "bench/objective.py", data)}
 	s.cmd.Stderr = errOut
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {

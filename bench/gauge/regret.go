@@ -21,28 +21,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// searchFlags say what is searched.
-type searchFlags struct {
-	python, script, data string
-	methods              []string
-	seeds, trials        int
-}
-
-func (f *searchFlags) add(cmd *cobra.Command, methods ...string) {
-	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
-	cmd.Flags().StringVar(&f.script, "objective", "bench/objective.py", "the program that answers configurations")
-	cmd.Flags().StringVar(&f.data, "data", "",
-		"folder of the surrogate, or one that bench/search_trained.py has made; regret: synthetic functions without")
-	cmd.Flags().StringSliceVar(&f.methods, "methods", methods, "ways of searching")
-	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
-	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
-}
-
-// regretFlags say how trials are asked for.
+// regretFlags say what is searched, and how trials are asked for.
 type regretFlags struct {
-	searchFlags
-	batches   []int
-	anonymous bool
+	python, data  string
+	methods       []string
+	seeds, trials int
+	batches       []int
+	anonymous     bool
 }
 
 func regretCommand(out io.Writer) *cobra.Command {
@@ -55,7 +40,11 @@ func regretCommand(out io.Writer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), out, cmd.ErrOrStderr()) },
 	}
 
-	f.add(cmd, search.Methods()...)
+	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
+	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate (default: synthetic functions)")
+	cmd.Flags().StringSliceVar(&f.methods, "methods", search.Methods(), "ways of searching")
+	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
+	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
 	cmd.Flags().IntSliceVar(&f.batches, "batches", []int{1, 16}, "trials asked for at once")
 	cmd.Flags().BoolVar(&f.anonymous, "anonymous", false,
 		"hide the names of the surrogate's parameters, so that none is recognized")
@@ -71,15 +60,12 @@ type searched struct {
 	Trials int       `json:"trials"`
 	Found  []float64 `json:"found"` // by seed
 
-	// Trainings are the trees that were grown, as whole trainings, by seed, of searches that stop trials early.
-	Trainings []float64 `json:"trainings,omitempty"`
-
 	Millis float64  `json:"ms_per_proposal,omitempty"`
 	Best   *float64 `json:"best,omitempty"`
 	Median *float64 `json:"median,omitempty"`
 }
 
-func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) error {
+func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if f.data == "" {
 		tasks, err := synthetic()
 		if err != nil {
@@ -88,13 +74,7 @@ func (f *regretFlags) run(ctx context.Context, out, errOut io.Writer) error {
 		return f.searchAll(tasks, out)
 	}
 
-	return f.withSurrogates(ctx, errOut, f.anonymous, func(tasks []task) error { return f.searchAll(tasks, out) })
-}
-
-// withSurrogates starts the program that answers configurations, uses its tasks, and ends it.
-func (f *searchFlags) withSurrogates(ctx context.Context, errOut io.Writer, anonymous bool,
-	use func([]task) error) (err error) {
-	s, err := startSurrogates(ctx, errOut, f.python, f.script, f.data)
+	s, err := startSurrogates(ctx, errOut, f.python, f.data)
 	if err != nil {
 		return err
 	}
@@ -103,12 +83,11 @@ func (f *searchFlags) withSurrogates(ctx context.Context, errOut io.Writer, anon
 			err = closed
 		}
 	}()
-
-	tasks, err := s.tasks(anonymous)
+	tasks, err := s.tasks(f.anonymous)
 	if err != nil {
 		return err
 	}
-	return use(tasks)
+	return f.searchAll(tasks, out)
 }
 
 func (f *regretFlags) searchAll(tasks []task, out io.Writer) error {
@@ -260,8 +239,7 @@ func regretTable(out io.Writer, all []searched) error {
 		method        string
 		batch, trials int
 	}
-	reference, shared, millis, trainings := map[way][]float64{}, map[way][]float64{}, map[way][]float64{},
-		map[way][]float64{}
+	reference, shared, millis := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
 	var order []way
 	for _, s := range all {
 		w, y := way{s.Method, s.Batch, s.Trials}, of[s.Task]
@@ -272,19 +250,16 @@ func regretTable(out io.Writer, all []searched) error {
 			reference[w] = append(reference[w], (y.reference-found)/(y.reference-y.median))
 			shared[w] = append(shared[w], (y.shared-found)/(y.shared-y.median))
 		}
-		millis[w], trainings[w] = append(millis[w], s.Millis), append(trainings[w], s.Trainings...)
+		millis[w] = append(millis[w], s.Millis)
 	}
 
 	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the "+
-		"best of all | standard error | ms per proposal | whole trainings |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
+		"best of all | standard error | ms per proposal |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
 	for _, w := range order {
-		took, cost := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0"), float64(w.trials)
-		if len(trainings[w]) > 0 {
-			cost = stat.Mean(trainings[w], nil)
-		}
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s | %.1f |\n", w.method, w.trials, w.batch,
-			meanAndError(reference[w]), meanAndError(shared[w]), took, cost)
+		took := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0")
+		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", w.method, w.trials, w.batch,
+			meanAndError(reference[w]), meanAndError(shared[w]), took)
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`enforce-iam|keep-jobs|AllowAccount|getIamPolicy|\b(full_disk|memory_limit|foreign_messages)\b`),
 	regexp.MustCompile(`\b(clock_offset|pause_task|slow_machine|restart_batch|pause_aggregators|damage_object)\b`),
 	regexp.MustCompile(`\b(damage_disk|retry_pause|after_messages)\b`),
+	regexp.MustCompile(`bench/(class_rates|ranking|forest|ids_staging|search_(peers|stopping|trained)|serve)\.py`),
+	regexp.MustCompile(`bench-(serve|predict|ids-staging|search-peers|search-trained)\b|regret-stopping|requirements-search`),
 	regexp.MustCompile(`prices refresh|cloud/billing|cloudbilling|COPPICE_BILLING_ENDPOINT|\bPriceList\b|ssd_sku`),
 	regexp.MustCompile(`\b[fF]orcedSplits?\b|\bforced_splits:`),
 	regexp.MustCompile(`\brestPolicy\b|\bdoctor\.NoCredentials\b|\bcloud\.(Policy|Subscription|Bucket)\b`),
