@@ -48,6 +48,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`launcher ask\b|launcher/internal/ask|\baskCommand\b|SPACE\.yaml`),
 	regexp.MustCompile(`\bAtBounds\b|at_bounds|at its (upper|lower) bound`),
 	regexp.MustCompile(`search[-_](nights|quality)`),
+	regexp.MustCompile(`launcher features\b|\bfeaturesCommand\b|\bNewWorths\b|\bWorths\b|\bworths\b|\b[wW]orthChart\b`),
 	regexp.MustCompile("`tpe`|\\b(MethodTPE|fromTPE|newParzen)\\b|removed-methods"),
 	regexp.MustCompile(`(?i)backtest`),
 	regexp.MustCompile(`launcher (pause|resume|extend)\b`),

@@ -29,10 +29,9 @@ type Sweep struct {
 	Left                                  sweep.Range // seconds, about, of a sweep that runs; 0 if unknown
 	Features                              int
 	Rows                                  map[string]int
-	Params                                []Param        // those that differ between trials
-	Goals                                 []GoalView     // of a sweep with several objectives, the metric first
-	Worths                                *search.Worths // of a sweep over groups of columns
-	Trials                                []TrialRow     // by number
+	Params                                []Param    // those that differ between trials
+	Goals                                 []GoalView // of a sweep with several objectives, the metric first
+	Trials                                []TrialRow // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []ConfigurationRow
 	Attempts       []Attempt
@@ -183,7 +182,6 @@ type sweepPage struct {
 	Curves     *plot.Chart
 	Parallel   *plot.Chart
 	Importance *plot.Chart
-	WorthChart *plot.Chart
 	Rank       *plot.Chart
 	Slices     []*plot.Chart
 	Gantt      *plot.Chart
@@ -238,7 +236,7 @@ func (s *Sweep) WriteFile(path string) error {
 func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
 
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.WorthChart, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
 		p.Objective...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
@@ -258,7 +256,6 @@ func (s *Sweep) lay() *sweepPage {
 	p.Objective = p.objective()
 	p.Curves = p.curves()
 	p.Importance = p.importance()
-	p.WorthChart = p.worthChart()
 	p.Parallel = p.parallel()
 	p.Rank = p.pairRank()
 	p.Slices = p.slices()

@@ -28,6 +28,7 @@ var gone = map[string]string{
 	"prices":         "give prices with --prices FILE, or COPPICE_PRICES; the built-in ones are used otherwise",
 	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
 	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
+	"features":       "the trials' scores say it, `launcher leaderboard`",
 	"method: tpe":    "use method: auto",
 	"when:":          "write two sweeps, or constraints",
 	"trial:":         "one machine trains a trial; final: {machines: 2} has several train the last one",

@@ -85,7 +85,7 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 			}
 		}
 
-		if key := setKey(set); kept < groups && kept+f.Rest > 0 && !had[key] {
+		if key := fmt.Sprint(set); kept < groups && kept+f.Rest > 0 && !had[key] {
 			had[key] = true
 			out, misses = append(out, set), 0
 		}

@@ -20,8 +20,8 @@ const (
 // Tries returns the names of all of them.
 func Tries() []string { return []string{TryDropOne, TryAddOne, TrySubsets, TryForward} }
 
-// Features makes the trials of a sweep differ in the columns that they train on, instead of in other parameters, to
-// find what groups of columns are worth. Every trial leaves out whole groups, by the trainer's ignore_column.
+// Features makes the trials of a sweep differ in the columns that they train on, instead of in other parameters. Every
+// trial leaves out whole groups, by the trainer's ignore_column.
 type Features struct {
 	Try string `yaml:"try" json:"try"` // one of Tries
 
@@ -155,7 +155,7 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 	}
 	if f.Try == TrySubsets && !doc.Has("trials") {
 		return doc.Errorf("search.features",
-			"try: %s needs trials: the number of sets to compare, twice the number of groups or more", TrySubsets)
+			"try: %s needs trials: the number of sets to compare", TrySubsets)
 	}
 	if f.Try == TryForward && s.Trials > MaxOpen {
 		return doc.Errorf("trials", "trials is %d: try: %s takes at most %d; use fewer, or leave it out", s.Trials,

@@ -6,9 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
-	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/sweepview"
@@ -106,33 +104,6 @@ same choice again. If the sweep stops trials, it shows how the trial compared at
 					return err
 				}
 				return w.print(y, func() { w.screen().Why(s.Plan, y) })
-			})
-		},
-	}
-	w.jsonFlag(cmd, "print one JSON object")
-	return cmd
-}
-
-func featuresCommand(w *Setup) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "features SWEEP",
-		Short: "Show how much each group of columns contributes",
-		Long: `Shows how much each group of columns improves the metric in a sweep with search.features, most valuable
-first. A worth is positive if the group helps, also where a lower metric is better; an interval that contains 0
-means that it may be of no use.
-
-A worth is the gain of all groups over all but this one (drop_one), of this one over none (add_one), of adding it to
-the selection (forward), or its coefficient in a linear regression of the scores (subsets).`,
-		Example: "  launcher features nightly-ctr-1a2b3c4d",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
-				if s.Plan.Spec.Search.Features == nil {
-					return problem.New(problem.NotFound,
-						"sweep %s does not compare groups of columns: its spec has no "+
-							"search.features", s.Plan.Sweep)
-				}
-				worths := search.NewWorths(s.Plan, st.Board)
-				return w.print(worths, func() { w.screen().Worths(worths) })
 			})
 		},
 	}

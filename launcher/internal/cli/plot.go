@@ -25,7 +25,6 @@ var drawings = []struct{ word, chart, what string }{
 	{"memory", "memory", "memory by machine"},
 	{"money", "money", "what was spent on what"},
 	{"features", "features", "the winner's features"},
-	{"worths", "worths", "how much each group of columns contributes (search.features)"},
 	{"reliability", "reliability", "the winner's predictions against the outcomes"},
 	{"gain", "gain", "the winner's gain curve"},
 	{"rivals", "rivals", "the winner against runner-up and champion"},

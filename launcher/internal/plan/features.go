@@ -163,11 +163,6 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 		note += fmt.Sprintf("; %d were requested, and there are no more", most)
 	}
 	q.Notes = append(q.Notes, note)
-	if least := len(f.Groups) + 1; f.Try == sweep.TrySubsets && len(sets) < least {
-		q.Notes = append(q.Notes,
-			fmt.Sprintf("search.features: %d sets are too few for %d groups; use %d or more",
-				len(sets), len(f.Groups), least))
-	}
 	if f.Rest > 0 {
 		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %s in no group, and so in every set",
 			english.Plural(f.Rest, "column", "")))

@@ -106,8 +106,6 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 			"{try: drop_one, groups: {g: [site], h: [age]}}", "seed: 3", "seed: 3\ntrials: 2"),
 		`params.ignore_column: dataset clicks: the column "a,b" cannot be written`: sets(t,
 			"{try: drop_one, groups: {g: [site]}}", "params: {eta: 0.05}", `params: {ignore_column: "1"}`),
-		"3 sets are too few for 3 groups; use 4 or more": sets(t,
-			"{try: subsets, groups: {g: [site], h: [age], i: [\"site:rate\"]}}", "seed: 3", "seed: 3\ntrials: 3"),
 		"add_one with 400 groups in 401 sets: the lists of the columns": sets(t, "{try: add_one}"),
 		"all columns are in one group": sets(t,
 			`{try: drop_one, groups: {g: ["*"]}}`),

@@ -21,7 +21,6 @@ import (
 	"coppice/internal/page/plot"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
@@ -164,9 +163,6 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 	}
 	params := newParams(p)
 	v.Params = params.shown
-	if p.Spec.Search.Features != nil {
-		v.Worths = search.NewWorths(p, state.Board)
-	}
 	for _, g := range p.Spec.Goals {
 		v.Goals = append(v.Goals, page.GoalView{Name: g.Name, Maximize: g.Maximize,
 			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})

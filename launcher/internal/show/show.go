@@ -67,14 +67,6 @@ func valueOf(x *float64) string {
 	return Number(*x)
 }
 
-// signed formats a difference that may be missing.
-func signed(x *float64) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%+.3g", *x)
-}
-
 func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
 
 // Metrics formats "name value" pairs, sorted by name, with those in first in front.

@@ -88,13 +88,41 @@ func TestForwardSelection(t *testing.T) {
 	}
 }
 
+// chosen repeats the selection from the scores alone: the best group of each step, while the score is better than before.
+func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
+	f, scores := p.Spec.Search.Features, map[int]float64{}
+	for _, row := range b.Rows {
+		if row.Result != nil && row.Result.Status == sweep.StatusDone && p.Folds == nil {
+			scores[row.Trial.Number] = row.Result.Score
+		}
+	}
+	for _, c := range b.Configurations {
+		if c.Mean != nil {
+			scores[c.Configuration] = *c.Mean
+		}
+	}
+	rest, score := f.Names(), scores[1] // with none of the groups
+	for step := 0; len(rest) > 1; step++ {
+		best := -1
+		for c := range rest {
+			if v := scores[f.StepBegins(step)+c]; v > score {
+				best, score = c, v
+			}
+		}
+		if best < 0 {
+			return selected
+		}
+		selected, rest = append(selected, rest[best]), slices.Delete(rest, best, best+1)
+	}
+	return selected
+}
+
 // selection checks the trials of a selection against their results, and returns what they trained.
 func (w *world) selection(t *testing.T) (text string) {
 	t.Helper()
 	f := w.plan.Spec.Search.Features
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
-	b := w.board(t)
-	worths := search.NewWorths(w.plan, b)
+	selected := chosen(w.plan, w.board(t))
 	over := false
 	for n := range w.plan.Configurations() {
 		trial := n
@@ -103,10 +131,10 @@ func (w *world) selection(t *testing.T) (text string) {
 		}
 		r := w.result(t, trial)
 		step, _, open := f.Step(n)
-		if open && step > len(worths.Selected) {
+		if open && step > len(selected) {
 			if over = true; r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "the selection ended with") {
 				t.Errorf("configuration %d of step %d after %v was selected: %s: %s; want it stopped, since the "+
-					"selection has ended", n, step+1, worths.Selected, r.Status, r.Reason)
+					"selection has ended", n, step+1, selected, r.Status, r.Reason)
 			}
 			text += fmt.Sprintln(n, r.Status, r.Reason)
 			continue
@@ -122,7 +150,7 @@ func (w *world) selection(t *testing.T) (text string) {
 
 		// It has what was selected in the steps before, and one more.
 		names := f.Names()
-		want := slices.Clone(worths.Selected[:step])
+		want := slices.Clone(selected[:step])
 		var got []string
 		for i, has := range kept {
 			if has && !slices.Contains(want, names[i]) {
@@ -133,7 +161,7 @@ func (w *world) selection(t *testing.T) (text string) {
 		}
 		if len(want) > 0 || len(got) != 1 {
 			t.Errorf("configuration %d of step %d has %s; want %v and one more", n, step+1, f.Describe(kept),
-				worths.Selected[:step])
+				selected[:step])
 		}
 		d, err := trials.Decision(t.Context(), trial)
 		if err != nil || d == nil {
@@ -157,8 +185,8 @@ func (w *world) selection(t *testing.T) (text string) {
 			t.Errorf("made the decision of trial %d again: %v", trial, err)
 		}
 	}
-	if len(worths.Selected) == 0 {
+	if len(selected) == 0 {
 		t.Error("nothing was selected; want at least one group")
 	}
-	return fmt.Sprintln(worths.Selected, over) + text
+	return fmt.Sprintln(selected, over) + text
 }
