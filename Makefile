@@ -154,6 +154,11 @@ e2e: ## whole sweeps through the built programs: a real table, killed aggregator
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
 
+.PHONY: pairs
+# COPPICE_PAIRS=write writes it
+pairs: ## every pair of what sweep.yaml combines, run and trained again: the table of docs/sweep.md
+	$(GO) test -tags e2e,$(TAGS) -count 1 -timeout 30m -v -run TestPairs ./e2e
+
 .PHONY: e2e-tables
 e2e-tables: ## a sweep of fifty candidates over 337,000 flights, in minutes (DATA=folder of real tables)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \

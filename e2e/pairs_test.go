@@ -1,0 +1,266 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// pairSpec is a small sweep to which features of sweep.yaml add themselves.
+type pairSpec struct {
+	data   string // dataset
+	metric string
+	more   string // what several metrics add to the first
+	trials int
+	search []string
+	method string
+	random bool
+	keys   []string
+}
+
+// pairSeen is what the end of a sweep shows.
+type pairSeen struct {
+	conclusion sweep.Conclusion
+	results    []sweep.Result
+	model      string
+}
+
+// pairFeature is a part of sweep.yaml, or of what is learnt, with a row and a column in the table of docs/sweep.md.
+type pairFeature struct {
+	name string
+	add  func(*pairSpec)
+	// changed says what is missing if the sweep is as if the feature were not there; "" if it shows.
+	changed func(pairSeen) string
+}
+
+func (s pairSeen) any(is func(sweep.Result) bool) bool { return slices.ContainsFunc(s.results, is) }
+
+// missing is text unless ok.
+func missing(ok bool, text string) string {
+	if ok {
+		return ""
+	}
+	return text
+}
+
+var pairFeatures = []pairFeature{
+	{"`final`", func(s *pairSpec) { s.keys = append(s.keys, "final: {rows: all}") }, func(e pairSeen) string {
+		f := e.conclusion.Final
+		return missing(f != nil && f.Registered && e.any(func(r sweep.Result) bool {
+			return r.Trial == f.Trial && r.Refits != nil && r.TrainRows > 2900
+		}), "a model of all rows is registered")
+	}},
+	{"`validate`", func(s *pairSpec) { s.keys = append(s.keys, "validate: {kfold: 3}") }, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.Fold == 3 && r.Status == sweep.StatusDone }) &&
+			strings.Contains(e.conclusion.Reason, "over 3 folds"), "the winner has the best mean over its folds")
+	}},
+	{"several metrics", func(s *pairSpec) { s.more = ", trees" }, func(e pairSeen) string {
+		return missing(strings.Contains(e.conclusion.Reason, "trees"), "the winner is chosen by its trees, too")
+	}},
+	{"`pbt`", func(s *pairSpec) {
+		s.method = "method: pbt, population: 3"
+		s.random = true
+	}, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.From != nil && len(r.From.Lineage) > 0 }),
+			"trials continue each other's models")
+	}},
+	{"`stop`", func(s *pairSpec) {
+		s.search = append(s.search, "stop: {rule: asha, by: trees, eta: 2, min_trees: 3}")
+		s.random = true
+	}, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.Status == sweep.StatusStopped && len(r.Rungs) > 0 }),
+			"a trial is stopped at a rung")
+	}},
+	{"`ensemble`", func(s *pairSpec) { s.keys = append(s.keys, "ensemble: {cost: 4}") }, func(e pairSeen) string {
+		m := e.conclusion.Ensemble
+		return missing(m != nil && len(m.Trials) > 1 && m.Rows > 0, "models are merged and compared with the winner")
+	}},
+	{"groups of columns", func(s *pairSpec) {
+		s.search = append(s.search, "features: {try: drop_one, groups: {a: [x1], b: [x2, x3], c: [x4]}}")
+	}, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.Params[sweep.IgnoreColumn] == "name:x2,x3" }),
+			"a trial leaves a group out")
+	}},
+	{"classes", func(s *pairSpec) { s.data, s.metric = "classes", "multi_logloss" }, func(e pairSeen) string {
+		return missing(strings.Contains(e.model, "num_class=3"), "the model has three classes")
+	}},
+	{"rankings", func(s *pairSpec) { s.data, s.metric = "ranking", "ndcg@5" }, func(e pairSeen) string {
+		return missing(strings.Contains(e.model, "objective=lambdarank"), "the model orders rows")
+	}},
+}
+
+// yaml is the whole sweep.yaml.
+func (s *pairSpec) yaml(name string) string {
+	metric := s.metric
+	if s.more != "" {
+		metric = "[" + metric + s.more + "]\npick: {best: " + metric + ", within: 5%}"
+	}
+	groups := slices.ContainsFunc(s.search, func(line string) bool { return strings.HasPrefix(line, "features") })
+	if s.method != "" {
+		s.search = append(s.search, s.method)
+	}
+	if s.random || !groups {
+		s.search = append(s.search, "random: {learning_rate: {log_uniform: [0.02, 0.4]}, num_leaves: {log_int: [3, 24]}}")
+	}
+	trials := "trials: 6\n"
+	if groups && s.method == "" {
+		trials = ""
+	}
+	objective := ""
+	if s.data == "ranking" {
+		objective = "objective: lambdarank\n"
+	}
+	if !slices.ContainsFunc(s.keys, func(line string) bool { return strings.HasPrefix(line, "final") }) {
+		s.keys = append(s.keys, "final: {rows: train}")
+	}
+	return fmt.Sprintf("name: %s\ndataset: %s\nmodel: %[1]s\nmetric: %s\n%s%sseed: 3\n"+
+		"params: {num_iterations: 24, min_data_in_leaf: 5}\nsearch: {%s}\n%s\n"+
+		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, sweep: 5m}\n"+
+		"gate: {promote: never, against: none}\n",
+		name, s.data, metric, trials, objective, strings.Join(s.search, ", "), strings.Join(s.keys, "\n"))
+}
+
+// pairTables stages 3,000 rows three times: with a label of two values, of three classes, and of grades in queries.
+func pairTables(l *local) {
+	l.t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var b strings.Builder
+	b.WriteString("query,x1,x2,x3,x4,two,three,grade\n")
+	for i := range 3000 {
+		x1, x2, x3, x4 := rng.Float64(), rng.Float64(), rng.Float64(), rng.Float64()
+		score := 2*x1 + x2*x3 + 0.3*x4 + 0.5*rng.NormFloat64()
+		fmt.Fprintf(&b, "%d,%.4f,%.4f,%.4f,%.4f,%d,%s,%d\n", i/10, x1, x2, x3, x4, min(1, int(max(0, score/1.5))),
+			[]string{"low", "mid", "high"}[min(2, int(max(0, score)))], min(3, int(max(0, 1.3*score))))
+	}
+	table := l.file("pairs.csv", b.String())
+	for name, label := range map[string]string{
+		"two":     "label: two\ndrop: [query, three, grade]\nsplit: {by: random,",
+		"classes": "label: {column: three, kind: classes}\ndrop: [query, two, grade]\nsplit: {by: random,",
+		"ranking": "label: {column: grade, kind: regression}\ngroup: query\ndrop: [two, three]\nsplit: {by: hash, key: query,",
+	} {
+		l.must("launcher", "stage", l.file(name+".yaml", "name: "+name+"\nsource: "+table+"\n"+label+
+			" train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\nencodings: none\n"), "--json")
+	}
+}
+
+// pairRefused takes the reason out of an error about a spec.
+var pairRefused = regexp.MustCompile(`(?s)^launcher: \S+?:\d+:\d+: (.*?)\s*$`)
+
+// tryPair runs a sweep with one or two features. It returns why the pair is refused, and fails unless each feature has
+// changed the result and the winner is trained again to the same bytes.
+func tryPair(t *testing.T, l *local, name string, features ...pairFeature) (refused string) {
+	t.Helper()
+	s := pairSpec{data: "two", metric: "log_loss"}
+	for _, f := range features {
+		f.add(&s)
+	}
+	r := l.run("launcher", "sweep", l.file(name+".yaml", s.yaml(name)), "--json")
+	if m := pairRefused.FindStringSubmatch(r.errOut); m != nil && r.code == sweep.ExitInput {
+		return m[1]
+	}
+	if r.code != 0 && r.code != sweep.ExitNotPromoted {
+		t.Errorf("%s ended with exit code %d:\n%s\n%s", name, r.code, r.out, r.errOut)
+		return ""
+	}
+	var end pairSeen
+	if err := json.Unmarshal([]byte(r.out), &end.conclusion); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, r.out)
+	}
+	for object, text := range l.objects() {
+		if strings.Contains(object, "/"+string(end.conclusion.Sweep)+"/") && strings.HasSuffix(object, "/result.json") {
+			result, err := sweep.DecodeResult([]byte(text))
+			if err != nil {
+				t.Fatalf("%s: %v", object, err)
+			}
+			end.results = append(end.results, *result)
+		}
+		if strings.HasSuffix(object, "registry/"+name+"/versions/1/model.txt") {
+			end.model = text
+		}
+	}
+	for _, f := range features {
+		if lacks := f.changed(end); lacks != "" {
+			t.Errorf("%s: expected that %s; the sweep ended with %s", name, lacks, r.out)
+		}
+	}
+	if out := l.must("launcher", "registry", "reproduce", name+"@1"); !strings.Contains(out, "the same bytes") {
+		t.Errorf("%s trained again:\n%s\nexpected the same bytes", name, out)
+	}
+	return ""
+}
+
+// TestPairs runs every pair and compares the outcome with the table of docs/sweep.md, or writes that with
+// COPPICE_PAIRS=write.
+func TestPairs(t *testing.T) {
+	l := newLocal(t)
+	pairTables(l)
+	for i, f := range pairFeatures {
+		if refused := tryPair(t, l, fmt.Sprintf("alone-%d", i), f); refused != "" {
+			t.Errorf("%s alone: %s", f.name, refused)
+		}
+	}
+
+	var names, why []string
+	no, pairs := 0, 0
+	rows := map[string][]string{}
+	for i, f := range pairFeatures {
+		names = append(names, f.name)
+		for j, g := range pairFeatures[:i] {
+			refused := tryPair(t, l, fmt.Sprintf("pair-%d-%d", j, i), g, f)
+			cell := "yes"
+			if pairs++; refused != "" {
+				no++
+				cell = fmt.Sprintf("no (%d)", no)
+				why = append(why, fmt.Sprintf("%d. %s", no, refused))
+			}
+			rows[f.name] = append(rows[f.name], cell)
+		}
+	}
+	t.Logf("%d of %d pairs combine", pairs-no, pairs)
+
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d pairs combine (`make pairs`).\n\n| | %s |\n|%s\n", pairs-no, pairs,
+		strings.Join(names[:len(names)-1], " | "), strings.Repeat("---|", len(names)))
+	for _, name := range names[1:] {
+		cells := rows[name]
+		for len(cells) < len(names)-1 {
+			cells = append(cells, "")
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(cells, " | "))
+	}
+	if len(why) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", strings.Join(why, "\n"))
+	}
+	checkTable(t, "docs/sweep.md", "pairs", b.String())
+}
+
+// checkTable compares the part of a page between two comments with text, or writes it there.
+func checkTable(t *testing.T, page, name, text string) {
+	t.Helper()
+	whole, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
+	before, rest, ok1 := strings.Cut(string(whole), begin)
+	old, after, ok2 := strings.Cut(rest, end)
+	switch {
+	case !ok1 || !ok2:
+		t.Fatalf("%s has no %s ... %s", page, begin, end)
+	case os.Getenv("COPPICE_PAIRS") == "write":
+		if err := os.WriteFile(page, []byte(before+begin+text+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case old != text:
+		t.Errorf("%s has another table than what was seen (COPPICE_PAIRS=write writes it):\n%s", page, text)
+	}
+}
