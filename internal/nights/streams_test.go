@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	streamSeeds = flag.Int("seeds", 0, "how many seeds of each stream TestStreams tries; 0: one of the steady stream")
+	streamSeeds = flag.Int("seeds", 0, "how many seeds of each stream TestStreams tries")
 	streamFirst = flag.Uint64("first", 100, "the first of them; limits were chosen with 100 and 101 in sight")
 	streamRows  = flag.Int("rows", nightRows, "how many rows a weekday of them has")
 	streamShape = flag.String("shape", "", "the only shape of stream to try")
@@ -33,13 +33,10 @@ type streamResult struct {
 // TestStreams tries every kind of night: at least nine bad ones in ten have to be held back, with the right finding
 // first, and at most one good one in fifty. With -seeds it prints the table of docs/nights.md; see `make nights`.
 func TestStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is long: run it without -short")
+	if *streamSeeds == 0 {
+		t.Skip("`make nights` runs it, for more than an hour; TestKindsOfNights tries each kind on one stream")
 	}
 	seeds, only := *streamSeeds, *streamShape
-	if seeds == 0 {
-		seeds, only = 1, string(nightstest.Steady)
-	}
 	kinds, ordinary := nightstest.Kinds(), nightstest.OrdinaryNights()
 	bad, good := make([]streamResult, len(kinds)), make([]streamResult, len(ordinary)+1)
 	note := func(r *streamResult, found []nights.Finding, err error, want []nights.Code) {
@@ -271,51 +268,4 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 		pred[i] = 1 / (1 + math.Exp(-z))
 	}
 	return pred
-}
-
-// TestChampionAsWitness compares how well two witnesses tell labels that do not follow the columns within an exchange:
-// staging's own, of all rows, and last night's model, of all rows and of the tenth that are test rows. What counts is
-// the standard error of the slope of labels by score. Staging would need the model if that were much smaller with it.
-func TestChampionAsWitness(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is long: run it without -short")
-	}
-	const exchange = "adx"
-	for _, shape := range []nightstest.Shape{nightstest.Drifting, nightstest.Steady, nightstest.Growing} {
-		s := nightstest.Stream{Seed: *streamFirst, Rows: *streamRows, Shape: shape}
-		var before []*nights.Profile
-		var witness float64
-		const day = 4
-		for d := range day + 1 {
-			n, err := stage(t, s.Night(d), before)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, g := range n.profile.Segments {
-				if g.Level == exchange {
-					witness = 1 / math.Sqrt(g.Info)
-				}
-			}
-			before = append(before, n.profile)
-		}
-		tonight := s.Night(day)
-		pred := predictions(t, s.Night(day-1), tonight)
-		slopeError := func(from int) float64 {
-			var rows, score, squares float64
-			for i := from; i < len(pred); i++ {
-				if slices.Contains(tonight.Rows[i], exchange) {
-					z, w := math.Log(pred[i]/(1-pred[i])), pred[i]*(1-pred[i])
-					rows, score, squares = rows+w, score+w*z, squares+w*z*z
-				}
-			}
-			return 1 / math.Sqrt(squares-score*score/rows)
-		}
-		all, tenth := slopeError(0), slopeError(len(pred)*9/10)
-		t.Logf("%s: standard error of the slope %.2f; with the champion %.2f, on test rows alone %.2f", shape, witness,
-			all, tenth)
-		if tenth < witness || all < witness/3 {
-			t.Errorf("%s: the champion is the better witness, got %.2f and %.2f; want no less than %.2f and %.2f",
-				shape, tenth, all, witness, witness/3)
-		}
-	}
 }
