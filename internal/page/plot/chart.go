@@ -192,14 +192,13 @@ func finite(values ...float64) bool {
 
 // frame is the inner part of a chart, between its axes.
 type frame struct {
-	chart                    *Chart
 	left, right, top, bottom float64
 	x, y                     scale
 }
 
-// newFrame draws the grid of a chart with two axes, and leaves a margin at the right for names.
-func newFrame(c *Chart, x, y Axis, margin float64) *frame {
-	f := &frame{chart: c, left: 52, right: c.W - 14 - margin, top: 26, bottom: c.H - 38}
+// newFrame draws the grid of a chart with two axes.
+func newFrame(c *Chart, x, y Axis) *frame {
+	f := &frame{left: 52, right: c.W - 14, top: 26, bottom: c.H - 38}
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
 
@@ -216,15 +215,6 @@ func newFrame(c *Chart, x, y Axis, margin float64) *frame {
 	c.label(y.Label, 4, 14, "a")
 	c.label(x.Label, f.right, c.H-6, "a e")
 	return f
-}
-
-// levels draws a line across at each value that is in sight.
-func (f *frame) levels(values []float64) {
-	for _, y := range values {
-		if f.y.Low < y && y < f.y.High {
-			f.chart.mark("zero", line(f.left, f.y.at(y), f.right, f.y.at(y)))
-		}
-	}
 }
 
 // along draws a horizontal axis: about every so many pixels a line from top to bottom, and its number below, unless it

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -15,8 +14,6 @@ type Line struct {
 	Peak  int    // index of a point that is marked, -1 without
 
 	Low, High []float64 // an interval around each point; nil without
-	Band      string    // class of the area between Low and High, which otherwise are whiskers
-	Name      string    // written behind the last point
 	Dots      string    // class of a dot at each point; empty without
 }
 
@@ -27,8 +24,6 @@ type Lines struct {
 	Lines []Line
 	// Diagonal draws y = x, beneath.
 	Diagonal bool
-	// Levels draws a line across at each of them that is in sight: what values are compared with.
-	Levels []float64
 }
 
 // mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
@@ -75,86 +70,17 @@ func (l *Lines) Draw() *Chart {
 	}
 	l.X.fit(xs)
 	l.Y.fit(ys)
-	margin := 0.0
-	for _, s := range l.Lines {
-		if s.Name != "" {
-			margin = max(margin, nameWidth*float64(len([]rune(s.Name)))+8)
-		}
-	}
-	f := newFrame(&c, l.X, l.Y, margin)
+	f := newFrame(&c, l.X, l.Y)
 
 	if l.Diagonal && len(l.Lines) > 0 {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
 		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
 	}
-	f.levels(l.Levels)
 	for _, s := range l.Lines {
-		if s.Band != "" {
-			c.band(f, s)
-		} else {
-			c.whiskers(f, s)
-		}
+		c.whiskers(f, s)
 		c.curve(f, s)
 	}
-	c.names(f, l.Lines)
 	return &c
-}
-
-// band draws the area between the ends of a curve's intervals.
-func (c *Chart) band(f *frame, s Line) {
-	var p pen
-	command := byte('M')
-	for i := range s.Low {
-		if finite(s.X[i], s.Low[i]) {
-			p.to(command, f.x.at(s.X[i]), f.y.at(s.Low[i]))
-			command = 'L'
-		}
-	}
-	for i := range slices.Backward(s.High) { // and back
-		if finite(s.X[i], s.High[i]) {
-			p.to('L', f.x.at(s.X[i]), f.y.at(s.High[i]))
-		}
-	}
-	if len(p) > 0 {
-		c.add(s.Band, s.Trial, append(p, 'z'))
-	}
-}
-
-const (
-	nameWidth  = 6.7 // of a character
-	nameHeight = 14
-)
-
-// names writes the lines' names behind their last points, moved apart where they would lie on each other.
-func (c *Chart) names(f *frame, lines []Line) {
-	type name struct {
-		Line
-		x, y float64
-	}
-	var all []name
-	for _, s := range lines {
-		if n := len(s.X) - 1; s.Name != "" && n >= 0 && finite(s.X[n], s.Y[n]) {
-			all = append(all, name{s, f.x.at(s.X[n]), f.y.at(s.Y[n])})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b name) int { return cmp.Compare(a.y, b.y) })
-
-	// From the top down each keeps its distance, then from the bottom up if that went too far.
-	for i := range all {
-		if all[i].y = max(all[i].y, f.top); i > 0 {
-			all[i].y = max(all[i].y, all[i-1].y+nameHeight)
-		}
-	}
-	for i := range slices.Backward(all) {
-		low := f.bottom
-		if i+1 < len(all) {
-			low = all[i+1].y - nameHeight
-		}
-		all[i].y = min(all[i].y, low)
-	}
-	for _, n := range all {
-		c.label(n.Name, n.x+6, n.y+4, "name "+n.Class)
-	}
 }
 
 // whiskers draws the intervals around a curve's points, as one path.

@@ -35,9 +35,13 @@ func (s *Scatter) Draw() *Chart {
 	}
 	s.X.fit(xs)
 	s.Y.fit(ys)
-	f := newFrame(&c, s.X, s.Y, 0)
+	f := newFrame(&c, s.X, s.Y)
 
-	f.levels(s.Levels)
+	for _, y := range s.Levels {
+		if f.y.Low < y && y < f.y.High {
+			c.mark("zero", line(f.left, f.y.at(y), f.right, f.y.at(y)))
+		}
+	}
 	if s.Best != 0 {
 		c.steps(f, s.Points, s.Best)
 	}

@@ -161,11 +161,8 @@ const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, 
 	"`localemu up --data DIR`, or with what " +
 	"`terraform output` prints"
 
-// with opens the cloud, unless it is open, calls use and closes it.
+// with opens the cloud, calls use and closes it.
 func (w *Setup) with(ctx context.Context, use func() error) (err error) {
-	if w.cloud != nil {
-		return use()
-	}
 	c := &cloud{}
 	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
@@ -176,7 +173,7 @@ func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	if c.Backends, err = w.Connect(ctx, c.env); err != nil {
 		return err
 	}
-	defer func() { w.cloud = nil; err = errors.Join(err, c.Close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	c.datasets = c.Bucket(c.env.DatasetsBucket)
 	c.sweeps = c.Bucket(c.env.SweepsBucket)
 	c.registry = registry.New(c.Bucket(c.env.RegistryBucket))

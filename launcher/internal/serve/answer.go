@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -81,7 +83,7 @@ type scored struct {
 type reader = func(m *Model, body []byte) (*table.Batch, inferred, error)
 
 // answer reads a request within its limits, scores it and has write answer.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(http.ResponseWriter, scored)) {
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
 	defer func() { s.held.Add(-x.held) }()
 	body, ok := x.body()
@@ -117,12 +119,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 		a.predictions, err = m.Score(b, scratch, &in)
 	}
 	if err != nil {
-		x.refuse(statusOf(err), err.Error())
+		x.refuse(http.StatusBadRequest, err.Error())
 		return
 	}
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
-	write(w, a)
+	write(a)
 	watched := m.watched(a.predictions)
 	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
@@ -197,53 +199,28 @@ func (x *exchange) body() ([]byte, bool) {
 	return nil, false
 }
 
-// statusError is a request that cannot be read, for another reason than what its rows are.
-type statusError struct {
-	status int
-	text   string
-}
-
-func (e *statusError) Error() string { return e.text }
-
-// unknownMedia is a media type that cannot be read.
-func unknownMedia(given string) error {
-	return &statusError{http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), "+
-		"%s or %s", given, typeJSON, typeLines, typeCSV)}
-}
-
-// statusOf is the status of a request that cannot be read.
-func statusOf(err error) int {
-	var known *statusError
-	if errors.As(err, &known) {
-		return known.status
-	}
-	return http.StatusBadRequest
-}
-
 // servePredict answers plain rows, among them those of Vertex AI: {"instances": [...]} with {"predictions": [...]}.
 func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
-	given := r.Header.Get("Content-Type")
+	given := cmp.Or(r.Header.Get("Content-Type"), typeJSON)
 	kind, _, err := mime.ParseMediaType(given)
-	if given == "" {
-		kind, err = typeJSON, nil
+	file := map[string]string{typeLines: "request.jsonl", "application/jsonl": "request.jsonl",
+		typeCSV: "request.csv"}[kind] // the name by which `launcher predict` would know the form
+	if err != nil || kind != typeJSON && file == "" {
+		s.c.Meters.refused(r.Context(), http.StatusUnsupportedMediaType)
+		refuse(w, http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), %s or %s",
+			given, typeJSON, typeLines, typeCSV))
+		return
 	}
 	ctx := context.WithoutCancel(r.Context()) // the rows may be read again later
-	read := func(m *Model, body []byte) (b *table.Batch, q inferred, fault error) {
-		switch {
-		case err != nil:
-			return nil, q, unknownMedia(given)
-		case kind == typeJSON:
-			b, fault = readInstances(m, body, s.rows(m))
-		case kind == typeLines || kind == "application/jsonl":
-			b, fault = readText(ctx, m, "request.jsonl", body, s.rows(m))
-		case kind == typeCSV:
-			b, fault = readText(ctx, m, "request.csv", body, s.rows(m))
-		default:
-			fault = unknownMedia(given)
+	read := func(m *Model, body []byte) (b *table.Batch, q inferred, err error) {
+		if kind == typeJSON {
+			b, err = readInstances(m, body, s.rows(m))
+		} else {
+			b, err = readText(ctx, m, file, body, s.rows(m))
 		}
-		return b, q, fault
+		return b, q, err
 	}
-	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
+	s.answer(w, r, read, func(a scored) {
 		out := make([]byte, 0, 64+22*len(a.predictions))
 		switch {
 		case kind == typeCSV && len(a.m.classes) > 0:
@@ -292,101 +269,56 @@ func appendNumber(out []byte, x float64) []byte {
 	return strconv.AppendFloat(out, x, 'g', -1, 64)
 }
 
-// serveInfer answers a request of the Open Inference Protocol.
-func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
-	if !s.named(w, r) {
+// describeClasses prepares the answers of a model of several classes: they have the columns of `launcher predict`, the
+// likeliest class and a probability for each.
+func (m *Model) describeClasses() {
+	if len(m.classes) == 0 {
 		return
 	}
-	if r.Header.Get("Inference-Header-Content-Length") != "" { // Triton's clients send it unless told otherwise
-		refuse(w, http.StatusBadRequest, "binary tensors; send the values as JSON (binary_data=False)")
-		return
+	longest := 0
+	for _, class := range m.classes {
+		key := jsonText(predict.ColumnPrediction + ":" + class)
+		m.keys = append(m.keys, key)
+		m.answer += len(key) + len(",:-1.2345678901234567e-308")
+		longest = max(longest, len(key))
 	}
-	read := func(m *Model, body []byte) (*table.Batch, inferred, error) { return readInfer(m, body, s.rows(m)) }
-	s.answer(w, r, read, func(w http.ResponseWriter, a scored) {
-		if moved(w, r, a.m) {
-			return
+	m.answer += len(`{"prediction":},`) + longest
+}
+
+func jsonText(text string) string {
+	out, _ := json.Marshal(text) // a text can be written
+	return string(out)
+}
+
+// appendRows appends a list with an object for each row.
+func (a *scored) appendRows(out []byte) []byte {
+	k := len(a.m.classes)
+	out = append(out, '[')
+	for r, class := range predict.Likeliest(a.predictions, a.m.classes) {
+		if r > 0 {
+			out = append(out, ',')
 		}
-		out := append([]byte(nil), `{"model_name":`...)
-		out = strconv.AppendQuote(out, a.m.Version.Model)
-		out = append(out, `,"model_version":"`...)
-		out = strconv.AppendInt(out, int64(a.m.Version.Number), 10)
-		out = append(out, '"')
-		if a.asked.id != "" {
-			out = append(append(out, `,"id":`...), a.asked.id...)
+		out = append(append(out, `{"prediction":`...), jsonText(class)...)
+		for i, p := range a.predictions[r*k:][:k] {
+			out = append(append(append(out, ','), a.m.keys[i]...), ':')
+			out = appendNumber(out, p)
 		}
-		out = a.appendOutputs(append(out, `,"outputs":`...))
-		w.Header().Set("Content-Type", typeJSON)
-		_, _ = w.Write(append(out, "}\n"...))
-	})
+		out = append(out, '}')
+	}
+	return append(out, ']')
 }
 
-// named reports whether a request's path names the model that is served, and answers if it does not.
-func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
-	m := s.current.Load()
-	switch model, version := r.PathValue("model"), r.PathValue("version"); {
-	case model != s.c.Model:
-		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no model %.80q here; this server answers for %s", model,
-			s.c.Model))
-	case m == nil:
-		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
-	case version != "" && version != strconv.Itoa(m.Version.Number):
-		refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20q does not answer; %s does", version, m.Name))
-	default:
-		return true
+// watched returns one number a row, by which versions are compared: the prediction, or the probability of the
+// likeliest class.
+func (m *Model) watched(predictions []float64) []float64 {
+	if len(m.classes) == 0 {
+		return predictions
 	}
-	return false
-}
-
-// moved reports whether another version has answered than the one that the path names, because the alias has moved
-// meanwhile, and says so.
-func moved(w http.ResponseWriter, r *http.Request, m *Model) bool {
-	v := r.PathValue("version")
-	if v == "" || v == strconv.Itoa(m.Version.Number) {
-		return false
+	var out []float64
+	for row := range slices.Chunk(predictions, len(m.classes)) {
+		out = append(out, slices.Max(row))
 	}
-	refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20s does not answer any more; %s does", v, m.Name))
-	return true
-}
-
-func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", typeJSON)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{}})
-}
-
-func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
-	if s.named(w, r) {
-		fmt.Fprintln(w, "ready")
-	}
-}
-
-// serveModel describes the model's tensors.
-func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
-	if !s.named(w, r) {
-		return
-	}
-	m := s.model()
-	if m == nil {
-		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
-		return
-	}
-	defer m.Release()
-	w.Header().Set(headerVersion, m.Name)
-	w.Header().Set("Content-Type", typeJSON)
-	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
-		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
-}
-
-// inputs describes the columns. Either is read of either kind, and the spelling of numbers may matter (an id, a time).
-func (m *Model) inputs() []described {
-	inputs := []described{}
-	for i, name := range m.columns {
-		datatype := "BYTES"
-		if m.numbers[i] {
-			datatype = "FP64"
-		}
-		inputs = append(inputs, described{name, datatype, []int{-1}})
-	}
-	return inputs
+	return out
 }
 
 // known are callers that were verified less than a minute ago, by the hash of what they sent: checking a signature

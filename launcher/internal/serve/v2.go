@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +17,142 @@ import (
 )
 
 // The Open Inference Protocol, version 2, in JSON over HTTP: a column is an input tensor of the shape [rows] or
-// [rows, 1], and so is the output (of several classes: classes.go). https://github.com/kserve/open-inference-protocol
+// [rows, 1], and so is the output. Models of several classes have three, since the protocol's parameters hold no lists:
+// the likeliest class, a probability for each, and the names of the probabilities' columns.
+// https://github.com/kserve/open-inference-protocol
+const (
+	outputPrediction  = predict.ColumnPrediction
+	outputProbability = "probability"
+	outputClass       = "class"
+)
 
-const outputPrediction = predict.ColumnPrediction
+// described is a tensor's description; -1 is as many as there are rows.
+type described struct {
+	Name     string `json:"name"`
+	Datatype string `json:"datatype"`
+	Shape    []int  `json:"shape"`
+}
+
+// outputs describes the answer to so many rows.
+func (m *Model) outputs(rows int) []described {
+	if len(m.classes) == 0 {
+		return []described{{outputPrediction, "FP64", []int{rows}}}
+	}
+	return []described{{outputPrediction, "BYTES", []int{rows}},
+		{outputProbability, "FP64", []int{rows, len(m.classes)}},
+		{outputClass, "BYTES", []int{len(m.classes)}}}
+}
+
+// outputNames are the names of the outputs.
+func (m *Model) outputNames() []string {
+	var names []string
+	for _, o := range m.outputs(-1) {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// inputs describes the columns. Either is read of either kind, and the spelling of numbers may matter (an id, a time).
+func (m *Model) inputs() []described {
+	inputs := []described{}
+	for i, name := range m.columns {
+		datatype := "BYTES"
+		if m.numbers[i] {
+			datatype = "FP64"
+		}
+		inputs = append(inputs, described{name, datatype, []int{-1}})
+	}
+	return inputs
+}
+
+func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", typeJSON)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": "coppice", "extensions": []string{}})
+}
+
+func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
+	if s.named(w, r) {
+		fmt.Fprintln(w, "ready")
+	}
+}
+
+// serveModel describes the model's tensors.
+func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
+	if !s.named(w, r) {
+		return
+	}
+	m := s.model()
+	if m == nil {
+		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
+		return
+	}
+	defer m.Release()
+	w.Header().Set(headerVersion, m.Name)
+	w.Header().Set("Content-Type", typeJSON)
+	_ = json.NewEncoder(w).Encode(map[string]any{"name": m.Version.Model, "platform": "coppice",
+		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
+}
+
+// named reports whether a request's path names the model that is served, and answers if it does not.
+func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
+	m := s.current.Load()
+	switch model, version := r.PathValue("model"), r.PathValue("version"); {
+	case model != s.c.Model:
+		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no model %.80q here; this server answers for %s", model,
+			s.c.Model))
+	case m == nil:
+		refuse(w, http.StatusServiceUnavailable, "no version is ready to answer")
+	case version != "" && version != strconv.Itoa(m.Version.Number):
+		refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20q does not answer; %s does", version, m.Name))
+	default:
+		return true
+	}
+	return false
+}
+
+// moved reports whether another version has answered than the one that the path names, because the alias has moved
+// meanwhile, and says so.
+func moved(w http.ResponseWriter, r *http.Request, m *Model) bool {
+	v := r.PathValue("version")
+	if v == "" || v == strconv.Itoa(m.Version.Number) {
+		return false
+	}
+	refuse(w, http.StatusNotFound, fmt.Sprintf("version %.20s does not answer any more; %s does", v, m.Name))
+	return true
+}
 
 // inferred is what a request of the protocol asks for beside its rows.
 type inferred struct {
 	id      string          // as it was written, in quotes; empty for none
 	outputs map[string]bool // names; nil for all
+}
+
+// serveInfer answers a request of the Open Inference Protocol.
+func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
+	if !s.named(w, r) {
+		return
+	}
+	if r.Header.Get("Inference-Header-Content-Length") != "" { // Triton's clients send it unless told otherwise
+		refuse(w, http.StatusBadRequest, "binary tensors; send the values as JSON (binary_data=False)")
+		return
+	}
+	read := func(m *Model, body []byte) (*table.Batch, inferred, error) { return readInfer(m, body, s.rows(m)) }
+	s.answer(w, r, read, func(a scored) {
+		if moved(w, r, a.m) {
+			return
+		}
+		out := append([]byte(nil), `{"model_name":`...)
+		out = strconv.AppendQuote(out, a.m.Version.Model)
+		out = append(out, `,"model_version":"`...)
+		out = strconv.AppendInt(out, int64(a.m.Version.Number), 10)
+		out = append(out, '"')
+		if a.asked.id != "" {
+			out = append(append(out, `,"id":`...), a.asked.id...)
+		}
+		out = a.appendOutputs(append(out, `,"outputs":`...))
+		w.Header().Set("Content-Type", typeJSON)
+		_, _ = w.Write(append(out, "}\n"...))
+	})
 }
 
 // tensor is an input of a request.
@@ -304,4 +434,30 @@ func (t *tensor) number(v *dataset.Values, word string) error {
 		return t.wrong("row %d: %.40q is not of the datatype %s", n+1, word, t.datatype)
 	}
 	return nil
+}
+
+// appendOutputs appends a list of the tensors that are asked for.
+func (a *scored) appendOutputs(out []byte) []byte {
+	sep := byte('[')
+	for _, o := range a.m.outputs(len(a.predictions) / max(1, len(a.m.classes))) {
+		if a.asked.outputs != nil && !a.asked.outputs[o.Name] {
+			continue
+		}
+		out = append(out, sep)
+		sep = ','
+		text, _ := json.Marshal(o) // names and numbers can be written
+		out = append(append(out, text[:len(text)-1]...), `,"data":`...)
+		switch {
+		case o.Name == outputClass:
+			text, _ = json.Marshal(a.m.classes)
+			out = append(out, text...)
+		case o.Datatype == "BYTES":
+			text, _ = json.Marshal(predict.Likeliest(a.predictions, a.m.classes))
+			out = append(out, text...)
+		default:
+			out = appendNumbers(out, a.predictions)
+		}
+		out = append(out, '}')
+	}
+	return append(out, ']')
 }

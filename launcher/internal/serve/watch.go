@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -210,6 +211,22 @@ func (s *Server) compare(now, next *Model) string {
 		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again",
 		rows,
 		after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
+}
+
+// otherClasses says in what a version's answers are unlike another's; empty if they have the same classes.
+func (m *Model) otherClasses(than *Model) string {
+	if slices.Equal(m.classes, than.classes) {
+		return ""
+	}
+	return fmt.Sprintf("%s answers with %s, and %s with %s", m.Name, m.form(), than.Name, than.form())
+}
+
+// form names what comes back for a row.
+func (m *Model) form() string {
+	if len(m.classes) == 0 {
+		return "one number"
+	}
+	return fmt.Sprintf("probabilities of %d classes (%.300s)", len(m.classes), strings.Join(m.classes, ", "))
 }
 
 // again scores a request that was answered, for what is watched.
