@@ -73,7 +73,7 @@ func TestNobodyElseMay(t *testing.T) {
 		{"storage.objects.create", SweepsBucket, []string{Launcher, Task, Aggregator}},
 		{"storage.objects.delete", SweepsBucket, []string{Task}},
 		{"storage.objects.delete", Checkpoints, []string{Aggregator}},
-		{"storage.objects.get", RegistryBucket, []string{Launcher, Stager, Aggregator, "server", "model_readers"}},
+		{"storage.objects.get", RegistryBucket, []string{Launcher, Aggregator, "server", "model_readers"}},
 		{"storage.objects.create", RegistryBucket, []string{Launcher, Aggregator}},
 		{"storage.objects.delete", RegistryBucket, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", ScoresTopic, []string{Task}},

@@ -9,12 +9,15 @@ import (
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
-	"backtest":         "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
-	"registry tag":     "give labels: in sweep.yaml, which the version keeps in its plan.json",
-	"registry note":    "a reason is given with each move: `registry promote`, `alias` and `bad` --why TEXT",
-	"registry push":    "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
-	"registry pull":    "`launcher registry copy MODEL@VERSION --from gs://BUCKET`",
-	"registry compare": "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
+	"backtest":                   "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
+	"registry tag":               "give labels: in sweep.yaml, which the version keeps in its plan.json",
+	"registry note":              "a reason is given with each move: `registry promote`, `alias` and `bad` --why TEXT",
+	"registry push":              "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
+	"registry pull":              "`launcher registry copy MODEL@VERSION --from gs://BUCKET`",
+	"predict --batch":            "run `launcher predict` on a machine next to the bucket; several share the tables",
+	"predict --tasks":            "run `launcher predict` on a machine next to the bucket; several share the tables",
+	"registry reproduce --batch": "run `launcher registry reproduce` on a machine next to the bucket",
+	"registry compare":           "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
 
 	"ask":    "search what other programs train with Optuna",
 	"extend": "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",

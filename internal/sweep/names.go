@@ -268,15 +268,6 @@ func DatasetLatest(name string) string { return "datasets/" + name + "/latest.js
 // DatasetStaging is the folder in which a staging job reports its progress and outcome, ending in a slash.
 func DatasetStaging(name, job string) string { return "datasets/" + name + "/staging/" + job + "/" }
 
-// DatasetReproduction is the folder in which the job that trains a version again reports, ending in a slash.
-func DatasetReproduction(name, job string) string {
-	return "datasets/" + name + "/reproductions/" + job + "/"
-}
-
-// Prediction is the folder of the datasets bucket in which a job that scores tables with a model reports, ending in a
-// slash.
-func Prediction(model, job string) string { return "predictions/" + model + "/" + job + "/" }
-
 // DatasetInput is the object with the version that an input, identified by its fingerprint, was staged as.
 func DatasetInput(name, fingerprint string) string {
 	return "datasets/" + name + "/inputs/" + fingerprint + ".json"

@@ -203,25 +203,19 @@ func (e TaskEnv) Check() error {
 	return CheckID(e.Sweep)
 }
 
-// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` and
-// `reproduce-task` read it.
+// LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` reads it.
 type LauncherTaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	Job            string `env:"COPPICE_JOB, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"`
-	File           string `env:"COPPICE_STAGE_FILE"`    // name of the dataset.yaml's file, for errors
-	Spec           string `env:"COPPICE_STAGE_SPEC"`    // contents of the dataset.yaml
-	Like           string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
-	Day            string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
-	Nightly        string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
-	// the version to train again, MODEL@NUMBER, instead of a dataset.yaml
-	Reproduce      string `env:"COPPICE_REPRODUCE"`
-	Dataset        string `env:"COPPICE_REPRODUCE_DATASET"` // name of its dataset
-	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET"`
-	Predict        string `env:"COPPICE_PREDICT"` // what is to be predicted, instead, as JSON
-	Attempt        int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
-	Index          int    `env:"BATCH_TASK_INDEX"` // of the job's tasks
+	// name of the dataset.yaml's file, for errors, and its contents
+	File    string `env:"COPPICE_STAGE_FILE, required"`
+	Spec    string `env:"COPPICE_STAGE_SPEC, required"`
+	Like    string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
+	Day     string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
+	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
+	Attempt int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
 }
 
 // Variables returns the settings that the launcher writes into the job.
@@ -234,9 +228,6 @@ func (e LauncherTaskEnv) Variables() map[string]string {
 func (e LauncherTaskEnv) Check() error {
 	if _, err := texts(e); err != nil {
 		return err
-	}
-	if e.Reproduce == "" && e.Predict == "" && (e.File == "" || e.Spec == "") {
-		return errors.New("the environment says neither which version to reproduce nor what to predict or to stage")
 	}
 	return CheckID(e.Job)
 }

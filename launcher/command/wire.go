@@ -171,7 +171,7 @@ func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err err
 	return existed, err
 }
 
-// SubmitTask starts a job of the launcher's own image.
+// SubmitTask starts a staging job.
 func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Work) (existed bool, err error) {
 	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
 	return existed, err
@@ -192,8 +192,8 @@ func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
 		ID:       q.Env.Job,
 		Labels:   labels(q.Labels, map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset}),
 		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage,
-		Args: []string{string(q.Kind) + "-task"}, Env: q.Env.Variables(),
-		Tasks: max(1, q.Tasks), Parallelism: max(1, q.Tasks), TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot,
+		Args: []string{"stage-task"}, Env: q.Env.Variables(),
+		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot,
 		LocalSSDs: q.LocalSSD, MountPath: mountPath,
 		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
 		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,

@@ -106,7 +106,7 @@ func TestLabelsOfASpec(t *testing.T) {
 	if trains["team"] != "ads" || trains["coppice-sweep"] != "nightly-20261120" || trains[batch.PlanLabel] == "" {
 		t.Errorf("the sweep's job has the labels %v, expected team=ads and those of the programs", trains)
 	}
-	stages := (&jobs{env: env()}).describeTask(cloudjob.Work{Kind: cloudjob.Stage, Dataset: "clicks", Fingerprint: "ab",
+	stages := (&jobs{env: env()}).describeTask(cloudjob.Work{Dataset: "clicks", Fingerprint: "ab",
 		Labels: p.Spec.Labels}).Labels
 	if stages["team"] != "ads" || stages["coppice-dataset"] != "clicks" || stages[batch.PlanLabel] != "ab" {
 		t.Errorf("the staging's job has the labels %v, expected team=ads and those of the programs", stages)
@@ -166,7 +166,7 @@ func TestTheStagingJob(t *testing.T) {
 	j := &jobs{env: env()}
 	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
 		"stage@p.iam.gserviceaccount.com"
-	job := j.describeTask(cloudjob.Work{Kind: cloudjob.Stage, Dataset: "clicks",
+	job := j.describeTask(cloudjob.Work{Dataset: "clicks",
 		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
 		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
 			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})

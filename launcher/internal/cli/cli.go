@@ -143,8 +143,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(stageTaskCommand(w), reproduceTaskCommand(w),
-		predictTaskCommand(w))
+	root.AddCommand(stageTaskCommand(w))
 	return root
 }
 

@@ -53,7 +53,7 @@ started again: the slot is still free. If the table is that of the slot before, 
 	}
 
 	f.assumptionFlags.add(cmd)
-	f.stage.batch.Add(cmd, "stage")
+	f.stage.batch.Add(cmd)
 	f.addWatching(w, cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
 	cmd.Flags().StringVar(&f.table, "table", "", "the dataset.yaml (default: NAME.yaml beside SWEEP.yaml)")

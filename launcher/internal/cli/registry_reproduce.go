@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 
 	"github.com/schollz/progressbar/v3"
@@ -12,18 +10,14 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/registry"
-	"coppice/internal/sweep"
-	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/show"
-	"coppice/launcher/internal/stager"
 )
 
 type reproduceFlags struct {
 	dataset, scratch string
 	threads          int
-	batch            cloudjob.Flags
 }
 
 func registryReproduceCommand(w *Setup) *cobra.Command {
@@ -34,16 +28,11 @@ func registryReproduceCommand(w *Setup) *cobra.Command {
 		Long: `Fetches the dataset that the version was trained on, trains its trial again with the parameters of its
 plan, calibrates it again, and compares the files with the registered ones: the same bytes, or where they first
 differ (exit code 5). Nothing is written to the registry. The number of threads does not matter; another build of
-Coppice may grow other trees, and then the report names both builds. With --batch all of this happens in a Batch job
-of one task, next to the dataset.`,
+Coppice may grow other trees, and then the report names both builds.`,
 		Example: `  launcher registry reproduce ctr@12
-  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab
-  launcher registry reproduce ctr@12 --batch --spot`,
+  launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkThreads(f.threads); err != nil {
-				return err
-			}
-			if err := f.batch.Check(cmd, "dataset", "scratch", "threads"); err != nil {
 				return err
 			}
 			ctx := cmd.Context()
@@ -52,11 +41,7 @@ of one task, next to the dataset.`,
 				if err != nil {
 					return err
 				}
-				again := trainAgain
-				if f.batch.On {
-					again = trainAgainInBatch
-				}
-				r, err := again(ctx, w, o, f)
+				r, err := trainAgain(ctx, w, o, f)
 				if err != nil {
 					return err
 				}
@@ -70,7 +55,6 @@ of one task, next to the dataset.`,
 		"folder for the fetched dataset (default: the system's temporary folder)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	w.jsonFlag(cmd, "print one JSON object")
-	f.batch.Add(cmd, "train")
 	return cmd
 }
 
@@ -115,68 +99,4 @@ func printReproduced(w *Setup, o plan.Provenance, r *reproduce.Report) error {
 		return nil
 	}
 	return r.Conflict(o)
-}
-
-// trainAgainInBatch has a job train the version, and follows it to its end.
-func trainAgainInBatch(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFlags) (*reproduce.Report, error) {
-	// before a machine costs anything
-	if _, err := stager.Resolve(ctx, w.datasets, o.Manifest.Name+"@"+o.Manifest.Version); err != nil {
-		return nil, err
-	}
-	machine, err := f.batch.MachineType()
-	if err != nil {
-		return nil, err
-	}
-	var bytes int64
-	for _, file := range o.Manifest.Files {
-		bytes += file.Bytes
-	}
-	disks, err := f.batch.Disks(machine, bytes, bytes)
-	if err != nil {
-		return nil, err
-	}
-
-	q := f.batch.Request(machine, disks)
-	q.Kind, q.Dataset = cloudjob.Reproduce, o.Manifest.Name
-	if q.Fingerprint, err = cloudjob.VersionKey(o.Version, w.Version); err != nil {
-		return nil, err
-	}
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket,
-		RegistryBucket: w.env.RegistryBucket, Reproduce: o.Name(), Dataset: q.Dataset}
-	done, err := inBatch(ctx, w, q, sweep.DatasetReproduction)
-	if err != nil {
-		return nil, err
-	}
-	if done.Reproduced == nil {
-		return nil, errors.New("the job succeeded, but left no report: is the launcher's image of another build?")
-	}
-	return done.Reproduced, nil
-}
-
-// reproduceTaskCommand is the command that the job runs. It is not for people.
-func reproduceTaskCommand(w *Setup) *cobra.Command {
-	return jobTaskCommand(w, cloudjob.Reproduce, "Train a version again", "launcher registry reproduce --batch",
-		"training a version again", func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
-			return t.Reproduce(ctx, func(say func(string)) (*reproduce.Report, error) {
-				model, ref, err := sweep.SplitModelRef(t.Env.Reproduce)
-				if err != nil {
-					return nil, err
-				}
-				models, err := s.Bucket(ctx, t.Env.RegistryBucket)
-				if err != nil {
-					return nil, err
-				}
-				w.registry, w.asJSON = registry.New(models), true
-				v, err := w.registry.Get(ctx, model, ref)
-				if err != nil {
-					return nil, err
-				}
-				o, err := reproduce.Reproducible(ctx, w.registry, v)
-				if err != nil {
-					return nil, err
-				}
-				say(fmt.Sprintf("training %s again on %s@%s", o.Name(), o.Manifest.Name, o.Manifest.Version))
-				return trainAgain(ctx, w, o, reproduceFlags{scratch: t.Env.Scratch})
-			})
-		})
 }

@@ -45,14 +45,14 @@ reason, by --accept or launcher datasets accept.`,
   launcher stage clicks.yaml --accept "prices are in USD from today on"
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.batch.Check(cmd, "out", "scratch", "threads"); err != nil {
+			if err := f.batch.Check(cmd); err != nil {
 				return err
 			}
 			return runStage(cmd.Context(), w, args[0], f)
 		},
 	}
 
-	f.batch.Add(cmd, "stage")
+	f.batch.Add(cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into (default: the datasets bucket)")
 	cmd.Flags().StringVar(&f.scratch, "scratch", "",
 		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")

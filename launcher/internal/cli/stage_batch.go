@@ -2,14 +2,25 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
+)
+
+const (
+	// taskEvery is how often a task reports its progress, and the launcher polls it.
+	taskEvery = time.Second
+	// taskGoodbye is how long the launcher waits for a job that it has cancelled.
+	taskGoodbye = 2 * time.Minute
 )
 
 // stageInBatch stages a source in a bucket as a job, and follows it to its end.
@@ -39,13 +50,13 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 		return nil, err
 	}
 	q := f.Request(machine, disks)
-	q.Kind, q.Dataset, q.Fingerprint = cloudjob.Stage, t.Spec.Name, in.Fingerprint
+	q.Dataset, q.Fingerprint = t.Spec.Name, in.Fingerprint
 	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.File,
 		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
 	if s.Nightly {
 		q.Env.Nightly = "true"
 	}
-	o, err := inBatch(ctx, w, q, sweep.DatasetStaging)
+	o, err := followJob(ctx, w, q)
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +77,97 @@ func dayOf(spec *dataset.Spec, day time.Time) string {
 	return day.Format(time.DateOnly)
 }
 
+// followJob submits a job, or attaches to one that does the same, and follows its reports until it has ended. If the
+// launcher is interrupted, it cancels the job, provided it started it.
+func followJob(ctx context.Context, w *Setup, q cloudjob.Work) (*cloudjob.JobOutcome, error) {
+	j, err := cloudjob.Submit(ctx, w.Tasks, q)
+	if err != nil {
+		return nil, err
+	}
+	say := func(format string, args ...any) {
+		if !w.asJSON {
+			fmt.Fprintf(w.Err, format, args...)
+		}
+	}
+	if j.Attached {
+		say("job %s is already doing this; attached to it\n", j.ID)
+	}
+
+	bar := w.stageBar()
+	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.Report,
+		State: func(state string) { bar.Finish(); say("job %s: %s\n", j.ID, state) }}
+	o, err := follower.Wait(ctx, sweep.DatasetStaging(q.Dataset, j.ID), j)
+	bar.Finish()
+	if ctx.Err() == nil {
+		return o, err
+	}
+
+	if j.Attached { // another launcher may be waiting for it, too
+		return nil, fmt.Errorf("%w; job %s was already running and continues: run the same command to follow it "+
+			"again, or `gcloud batch jobs cancel %s` to end it", program.ErrInterrupted, j.ID, j.Name)
+	}
+
+	// ctx has ended: cancel with a new context.
+	say("cancelling job %s\n", j.ID)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), taskGoodbye)
+	defer stop()
+	if _, err := w.Tasks.Cancel(last, j.Name); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; job %s may still be running", program.ErrInterrupted, j.Name), err)
+	}
+	return nil, fmt.Errorf("%w; job %s is cancelled", program.ErrInterrupted, j.ID)
+}
+
 // stageTaskCommand is the command that the job runs. It is not for people.
 func stageTaskCommand(w *Setup) *cobra.Command {
-	return jobTaskCommand(w, cloudjob.Stage, "Stage a dataset", "launcher stage --batch", "staging",
-		func(ctx context.Context, t *cloudjob.Task, s *stager.Stager) error {
-			return t.Stage(ctx, s, stager.Destination{Store: t.Store, URL: "gs://" + t.Env.DatasetsBucket})
-		})
+	return &cobra.Command{
+		Use:   "stage-task",
+		Short: "Stage a dataset as the task of a Batch job",
+		Long: "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it writes " +
+			"into the job.",
+		Example: "  launcher stage --batch",
+		Hidden:  true,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runStageTask(cmd.Context(), w) },
+	}
+}
+
+func runStageTask(ctx context.Context, w *Setup) (err error) {
+	var env sweep.LauncherTaskEnv
+	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` "+
+		"submits"); err != nil {
+		return err
+	}
+	b, err := w.Connect(ctx, Env{}) // without a project: only buckets
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	w.cloud = &cloud{Backends: b, datasets: b.Bucket(env.DatasetsBucket)}
+
+	log := program.Logger(w.Out, program.LogOrigin{Program: "launcher", Version: w.Version,
+		Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
+	log.Info("staging started", "version", w.Version, "file", env.File)
+
+	t := &cloudjob.Task{Env: env, Store: w.datasets, Now: w.Now, Every: taskEvery,
+		Code: func(err error) int { return program.ExitCode(ctx, err) }}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Nightly: env.Nightly != ""}
+	if env.Day != "" {
+		if s.Day, err = time.Parse(time.DateOnly, env.Day); err != nil {
+			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")
+		}
+	}
+	dst := stager.Destination{Store: t.Store, URL: "gs://" + env.DatasetsBucket}
+	if err := t.Stage(ctx, s, dst); err != nil {
+		log.Error("staging failed", "error", err.Error())
+		return retried(err, t.Code(err))
+	}
+	log.Info("staging done")
+	return nil
+}
+
+// retried marks an error that another attempt may not meet, so that Batch retries the task.
+func retried(err error, code int) error {
+	if code == sweep.ExitError || code == sweep.ExitInterrupt {
+		return problem.As(problem.Transient, err)
+	}
+	return err
 }

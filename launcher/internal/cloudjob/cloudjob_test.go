@@ -64,7 +64,7 @@ func (c *cloud) Cancel(context.Context, string) (provision.JobStatus, error) {
 	return provision.JobStatus{}, nil
 }
 
-func request() Work { return Work{Kind: Stage, Dataset: "clicks", Fingerprint: fingerprint} }
+func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []string{"RUNNING", "RUNNING", "FAILED"}}
@@ -88,16 +88,13 @@ func TestSubmit(t *testing.T) {
 	if _, err := Submit(t.Context(), c, request()); err == nil || !strings.Contains(err.Error(), "100 staging jobs") {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
 	}
-	for _, kind := range []JobKind{Stage, Reproduce} {
-		// none is longer
-		for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
-			q := Work{Kind: kind, Dataset: name, Fingerprint: fingerprint}
-			id := jobID(&q, maxRuns-1)
-			if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, string(kind)+"-d") ||
-				!strings.HasSuffix(id, "-0123456789ab-99") {
-				t.Errorf("jobID of the %s of %s: got %s, %v; want an id of Batch with kind, name and fingerprint", kind,
-					name, id, err)
-			}
+	// none is longer
+	for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
+		q := Work{Dataset: name, Fingerprint: fingerprint}
+		id := jobID(&q, maxRuns-1)
+		if err := sweep.CheckID(id); err != nil || !strings.HasPrefix(id, "stage-d") ||
+			!strings.HasSuffix(id, "-0123456789ab-99") {
+			t.Errorf("jobID of %s: got %s, %v; want an id of Batch with name and fingerprint", name, id, err)
 		}
 	}
 }
@@ -150,7 +147,7 @@ func TestTaskTellsFollower(t *testing.T) {
 		switch state {
 		case "RUNNING":
 			half := Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}
-			if err := put(t.Context(), store, folder+progressFile, blob.Any, half); err != nil {
+			if err := put(t.Context(), store, folder+progressFile, half); err != nil {
 				t.Error(err)
 			}
 		case "SUCCEEDED":
@@ -251,38 +248,10 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}
 }
 
-// TestOneOfSeveralTasksFails: it is heard, though another one ends well after it; not if it was repeated and ended
-// well.
-func TestOneOfSeveralTasksFails(t *testing.T) {
-	for state, says := range map[string]string{"FAILED": "the ids have changed", "SUCCEEDED": ""} {
-		store, w := blob.Memory(), &cloud{states: []string{"RUNNING", state}, fail: "exit code 3"}
-		j, err := Submit(t.Context(), w, Work{Kind: Predict, Dataset: "ctr", Fingerprint: fingerprint, Tasks: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		task := &Task{Env: sweep.LauncherTaskEnv{Dataset: "ctr", Job: j.ID}, Store: store, Now: time.Now,
-			Every: time.Minute, Code: func(error) int { return 3 }}
-		fails := func() (*Predicted, error) { return nil, errors.New("the ids have changed") }
-		if task.Predict(t.Context(), fails) == nil {
-			t.Error("a task that fails ends well")
-		}
-		ends := func() (*Predicted, error) { return &Predicted{Tables: 1}, nil }
-		if err := task.Predict(t.Context(), ends); err != nil {
-			t.Errorf("the other task: %v", err)
-		}
-		f := &Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}
-		if _, err = f.Wait(t.Context(), sweep.Prediction("ctr", j.ID), j); (err == nil) != (says == "") ||
-			err != nil && !strings.Contains(err.Error(), says) {
-			t.Errorf("the job %s: error %v, want %q", state, err, says)
-		}
-	}
-}
-
 func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
 		`{"format":1}`:                            "neither a result nor an error",
-		`{"format":1,"reproduced":{}}`:            "compares no model",
 		`{"format":1,"error":"e","code":256}`:     "code is 256, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":-1}`:    "code is -1, and exit codes are 0 to 255",
 		`{"format":1,"version":"v","code":"two"}`: "code",
@@ -314,7 +283,7 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
-	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1, Attempt: 1}}
+	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1}}
 	stop := r.start(t.Context(), time.Millisecond)
 	r.note(stager.StepFetch, 1, 10)
 	r.note(stager.StepFetch, 7, 10)
@@ -323,42 +292,11 @@ func TestReporterWritesTheNewest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p != nil && p.Done == 7 && p.Attempt == 1 {
+		if p != nil && p.Done == 7 {
 			break
 		}
 	}
 	stop()
-}
-
-// TestLinesAreShownOnce: those of each attempt, in order, and those of the last moment when the job is over.
-func TestLinesAreShownOnce(t *testing.T) {
-	store, c := blob.Memory(), &cloud{states: []string{"RUNNING", "RUNNING", "RUNNING", "FAILED"}}
-	q := request()
-	q.Kind = Reproduce
-	j, err := Submit(t.Context(), c, q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := []Progress{{Lines: []string{"1"}}, {Lines: []string{"1", "2"}}, {Attempt: 1, Lines: []string{"1"}},
-		{Attempt: 1, Lines: []string{"1", "2", "3"}}}
-	c.look = func(string) {
-		left[0].Format = 1
-		if err := put(t.Context(), store, "f/"+progressFile, blob.Any, left[0]); err != nil {
-			t.Error(err)
-		}
-		left = left[1:]
-	}
-	var said []string
-	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond,
-		Progress: func(step stager.Step, _, _ int64) { t.Errorf("a step %q that there is not", step) },
-		Line:     func(line string) { said = append(said, line) }}
-	_, err = f.Wait(t.Context(), "f/", j)
-	var failed *FailedError
-	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "reproduce job reproduce-clicks-") ||
-		!slices.Equal(said, []string{"1", "2", "1", "2", "3"}) {
-		t.Errorf("Wait: got %v and the lines %q; want the error of a job that reproduces, and 1 2 of the first attempt, 1 "+
-			"2 3 of the second", err, said)
-	}
 }
 
 func FuzzReports(f *testing.F) {
@@ -378,7 +316,7 @@ func FuzzReports(f *testing.F) {
 		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("error %T: %v; expected one of kind damaged", err, err)
 		}
-		if err == nil && o.Version == "" && o.Error == "" && o.Reproduced == nil {
+		if err == nil && o.Version == "" && o.Error == "" {
 			t.Fatalf("accepted an outcome without a result or an error: %+v", o)
 		}
 	})

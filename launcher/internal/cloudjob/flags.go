@@ -24,23 +24,20 @@ const DefaultMachine = "n2-highmem-8"
 // limit bounds a job.
 const limit = 24 * time.Hour
 
-// Add adds the flags to a command; what describes --batch.
-func (f *Flags) Add(cmd *cobra.Command, what string) {
-	cmd.Flags().BoolVar(&f.On, "batch", false,
-		what+" in the cloud, as a Batch job with one task next to the data; Ctrl-C cancels the job, unless it was "+
-			"already running")
+// Add adds the flags to a command.
+func (f *Flags) Add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.On, "batch", false, "stage in the cloud, as a Batch job with one task next to the data; "+
+		"Ctrl-C cancels the job, unless it was already running")
 	cmd.Flags().StringVar(&f.Machine, "machine", DefaultMachine, "machine type for --batch")
 	cmd.Flags().BoolVar(&f.Spot, "spot", false, "use a Spot machine for --batch")
 	cmd.Flags().IntVar(&f.LocalSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
 }
 
-// Check rejects contradictory flags: here lists those that only apply to this machine. cmd knows which were given.
-func (f Flags) Check(cmd *cobra.Command, here ...string) error {
-	where := "with"
-	others := here
+// Check rejects contradictory flags. cmd knows which were given.
+func (f Flags) Check(cmd *cobra.Command) error {
+	where, others := "with", []string{"out", "scratch", "threads"} // what only applies to this machine
 	if !f.On {
-		where = "without"
-		others = []string{"machine", "spot", "local-ssd"}
+		where, others = "without", []string{"machine", "spot", "local-ssd"}
 	}
 
 	for _, name := range others {

@@ -13,29 +13,9 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// JobKind is what a job does: it prefixes the job's id, and the task runs the launcher's command KIND-task.
-type JobKind string
-
-// The kinds.
-const (
-	Stage     JobKind = "stage"
-	Reproduce JobKind = "reproduce"
-	Predict   JobKind = "predict"
-)
-
-// noun is the kind as it appears in errors.
-func (k JobKind) noun() string {
-	if k == Stage {
-		return "staging"
-	}
-	return string(k)
-}
-
 // Work describes a job to start.
 type Work struct {
-	Kind        JobKind
-	Dataset     string // or, of a prediction, the model
-	Tasks       int    // that share the work; 0 is 1
+	Dataset     string
 	Fingerprint string // of everything that its result depends on, in hexadecimal
 	Env         sweep.LauncherTaskEnv
 	Machine     string
@@ -59,7 +39,6 @@ type Jobs interface {
 
 // Job is a submitted job.
 type Job struct {
-	Kind     JobKind
 	ID, Name string
 	Attached bool // it existed already
 }
@@ -76,7 +55,7 @@ func jobID(q *Work, n int) string {
 	if n > 0 {
 		id += fmt.Sprintf("-%d", n)
 	}
-	front := string(q.Kind) + "-" + q.Dataset
+	front := "stage-" + q.Dataset
 	return strings.TrimRight(front[:min(len(front), maxID-len(id))], "-") + id
 }
 
@@ -100,15 +79,14 @@ func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Job{q.Kind, q.Env.Job, name, existed}, nil
+		return &Job{q.Env.Job, name, existed}, nil
 	}
-	return nil, fmt.Errorf("dataset %s: %d %s jobs have tried the same; delete some of them: gcloud batch jobs list",
-		q.Dataset, maxRuns, q.Kind.noun())
+	return nil, fmt.Errorf("dataset %s: %d staging jobs have tried the same; delete some of them: gcloud batch jobs "+
+		"list", q.Dataset, maxRuns)
 }
 
 // FailedError reports a job that ended without a result.
 type FailedError struct {
-	Kind  JobKind
 	Job   string
 	State string
 	Text  string // the task's error, or else Batch's
@@ -117,10 +95,10 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	if e.Code == 0 {
-		return fmt.Sprintf("%s job %s is %s: %s\nThe last line of its log says why: in Cloud Logging, or in "+
-			"the folder logs/ of the local cloud's data.", e.Kind.noun(), e.Job, e.State, e.Text)
+		return fmt.Sprintf("staging job %s is %s: %s\nThe last line of its log says why: in Cloud Logging, or in "+
+			"the folder logs/ of the local cloud's data.", e.Job, e.State, e.Text)
 	}
-	return fmt.Sprintf("%s job %s: %s", e.Kind.noun(), e.Job, e.Text)
+	return fmt.Sprintf("staging job %s: %s", e.Job, e.Text)
 }
 
 // ExitStatus is the exit code of a program that ends with this error.
@@ -133,9 +111,6 @@ type Follower struct {
 	Every    time.Duration
 	State    func(state string) // called for every change; may be nil
 	Progress func(step stager.Step, done, total int64)
-	Line     func(line string) // called for every line that the task writes for people; may be nil
-
-	attempt, lines int // of the progress shown so far
 }
 
 // Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
@@ -156,38 +131,21 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 		}
 		last = s.State
 
+		if s.Finished {
+			return f.ended(ctx, folder, j, s)
+		}
 		p, err := readProgress(ctx, f.Store, folder)
 		if err != nil {
 			return nil, err
 		}
-		f.show(p, s.Finished)
-		if s.Finished {
-			return f.ended(ctx, folder, j, s)
+		if p != nil && p.Step != "" {
+			f.Progress(p.Step, p.Done, p.Total)
 		}
 
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-tick.C:
-		}
-	}
-}
-
-// show reports what is new in a progress, which may be nil. When the job is over, a step's progress is not shown.
-func (f *Follower) show(p *Progress, over bool) {
-	if p == nil {
-		return
-	}
-	if p.Step != "" && !over {
-		f.Progress(p.Step, p.Done, p.Total)
-	}
-
-	if p.Attempt != f.attempt { // a new attempt
-		f.attempt, f.lines = p.Attempt, 0
-	}
-	for ; f.lines < len(p.Lines); f.lines++ {
-		if f.Line != nil {
-			f.Line(p.Lines[f.lines])
 		}
 	}
 }
@@ -199,14 +157,14 @@ func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision
 	}
 
 	switch {
-	case s.State == "SUCCEEDED" && o != nil && (o.Error == "" || j.Kind == Predict): // a task failed, and was repeated
+	case s.State == "SUCCEEDED" && o != nil && o.Error == "":
 		return o, nil
 	case o != nil && o.Error != "":
-		return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: o.Error, Code: o.Code}
+		return nil, &FailedError{Job: j.ID, State: s.State, Text: o.Error, Code: o.Code}
 	case err != nil:
-		return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: err.Error()}
+		return nil, &FailedError{Job: j.ID, State: s.State, Text: err.Error()}
 	case s.Failure != "":
-		return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: s.Failure}
+		return nil, &FailedError{Job: j.ID, State: s.State, Text: s.Failure}
 	}
-	return nil, &FailedError{Kind: j.Kind, Job: j.ID, State: s.State, Text: "it did not report how it ended"}
+	return nil, &FailedError{Job: j.ID, State: s.State, Text: "it did not report how it ended"}
 }

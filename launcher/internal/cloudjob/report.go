@@ -12,38 +12,26 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/reproduce"
 	"coppice/launcher/internal/stager"
 )
 
 // Progress is a task's progress.
 type Progress struct {
-	Format  int         `json:"format"`
-	Attempt int         `json:"attempt"`
-	Step    stager.Step `json:"step"` // "" before the first
-	Done    int64       `json:"done"` // in bytes
-	Total   int64       `json:"total"`
-	Lines   []string    `json:"lines,omitempty"` // for people, all of this attempt
+	Format int         `json:"format"`
+	Step   stager.Step `json:"step"` // "" before the first
+	Done   int64       `json:"done"` // in bytes
+	Total  int64       `json:"total"`
 }
 
 // JobOutcome is how a task ended. Every attempt overwrites the previous one's.
 type JobOutcome struct {
-	Format  int    `json:"format"`
-	Attempt int    `json:"attempt"`
-	Version string `json:"version,omitempty"` // of the staged dataset
-	Existed bool   `json:"existed,omitempty"`
-	Error   string `json:"error,omitempty"` // "" on success
-	// Reproduced is what became of a version that was trained again.
-	Reproduced *reproduce.Report `json:"reproduced,omitempty"`
-	Predicted  *Predicted        `json:"predicted,omitempty"`
-	Code       int               `json:"code,omitempty"` // exit code
-	At         time.Time         `json:"at"`
-}
-
-// Predicted is what a task has scored.
-type Predicted struct {
-	Tables int   `json:"tables"`
-	Rows   int64 `json:"rows"`
+	Format  int       `json:"format"`
+	Attempt int       `json:"attempt"`
+	Version string    `json:"version,omitempty"` // of the staged dataset
+	Existed bool      `json:"existed,omitempty"`
+	Error   string    `json:"error,omitempty"` // "" on success
+	Code    int       `json:"code,omitempty"`  // exit code
+	At      time.Time `json:"at"`
 }
 
 const (
@@ -53,12 +41,12 @@ const (
 	maxError     = 16 << 10
 )
 
-func put(ctx context.Context, store blob.Store, name string, cond blob.Generation, v any) error {
+func put(ctx context.Context, store blob.Store, name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	_, err = store.Put(ctx, name, cond, strings.NewReader(string(text)+"\n"))
+	_, err = store.Put(ctx, name, blob.Any, strings.NewReader(string(text)+"\n"))
 	return err
 }
 
@@ -104,10 +92,8 @@ func decodeOutcome(data []byte) (*JobOutcome, error) {
 	case err != nil:
 	case o.Format != 1:
 		err = fmt.Errorf("format %d; this build reads 1", o.Format)
-	case o.Error == "" && o.Version == "" && o.Reproduced == nil && o.Predicted == nil:
+	case o.Error == "" && o.Version == "":
 		err = fmt.Errorf("neither a result nor an error")
-	case o.Reproduced != nil && !o.Reproduced.Complete():
-		err = fmt.Errorf("the report of a version that was trained again compares no model")
 	case o.Code < 0 || o.Code > 255:
 		err = fmt.Errorf("code is %d, and exit codes are 0 to 255", o.Code)
 	}

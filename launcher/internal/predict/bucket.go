@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -27,8 +26,6 @@ type Bucket struct {
 	Pattern            string // of the objects in From: a name, a glob or a folder
 	Prefix             string // of the objects in To
 	Same               bool   // From and To are one bucket
-	Dir                string // for temporary files
-	Task               int    // of those that share the tables: each begins with others
 	Scored, WereScored int    // tables: those of this run, and of earlier ones
 }
 
@@ -38,20 +35,15 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Task > 0 { // two rarely have the same one at the same time
-		rand.New(rand.NewPCG(uint64(q.Task), 0)).Shuffle(len(inputs), func(i, j int) {
-			inputs[i], inputs[j] = inputs[j], inputs[i]
-		})
-	}
 	var in cell.Inputs
 	progress := q.Progress
 	for _, o := range inputs {
 		name := q.output(o.Name)
-		if there, err := q.there(ctx, name); err != nil {
-			return nil, err
-		} else if there {
+		if _, err := q.To.Stat(ctx, name); err == nil {
 			q.WereScored++
 			continue
+		} else if !errors.Is(err, blob.ErrNotExist) {
+			return nil, fmt.Errorf("look for %s: %w", name, err)
 		}
 		before := in.Rows
 		if progress != nil {
@@ -64,35 +56,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 		in.Add(&done.counts)
 		q.Scored++
 	}
-	return &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual), counts: in}, nil
-}
-
-func (q *Bucket) there(ctx context.Context, name string) (bool, error) {
-	_, err := q.To.Stat(ctx, name)
-	if err != nil && !errors.Is(err, blob.ErrNotExist) {
-		return false, fmt.Errorf("look for %s: %w", name, err)
-	}
-	return err == nil, nil
-}
-
-// Left returns all tables and those that are not scored yet, and counts the others in WereScored.
-func (q *Bucket) Left(ctx context.Context) (all, left []blob.Attrs, err error) {
-	if all, err = q.find(ctx); err != nil {
-		return nil, nil, err
-	}
-	q.WereScored = 0
-	for _, o := range all {
-		there, err := q.there(ctx, q.output(o.Name))
-		if err != nil {
-			return nil, nil, err
-		}
-		if there {
-			q.WereScored++
-		} else {
-			left = append(left, o)
-		}
-	}
-	return all, left, nil
+	return &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual)}, nil
 }
 
 // find lists the tables, of which no two may have one output.
@@ -158,7 +122,7 @@ func (q *Bucket) output(name string) string {
 
 // one scores an object.
 func (q *Bucket) one(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
-	dir, err := os.MkdirTemp(q.Dir, "predict-")
+	dir, err := os.MkdirTemp("", "predict-")
 	if err != nil {
 		return nil, err
 	}

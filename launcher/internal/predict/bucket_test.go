@@ -66,7 +66,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	run := func() (*predict.Bucket, error) {
 		b := &predict.Bucket{Request: predict.Request{Scorer: s, MaxUnseen: 1, Keep: []string{"c0"}}, From: from,
 			To:      to,
-			Pattern: "clicks/*/*.csv", Prefix: "scored/", Dir: t.TempDir()}
+			Pattern: "clicks/*/*.csv", Prefix: "scored/"}
 		_, err := b.Run(t.Context())
 		return b, err
 	}

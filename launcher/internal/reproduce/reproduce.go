@@ -67,11 +67,6 @@ func (r *Report) Same() bool {
 	return !slices.ContainsFunc(r.Files, func(f Remade) bool { return !f.Same })
 }
 
-// Complete reports whether the model was compared: a report of another build, or a damaged one, may lack it.
-func (r *Report) Complete() bool {
-	return slices.ContainsFunc(r.Files, func(f Remade) bool { return f.Name == scorer.FileModel })
-}
-
 // compared are the files that are made again, where the version has them.
 var compared = []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator}
 
