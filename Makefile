@@ -32,7 +32,7 @@ export GOEXPERIMENT :=
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help build man demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
+.PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
   licences fuzz bench bench-peers bench-ids bench-memory bench-scale bench-calibrate bench-programs \
   clean $(BINARIES)
 
@@ -42,8 +42,6 @@ help: ## list the verbs
 build: ## build the four programs and the example's generator into bin/
 	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
 
-man: build ## man pages of the four programs, in build/man
-	@for p in $(BINARIES); do bin/$$p man --out build/man || exit 1; done
 
 demo: build ## generate clicks, stage them, sweep 50 candidates on the local cloud, register the winner
 	@rm -rf $(DEMO)
@@ -231,16 +229,15 @@ door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables
 
 DIST := build/dist
 dist: PLATFORMS = $(ALL_PLATFORMS)
-dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licence, SBOM, checksums and debs, in build/dist
+dist: wheels build/tools/ok ## archives of the programs for PLATFORMS, with licence, SBOM and checksums, in build/dist
 	@rm -rf $(DIST) && mkdir -p $(DIST)
 	@for p in $(PLATFORMS); do \
 	  folder=$(DIST)/coppice-$(VERSION)-$$p && mkdir -p $$folder && cp build/program/$$p/$(EXE) LICENSE $$folder/ && \
 	  build/tools/cyclonedx-gomod bin -json -noserial -notimestamp -std -version $(VERSION) -output \
 	  $$folder/coppice.cdx.json $$folder/$(EXE) && \
 	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C $(DIST) -cf - \
-	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && case $$p in linux-*) python3 python/wheel/deb.py --folder $$folder --platform $$p \
-	  --version $(VERSION) --out $(DIST)/coppice_$(VERSION)_$${p#linux-}.deb;; esac && rm -rf $$folder || exit 1; \
-	done; cd $(DIST) && sha256sum *.tar.gz $$(ls *.deb 2>/dev/null) > SHA256SUMS && cat SHA256SUMS
+	  coppice-$(VERSION)-$$p | gzip -n9 > $$folder.tar.gz && rm -rf $$folder || exit 1; \
+	done; cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 
 PREFIX ?= /usr/local
 install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice

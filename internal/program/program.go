@@ -98,7 +98,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetOut(w.Out)
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(manCommand(w), versionCommand(w))
+	root.AddCommand(versionCommand(w))
 	fold(w, root)
 	explain(root)
 

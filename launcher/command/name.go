@@ -44,7 +44,7 @@ func rename(w *program.World, as string) {
 	}
 	names := strings.NewReplacer(pairs...)
 	w.Err = program.To(&renaming{w.Err.Raw(), names})
-	if data := slices.Contains(w.Args, "--json") || len(w.Args) > 0 && w.Args[0] == "man"; !data {
+	if !slices.Contains(w.Args, "--json") { // that is data
 		w.Out = program.To(&renaming{w.Out.Raw(), names})
 	}
 }

@@ -21,7 +21,6 @@ func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 	for _, c := range []struct{ args, text, want string }{
 		{"fit", "launcher predict --model m; the launcher", "bin/launcher predict --model m; the launcher"},
 		{"--json", `{"next":"launcher predict"}`, `{"next":"launcher predict"}`},
-		{"man", "launcher predict", "launcher predict"},
 	} {
 		var out bytes.Buffer
 		w := program.World{Args: []string{c.args}, Out: program.To(&out), Err: program.To(&out)}

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"coppice/internal/sweep"
 )
 
 // commandLine matches a command in a list of commands.
@@ -78,26 +74,4 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 	if out := w.must("stage-task", "--help"); !strings.Contains(out, "--batch") {
 		t.Errorf("the help of stage-task does not say what starts it:\n%s", out)
 	}
-}
-
-// TestManPages: one for each command that people type, from the same help.
-func TestManPages(t *testing.T) {
-	w := newWorld(t)
-	w.must("man", "--out", w.dir)
-	for page, says := range map[string]string{"launcher": "fifty candidates", "launcher-registry-alias": "canary",
-		"launcher-predict": "max-unseen"} {
-		text, err := os.ReadFile(filepath.Join(w.dir, "man1", page+".1"))
-		if err != nil || !strings.Contains(strings.ReplaceAll(string(text), `\-`, "-"), says) {
-			t.Errorf("%s: %v, expected %q in\n%s", page, err, says, text)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(w.dir, "man1", "launcher.1"))
-	if err != nil || !strings.Contains(string(text), `.TH "LAUNCHER" "1" "" "launcher v1" "Coppice"`) {
-		t.Errorf("the page of the launcher, %v, begins with %.80q; want no date, which would make other bytes every month",
-			err, text)
-	}
-	if _, err := os.Stat(filepath.Join(w.dir, "man1", "launcher-stage-task.1")); err == nil {
-		t.Error("there is a page of a command that is not for people")
-	}
-	w.refused(sweep.ExitUsage, "give --out: launcher man --out DIR", "man")
 }
