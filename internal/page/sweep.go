@@ -470,7 +470,7 @@ func (q *Param) value(v float64) any {
 	if q.Categories == nil {
 		return v
 	}
-	if math.IsNaN(v) { // the trial does not have it
+	if math.IsNaN(v) { // not known, or not chosen yet
 		return nil
 	}
 	if i := int(v); i >= 0 && i < len(q.Categories) {

@@ -59,10 +59,7 @@ func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Para
 		return nil
 	}
 	full, err := complete(nil)
-	if err != nil {
-		return nil
-	}
-	if a.violated(Own(p, full)) != nil {
+	if err != nil || a.violated(Own(p, full)) != nil {
 		return nil
 	}
 	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full}
@@ -79,9 +76,9 @@ func (a *asker) beginning(method string, after, wanted int) *Suggestion {
 	}
 
 	half := after < wanted/2
-	for i := range a.warm {
-		if !a.isTried(a.warm[i].params) && half {
-			return a.warmProposal(&a.warm[i])
+	for _, w := range a.warm {
+		if !a.isTried(w.params) && half {
+			return suggest(SourceWarm, w.params, "number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)
 		}
 	}
 	if method == sweep.MethodAuto && (half || len(a.history.earlier) > 0) {
@@ -92,8 +89,7 @@ func (a *asker) beginning(method string, after, wanted int) *Suggestion {
 
 // Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
 // first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
-// were refused before. If there is
-// nothing left to train, the error is a *SelectedError.
+// were refused before. If there is nothing left to train, the error is a *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	if p.Spec.Search.Features != nil {
 		return decideForward(p, trial, seen)

@@ -183,8 +183,8 @@ func (a *axis) place(v any) (u float64, ok bool) {
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
 }
 
-// spelled returns params with values in the space's own spelling: results kept elsewhere may have 1 for "1", or "0.10"
-// for 0.1.
+// spelled returns params with values in the space's own spelling: a choice that cannot be trained by itself is in the
+// plan as it was written, "1", and trials have the trainer's 1.
 func (d *domain) spelled(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]

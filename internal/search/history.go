@@ -203,10 +203,6 @@ func (a *asker) winners() []winner {
 	return out
 }
 
-func (a *asker) warmProposal(w *winner) *Suggestion {
-	return suggest(SourceWarm, w.params, "number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)
-}
-
 func (a *asker) sign() float64 { return signOf(a.Maximize) }
 
 // signOf is what a score is multiplied with so that higher is better.

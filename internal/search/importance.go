@@ -8,7 +8,7 @@ import (
 )
 
 // Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for
-// numbers Categories is 0. A trial without the parameter has NaN, and is ignored for it.
+// numbers Categories is 0. A value that is not known is NaN, and its trial ignored for it.
 type Dimension struct {
 	Name       string
 	Values     []float64

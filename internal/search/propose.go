@@ -107,7 +107,9 @@ type outcome struct {
 
 // consider makes a trial of a configuration unless it violates a constraint or repeats another.
 func (p *proposer) consider(source string, params sweep.Params) outcome {
-	full, err := p.Canonical(over(p.Base, normalized(params)))
+	all := maps.Clone(p.Base)
+	maps.Copy(all, normalized(params))
+	full, err := p.Canonical(all)
 	if err != nil {
 		return outcome{refused: err}
 	}
@@ -315,14 +317,6 @@ func (w *gridWalk) next() (sweep.Params, uint64) {
 		rest /= uint64(len(values))
 	}
 	return params, number
-}
-
-// over overlays own parameters on base.
-func over(base, own sweep.Params) sweep.Params {
-	all := make(sweep.Params, len(base)+len(own))
-	maps.Copy(all, base)
-	maps.Copy(all, own)
-	return all
 }
 
 // normalized returns params with numbers as after a round trip through JSON.

@@ -59,14 +59,6 @@ func Percent(x float64) string {
 // Number formats x as pages do, with up to five significant digits, or all of a whole number.
 func Number(x float64) string { return plot.Plain.Format(x) }
 
-// valueOf formats a number that may be missing.
-func valueOf(x *float64) string {
-	if x == nil {
-		return "-"
-	}
-	return Number(*x)
-}
-
 func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
 
 // Metrics formats "name value" pairs, sorted by name, with those in first in front.
@@ -83,7 +75,7 @@ func Metrics(m map[string]float64, first ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Settings formats the named parameters, without those that a configuration does not have.
+// Settings formats the named parameters, as far as they are known.
 func Settings(params map[string]any, names []string) string {
 	var parts []string
 	for _, n := range names {
