@@ -215,7 +215,7 @@ func TestInteropParameters(t *testing.T) {
 	for name, words := range all {
 		for _, word := range append(words, name) {
 			if p, err := gbt.FindParameter(word); err != nil || p.Name != name {
-				t.Errorf("LightGBM's %s, called %s: got %q, %v; add it to internal/gbt/params.go or foreign.go", name,
+				t.Errorf("LightGBM's %s, called %s: got %q, %v; add it to internal/gbt/param_table.go", name,
 					word, p.Name, err)
 			}
 		}

@@ -170,7 +170,7 @@ func (p Params) lines(features []Feature) []string {
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
 
-	for _, spec := range paramTable {
+	for _, spec := range trainedWith {
 		name := spec.name
 		v := m[name]
 		if name == boosting || v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named

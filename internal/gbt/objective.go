@@ -166,6 +166,16 @@ func ObjectiveArgument(objective string) string {
 	return ""
 }
 
+// foreignObjectives are LightGBM's that are not trained here, with their aliases, and why.
+var foreignObjectives = map[string]string{
+	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
+	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
+	"custom":               "a function cannot travel to another machine",
+	"none":                 "a function cannot travel to another machine",
+	"null":                 "a function cannot travel to another machine",
+	"na":                   "a function cannot travel to another machine",
+}
+
 // CanonicalObjective returns the name of an objective by its name or one of LightGBM's aliases.
 func CanonicalObjective(name string) (string, error) {
 	if o := findObjective(name); o != nil {

@@ -2,12 +2,15 @@ package gbt
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/problem"
 )
 
 // TestEveryParameterOfLightGBM: whoever asks for any of LightGBM's parameters, by any name, gets an answer.
@@ -29,15 +32,84 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 			}
 		}
 	}
-	for name := range differing {
-		if findParam(name) == nil {
-			t.Errorf("differing has %s, which is no parameter", name)
+	for _, s := range paramTable {
+		if _, err := ParseParams(map[string]any{s.name: 1.0}); s.fine == elsewhere &&
+			(err == nil || !strings.Contains(err.Error(), s.note)) {
+			t.Errorf("%s as a training parameter: got error %v, want one that says %q", s.name, err, s.note)
 		}
 	}
-	for _, f := range elsewhere {
-		if _, err := ParseParams(map[string]any{f.name: 1.0}); err == nil || !strings.Contains(err.Error(), f.why) {
-			t.Errorf("%s as a training parameter: got error %v, want one that says %q", f.name, err, f.why)
+}
+
+// TestLightGBMsParameters: what a LightGBM user's file says is accepted where it is what happens anyway, and refused in
+// words where it is not.
+func TestLightGBMsParameters(t *testing.T) {
+	params := map[string]any{"boosting": "gbdt", "verbose": -1, "deterministic": true, "force_col_wise": true,
+		"device_type": "cpu", "tree_learner": "serial", "bagging_seed": 3, "linear_tree": false, "num_leaves": 7,
+		"objective": "binary"}
+	p, err := ParseParams(params)
+	if err != nil || p.NumLeaves != 7 {
+		t.Fatalf("got %d leaves and %v; want 7", p.NumLeaves, err)
+	}
+	notes := NoEffect(params)
+	if len(notes) != 7 || !strings.HasPrefix(notes[1], "deterministic has no effect here: ") {
+		t.Errorf("the notes are %q; want one for each of seven parameters, by name", notes)
+	}
+
+	for name, tc := range map[string]struct {
+		value any
+		says  string
+	}{
+		"boosting_type":         {"darts", "use gbdt, dart or rf"},
+		"data_sample_strategy":  {"mvs", "use bagging or goss"},
+		"device":                {"gpu", "on CPUs only"},
+		"linear_tree":           {true, "no linear trees"},
+		"top_rate":              {0.3, "has no effect without data_sample_strategy: goss"},
+		"forcedsplits_filename": {"splits.json", "the best that the rows have"},
+		"lambdarank_position_bias_regularization": {0.1, "no place at which a row was shown is learnt from"},
+		"max_bin_by_feature":                      {"3,4", "LightGBM has it"},
+		"num_class":                               {3, "it belongs to multiclass and multiclassova"},
+		"num_leavess":                             {3, `there is no such training parameter (did you mean "num_leaves"?)`},
+	} {
+		_, err := ParseParams(map[string]any{name: tc.value})
+		var of *ParamError
+		if !errors.As(err, &of) || of.Name != name || !strings.Contains(err.Error(), tc.says) ||
+			problem.Of(err) != problem.Input {
+			t.Errorf("%s: %v: got %v; want an error of the input that says %q", name, tc.value, err, tc.says)
 		}
+	}
+}
+
+// TestParametersHaveOneRow: no name of a parameter is in the table twice, and what is not trained with has a reason.
+func TestParametersHaveOneRow(t *testing.T) {
+	seen := map[string]bool{}
+	for i, s := range paramTable {
+		for _, name := range append(strings.Fields(s.aliases), s.name) {
+			if seen[name] {
+				t.Errorf("%s is listed twice", name)
+			}
+			seen[name] = true
+		}
+		if (s.training != nil) != (i < len(trainedWith)) || s.training == nil && s.note == "" {
+			t.Errorf("%s: no reason, or not among those of its kind", s.name)
+		}
+	}
+}
+
+// TestPlansOfEarlierBuilds: what such a plan states of parameters that are gone is accepted at their defaults, and not
+// told as a choice.
+func TestPlansOfEarlierBuilds(t *testing.T) {
+	params := Defaults().Map()
+	params["forcedsplits_filename"], params["monotone_constraints_method"] = "", "basic"
+	params["lambdarank_position_bias_regularization"] = 0.0
+	if p, err := ParseParams(params); err != nil || p != Defaults() {
+		t.Errorf("got %+v, %v; want the defaults", p, err)
+	}
+	if changed := Changed(params); len(changed) > 0 {
+		t.Errorf("changed: got %q, want none", changed)
+	}
+	params["forcedsplits_filename"], params["num_leaves"] = "{}", 7.0
+	if changed := Changed(params); !slices.Equal(changed, []string{"forcedsplits_filename", "num_leaves"}) {
+		t.Errorf("changed: got %q, want the two that are", changed)
 	}
 }
 

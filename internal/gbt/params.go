@@ -104,132 +104,12 @@ func (e *ParamError) Error() string { return e.Name + ": " + e.Msg }
 // Kind says that the input is at fault.
 func (*ParamError) Kind() problem.Kind { return problem.Input }
 
-// paramSpec describes one parameter: its field, its valid values and its traits.
-type paramSpec struct {
-	name      string
-	aliases   string
-	field     func(*Params) any // a pointer to a field of one of the types that set and Map know
-	low, high float64           // inclusive bounds of a number
-	traits    trait
-}
-
-// trait is a property that some parameters have.
-type trait uint8
-
-const (
-	openLow trait = 1 << iota // low itself is invalid
-	// Added after models were written: a model's text has it only if it is not the default. So older models are still
-	// trained again to the same bytes, and checkpoints of an earlier build stay valid.
-	addedLater
-	leastRows // the fewest rows, or the least hessian, of something: scaled by forCopies and ForSample
-	penalty   // weighed against a sum over rows: scaled by ForSample
-)
-
 var inf = math.Inf(1)
-
-// Names that are used elsewhere as well.
-const (
-	posBagging             = "pos_bagging_fraction"
-	negBagging             = "neg_bagging_fraction"
-	pathSmooth             = "path_smooth"
-	monotoneConstraints    = "monotone_constraints"
-	interactionConstraints = "interaction_constraints"
-	sampleStrategy         = "data_sample_strategy"
-	topRate                = "top_rate"
-	otherRate              = "other_rate"
-	boosting               = "boosting"
-	dropRate               = "drop_rate"
-	maxDrop                = "max_drop"
-	skipDrop               = "skip_drop"
-	uniformDrop            = "uniform_drop"
-	xgboostDART            = "xgboost_dart_mode"
-	scalePosWeight         = "scale_pos_weight"
-	isUnbalance            = "is_unbalance"
-	alpha                  = "alpha"
-	fairC                  = "fair_c"
-	poissonStep            = "poisson_max_delta_step"
-	tweediePower           = "tweedie_variance_power"
-	regSqrt                = "reg_sqrt"
-	truncationLevel        = "lambdarank_truncation_level"
-	rankNorm               = "lambdarank_norm"
-	labelGain              = "label_gain"
-	sigmoidFactor          = "sigmoid"
-	byQuery                = "bagging_by_query"
-)
-
-// paramTable lists every parameter, in the order of the model file. A new one is addedLater.
-var paramTable = []paramSpec{
-	{"objective", "objective_type app application loss", func(p *Params) any { return &p.Objective }, 0, 0, 0},
-	{numClass, "num_classes", func(p *Params) any { return &p.NumClass }, 1, mostClasses, addedLater},
-	{boosting, "boosting_type boost", func(p *Params) any { return &p.Boosting }, 0, 0, addedLater},
-	{"num_iterations", "num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round " +
-		"n_estimators max_iter", func(p *Params) any { return &p.NumIterations }, 1, 1e6, 0},
-	{"learning_rate", "shrinkage_rate eta", func(p *Params) any { return &p.LearningRate }, 0, 100, openLow},
-	{"num_leaves", "num_leaf max_leaves max_leaf max_leaf_nodes", func(p *Params) any { return &p.NumLeaves }, 2,
-		131072, 0},
-	{"max_depth", "", func(p *Params) any { return &p.MaxDepth }, -inf, 1 << 20, 0},
-	{"min_data_in_leaf", "min_data_per_leaf min_data min_child_samples min_samples_leaf",
-		func(p *Params) any { return &p.MinDataInLeaf }, 0, 1 << 31, leastRows},
-	{"min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf min_sum_hessian min_hessian min_child_weight",
-		func(p *Params) any { return &p.MinSumHessian }, 0, 1e300, leastRows},
-	{"lambda_l1", "reg_alpha l1_regularization", func(p *Params) any { return &p.LambdaL1 }, 0, 1e300, penalty},
-	{"lambda_l2", "reg_lambda lambda l2_regularization", func(p *Params) any { return &p.LambdaL2 }, 0, 1e300, penalty},
-	{"min_gain_to_split", "min_split_gain", func(p *Params) any { return &p.MinGainToSplit }, 0, 1e300, penalty},
-	{"max_delta_step", "max_tree_output max_leaf_output", func(p *Params) any { return &p.MaxDeltaStep }, -inf, 1e300,
-		0},
-	{"feature_fraction", "sub_feature colsample_bytree", func(p *Params) any { return &p.FeatureFraction }, 0, 1,
-		openLow},
-	{"feature_fraction_bynode", "sub_feature_bynode colsample_bynode",
-		func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, openLow},
-	{"bagging_fraction", "sub_row subsample bagging", func(p *Params) any { return &p.BaggingFraction }, 0, 1, openLow},
-	{posBagging, "pos_sub_row pos_subsample pos_bagging", func(p *Params) any { return &p.PosBaggingFraction }, 0, 1,
-		openLow | addedLater},
-	{negBagging, "neg_sub_row neg_subsample neg_bagging", func(p *Params) any { return &p.NegBaggingFraction }, 0, 1,
-		openLow | addedLater},
-	{"bagging_freq", "subsample_freq", func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, 0},
-	{sampleStrategy, "", func(p *Params) any { return &p.DataSampleStrategy }, 0, 0, addedLater},
-	{topRate, "", func(p *Params) any { return &p.TopRate }, 0, 1, openLow | addedLater},
-	{otherRate, "", func(p *Params) any { return &p.OtherRate }, 0, 1, openLow | addedLater},
-	{dropRate, "rate_drop", func(p *Params) any { return &p.DropRate }, 0, 1, addedLater},
-	{maxDrop, "", func(p *Params) any { return &p.MaxDrop }, -inf, 1e6, addedLater},
-	{skipDrop, "", func(p *Params) any { return &p.SkipDrop }, 0, 1, addedLater},
-	{uniformDrop, "", func(p *Params) any { return &p.UniformDrop }, 0, 0, addedLater},
-	{xgboostDART, "", func(p *Params) any { return &p.XGBoostDARTMode }, 0, 0, addedLater},
-	{"max_bin", "max_bins", func(p *Params) any { return &p.MaxBin }, 2, 255, 0},
-	{"seed", "random_seed random_state", func(p *Params) any { return &p.Seed }, 0, 1 << 53, 0},
-	{"early_stopping_round", "early_stopping_rounds early_stopping n_iter_no_change",
-		func(p *Params) any { return &p.EarlyStoppingRound }, 0, 1e6, 0},
-	{"early_stopping_min_delta", "", func(p *Params) any { return &p.EarlyStoppingDelta }, 0, 1e300, 0},
-	{"boost_from_average", "", func(p *Params) any { return &p.BoostFromAverage }, 0, 0, 0},
-	{scalePosWeight, "", func(p *Params) any { return &p.ScalePosWeight }, 0, 1e9, openLow},
-	{isUnbalance, "unbalance unbalanced_sets", func(p *Params) any { return &p.IsUnbalance }, 0, 0, 0},
-	{"max_cat_threshold", "", func(p *Params) any { return &p.MaxCatThreshold }, 1, 255, 0},
-	{"cat_smooth", "", func(p *Params) any { return &p.CatSmooth }, 0, 1e300, penalty},
-	{"cat_l2", "", func(p *Params) any { return &p.CatL2 }, 0, 1e300, penalty},
-	{"max_cat_to_onehot", "", func(p *Params) any { return &p.MaxCatToOnehot }, 1, 256, 0},
-	{"min_data_per_group", "", func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, leastRows},
-	{"extra_trees", "extra_tree", func(p *Params) any { return &p.ExtraTrees }, 0, 0, addedLater},
-	{pathSmooth, "", func(p *Params) any { return &p.PathSmooth }, 0, 1e300, addedLater | penalty},
-	{alpha, "", func(p *Params) any { return &p.Alpha }, 0, 1e300, openLow | addedLater},
-	{fairC, "", func(p *Params) any { return &p.FairC }, 0, 1e150, openLow | addedLater},
-	{poissonStep, "", func(p *Params) any { return &p.PoissonMaxDeltaStep }, 0, 100, openLow | addedLater},
-	{tweediePower, "", func(p *Params) any { return &p.TweedieVariancePower }, 1, 1.999, addedLater},
-	{regSqrt, "", func(p *Params) any { return &p.RegSqrt }, 0, 0, addedLater},
-	{truncationLevel, "", func(p *Params) any { return &p.TruncationLevel }, 1, 1<<31 - 1, addedLater},
-	{rankNorm, "", func(p *Params) any { return &p.LambdarankNorm }, 0, 0, addedLater},
-	{labelGain, "", func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater},
-	{sigmoidFactor, "", func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater},
-	{byQuery, "", func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater},
-	{monotoneConstraints, "mc monotone_constraint monotonic_cst", func(p *Params) any { return &p.MonotoneConstraints },
-		-1, 1, 0},
-	{interactionConstraints, "", func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0},
-	{IgnoreColumn, "ignore_feature blacklist", func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0},
-}
 
 // ParamNames returns the canonical names in a fixed order.
 func ParamNames() []string {
-	names := make([]string, len(paramTable))
-	for i, s := range paramTable {
+	names := make([]string, len(trainedWith))
+	for i, s := range trainedWith {
 		names[i] = s.name
 	}
 	return names
@@ -240,15 +120,19 @@ func (s *paramSpec) is(t trait) bool { return s.traits&t != 0 }
 // paramWords returns all names and aliases.
 func paramWords() []string {
 	var words []string
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		words = append(append(words, s.name), strings.Fields(s.aliases)...)
 	}
 	return words
 }
 
-func findParam(name string) *paramSpec {
-	for i := range paramTable {
-		if s := &paramTable[i]; s.name == name || slices.Contains(strings.Fields(s.aliases), name) {
+// findParam finds one that is trained with by its name or an alias, and findOther one that is not; nil if there is none.
+func findParam(name string) *paramSpec { return findAmong(trainedWith, name) }
+func findOther(name string) *paramSpec { return findAmong(paramTable[len(trainedWith):], name) }
+
+func findAmong(all []paramSpec, name string) *paramSpec {
+	for i := range all {
+		if s := &all[i]; s.name == name || slices.Contains(strings.Fields(s.aliases), name) {
 			return s
 		}
 	}
@@ -288,14 +172,11 @@ func overlay(m map[string]any) (Params, error) {
 
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
-		if f := findForeign(key); s == nil && f != nil {
-			if err := f.check(m[key]); err != nil {
+		if other := findOther(key); other != nil {
+			if err := other.check(m[key]); err != nil {
 				return p, &ParamError{key, err.Error()}
 			}
 			continue
-		}
-		if f := findAmong(elsewhere, key); s == nil && f != nil {
-			return p, &ParamError{key, "it is not a training parameter here; in its place: " + f.why}
 		}
 		if s == nil {
 			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}
@@ -430,9 +311,9 @@ func (s *paramSpec) bounds() string {
 // Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
 // model exactly if their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
 func (p Params) Map() map[string]any {
-	m := make(map[string]any, len(paramTable))
+	m := make(map[string]any, len(trainedWith))
 
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		switch field := s.field(&p).(type) {
 		case *string:
 			m[s.name] = *field
@@ -521,7 +402,7 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 // categories apply to original rows. Penalties are unchanged.
 func (p Params) forCopies(copies int) Params {
 	n := max(copies, 1)
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		if !s.is(leastRows) {
 			continue
 		}
@@ -538,7 +419,7 @@ func (p Params) forCopies(copies int) Params {
 // ForSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is
 // counted or summed up over rows shrinks with them.
 func (p Params) ForSample(of int) Params {
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		if !s.is(leastRows | penalty) {
 			continue
 		}

@@ -50,7 +50,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 	// have tests of their own
 	ends := []string{boosting, sampleStrategy, topRate, otherRate, "early_stopping_round", "early_stopping_min_delta",
 		byQuery, dropRate, maxDrop, skipDrop, uniformDrop, xgboostDART}
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+
 				"(reference_test.go) use it", s.name)
@@ -66,7 +66,7 @@ func TestParametersAreDocumented(t *testing.T) {
 	}
 	_, part, _ := strings.Cut(string(text), "\n## Parameters\n")
 	part, _, _ = strings.Cut(part, "\n### ")
-	for _, s := range paramTable {
+	for _, s := range trainedWith {
 		if !strings.Contains(part, "`"+s.name+"`") {
 			t.Errorf("the part Parameters of docs/sweep.md lacks `%s`: add it to the list, or to the table with what "+
 				"it does", s.name)
@@ -131,8 +131,8 @@ func TestParseParamsRefuses(t *testing.T) {
 // TestMapIsComplete makes sure that the table has every field: configurations with equal maps are the same.
 func TestMapIsComplete(t *testing.T) {
 	fields := reflect.TypeFor[Params]().NumField()
-	if len(paramTable) != fields {
-		t.Errorf("%d parameters in the table, %d in the struct", len(paramTable), fields)
+	if len(trainedWith) != fields {
+		t.Errorf("%d parameters in the table, %d in the struct", len(trainedWith), fields)
 	}
 	p, err := ParseParams(Defaults().Map())
 	if err != nil || p != Defaults() {

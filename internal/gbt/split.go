@@ -90,7 +90,6 @@ func (s *splitScorer) gain(x sums, l2 float64) float64 {
 // splitTarget describes a leaf whose best split is wanted.
 type splitTarget struct {
 	total   sums
-	rows    int
 	minGain float64 // gain that a split must exceed: the unsplit leaf's plus min_gain_to_split
 	minH    float64 // smallest hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
 	perH    float64 // rows per unit of hessian
@@ -104,7 +103,7 @@ type splitTarget struct {
 }
 
 func (s *splitScorer) sumsTarget(total sums, rows int) splitTarget {
-	t := splitTarget{total: total, rows: rows}
+	t := splitTarget{total: total}
 	t.minGain = s.gain(total, s.l2) + s.leastGain()
 	t.catMinGain = t.minGain
 	t.perH = float64(rows) / total.h
