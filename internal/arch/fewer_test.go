@@ -67,6 +67,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
 	regexp.MustCompile(`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|\bJobKind\b|DatasetReproduction`),
 	regexp.MustCompile(`\bmanCommand\b|cobra/doc|wheel/deb\.py|\.deb\b|make man\b|md2man/v2 v2\.0\.6 `),
+	regexp.MustCompile(`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|serveExplain|explaintest|data-act\b`),
 	regexp.MustCompile(`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
 	regexp.MustCompile("watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),

@@ -107,14 +107,19 @@ func (m *Model) Write(w io.Writer) error {
 	p.Swarm = p.swarm()
 	p.Drawn = p.trees()
 	p.compare()
-
-	if p.data.Champion = m.Champion; len(m.Versions) > 0 {
-		p.data.Acts = append(p.data.Acts, "promote")
-	}
-	if m.Champion > 0 {
-		p.data.Acts = append(p.data.Acts, "rollback")
-	}
 	return write(w, m.Name, "model.html", p, p.data)
+}
+
+// Commands say how another version goes live: the newest one, or the one before the champion.
+func (p *modelPage) Commands() (commands []string) {
+	if i := slices.IndexFunc(p.Newest, func(v VersionView) bool { return v.Number != p.Champion }); i >= 0 {
+		commands = append(commands, fmt.Sprintf("launcher registry promote %s@%d --why REASON", p.Name,
+			p.Newest[i].Number))
+	}
+	if p.Champion > 0 {
+		commands = append(commands, fmt.Sprintf("launcher registry rollback %s --why REASON", p.Name))
+	}
+	return commands
 }
 
 // Compared is a line of a comparison of two versions.

@@ -3,6 +3,8 @@ package page_test
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,32 @@ func TestNightsOfAModel(t *testing.T) {
 	m.Nights[1].Verdict = sweep.VerdictNoWinner
 	if text := said(write(t, m)); !strings.Contains(text, "2 nights in a row have made no champion.") {
 		t.Errorf("got %.600q, want that two nights in a row made no champion", text)
+	}
+}
+
+// TestCommandsToCopy: a page prints the commands that change what it shows, where they would.
+func TestCommandsToCopy(t *testing.T) {
+	first, open := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}, sample(5)
+	open.State, open.Winner = "running", nil
+	for name, tc := range map[string]struct {
+		view writer
+		want []string
+	}{
+		"running": {open, []string{"launcher cancel night-ctr-9"}},
+		"ended":   {sample(5), nil},
+		"live": {versions(10), []string{"launcher registry promote ctr@10 --why REASON",
+			"launcher registry rollback ctr --why REASON"}},
+		"none is live": {first, []string{"launcher registry promote ctr@1 --why REASON"}},
+		"no version":   {&page.Model{Name: "nobody"}, nil},
+	} {
+		var got []string
+		for _, m := range regexp.MustCompile(`<code>(launcher (?:cancel|registry) [^<]*)</code>`).FindAllStringSubmatch(
+			write(t, tc.view), -1) {
+			got = append(got, m[1])
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: the page prints %q, expected %q", name, got, tc.want)
+		}
 	}
 }
 

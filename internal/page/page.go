@@ -162,10 +162,6 @@ type data struct {
 	Tables  map[string]table   `json:"tables"`
 	Ranges  map[string]string  `json:"ranges,omitempty"` // of the axes that a reader can narrow: their columns
 	Curves  *curves            `json:"curves,omitempty"`
-
-	// What a console may offer to do about it, if it was started to act.
-	Acts     []string `json:"acts,omitempty"`
-	Champion int      `json:"champion,omitempty"`
 }
 
 // column is one value of every row.

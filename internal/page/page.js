@@ -5,7 +5,6 @@
   const root = document.documentElement;
   const live = location.protocol.startsWith('http');
   root.classList.add('has-js');
-  if (live) root.classList.add('is-live');
   const $ = (q, e = document) => e.querySelector(q);
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
@@ -344,69 +343,6 @@
     remember();
   }
 
-  // --- actions: a console that was started to act offers them. Each needs its token, and the name of what it is about, typed ------------------
-  const acts = {
-    cancel: ['Cancel this sweep', 'Every task stops, and nothing is registered. What has been trained can still be read.'],
-    promote: ['Promote a version', 'The version becomes the champion. This bypasses the promotion checks.'],
-    rollback: ['Roll back', 'The version that was the champion before this one becomes the champion again.'],
-  };
-  let offered = [];
-  function offer() {
-    const may = (data.acts || []).filter(a => offered.includes(a)), old = $('#acts');
-    if (old) old.remove();
-    if (may.length) $('#main header').append(make('p', {class: 'tools', id: 'acts'}, ...may.flatMap(a => [make('button', {type: 'button', 'data-act': a}, acts[a][0] + ' …'), ' '])));
-  }
-  function act(what) {
-    const input = type => make('input', {type, autocomplete: 'off', spellcheck: 'false'}), [title, text] = acts[what];
-    const version = make('select', {}), why = input('text'), typed = input('text'), token = input('password'), said = make('p', {role: 'status'});
-    if (what === 'promote') version.append(...column('n').v.filter(n => n !== data.champion).sort((a, b) => b - a).map(n => make('option', {}, String(n))));
-    const target = () => what === 'promote' ? `${data.id}@${version.value}` : data.id, name = make('strong', {});
-    const go = make('button', {type: 'button'}, title), close = make('button', {type: 'button'}, 'Close');
-    const box = make('dialog', {id: 'act', 'aria-labelledby': 'act-h'}, make('h2', {id: 'act-h'}, title), make('p', {}, text),
-      what === 'promote' ? make('label', {}, 'Version', version) : '', what === 'cancel' ? '' : make('label', {}, 'Reason, for the history', why),
-      make('label', {}, 'To confirm, type ', name, typed), make('label', {}, 'Token that the console printed', token), said, go, ' ', close);
-    let done = false;
-    const check = () => { name.textContent = target(); go.disabled = done || typed.value !== target() || !token.value; };
-    box.addEventListener('input', check);
-    box.addEventListener('close', () => { box.remove(); if (done) location.reload(); });
-    close.addEventListener('click', () => box.close());
-    go.addEventListener('click', async () => {
-      go.disabled = true;
-      said.textContent = 'Wait …';
-      try {
-        const answer = await fetch('/actions', {method: 'POST', headers: {'Content-Type': 'application/json', 'Coppice-Token': token.value},
-          body: JSON.stringify({do: what, name: data.id, version: +version.value || 0, champion: data.champion || 0, why: why.value, confirm: typed.value})});
-        done = answer.ok;
-        said.textContent = (done ? 'Done: ' : 'Not done: ') + await answer.text();
-      } catch { said.textContent = 'No connection: the action may or may not have happened. Close this and look.'; }
-      check();
-      // it was closed meanwhile
-      if (done && !box.isConnected) location.reload();
-    });
-    check();
-    document.body.append(box);
-    box.showModal();
-  }
-
-  // A pasted row, explained by the console.
-  async function explain() {
-    const text = $('#row'), said = $('#explain-said'), table = $('#explained');
-    said.textContent = 'Wait …';
-    table.hidden = true;
-    try {
-      const answer = await fetch(text.dataset.explain, {method: 'POST', headers: {'Content-Type': 'text/plain'}, body: text.value});
-      if (!answer.ok) { said.textContent = await answer.text(); return; }
-      const r = await answer.json(), most = Math.max(...r.features.map(f => Math.abs(f.shap)));
-      said.textContent = `Predicted ${r.class ? `${r.class} with probability ` : ''}${typeof r.prediction === 'string' ? r.prediction : digits(r.prediction, 5)}. ${r.class ? 'Its' : 'The'} raw score ${digits(r.raw, 5)} is ${digits(r.expected, 5)}, where all rows begin, and what its features add.`;
-      $('tbody', table).replaceChildren(...r.features.map(f => {
-        const bar = make('span', {class: f.shap < 0 ? 'adds less' : 'adds'});
-        bar.style.width = `${Math.round(140 * Math.abs(f.shap) / most)}px`;
-        return make('tr', {}, make('th', {scope: 'row'}, f.name), make('td', {class: 'r'}, f.value), make('td', {class: 'n'}, (f.shap > 0 ? '+' : '') + digits(f.shap, 4)), make('td', {}, bar));
-      }));
-      table.hidden = false;
-    } catch { said.textContent = 'No connection to the console.'; }
-  }
-
   // One of several drawings is shown.
   function choose(s) { $$('.' + s.dataset.choose).forEach((e, i) => { e.hidden = i !== +s.value; }); }
 
@@ -459,7 +395,6 @@
     });
     columnMenu();
     recall();
-    offer();
   }
 
   document.addEventListener('click', e => {
@@ -468,10 +403,8 @@
     const d = b.dataset;
     if (b.id === 'theme') { theme(root.dataset.theme === 'dark' || !root.dataset.theme && dark.matches ? 'light' : 'dark'); return; }
     if (b.id === 'columns') { const m = $('#columns-of'); m.hidden = !m.hidden; b.setAttribute('aria-expanded', String(!m.hidden)); return; }
-    if (b.id === 'explain') { explain(); return; }
     if (b.id === 'more') { more(Infinity); return; }
     if (b.id === 'clear') { state.hide.clear(); state.ranges = {}; state.top = 0; state.pick !== null && pick(null); remember(); recall(); return; }
-    if (d.act) { act(d.act); return; }
     if (d.table) { toggleTable(b); return; }
     if (d.csv) {
       const a = make('a', {href: URL.createObjectURL(new Blob([csv(d.csv)], {type: 'text/csv'})), download: `${data.id}-${d.csv}.csv`});
@@ -506,7 +439,7 @@
       setRange(h.dataset.axis, r);
       return;
     }
-    if (e.target.matches('input,select,textarea') || e.ctrlKey || e.metaKey || e.altKey || !rowOf) return;
+    if (e.target.matches('input,select') || e.ctrlKey || e.metaKey || e.altKey || !rowOf) return;
     if (e.key === 'Escape') pick(null);
     if (e.key === '/') { e.preventDefault(); $('#filter input').focus(); }
     if (e.key === 'j' || e.key === 'k') {
@@ -607,7 +540,6 @@
   // a telephone shows the answer, and the rest on request
   if (innerWidth < 600) $$('details.part').forEach(d => { d.open = false; });
   begin();
-  if (live) fetch('/actions').then(r => r.json()).then(a => { offered = a; offer(); }).catch(() => {});
   if (live && data.kind !== 'still') {
     const say = $('#live'), news = new EventSource('/events' + location.pathname);
     let waiting = null;

@@ -246,9 +246,6 @@ func (p *sweepPage) charts() []*plot.Chart {
 func (s *Sweep) lay() *sweepPage {
 	s = cleaned(s)
 	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
-	if !slices.Contains([]string{"winner", "no_winner", "cancelled", "being cancelled", "being concluded"}, s.State) {
-		p.data.Acts = []string{"cancel"}
-	}
 	p.rank()
 	p.columns()
 	p.weigh()

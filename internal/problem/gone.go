@@ -18,6 +18,7 @@ var gone = map[string]string{
 	"predict --tasks":            "run `launcher predict` on a machine next to the bucket; several share the tables",
 	"registry reproduce --batch": "run `launcher registry reproduce` on a machine next to the bucket",
 	"man":                        "--help of each command has the same words",
+	"console --actions":          "the page prints the commands to copy: `launcher cancel`, `launcher registry promote`, `rollback`",
 	"registry compare":           "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
 
 	"ask":    "search what other programs train with Optuna",

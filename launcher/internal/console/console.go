@@ -1,12 +1,11 @@
 // Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would
 // write, byte by byte. The page of a running sweep is notified by server-sent events when it has changed, and reloads.
-// A single poller reads for all viewers, with at most one request a second (steady).
+// A single poller reads for all its viewers.
 //
-// It reads, and acts only if it was started to: then a viewer with its token can cancel a sweep, promote a version and
-// roll a champion back (Actions). On loopback it has no authentication: anyone who can connect to this machine's
-// loopback sees what the user of `launcher console` may see. On another address every request needs an identity token
-// (Callers). Requests for another host are rejected, so that a foreign page cannot read this one through a browser (DNS
-// rebinding).
+// It only reads; a page prints the commands that act. On loopback it has no authentication: anyone who can connect to
+// this machine's loopback sees what the user of `launcher console` may see. On another address every request needs an
+// identity token (Callers). Requests for another host are rejected, so that a foreign page cannot read this one through
+// a browser (DNS rebinding).
 package console
 
 import (
@@ -25,7 +24,6 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
-	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
 )
@@ -33,36 +31,28 @@ import (
 // Durations and limits.
 const (
 	lookedAt  = time.Minute      // how long a sweep is polled after it was last viewed
-	stillGood = 30 * time.Second // lifetime of pages without change notifications
-	pollPause = time.Second      // least time between two rounds
+	pollPause = 10 * time.Second // between two rounds
 	mostOpen  = 50               // sweeps kept in memory
 )
 
 // Console serves the pages.
 type Console struct {
-	Online  bool // as in report.SweepReader; without it nothing is paid for, and no page has costs
-	Actions Actions
+	Online  bool    // as in report.SweepReader; without it nothing is paid for, and no page has costs
 	Callers Callers // nil only on a loopback address
 
-	sweeps, datasets, models *steady
-
+	sweeps blob.Store
 	reg    *registry.Registry
 	index  *report.Cache
 	nights *report.Datasets
 	now    func() time.Time
 	log    *slog.Logger
+	pause  time.Duration
 
-	first  turn            // serialises first reads of sweeps
-	made   turn            // serialises other pages, whose data are not safe for concurrent use
-	acting map[string]turn // serialises actions of one kind
+	first turn // serialises first reads of sweeps
+	made  turn // serialises other pages, whose data are not safe for concurrent use
 
-	explained turn           // serialises explanations of rows
-	explainer *scorer.Scorer // of the version that explained the last one; nil before
-	explains  string         // its name
-
-	mu    sync.Mutex
-	open  map[sweep.ID]*watched
-	still map[string]*still // pages by path
+	mu   sync.Mutex
+	open map[sweep.ID]*watched
 }
 
 // turn is a lock that can be waited for with a context.
@@ -91,23 +81,12 @@ type watched struct {
 	changed chan struct{} // closed when the page has changed
 }
 
-// still is a page that is rendered again when it has expired.
-type still struct {
-	page    []byte
-	at      time.Time
-	renewed bool // it is being rendered again
-}
-
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: newSteady(sweeps, now), datasets: newSteady(datasets, now), models: newSteady(models, now),
-		now: now, log: log, first: make(turn, 1), made: make(turn, 1),
-		explained: make(turn, 1), acting: map[string]turn{Cancel: make(turn, 1),
-			Promote: make(turn, 1), Rollback: make(turn, 1)}, open: map[sweep.ID]*watched{}, still: map[string]*still{}}
-	c.models.limit, c.datasets.limit = c.sweeps.limit, c.sweeps.limit // one limit for all
-	c.reg = registry.New(c.models)
-	c.index = report.NewIndex(c.sweeps, c.datasets, c.reg)
-	c.nights = report.NewDatasets(c.datasets, c.index)
+	c := &Console{sweeps: sweeps, reg: registry.New(models), now: now, log: log, pause: pollPause,
+		first: make(turn, 1), made: make(turn, 1), open: map[sweep.ID]*watched{}}
+	c.index = report.NewIndex(sweeps, datasets, c.reg)
+	c.nights = report.NewDatasets(datasets, c.index)
 	return c
 }
 
@@ -122,7 +101,7 @@ func (c *Console) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pollPause):
+		case <-time.After(c.pause):
 		}
 	}
 }
@@ -147,7 +126,6 @@ func (c *Console) wanted() []*watched {
 func (c *Console) look(ctx context.Context, w *watched) error {
 	w.reading.Lock()
 	defer w.reading.Unlock()
-	c.sweeps.next()
 	view, ended, err := w.sweep.Look(ctx)
 	if err != nil {
 		return err
@@ -178,13 +156,13 @@ func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 	w := c.open[id]
 	c.mu.Unlock()
 	if w == nil {
-		s, err := report.OpenSweep(unhurried(ctx), c.sweeps, c.reg, id)
+		s, err := report.OpenSweep(ctx, c.sweeps, c.reg, id)
 		if err != nil {
 			return nil, err
 		}
 		s.Online, s.Free = c.Online, !c.Online
 		w = &watched{sweep: s, changed: make(chan struct{})}
-		if err := c.look(unhurried(ctx), w); err != nil {
+		if err := c.look(ctx, w); err != nil {
 			return nil, err
 		}
 	}
@@ -208,55 +186,25 @@ func (c *Console) state(w *watched) (text []byte, version string, ended bool, mo
 func (c *Console) Handler(hosts []string) http.Handler {
 	c.index.Free = !c.Online
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
-			c.sweeps.next()
-			c.datasets.next()
-			c.models.next()
-			view, err := c.index.Look(ctx)
-			if err != nil {
-				return err
-			}
-			if err := c.nights.Tonight(ctx, view); err != nil {
-				return err
-			}
-			return view.Write(out)
-		})
-	})
-
-	mux.HandleFunc("GET /datasets/{ref}", func(w http.ResponseWriter, r *http.Request) {
-		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
-			c.sweeps.next()
-			c.datasets.next()
-			view, err := c.nights.Look(ctx, r.PathValue("ref"))
-			if err != nil {
-				return err
-			}
-			return view.Write(out)
-		})
-	})
-
-	mux.HandleFunc("GET /models/{name}", func(w http.ResponseWriter, r *http.Request) {
-		c.serveStill(w, r, func(ctx context.Context, out *bytes.Buffer) error {
-			c.sweeps.next()
-			c.datasets.next()
-			c.models.next()
-			view, err := report.Model(ctx, c.reg, r.PathValue("name"))
-			if err != nil {
-				return err
-			}
-			if err := c.nights.Nights(ctx, view); err != nil {
-				return err
-			}
-			return view.Write(out)
-		})
-	})
-
-	mux.HandleFunc("POST /models/{name}/{version}/explain", c.serveExplain)
+	mux.HandleFunc("GET /{$}", c.serve(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
+		view, err := c.index.Look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return view, c.nights.Tonight(ctx, view)
+	}))
+	mux.HandleFunc("GET /datasets/{ref}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
+		return c.nights.Look(ctx, r.PathValue("ref"))
+	}))
+	mux.HandleFunc("GET /models/{name}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
+		view, err := report.Model(ctx, c.reg, r.PathValue("name"))
+		if err != nil {
+			return nil, err
+		}
+		return view, c.nights.Nights(ctx, view)
+	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
 	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
-	mux.HandleFunc("GET /actions", c.serveOffer)
-	mux.HandleFunc("POST /actions", c.serveAction)
 	return prompt(guarded(hosts, c.verified(mux)))
 }
 
@@ -297,52 +245,25 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// serveStill serves a page; if it has expired, it is rendered again for later requests.
-func (c *Console) serveStill(w http.ResponseWriter, r *http.Request,
-	render func(context.Context, *bytes.Buffer) error) {
-	path := r.URL.Path
-	c.mu.Lock()
-	s := c.still[path]
-	renew := s != nil && !s.renewed && c.now().Sub(s.at) > stillGood
-	if renew {
-		s.renewed = true
-	}
-	c.mu.Unlock()
-
-	build := func(ctx context.Context) (*still, error) {
-		if err := c.made.take(ctx); err != nil {
+// serve serves a page that is made for the request.
+func (c *Console) serve(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
+	write := func(r *http.Request) ([]byte, error) {
+		if err := c.made.take(r.Context()); err != nil {
 			return nil, err
 		}
 		defer c.made.give()
-		var out bytes.Buffer
-		if err := render(ctx, &out); err != nil {
+		view, err := read(r.Context(), r)
+		if err != nil {
 			return nil, err
 		}
-		made := &still{page: out.Bytes(), at: c.now()}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.still[path] = made
-		return made, nil
+		var out bytes.Buffer
+		err = view.Write(&out)
+		return out.Bytes(), err
 	}
-	var err error
-	switch {
-	case s == nil:
-		s, err = build(unhurried(r.Context()))
-	case renew:
-		go func() { // no faster than the bucket should be polled
-			if _, err := build(context.WithoutCancel(r.Context())); err != nil {
-				c.log.Warn("a page cannot be updated", "path", path, "error", err.Error())
-				c.mu.Lock()
-				s.renewed = false
-				c.mu.Unlock()
-			}
-		}()
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, err := write(r)
+		c.answer(w, r, text, err)
 	}
-	if err != nil {
-		c.answer(w, r, nil, err)
-		return
-	}
-	c.answer(w, r, s.page, nil)
 }
 
 func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
@@ -411,8 +332,7 @@ func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	server := &http.Server{Handler: http.MaxBytesHandler(c.Handler(hosts), mostRow),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	server := &http.Server{Handler: c.Handler(hosts), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan error, 1)
@@ -430,23 +350,5 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-
-	c.finishActions(ctx)
 	return nil
-}
-
-// actionGrace is how long a console that ends waits for actions.
-const actionGrace = 10 * time.Second
-
-// finishActions waits for actions that have begun, as far as that takes seconds: all orders of a cancellation are given
-// by then. No other action begins afterwards.
-func (c *Console) finishActions(ctx context.Context) {
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), actionGrace)
-	defer cancel()
-	for kind, acting := range c.acting {
-		if acting.take(rest) != nil {
-			c.log.Warn("the console ends during an action; `launcher status` or `launcher registry show` "+
-				"tells its outcome", "do", kind)
-		}
-	}
 }
