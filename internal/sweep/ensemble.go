@@ -26,19 +26,18 @@ func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 			"trees the merged model may have), or 0 for no ensemble", e.Cost, MaxEnsembleCost)
 	}
 	for _, other := range []struct {
-		key   string
-		given bool
+		key, why string
+		given    bool
 	}{
-		{"validate", s.Validate != nil},
-		{"continue", s.Continue != nil},
-		{"final", s.FinalRows()},
-		{"search.features", s.Search.Features != nil},
-		{"require", len(s.Require) > 0},
-		{"a list of metrics", len(s.Goals) > 0},
-		{"method " + MethodPBT, s.Search.breeds()},
+		{"validate", "no model of a fold has seen all rows, and one refit is left to merge", s.Validate != nil},
+		{"continue", "its models would have the champion's trees several times", s.Continue != nil},
+		{"final", "its model is of several configurations", s.FinalRows()},
+		{"require", "the conditions are on single trials", len(s.Require) > 0},
+		{"a list of metrics", "it has more trees and bytes than any trial that pick compares", len(s.Goals) > 0},
 	} {
 		if other.given {
-			return doc.Errorf("ensemble", "ensemble cannot be combined with %s; take one of them out", other.key)
+			return doc.Errorf("ensemble", "ensemble cannot be combined with %s: %s; take one of them out", other.key,
+				other.why)
 		}
 	}
 	return nil

@@ -174,10 +174,15 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 			"there are no groups: name some, or leave groups out to make each column one")
 	}
 
-	// All trials are to be trained to their end, and to differ in their columns only.
+	// A step compares scores of whole trainings.
+	if s.Search.Stop != nil && f.Try == TryForward {
+		return doc.Errorf("search.stop", "search.stop cannot be combined with try: %s, each step of which compares sets "+
+			"by their scores at the end; take it out, or try: %s", TryForward, TryDropOne)
+	}
+
+	// Trials differ in their columns only, and all are listed.
 	for _, with := range []string{"search.fixed", "search.grid", "search.random", "search.method", "search.warm_start",
-		"search.constraints", "search.stop",
-		"limits.target", "limits.patience", "continue"} {
+		"search.constraints", "limits.target", "limits.patience", "continue"} {
 		if doc.Has(with) {
 			return doc.Errorf(with,
 				"%s cannot be combined with search.features: its trials differ in their columns only; take one of "+

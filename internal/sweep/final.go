@@ -64,8 +64,6 @@ func (s *Spec) WithoutFinal() (key, why string) {
 		return "continue", "the champion's trees would stay those of fewer rows"
 	case s.Search.breeds():
 		return "method " + MethodPBT, "its models have been trained with several configurations"
-	case s.Search.Features != nil:
-		return "search.features", "its winner is a set of columns, which is trained in a sweep of its own"
 	case s.Ensemble != nil:
 		return "ensemble", "its model is of several configurations"
 	case s.Trials >= MaxTrials:

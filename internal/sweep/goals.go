@@ -107,10 +107,6 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("validate",
 			"validate cannot be combined with several objectives: the models of folds are not kept; take it "+
 				"out, or use one metric with require")
-	case s.Search.Stop != nil:
-		return doc.Errorf("search.stop",
-			"search.stop cannot be combined with several objectives: it goes by the first, and would stop what is "+
-				"best in the others; take it out, or use one metric")
 	case s.Limits.Patience != nil:
 		return doc.Errorf("limits.patience",
 			"patience cannot be combined with several objectives: it goes by the first, and most trials are for the "+
@@ -161,7 +157,7 @@ func (p *Plan) checkObjectives() error {
 	if len(s.Goals) == 0 {
 		return nil
 	}
-	if len(s.Goals) < 2 || len(s.Goals) > MaxGoals || p.Folds != nil || s.Search.Stop != nil {
+	if len(s.Goals) < 2 || len(s.Goals) > MaxGoals || p.Folds != nil {
 		return fmt.Errorf("%d objectives", len(s.Goals))
 	}
 	if s.Pick == nil || !slices.ContainsFunc(s.Goals, func(g Goal) bool { return g.Name == s.Pick.Best }) {

@@ -70,7 +70,6 @@ func TestSeveralObjectives(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{"search:\n", "search:\n  stop: {rule: asha}\n", "search.stop cannot be combined with several objectives"},
 		{"limits: {trial: 2h,", "limits: {patience: {trials: 5}, trial: 2h,",
 			"patience cannot be combined with several objectives"},
 	} {

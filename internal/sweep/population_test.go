@@ -37,8 +37,6 @@ func TestParsePopulation(t *testing.T) {
 			"continue cannot be combined with search.method: pbt"},
 		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
 			"num_iterations cannot change during a training"},
-		"metric: average": {"metric: [average_precision, model_bytes] #",
-			"several objectives cannot be combined with search.method: pbt"},
 		"method: pbt":         {"method: gp", "search.population is for method: pbt"},
 		"  population: 10\n":  {"  population: 10\n  warm_start: auto\n", "warm_start"},
 		"trials: 50\nseed: 7": {"trials: 1000\nseed: 7", "at most 50 generations"},

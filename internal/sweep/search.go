@@ -301,10 +301,6 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("trials",
 			"trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials,
 			q.Population)
-	case len(s.Goals) > 0:
-		return doc.Errorf("metric",
-			"several objectives cannot be combined with search.method: %s, which follows one; name one",
-			MethodPBT)
 	case s.Trials > maxGenerations*q.Population:
 		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
 			q.Population, maxGenerations)

@@ -12,7 +12,7 @@ import (
 // numClass is the parameter that follows from the dataset.
 const numClass = "num_class"
 
-// withClasses gives the spec the number of the label's classes, and refuses what several classes do not have yet.
+// withClasses gives the spec the number of the label's classes.
 func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 	if err := fit.CheckClasses(s.Objective, &m.Label); err != nil {
 		return nil, err
@@ -21,12 +21,9 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		return s, nil
 	}
 	n := len(m.Label.Classes)
-	switch said, ok := s.Params[numClass]; {
-	case ok && said != float64(n) && said != n:
+	if said, ok := s.Params[numClass]; ok && said != float64(n) && said != n {
 		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
 			m.Name, n)
-	case s.Ensemble != nil:
-		return nil, errorf("ensemble: trials of several classes are not merged; leave it out")
 	}
 	out := *s
 	if out.Params = maps.Clone(s.Params); out.Params == nil {

@@ -47,12 +47,12 @@ func TestSeveralClasses(t *testing.T) {
 	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
 	const classes = "objective: multiclass\nmetric: multi_logloss"
 	for want, lines := range map[string]string{
-		"":                                  classes,
-		" ":                                 "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
-		"num_class is 4, and the label of":  classes + "\nweights: {num_class: 4}",
-		"trials of several classes are not": classes + "\nensemble: {cost: 2}",
-		"metric auc is for binary":          classes + "\nrequire: [auc > 0.7]",
-		"has 3 classes: use objective":      "objective: regression\nmetric: rmse",
+		"":                                 classes,
+		" ":                                "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
+		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
+		"  ":                               classes + "\nensemble: {cost: 2}",
+		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",
+		"has 3 classes: use objective":     "objective: regression\nmetric: rmse",
 	} {
 		lines, params, _ := strings.Cut(lines, "\nweights: ")
 		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
