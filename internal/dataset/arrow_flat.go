@@ -84,7 +84,7 @@ func (t fbTable) u8(slot int64) uint8 {
 	return 0
 }
 
-func (t fbTable) i16(slot int64) int16 { //nolint:unparam // like its siblings
+func (t fbTable) i16(slot int64) int16 {
 	if at, ok := t.field(slot, 2); ok {
 		return int16(t.p.u16(at))
 	}

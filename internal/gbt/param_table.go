@@ -95,9 +95,9 @@ const (
 	noDART    = "refused without boosting: dart"
 )
 
-// paramTable is all of LightGBM 4's parameters: first those that are trained with, in the order of the model file (a new
-// one is addedLater), then the others, which those who come with LightGBM's parameter files have. Most of these say what
-// happens here anyway.
+// paramTable is all of LightGBM 4's parameters: first those that are trained with, in the order of the model file (a
+// new one is addedLater), then the others, which those who come with LightGBM's parameter files have. Most of these
+// say what happens here anyway.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", "a key of sweep.yaml; see objectives in docs/sweep.md", "",
 		&training{func(p *Params) any { return &p.Objective }, 0, 0, 0}},

@@ -58,8 +58,8 @@ func Parameters() []Parameter {
 	return all
 }
 
-// Changed returns the names of the parameters that are not at their defaults, sorted. Plans of earlier builds also state
-// defaults of parameters that are gone.
+// Changed returns the names of the parameters that are not at their defaults, sorted. Plans of earlier builds also
+// state defaults of parameters that are gone.
 func Changed(params map[string]any) []string {
 	usual := Defaults().Map()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {

@@ -126,7 +126,8 @@ func paramWords() []string {
 	return words
 }
 
-// findParam finds one that is trained with by its name or an alias, and findOther one that is not; nil if there is none.
+// findParam finds one that is trained with by its name or an alias, and findOther one that is not; nil if there is
+// none.
 func findParam(name string) *paramSpec { return findAmong(trainedWith, name) }
 func findOther(name string) *paramSpec { return findAmong(paramTable[len(trainedWith):], name) }
 

@@ -18,13 +18,13 @@ var gone = map[string]string{
 	"predict --tasks":            "run `launcher predict` on a machine next to the bucket; several share the tables",
 	"registry reproduce --batch": "run `launcher registry reproduce` on a machine next to the bucket",
 	"man":                        "--help of each command has the same words",
-	"console --actions":          "the page prints the commands to copy: `launcher cancel`, `launcher registry promote`, `rollback`",
-	"registry compare":           "the gate compares each version with the champion: see `status SWEEP` and `report SWEEP` of each",
+	"console --actions":          "the page prints commands to copy: `cancel`, `registry promote`, `registry rollback`",
+	"registry compare":           "the gate compares with the champion: see `status` and `report` of a version's sweep",
 
 	"ask":    "search what other programs train with Optuna",
 	"extend": "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",
-	"pause": "`launcher cancel` keeps what has ended, and a sweep with another name or number of trials learns from it " +
-		"(warm_start: auto)",
+	"pause": "`launcher cancel` keeps what has ended, and a sweep with another name or number of trials learns from " +
+		"it (warm_start: auto)",
 	"resume": "start a sweep with another name or number of trials, which learns from the cancelled one " +
 		"(warm_start: auto)",
 

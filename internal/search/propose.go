@@ -168,7 +168,7 @@ func (p *proposer) grid() error {
 	if err != nil {
 		return err
 	}
-	for params, _ := walk.next(); params != nil; params, _ = walk.next() {
+	for params := walk.next(); params != nil; params = walk.next() {
 		o := p.consider(SourceGrid, params)
 		if o.refused != nil {
 			return &SpecError{"grid " + describe(params), o.refused}
@@ -301,22 +301,22 @@ func newGridWalk(grid map[string][]any) (*gridWalk, error) {
 	return w, nil
 }
 
-// next returns the next configuration and its number, or nil at the end.
-func (w *gridWalk) next() (sweep.Params, uint64) {
+// next returns the next configuration, or nil at the end.
+func (w *gridWalk) next() sweep.Params {
 	if w.at >= w.size {
-		return nil, w.size
+		return nil
 	}
-	number := w.at
+	rest := w.at
 	w.at++
 
 	// The digits of the point's number select its values.
 	params := sweep.Params{}
-	for rest, j := number, len(w.names)-1; j >= 0; j-- {
+	for j := len(w.names) - 1; j >= 0; j-- {
 		values := w.grid[w.names[j]]
 		params[w.names[j]] = values[rest%uint64(len(values))]
 		rest /= uint64(len(values))
 	}
-	return params, number
+	return params
 }
 
 // normalized returns params with numbers as after a round trip through JSON.

@@ -176,8 +176,8 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 
 	// A step compares scores of whole trainings.
 	if s.Search.Stop != nil && f.Try == TryForward {
-		return doc.Errorf("search.stop", "search.stop cannot be combined with try: %s, each step of which compares sets "+
-			"by their scores at the end; take it out, or try: %s", TryForward, TryDropOne)
+		return doc.Errorf("search.stop", "search.stop cannot be combined with try: %s, each step of which compares "+
+			"sets by their scores at the end; take it out, or try: %s", TryForward, TryDropOne)
 	}
 
 	// Trials differ in their columns only, and all are listed.

@@ -157,8 +157,8 @@ type BatchEnv struct {
 	// of the location, comma-separated; empty leaves the choice to Batch
 	Zones     string `env:"COPPICE_ZONES"`
 	JobsTopic string `env:"COPPICE_JOBS_TOPIC"` // topic to which Batch publishes jobs' states; empty for none
-	// For `launcher stage --batch`: the launcher's own image, and an account that can write the datasets bucket and read
-	// the sources.
+	// For `launcher stage --batch`: the launcher's own image, and an account that can write the datasets bucket and
+	// read the sources.
 	LauncherImage string `env:"COPPICE_LAUNCHER_IMAGE, default=coppice-launcher"`
 	StageAccount  string `env:"COPPICE_STAGE_SERVICE_ACCOUNT"`
 	// InspectEndpoint is host:port of an emulator of the calls made by `launcher doctor`, without TLS and credentials.

@@ -122,8 +122,8 @@ func stageTaskCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stage-task",
 		Short: "Stage a dataset as the task of a Batch job",
-		Long: "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it writes " +
-			"into the job.",
+		Long: "What `launcher stage --batch` runs in the cloud. All settings come from the environment, which it " +
+			"writes into the job.",
 		Example: "  launcher stage --batch",
 		Hidden:  true,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runStageTask(cmd.Context(), w) },

@@ -42,12 +42,22 @@ type Finding struct {
 // Cloud describes the project and its region. All methods are read-only, safe for concurrent use, and return a
 // *cloud.PermissionError if the caller lacks the permission, cloud.ErrNotThere or cloud.ErrNotImitated.
 type Cloud interface {
+	Account
+	Resources
+}
+
+// Account is who asks, and what for.
+type Account interface {
 	// Caller returns the caller's e-mail address; "" if the credentials do not show it.
 	Caller(ctx context.Context) (string, error)
 	// Enabled returns those of the services that are enabled.
 	Enabled(ctx context.Context, services []string) ([]string, error)
 	// Held returns those of the permissions that the caller has.
 	Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error)
+}
+
+// Resources are what a sweep runs on.
+type Resources interface {
 	Topic(ctx context.Context, name string) error
 	Image(ctx context.Context, i cloud.Image) error
 	Region(ctx context.Context) (cloud.Region, error)

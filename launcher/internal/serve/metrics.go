@@ -46,8 +46,8 @@ type Meters struct {
 	mean    float64 // prediction for the held-out rows of the version that answers; NaN if it does not record it
 }
 
-// inputColumn is a column of the models' inputs: what it was asked with since the start, whichever version has answered,
-// and what it is like in the held-out rows of the version that answers, on which that was tested.
+// inputColumn is a column of the models' inputs: what it was asked with since the start, whichever version has
+// answered, and what it is like in the held-out rows of the version that answers, on which that was tested.
 type inputColumn struct {
 	name           metric.MeasurementOption
 	asked, heldOut valueCount
@@ -136,7 +136,7 @@ func (m *Meters) watchInputs(of metric.Meter) error {
 	}
 	for i, c := range [3][3]string{
 		{"coppice.serve.column.heldout.missing", "1", "share of the held-out rows without a value in this column"},
-		{"coppice.serve.column.heldout.unseen", "1", "share of the held-out rows with an id that training has not seen"},
+		{"coppice.serve.column.heldout.unseen", "1", "share of the held-out rows with an id that training did not see"},
 		{"coppice.serve.heldout.mean_prediction", "", "mean prediction for the held-out rows"},
 	} {
 		var err error

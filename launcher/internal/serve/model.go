@@ -63,8 +63,8 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	return m, nil
 }
 
-// heldOutMean is a version's mean prediction for its test rows; NaN of several classes, of rankings, and where it is not
-// recorded or cannot be read: it is for people, and no prediction needs it.
+// heldOutMean is a version's mean prediction for its test rows; NaN of several classes, of rankings, and where it is
+// not recorded or cannot be read: it is for people, and no prediction needs it.
 func heldOutMean(ctx context.Context, r *registry.Registry, v registry.Version) (float64, error) {
 	t, err := scorer.ReadTested(ctx, r, v)
 	if problem.Is(err, problem.Damaged) || err == nil && t == nil {

@@ -507,7 +507,8 @@ func TestCallersAreVerified(t *testing.T) {
 			method, path, token string
 			status              int
 		}{
-			{"POST", "/predict", "Bearer good", 200}, {"POST", "/predict", "Bearer bad", 401}, {"POST", "/predict", "", 401},
+			{"POST", "/predict", "Bearer good", 200}, {"POST", "/predict", "Bearer bad", 401},
+			{"POST", "/predict", "", 401},
 			{"POST", "/v2/models/ctr/infer", "", 401}, {"GET", "/v2/models/ctr", "", 401}, {"GET", "/status", "", 401},
 			{"GET", "/v2/models/ctr/ready", "Bearer good", 200}, {"GET", "/nothing", "", 401},
 			{"GET", "/readyz", "", 200}, {"GET", "/healthz", "", 200}, {"GET", "/v2/health/live", "", 200},

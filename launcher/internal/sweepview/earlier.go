@@ -87,9 +87,9 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 		Trials: fitting}, nil
 }
 
-// informing leaves out the results of trials that did without some columns: they say little about the parameters, which
-// are the same for all of them. The first trial has all columns. Scores of a population are those of models that several
-// configurations have trained, and say as little.
+// informing leaves out the results of trials that did without some columns: they say little about the parameters,
+// which are the same for all of them. The first trial has all columns. Scores of a population are those of models that
+// several configurations have trained, and say as little.
 func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Breeds() {
 		return nil

@@ -27,7 +27,7 @@ lose_machine:
 no_capacity:
   - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job allowed nowhere else waits
   - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
-refuse_write:                                                   # nothing is written; default: always (times), 503 (status)
+refuse_write:                                                # nothing is written; default: always (times), 503 (status)
   - {match: "sweeps/*/trials/0003/**", times: 2, status: 429}
 lose_answer:                                                    # it is written, but the client gets an error
   - {match: "sweeps/*/trials/*/result.json", times: 1}

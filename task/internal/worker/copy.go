@@ -79,8 +79,8 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 }
 
 // provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
-// do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this machine,
-// or this one, copies the dataset.
+// do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this
+// machine, or this one, copies the dataset.
 func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()

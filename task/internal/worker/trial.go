@@ -251,8 +251,8 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	return chosen, errors.Join(err, waits)
 }
 
-// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of that
-// tree, or with the next tree in a training that has none.
+// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of
+// that tree, or with the next tree in a training that has none.
 func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
 	if s.pause > 0 {
 		return &pausedError{s.pause}
