@@ -94,7 +94,7 @@ const (
 )
 
 var (
-	helpVerb = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*)  +[A-Z]`)
+	helpVerb = regexp.MustCompile(`(?m)^  ([a-z][a-z-]*) +[A-Z]`)
 	helpFlag = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?--([a-z][a-z-]*)`)
 )
 

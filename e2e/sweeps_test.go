@@ -44,17 +44,14 @@ gate: {against: none}
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := l.must("launcher", "plot", "tables", "curves", "--out", "-")
 
 	for _, place := range []string{filepath.Join(l.data, "gcs", "coppice-sweeps"), "gs://coppice-sweeps"} {
-		r := l.script("shift\nCOPPICE_LAUNCHER="+binaryOf(t, "launcher")+" exec \"$@\"\n", python(t), script, "tables",
-			place)
+		r := l.script("shift\nexec \"$@\"\n", python(t), script, "tables", place)
 		var got struct {
 			Board   [][3]float64
 			Leaves  map[string]float64
 			Curves  map[string][][2]float64
 			Outcome string
-			SVG     string
 		}
 		if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 {
 			t.Fatalf("from %s: %v, exit code %d: %s%s", place, err, r.code, r.out, r.errOut)
@@ -76,9 +73,8 @@ gate: {against: none}
 		if len(curves) != 3 || !reflect.DeepEqual(got.Curves, curves) {
 			t.Errorf("from %s, the curves are %v, expected %v", place, got.Curves, curves)
 		}
-		if got.SVG != drawn || got.Outcome != "winner" {
-			t.Errorf("from %s, it ended with %q, and its drawing has %d bytes, expected %d", place, got.Outcome,
-				len(got.SVG), len(drawn))
+		if got.Outcome != "winner" {
+			t.Errorf("from %s, it ended with %q, expected a winner", place, got.Outcome)
 		}
 	}
 }

@@ -72,6 +72,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
 	regexp.MustCompile("watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),
 	regexp.MustCompile(`serve[^\n]* --(profiles|tell)\b|--then\b|--at-most\b|object/served|StillPolicy|HighInHours|-found-`),
+	regexp.MustCompile(`launcher plot\b|\bplotCommand\b|\bWriteSVG\b|\bs\.plot\(|coppice\.Drawing\b`),
 	regexp.MustCompile(`findings_total|page-day\.png|GET /day|day\.html`),
 	regexp.MustCompile(`\bmode: ?refit\b|\bgbt\.Refit\b|\bRefitMode\b|\bGrowMode\b|\bRefitDecayRate\b|input-dataset.*--refit`),
 }

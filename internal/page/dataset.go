@@ -73,13 +73,6 @@ func (s *DatasetPage) Write(w io.Writer) error {
 	return write(w, p.Name, "dataset.html", p, p.data)
 }
 
-// Charts are the page's drawings.
-func (s *DatasetPage) Charts() []*plot.Chart {
-	p := s.lay()
-	all := append(append([]*plot.Chart{p.Splits}, p.Trends...), p.Drifts...)
-	return slices.DeleteFunc(append(all, p.Columns...), func(c *plot.Chart) bool { return c == nil })
-}
-
 func (s *DatasetPage) lay() *datasetPage {
 	s = cleaned(s)
 	p := &datasetPage{DatasetPage: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}

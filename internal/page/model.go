@@ -177,12 +177,8 @@ func (p *modelPage) compare() {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		p.Compare = append(p.Compare, Compared{Name: name, A: a.param(name), B: b.param(name)})
 	}
-	differingFirst(p.Compare)
-}
-
-// differingFirst puts the lines that differ before the others.
-func differingFirst(lines []Compared) {
-	slices.SortStableFunc(lines, func(x, y Compared) int { return cmp.Compare(x.same(), y.same()) })
+	// first what differs
+	slices.SortStableFunc(p.Compare, func(x, y Compared) int { return cmp.Compare(x.same(), y.same()) })
 }
 
 func (c Compared) same() int {

@@ -47,9 +47,6 @@ var (
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
 )
 
-// Style is the style sheet, for drawings that stand alone.
-func Style() string { return string(style) }
-
 // Policy is the content security policy of every page: its own style and script, and news from where it came.
 var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; img-src data:; "+
 	"base-uri 'none'; form-action 'none'", hash(style), hash(script))

@@ -1,7 +1,6 @@
 package page_test
 
 import (
-	"bytes"
 	"math"
 	"regexp"
 	"strconv"
@@ -72,11 +71,8 @@ func TestFrontIsMarked(t *testing.T) {
 		t.Errorf("%d trials are marked, expected the %d of the front", got, front)
 	}
 
-	var svg bytes.Buffer
-	if err := chart(t, s, "pareto").WriteSVG(&svg, ""); err != nil {
-		t.Fatal(err)
-	}
-	isAsItWas(t, "pareto-goals.svg", bytes.ReplaceAll(svg.Bytes(), []byte("><"), []byte(">\n<")))
+	drawn := write(t, svg{chart(t, s, "pareto")})
+	isAsItWas(t, "pareto-goals.svg", []byte(strings.ReplaceAll(drawn, "><", ">\n<")))
 }
 
 // TestWhyATrialWasTried: it is a column of its own, and only where something decided.

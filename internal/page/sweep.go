@@ -232,9 +232,7 @@ func (s *Sweep) WriteFile(path string) error {
 	return file.Commit()
 }
 
-// Charts are the page's drawings.
-func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
-
+// charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
 	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
 		p.Objective...)

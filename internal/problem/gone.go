@@ -20,6 +20,7 @@ var gone = map[string]string{
 	"man":                        "--help of each command has the same words",
 	"console --actions":          "the page prints commands to copy: `cancel`, `registry promote`, `registry rollback`",
 	"registry compare":           "the gate compares with the champion: see `status` and `report` of a version's sweep",
+	"plot":                       "the page has the plots: `launcher report SWEEP --out sweep.html`",
 
 	"ask":    "search what other programs train with Optuna",
 	"extend": "start a sweep with another name or number of trials, which learns from this one (warm_start: auto)",

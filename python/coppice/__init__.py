@@ -29,7 +29,7 @@ from .errors import (
     ValueParseError,
 )
 from .model import Model
-from ._sweep import Drawing, Sweep, sweep
+from ._sweep import Sweep, sweep
 
 if TYPE_CHECKING:
     from ._estimators import Classifier, Regressor, StagingWarning, load
@@ -53,7 +53,6 @@ __version__ = "0.9.0"
 __all__ = [
     "Classifier",
     "CorruptError",
-    "Drawing",
     "Error",
     "FormatError",
     "InputError",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
 
 from ._strict import parse_json
-from . import _program
 from ._registry import Store, open_store
 from .errors import CorruptError, Error, FormatError, NotFoundError
 
@@ -24,20 +21,6 @@ _ID = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 _PLACE = re.compile(r"^(?P<place>.*?)/?(?:sweeps/(?P<folder>[^/]+)/?|plans/(?P<plan>[^/]+)\.json)$")
 _TRIAL = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(claims|curves|releases|pauses|promotions)/(0|[1-9][0-9]*)\Z")
 _SINGLE = re.compile(r"sweeps/[^/]+/trials/([0-9]{4,})/(result|decision)\.json\Z")
-
-
-class Drawing:
-    """One drawing of a sweep's page, as SVG; a notebook shows it.
-
-    Attributes:
-        svg: the text.
-    """
-
-    def __init__(self, svg: str) -> None:
-        self.svg = svg
-
-    def _repr_svg_(self) -> str:
-        return self.svg
 
 
 class Sweep:
@@ -268,19 +251,6 @@ class Sweep:
             .DataFrame(rows, columns=["trial", "tree", "score"])
             .astype({"trial": "int64", "tree": "int64", "score": "float64"})
         )
-
-    def plot(self, what: str = "curves", launcher: str = "launcher") -> Drawing:
-        """A drawing of the sweep's page, made by the launcher with its own environment: curves,
-        importance, pareto and what else `launcher plot --help` lists."""
-        program = shutil.which(launcher) or (_program.path() if launcher == "launcher" else None)
-        if program is None:
-            raise Error(
-                f"{launcher}: no such program; drawings are made by Coppice's launcher: build it, and put it into your PATH or give launcher=PATH"
-            )
-        done = subprocess.run([program, "plot", self.id, what, "--out", "-"], capture_output=True, check=False)
-        if done.returncode != 0:
-            raise Error(f"launcher plot {self.id} {what}: {done.stderr.decode('utf-8', 'replace').strip()[:2000]}")
-        return Drawing(done.stdout.decode("utf-8"))
 
     def _repr_html_(self) -> str:
         return self.board().to_html(max_rows=50, escape=True)

@@ -4,7 +4,6 @@ python sweeps.py ID [PLACE]."""
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -23,7 +22,6 @@ print(
                 str(t): [[int(x), y] for x, y in zip(c["tree"], c["score"])] for t, c in s.curves().groupby("trial")
             },
             "outcome": s.conclusion["outcome"],
-            "svg": s.plot("curves", launcher=os.environ["COPPICE_LAUNCHER"]).svg,
         }
     )
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import tempfile
 import unittest
 from pathlib import Path
@@ -163,20 +162,6 @@ class SweepTest(unittest.TestCase):
         write(self.place / "plans" / "other.json", {"format": 1, "sweep": ID})
         with self.assertRaisesRegex(coppice.CorruptError, "about the sweep"):
             coppice.sweep("other", self.place)
-
-    def test_plot(self) -> None:
-        s = coppice.sweep(ID, self.place)
-        with self.assertRaisesRegex(coppice.Error, "no such program"):
-            s.plot("curves", launcher=str(self.place / "nobody"))
-        launcher = self.place / "launcher"
-        write(
-            launcher,
-            '#!/bin/sh\n[ "$3" = curves ] || { echo "there is no plot $3" >&2; exit 2; }\nprintf "<svg>%s</svg>" "$*"\n',
-        )
-        launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
-        self.assertEqual(s.plot("curves", launcher=str(launcher))._repr_svg_(), f"<svg>plot {ID} curves --out -</svg>")
-        with self.assertRaisesRegex(coppice.Error, "there is no plot nothing"):
-            s.plot("nothing", launcher=str(launcher))
 
 
 if __name__ == "__main__":

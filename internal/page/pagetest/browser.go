@@ -390,14 +390,14 @@ func (p *Page) note(m message) {
 	}
 }
 
-// Errors are what the page has said of errors, and requests for anything that does not begin with one of allowed.
-func (p *Page) Errors(allowed ...string) []string {
+// Errors are what the page has said of errors, and requests for anything that does not begin with own.
+func (p *Page) Errors(own string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := append([]string(nil), p.errors...)
 next:
 	for _, r := range p.requests {
-		for _, a := range append(allowed, "about:", "blob:", "data:") {
+		for _, a := range []string{own, "about:", "blob:", "data:"} {
 			if strings.HasPrefix(r, a) {
 				continue next
 			}

@@ -9,7 +9,6 @@ package plot
 import (
 	"embed"
 	"html/template"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -96,12 +95,6 @@ var templates = template.Must(template.ParseFS(files, "chart.html"))
 // Templates are the package's templates, for a page that has charts in it: "figure" is a chart with title, words and
 // buttons, "svg" the drawing alone.
 func Templates() *template.Template { return template.Must(templates.Clone()) }
-
-// WriteSVG writes the chart as a file of its own with a style sheet, which is trusted.
-func (c *Chart) WriteSVG(w io.Writer, style string) error {
-	return templates.ExecuteTemplate(w, "file",
-		map[string]any{"Chart": c, "Style": template.HTML("<style>" + style + "</style>")})
-}
 
 // Size is the class of the chart's width: its drawing keeps about that width, and scrolls where there is less.
 func (c *Chart) Size() string {

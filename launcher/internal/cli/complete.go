@@ -82,11 +82,6 @@ func (w *Setup) known(ctx context.Context, word, begun string) (names []string) 
 			datasets, _ := stager.Names(ctx, w.datasets)
 			names = append(names, datasets...)
 		}
-		if word == "PLOT" {
-			for _, d := range drawings {
-				names = append(names, d.word)
-			}
-		}
 		return nil
 	})
 	return slices.Compact(names)

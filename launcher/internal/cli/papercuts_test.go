@@ -111,11 +111,9 @@ func TestWordsOnScreens(t *testing.T) {
 	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
 }
 
-// TestFirstThingFirst: a mistyped plot is named before a missing --out, and a wrong number by what is expected.
+// TestFirstThingFirst: a wrong number is named by what is expected, a missing reason with the command.
 func TestFirstThingFirst(t *testing.T) {
 	w := newWorld(t)
-	w.refused(sweep.ExitUsage, `there is no plot "foo"`, "plot", "night-1", "foo")
-	w.refused(sweep.ExitUsage, "--out", "plot", "night-1", "curves")
 	w.refused(sweep.ExitUsage, `--top "x": expected a whole number`, "leaderboard", "night-1", "--top", "x")
 	w.refused(sweep.ExitUsage, "give --why: launcher datasets accept", "datasets", "accept", "clicks")
 }

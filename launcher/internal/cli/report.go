@@ -27,7 +27,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
   launcher report clicks --out nights.html
   launcher report model:ctr --out model.html`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOut("page", out); err != nil {
+			if err := checkOut(out); err != nil {
 				return err
 			}
 			return w.with(cmd.Context(), func() error {
@@ -52,11 +52,11 @@ func (c *cloud) pages() report.Finder {
 	return report.Finder{Sweeps: c.sweeps, Datasets: c.datasets, Registry: c.registry, Online: c.online()}
 }
 
-// checkOut checks the --out of a page or a plot.
-func checkOut(what, path string) error {
+// checkOut checks the --out of a page.
+func checkOut(path string) error {
 	switch path {
 	case "":
-		return program.Usagef("give the %s's file with --out; - is the standard output", what)
+		return program.Usagef("give the page's file with --out; - is the standard output")
 	case "-":
 		return nil
 	}

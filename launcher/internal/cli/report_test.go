@@ -10,7 +10,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-func TestReportAndPlot(t *testing.T) {
+func TestReport(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
@@ -30,11 +30,6 @@ func TestReportAndPlot(t *testing.T) {
 	}
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
 		t.Error("written twice, the page has other bytes")
-	}
-
-	svg := w.must("plot", "night-1", "parallel", "--out", "-")
-	if !strings.HasPrefix(svg, "<svg ") || !strings.Contains(svg, "num_leaves") || !strings.Contains(svg, "<style>") {
-		t.Errorf("the drawing is %.200q", svg)
 	}
 
 	v, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
@@ -64,8 +59,6 @@ func TestReportAndPlot(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")
 
 	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
-	w.refused(sweep.ExitUsage, `no plot "pie"`, "plot", "night-1", "pie", "--out", "-")
-	w.refused(sweep.ExitNotFound, "no data for the plot curves", "plot", "night-1", "curves", "--out", "-")
 	w.refused(sweep.ExitNotFound, "there is no sweep", "report", "night-2", "--out", "-")
 	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out",
 		filepath.Join(w.dir, "no", "folder.html"))

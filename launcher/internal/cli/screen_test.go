@@ -91,7 +91,6 @@ func TestNamesAreCompleted(t *testing.T) {
 	for line, want := range map[string]string{
 		"status ":            "a-second z-first @latest :4",
 		"why a-second ":      ":4", // trials are numbers
-		"plot a-second cu":   "curves :4",
 		"registry show ctr@": "ctr@champion ctr@latest :4",
 		"predict --model ":   "ctr ctr@champion ctr@latest :4",
 		"datasets show ":     "clicks :4",

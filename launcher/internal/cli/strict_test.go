@@ -196,7 +196,6 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	for path, says := range map[string]string{folder: "a folder", pipe: "a pipe", loop: "symbolic links"} {
 		for _, line := range [][]string{
 			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path},
-			{"plot", "night-1", "gantt", "--out", path},
 		} {
 			before, err := os.Lstat(path)
 			if err != nil {
