@@ -75,6 +75,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`launcher plot\b|\bplotCommand\b|\bWriteSVG\b|\bs\.plot\(|coppice\.Drawing\b`),
 	regexp.MustCompile(`findings_total|page-day\.png|GET /day|day\.html`),
 	regexp.MustCompile(`\bmode: ?refit\b|\bgbt\.Refit\b|\bRefitMode\b|\bGrowMode\b|\bRefitDecayRate\b|input-dataset.*--refit`),
+	regexp.MustCompile(`(?i)calibrat(ion|ed) by segment|\bcalibrate: ?\{|\b(FitSegments|PredictSegments|SegmentCalibration)\b|` +
+		`calibrated_by`),
 }
 
 // tellGone are the files that say what is gone.

@@ -3,7 +3,7 @@
 // cross-validated log loss (Choose):
 //
 //	raw scores, labels, weights -> data (checked, sorted once) -> each method on each fold -> Choice
-//	Choice.Calibrator -> FitSegments (shifts by campaign, placement ...) -> calibrator.json -> Predict
+//	Choice.Calibrator -> calibrator.json -> Predict
 //
 // A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last
 // bit of math.Exp), so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay
@@ -50,8 +50,6 @@ type Calibrator struct {
 	x, y []float64
 	// Platt: sigmoid(a raw + c). a is not negative.
 	a, c float64
-
-	segments *Segments // nil: every row is calibrated alike
 }
 
 // Method returns how the calibrator was fitted.
@@ -68,7 +66,7 @@ func (c *Calibrator) String() string {
 	return "sigmoid(raw)"
 }
 
-// Predict returns the probability for a raw score outside of all segments; NaN for NaN.
+// Predict returns the probability for a raw score; NaN for NaN.
 //
 // Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring
 // stretches; outside the scores that it was fitted to it stays at its first and last value.

@@ -410,7 +410,7 @@ func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                   "byte 0: unexpected end of JSON input",
 		`{"format":1,"method":"none"} {}`:    "byte 30: invalid character '{' after top-level value",
-		`{"format":3,"method":"none"}`:       "format 3; this build reads 1 and 2",
+		`{"format":3,"method":"none"}`:       "format 3; this build reads 1",
 		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt isotonic])`,
 		`{"format":1,"method":"none","d":1}`: `unknown key "d"`,
 		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
@@ -432,7 +432,8 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"format":1,"method":"isotonic","x":[1e999],"y":[0.5]}`: "json: cannot unmarshal number 1e999 into " +
 			"Go struct field encoded.x of type float64",
 		`{"format":1,"method":"isotonic",` +
-			strings.Repeat(" ", 13<<20): "13631520 bytes, more than the 12582912 that a calibrator may have",
+			strings.Repeat(" ", 5<<20): "5242912 bytes, more than the 4194304 that a calibrator may have",
+		`{"format":2,"method":"none","by":["site"],"segments":["00000000000000ff"],"shifts":[0.5]}`: problem.Gone("calibrate:"),
 	} {
 		_, err := calibrate.Decode([]byte(text))
 		if !problem.Is(err, problem.Input) || err.Error() != "not a calibrator of Coppice: "+want {

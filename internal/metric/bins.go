@@ -45,16 +45,14 @@ func (b Bin) Count() float64 {
 type Tested struct {
 	Format     int  `json:"format"`     // 1
 	Calibrated bool `json:"calibrated"` // predictions are probabilities, before and after calibration
-	// Bins cover all test rows by raw score, lowest first. Calibration by segment is not included, since only the
-	// sample's rows have segments.
+	// Bins cover all test rows by raw score, lowest first.
 	Bins []Bin `json:"bins"`
 	// Classes are those of a label of several, in whose place there are no bins.
 	Classes []Class `json:"classes,omitempty"`
 	// Alone is what one prediction for all rows scores, by metric, where neither bins nor classes have the shares that
 	// say it: the mean label, or of a ranking any score, which leaves the rows of a group in random order.
 	Alone map[string]float64 `json:"alone,omitempty"`
-	// Segments cover sampled test rows that no calibrator was fitted to, most rows first; the smallest ones are summed
-	// up without a name.
+	// Segments cover the sampled test rows, most rows first; the smallest ones are summed up without a name.
 	By       []string  `json:"by,omitempty"`
 	Segments []Segment `json:"segments,omitempty"`
 	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there

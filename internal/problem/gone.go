@@ -50,6 +50,7 @@ var gone = map[string]string{
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
 	"continue.mode:":              "every trial adds trees to the model; leave it out",
 	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
+	"calibrate:":                  "all rows are calibrated alike: leave it out, and train again",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

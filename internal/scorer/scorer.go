@@ -176,42 +176,10 @@ func damage(err error, unfit func(error) error) error {
 }
 
 // Columns returns the names of the columns that a row must have.
-func (s *Scorer) Columns() []string {
-	names := slices.Clone(s.encoder.Columns()) // the caller may sort them
-	for _, name := range s.by() {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+func (s *Scorer) Columns() []string { return slices.Clone(s.encoder.Columns()) } // the caller may sort them
 
 // Numbers tells, for each of Columns, whether only the numbers that its texts spell matter, and not their spelling.
-func (s *Scorer) Numbers() []bool {
-	numbers := s.encoder.Numbers()
-	for _, name := range s.by() {
-		if i := slices.Index(s.encoder.Columns(), name); i >= 0 {
-			numbers[i] = false
-		}
-	}
-	return append(numbers, make([]bool, len(s.Columns())-len(numbers))...)
-}
-
-// by returns the columns by which the predictions are calibrated.
-func (s *Scorer) by() []string {
-	if s.Calibrator == nil {
-		return nil
-	}
-	return s.Calibrator.By()
-}
-
-// Segments returns the segments of a sample's rows; nil if all rows are calibrated alike.
-func (s *Scorer) Segments(sample *dataset.Sample) ([]uint64, error) {
-	if s.by() == nil {
-		return nil, nil
-	}
-	return s.encoder.SampleSegments(sample, s.by())
-}
+func (s *Scorer) Numbers() []bool { return s.encoder.Numbers() }
 
 // Sample predicts every row of a dataset's sample.
 func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
@@ -219,11 +187,7 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.Segments(sample)
-	if err != nil {
-		return nil, err
-	}
-	return s.Predict(values, keys, threads)
+	return s.Predict(values, threads)
 }
 
 // Values returns the model's inputs for a sample's rows: one number per feature, row by row.
@@ -231,13 +195,13 @@ func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
 	return s.encoder.EncodeSample(sample)
 }
 
-// Predict computes predictions from the results of Values and Segments: one a row, or one for each class.
-func (s *Scorer) Predict(values []float64, segments []uint64, threads int) ([]float64, error) {
+// Predict computes predictions from the results of Values: one a row, or one for each class.
+func (s *Scorer) Predict(values []float64, threads int) ([]float64, error) {
 	raw := make([]float64, len(values)/s.Model.Features()*s.Model.Outputs())
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, err
 	}
-	return s.calibrate(raw, segments), nil
+	return s.calibrate(raw), nil
 }
 
 // Batch predicts the rows of a batch: raw scores and predictions, one a row, or one for each class. values is scratch
@@ -251,22 +215,12 @@ func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.I
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
 		return nil, nil, nil, err
 	}
-	var keys []uint64
-	if s.by() != nil {
-		if keys, err = s.encoder.Segments(b, s.by()); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-
-	return raw, s.calibrate(slices.Clone(raw), keys), values, nil
+	return raw, s.calibrate(slices.Clone(raw)), values, nil
 }
 
 // calibrate turns raw scores into predictions, in place.
-func (s *Scorer) calibrate(raw []float64, keys []uint64) []float64 {
-	switch {
-	case s.Calibrator != nil && keys != nil:
-		return s.Calibrator.PredictSegments(raw[:0], raw, keys)
-	case s.Calibrator != nil:
+func (s *Scorer) calibrate(raw []float64) []float64 {
+	if s.Calibrator != nil {
 		return s.Calibrator.PredictAll(raw[:0], raw)
 	}
 	s.Model.Transform(raw)

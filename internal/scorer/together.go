@@ -45,11 +45,6 @@ func (s *Scorer) checkTogether() error {
 	if s.Calibrator == nil {
 		return errors.New(FileCalibrator + " is missing, which a model of probabilities needs")
 	}
-	for _, name := range s.by() {
-		if err := dataset.CheckColumnName(name); err != nil {
-			return fmt.Errorf("%s: by: %w", FileCalibrator, err)
-		}
-	}
 	for i := range s.Encoding.Tables {
 		if prior := s.Encoding.Tables[i].Prior; !(prior >= 0 && prior <= 1) {
 			return fmt.Errorf("%s: tables[%d]: prior %v, where labels are 0 and 1", FileFeatures, i, prior)

@@ -346,18 +346,6 @@ type Calibration struct {
 	Reason string             `json:"reason"`
 	Before map[string]float64 `json:"before"` // ece, brier, log_loss
 	After  map[string]float64 `json:"after"`
-
-	Segments *SegmentCalibration `json:"segments,omitempty"` // if the spec calibrates by segment
-}
-
-// SegmentCalibration describes the effect of adjusting by segment, on sampled test rows that it was not fitted to.
-type SegmentCalibration struct {
-	By       []string           `json:"by"`
-	Segments int                `json:"segments"` // number with a shift
-	Rows     int                `json:"rows"`     // fitted to
-	TestRows int                `json:"test_rows"`
-	Before   map[string]float64 `json:"before"` // calibration_ratio, log_loss, normalized_entropy
-	After    map[string]float64 `json:"after"`
 }
 
 // Verified describes how far an independent implementation agreed with the trainer's own predictions on rows with raw

@@ -69,17 +69,11 @@ type GateCalibration struct {
 	Ratio     []float64 `yaml:"ratio" json:"ratio,omitempty"`
 	Reference []float64 `yaml:"reference" json:"reference,omitempty"` // the same, on rows of earlier nights
 	Segment   []float64 `yaml:"segment" json:"segment,omitempty"`     // the same, in each segment of By
-	// columns whose values define segments; default: those of calibrate
+	// columns whose values define segments
 	By []string `yaml:"by" json:"by,omitempty"`
 	// beyond what chance explains, as a share of the base rate
 	ECE               float64 `yaml:"ece" json:"ece,omitempty"`
 	NormalizedEntropy float64 `yaml:"normalized_entropy" json:"normalized_entropy,omitempty"`
-}
-
-// Calibrate says how the winner is calibrated.
-type Calibrate struct {
-	// columns; each combination of their values is a segment with its own adjustment
-	By []string `yaml:"by" json:"by,omitempty"`
 }
 
 // Defaults of a gate; docs/nights.md explains them.
@@ -131,19 +125,13 @@ func (s *Spec) Gated() Gate {
 			*bounds = usual
 		}
 	}
-	if c.By == nil && s.Calibrate != nil {
-		c.By = s.Calibrate.By
-	}
 	c.ECE, c.NormalizedEntropy = cmp.Or(c.ECE, DefaultECE), cmp.Or(c.NormalizedEntropy, DefaultEntropy)
 	g.Calibration = &c
 	return g
 }
 
-// checkGate checks the settings of promotion and calibration.
+// checkGate checks the settings of promotion.
 func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
-	if err := s.checkCalibrate(doc); err != nil {
-		return err
-	}
 	g := s.Gate
 	if g == nil {
 		return nil
@@ -227,19 +215,6 @@ func (c *GateCalibration) check(doc *strictyaml.Document) error {
 	}
 
 	return checkColumns(doc, "gate.calibration.by", c.By)
-}
-
-func (s *Spec) checkCalibrate(doc *strictyaml.Document) error {
-	if s.Calibrate == nil {
-		return nil
-	}
-	if s.Objective != "binary" {
-		return doc.Errorf("calibrate", "the predictions of a %s are not calibrated", s.Objective)
-	}
-	if len(s.Calibrate.By) == 0 {
-		return doc.Errorf("calibrate.by", "name the columns that make segments, or leave calibrate out")
-	}
-	return checkColumns(doc, "calibrate.by", s.Calibrate.By)
 }
 
 func checkColumns(doc *strictyaml.Document, path string, columns []string) error {

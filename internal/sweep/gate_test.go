@@ -24,10 +24,7 @@ func TestGateIsRefused(t *testing.T) {
 		"ece":               {"gate: {calibration: {ece: -1}}", "use a number above 0"},
 		"column twice":      {"gate: {calibration: {by: [a, a]}}", `column "a" is empty or named twice`},
 		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`}, //nolint:misspell // on purpose
-		"no columns":        {"calibrate: {by: []}", "name the columns"},
-		"many columns":      {"calibrate: {by: [a, b, c, d, e]}", "5 columns: use at most 4"},
-		"regression": {"objective: regression\ncalibrate: {by: [a]}",
-			"the predictions of a regression are not calibrated"},
+		"many columns":      {"gate: {calibration: {by: [a, b, c, d, e]}}", "5 columns: use at most 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, "gate: {metric: log_loss, against: champion, min_gain: 0.0}", tc.gate, tc.want)
@@ -37,10 +34,10 @@ func TestGateIsRefused(t *testing.T) {
 
 // A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
 func TestGated(t *testing.T) {
-	g := (&sweep.Spec{Metric: "auc", Calibrate: &sweep.Calibrate{By: []string{"site"}}}).Gated()
+	g := (&sweep.Spec{Metric: "auc"}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.98 || g.MaxShare != 0.9 ||
 		*g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
-		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || !slices.Equal(g.Calibration.By, []string{"site"}) ||
+		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || g.Calibration.By != nil ||
 		g.Calibration.NormalizedEntropy != 1 {
 		t.Errorf("defaults: %+v %+v %+v", g, *g.Reference, *g.Calibration)
 	}

@@ -50,8 +50,6 @@ type Spec struct {
 	// Ensemble, if not nil, merges the best trials' models.
 	Ensemble *Ensemble `yaml:"ensemble" json:"ensemble,omitempty"`
 
-	Calibrate *Calibrate `yaml:"calibrate" json:"calibrate,omitempty"`
-
 	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
 	Budget float64 `yaml:"budget" json:"budget,omitempty"`
 

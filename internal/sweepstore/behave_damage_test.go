@@ -2,6 +2,7 @@ package sweepstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -33,14 +34,20 @@ func (t *tester) damagedPlan() {
 	t.putJSON(object, other)
 	_, _, err := t.sweep.Plan(t.ctx)
 	t.wantDamaged("of another sweep", err, object)
-	t.putJSON(object, struct {
-		sweep.Plan
-		Extends any `json:"extends"`
-	}{*t.plan, map[string]any{"sweep": "night-0"}})
-	if _, _, err = t.sweep.Plan(t.ctx); err == nil || !strings.Contains(err.Error(), problem.Gone("extend")) {
-		t.Errorf("a plan that extends another sweep: error %v, expected %q", err, problem.Gone("extend"))
+	for gone, old := range map[string]string{
+		"extend":     `"extends":{"sweep":"night-0"},"spec":{`,
+		"calibrate:": `"spec":{"calibrate":{"by":["site"]},`,
+	} {
+		data, err := json.Marshal(t.plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.put(object, strings.Replace(string(data), `"spec":{`, old, 1))
+		if _, _, err = t.sweep.Plan(t.ctx); err == nil || !strings.Contains(err.Error(), problem.Gone(gone)) {
+			t.Errorf("a plan with %s: error %v, expected %q", old, err, problem.Gone(gone))
+		}
+		t.wantDamaged("with "+old, err, object)
 	}
-	t.wantDamaged("that extends another one", err, object)
 	if has, err := t.sweep.HasPlan(t.ctx); !has || err != nil {
 		t.Errorf("a damaged plan: there %t, error %v; want it to be there", has, err)
 	}

@@ -44,13 +44,22 @@ var (
 	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
 
-// decodePlan refuses a sweep that an earlier build made of another one: the results of its first trials are only there.
+// decodePlan refuses two kinds of plans of earlier builds: one made of another sweep, which alone has the results of
+// its first trials, and one that states calibrate:, which this one does not do.
 func decodePlan(data []byte) (*sweep.Plan, error) {
 	var old struct {
 		Extends json.RawMessage `json:"extends"`
+		Spec    struct {
+			Calibrate json.RawMessage `json:"calibrate"`
+		} `json:"spec"`
 	}
-	if json.Unmarshal(data, &old) == nil && old.Extends != nil {
-		return nil, sweep.NotA("plan", errors.New(problem.Gone("extend")))
+	if json.Unmarshal(data, &old) == nil {
+		switch {
+		case old.Extends != nil:
+			return nil, sweep.NotA("plan", errors.New(problem.Gone("extend")))
+		case old.Spec.Calibrate != nil:
+			return nil, sweep.NotA("plan", errors.New(problem.Gone("calibrate:")))
+		}
 	}
 	return sweep.DecodePlan(data)
 }

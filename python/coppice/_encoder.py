@@ -97,15 +97,6 @@ class Encoder:
             for i in range(len(self.encoding.features)):
                 out[:, i] = look.feature(i)
 
-    def segments(self, columns: dict[str, Column], by: tuple[str, ...], rows: int) -> np.ndarray:
-        """Hashes of the values that some columns have in each row, as those of ids: uint64, shape (rows,)."""
-        look = _Lookup(self, columns, rows)
-        keys = _hash.begin(rows)
-        with np.errstate(all="ignore"):
-            for name in by:
-                keys = _hash.join(keys, look.part(Part(name, CATEGORICAL)))
-        return keys
-
 
 class _Lookup:
     """The encoding of some rows: what several features need is computed once."""

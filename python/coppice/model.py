@@ -27,10 +27,9 @@ class Model:
         name: of the model; empty where the files say none. version: its number; 0 where the files
           say none. objective: LightGBM's name, such as "binary" or "poisson". features: names of the columns of the
           model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
-          encode() need. calibrated_by: names of the columns whose values make the segments that are
-          calibrated by themselves; () where all rows are calibrated alike. calibration: "isotonic",
-          "platt", "none", or "" where predictions are not calibrated (regression, several classes). classes: the
-          names of several classes, in the order of predict()'s columns; () otherwise.
+          encode() need. calibration: "isotonic", "platt", "none", or "" where predictions are not
+          calibrated (regression, several classes). classes: the names of several classes, in the
+          order of predict()'s columns; () otherwise.
     """
 
     def __init__(
@@ -49,9 +48,6 @@ class Model:
         self.classes: tuple[str, ...] = encoder.encoding.classes
         self.features: list[str] = [f.name for f in encoder.encoding.features]
         self.inputs: list[str] = list(encoder.encoding.inputs)
-        if calibrator is not None:
-            self.inputs += [name for name in calibrator.by if name not in self.inputs]
-        self.calibrated_by: tuple[str, ...] = () if calibrator is None else calibrator.by
         self.calibration = "" if calibrator is None else calibrator.method
         self._forest, self._text, self._encoder, self._calibrator = forest, text, encoder, calibrator
 
@@ -122,9 +118,6 @@ class Model:
             TypeMismatchError, ValueParseError: a column or a value is not what the model was trained on.
         """
         table = Table(data, self.inputs)
-        segments = (
-            np.empty(table.rows, dtype=np.uint64) if self._calibrator is not None and self._calibrator.by else None
-        )
 
         def encoded() -> Iterator[np.ndarray]:
             values = np.empty((min(table.rows, _BATCH_ROWS), len(self.features)))
@@ -132,18 +125,10 @@ class Model:
                 batch = values[: min(table.rows - first, _BATCH_ROWS)]
                 columns = table.slice(first, len(batch))
                 self._encoder.encode(columns, batch)
-                if segments is not None and self._calibrator is not None:
-                    segments[first : first + len(batch)] = self._encoder.segments(columns, self._calibrator.by, len(batch))
                 yield batch
 
         scores = self._scores(encoded, table.rows, threads)
-        if raw:
-            return scores
-        return (
-            self.calibrate(scores)
-            if segments is None or self._calibrator is None
-            else self._calibrator(scores, segments)
-        )
+        return scores if raw else self.calibrate(scores)
 
     def predict_proba(self, data: Any, *, threads: int = 0) -> np.ndarray:
         """Probabilities of classes, as scikit-learn has them. Arguments and errors are those of predict().
@@ -208,8 +193,7 @@ class Model:
         return out
 
     def calibrate(self, raw: np.ndarray) -> np.ndarray:
-        """Turns raw scores into what predict() gives, without adjusting them by segment: float64 of
-        the same shape, (rows,) or (rows, len(classes))."""
+        """Turns raw scores into what predict() gives: float64 of the same shape, (rows,) or (rows, len(classes))."""
         raw = np.atleast_1d(np.asarray(raw, dtype=np.float64))
         if self._calibrator is not None:
             return self._calibrator(raw)

@@ -1,12 +1,11 @@
 """Compares the package with what the Go programs made of a table, and prints JSON.
 
 python compare.py --version FOLDER --table FILE --scored FILE --values FILE [--model NAME] [--reader
-pyarrow|pandas] [--plant seed|level|sum|segment]
+pyarrow|pandas] [--plant seed|level|sum]
 
 scored is what `launcher predict --raw` wrote (Parquet), values the model's matrix as little-endian
 float64. --plant makes an error on purpose, which the comparison must see: another seed of the hash
-of texts, a bit of levels.arrow, or (segment) each segment's shift at its neighbour. With --model,
-version is the place of the registry. """
+of texts, or a bit of levels.arrow. With --model, version is the place of the registry. """
 
 import argparse
 import json
@@ -67,17 +66,6 @@ def damaged(version, plant, into):
     return folder
 
 
-def segments(model, data):
-    """How many segments have a shift, and how many rows are in one of them and in none."""
-    c = model._calibrator
-    if c is None or not c.by:
-        return {}
-    table = Table(data, model.inputs)
-    keys = model._encoder.segments(table.slice(0, table.rows), c.by, table.rows)
-    known = np.isin(keys, c._keys[c._shifts != 0])
-    return {"segments": len(c._keys), "shifted": int(known.sum()), "unshifted": int((~known).sum())}
-
-
 def largest(a, b):
     """The largest difference, the greatest number where only one is NaN."""
     if len(a) != len(b):
@@ -108,8 +96,6 @@ def main():
             except coppice.CorruptError:
                 result["refused"] = True
         model = coppice.Model.load(version, o.model, verify=verify)
-        if o.plant == "segment":
-            model._calibrator._shifts = np.roll(model._calibrator._shifts, 1)
         data = read(o.table, o.reader)
         values = model.encode(data)
         want = np.fromfile(o.values, dtype="<f8").reshape(-1, len(model.features))
@@ -125,7 +111,6 @@ def main():
             "max_diff": largest(model.predict(data), scored["prediction"].to_numpy()),
             "max_raw_diff": largest(model.predict(data, raw=True), scored["raw_score"].to_numpy()),
         }
-        result |= segments(model, data)
     print(json.dumps(result))
 
 

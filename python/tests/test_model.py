@@ -205,33 +205,6 @@ class Predicting(fixture.Case):
         none = _calibrator.decode(b'{"format": 1, "method": "none"}')
         np.testing.assert_array_equal(sigmoid(z), none(z))
 
-    def test_by_segment(self):
-        """A segment with a shift, however its value is written, one of missing values, and one that was never seen."""
-        shifts = {fixture.level(fixture.text("1001")): 0.75, fixture.level(int(fixture._hash.missing())): -1.5}
-        keys = sorted(shifts)
-        calibrator = {
-            "format": 2,
-            "method": "none",
-            "by": ["user"],
-            "segments": ["%016x" % k for k in keys],
-            "shifts": [shifts[k] for k in keys],
-        }
-        with tempfile.TemporaryDirectory() as root:
-            m = coppice.Model.load(
-                fixture.register(root, fixture.files() | {"calibrator.json": json.dumps(calibrator).encode()})
-            )
-        self.assertEqual(("user",), m.calibrated_by)
-        self.assertEqual((), self.model.calibrated_by)
-        t = table()
-        at = t.column_names.index("user")
-        t = t.set_column(at, "user", pa.array(["1001", " 1001.0", None, "4711", "NA"]))
-        p = m.calibrate(m.predict(t, raw=True))
-        odds = np.log(p / (1 - p)) + np.array([0.75, 0.75, -1.5, 0, -1.5])
-        np.testing.assert_allclose(1 / (1 + np.exp(-odds)), m.predict(t), rtol=1e-12)
-        self.assertEqual(p[3], m.predict(t)[3])
-        with self.assertRaises(coppice.MissingColumnsError):
-            m.predict(t.drop_columns(["user"]))
-
     def test_scores_of_the_wrong_shape(self):
         with self.assertRaises(coppice.Error):
             self.model.score(np.zeros((3, 2)))

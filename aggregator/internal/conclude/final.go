@@ -189,16 +189,12 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	if err != nil {
 		return err
 	}
-	judged, err := w.sampledPredictions(h)
-	if err != nil {
-		return err
-	}
 
 	own, rows := make([]float64, len(h.testRows)), make([]uint32, len(h.testRows))
 	for i, at := range h.testRows {
 		own[i], rows[i] = raw[at.sample], uint32(at.part)
 	}
-	sampled := &holdout{test: h.test.Pick(rows)}
+	sampled, judged := &holdout{test: h.test.Pick(rows)}, w.predictions(dataset.Pick(w.testRaw, rows))
 	return noWorse(sampled, name, own, judged, "raw test rows with statistics over all rows")
 }
 

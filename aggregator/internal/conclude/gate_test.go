@@ -17,7 +17,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -360,70 +359,6 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
 	if c := again.mustConclude(t); c.Version != 3 {
 		t.Errorf("version %d", c.Version)
-	}
-}
-
-// TestCalibratedBySegment: campaigns deviate in ways that the trees do not see. The version's calibrator corrects them,
-// the exported version predicts as the gate measured, and rows used for fitting are not used to judge.
-func TestCalibratedBySegment(t *testing.T) {
-	by := func(p *sweep.Plan) {
-		p.Spec.Calibrate = &sweep.Calibrate{By: []string{"campaign_id", "site"}}
-		for i := range p.Trials {
-			p.Trials[i].Params["ignore_column"] = "name:campaign_id"
-		}
-	}
-	w := newWorld(t, options{leaves: []int{5}, table: datasettestOptions(30_000, 5), change: by})
-	c := w.mustConclude(t)
-	s := c.Calibration.Segments
-	if s == nil || s.Segments == 0 || s.Rows == 0 || s.TestRows == 0 || s.TestRows != c.Gate.Checks[0].Rows {
-		t.Fatalf("segments %+v, gate %+v", s, c.Gate)
-	}
-	if !(s.After["log_loss"] < s.Before["log_loss"]) {
-		t.Errorf("log loss before %v, after %v: no better", s.Before["log_loss"], s.After["log_loss"])
-	}
-	checkSegmentBins(t, w, s.TestRows)
-
-	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	version, err := scorer.Open(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer version.Close()
-	data, err := reg.ReadFile(t.Context(), v, scorer.FileReference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := decodeReference(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pred, err := version.Sample(r.sample, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loss, err := metric.Lookup("log_loss")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := loss.Eval(metric.Input{Label: r.targets.Label, Pred: pred})
-	if err != nil || got-s.After["log_loss"] > 1e-12 || s.After["log_loss"]-got > 1e-12 {
-		t.Errorf("the version's log loss on the rows that it keeps is %v (%v), the conclusion says %v", got, err,
-			s.After["log_loss"])
-	}
-	if !slices.Contains(version.Columns(), "campaign_id") {
-		t.Errorf("columns %v: campaign_id is missing, and the model is calibrated by it", version.Columns())
-	}
-
-	unknown := newWorld(t, options{sweep: "night-2", leaves: []int{5},
-		change: func(p *sweep.Plan) { p.Spec.Calibrate = &sweep.Calibrate{By: []string{"nobody"}} }})
-	if c := unknown.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner {
-		t.Errorf("by a column that is not there: %+v", c)
-	} else {
-		contains(t, c.Reason, `nobody`)
 	}
 }
 

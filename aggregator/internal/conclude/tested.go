@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/cell"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/search"
@@ -46,10 +44,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	}
 
 	if by := k.plan.Spec.Gated().Calibration.By; len(by) > 0 && w.calibrator != nil {
-		t.By = by
-		if t.Segments, err = w.segmentBins(h, by, before); err != nil {
-			return nil, err
-		}
+		t.By, t.Segments = by, segmentBins(h, by, before, after)
 	}
 	others := s.Candidates[1:]
 	if w.members != nil { // an ensemble is compared with its best trial
@@ -72,18 +67,13 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 }
 
 // segmentBins sums up the sampled test rows by segment, before and after calibration.
-func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]metric.Segment, error) {
+func segmentBins(h *holdout, by []string, before, after []float64) []metric.Segment {
 	names := segments(h.sample, by)
 	if names == nil {
-		return nil, nil
+		return nil
 	}
-	after, err := w.sampledPredictions(h)
-	if err != nil {
-		return nil, &dataError{fmt.Errorf("predict by segment: %w", err)}
-	}
-
 	found := map[string]*metric.Segment{}
-	for i, p := range h.testRows {
+	for _, p := range h.testRows {
 		name := names[p.sample]
 		s := found[name]
 		if s == nil {
@@ -99,7 +89,7 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]metri
 		s.Weight += weight
 		s.Positive += weight * float64(h.test.Label[p.part])
 		s.Before += weight * before[p.part]
-		s.After += weight * after[i]
+		s.After += weight * after[p.part]
 	}
 
 	all := make([]metric.Segment, 0, len(found))
@@ -111,43 +101,14 @@ func (w *winner) segmentBins(h *holdout, by []string, before []float64) ([]metri
 			b.Name))
 	})
 	if len(all) <= mostSegments {
-		return all, nil
+		return all
 	}
 
 	rest := metric.Segment{Of: len(all) - mostSegments}
 	for _, s := range all[mostSegments:] {
 		rest.Bin = rest.Plus(s.Bin)
 	}
-	return append(all[:mostSegments], rest), nil
-}
-
-// sampledPredictions are the calibrated predictions for the sampled test rows.
-func (w *winner) sampledPredictions(h *holdout) ([]float64, error) {
-	raw := make([]float64, len(h.testRows))
-	for i, p := range h.testRows {
-		raw[i] = w.testRaw[p.part]
-	}
-
-	by := w.calibrator.By()
-	if len(by) == 0 {
-		return w.calibrator.PredictAll(nil, raw), nil
-	}
-	encoder, err := cell.NewEncoder(h.manifest.Encoding(), h.levels)
-	if err != nil {
-		return nil, err
-	}
-
-	all, err := encoder.SampleSegments(h.sample, by)
-	if err != nil {
-		return nil, err
-	}
-
-	keys := make([]uint64, len(h.testRows))
-	for i, p := range h.testRows {
-		keys[i] = all[p.sample]
-	}
-
-	return w.calibrator.PredictSegments(nil, raw, keys), nil
+	return append(all[:mostSegments], rest)
 }
 
 // pickRows is dataset.Pick for rows of n numbers.

@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"coppice/internal/metric"
@@ -120,23 +121,27 @@ func TestTestedRegression(t *testing.T) {
 	}
 }
 
-// checkSegmentBins: segments that the calibrator corrects are reliable afterwards, and all of their rows are present.
-func checkSegmentBins(t *testing.T, w *world, rows int) {
-	t.Helper()
+// TestTestedBySegment: where the gate looks at segments, all sampled test rows are in one.
+func TestTestedBySegment(t *testing.T) {
+	by := []string{"campaign_id", "site"}
+	w := newWorld(t, options{leaves: []int{5}, table: datasettestOptions(30_000, 5), change: func(p *sweep.Plan) {
+		p.Spec.Gate = &sweep.Gate{Calibration: &sweep.GateCalibration{By: by}}
+	}})
+	c := w.mustConclude(t)
 	d := w.tested(t)
 	var bins []metric.Bin
-	before, after := 0.0, 0.0
 	for i, s := range d.Segments {
 		bins = append(bins, s.Bin)
-		before, after = before+math.Abs(s.Before-s.Positive), after+math.Abs(s.After-s.Positive)
 		if (s.Name == "") != (s.Of > 0) || i > mostSegments {
 			t.Errorf("segment %d is %+v", i, s)
 		}
 	}
-	if sum := sumOf(bins); sum.Rows != rows || len(bins) < 2 {
-		t.Errorf("%d segments have %d rows, expected %d", len(bins), sum.Rows, rows)
+	sum, rows := sumOf(bins), c.Gate.Checks[0].Rows
+	if sum.Rows != rows || rows == 0 || len(bins) < 2 || !slices.Equal(d.By, by) {
+		t.Errorf("%d segments by %q have %d rows, expected %d", len(bins), d.By, sum.Rows, rows)
 	}
-	if !(after < before) {
-		t.Errorf("segments are off by %v before calibration and %v after: no better", before, after)
+	if off := sum.After/sum.Positive - 1; math.Abs(off) > 0.3 || sum.After == sum.Before {
+		t.Errorf("they sum up to %v before calibration and %v after it, labels to %v", sum.Before, sum.After,
+			sum.Positive)
 	}
 }

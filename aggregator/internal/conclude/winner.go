@@ -173,9 +173,6 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 		return err
 	}
 	w.within = within(p.Spec.Metric, h, w.predictions(w.testRaw))
-	if p.Spec.Calibrate != nil && w.calibrator != nil {
-		return w.segment(p, h)
-	}
 	return nil
 }
 

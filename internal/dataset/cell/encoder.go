@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -121,41 +120,6 @@ func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs, threads int)
 	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns}, func(row int, column, msg string) error {
 		return b.ErrorAt(row, column, "%s", msg)
 	}, out, in, threads)
-}
-
-// Segments returns, for each row of a batch, a hash of its values in some columns. Values are normalised like ids:
-// 1001, "1001" and " 1001.0" are the same. A missing column is a *table.InputError.
-func (e *Encoder) Segments(b *table.Batch, by []string) ([]uint64, error) {
-	return e.segments(b.Rows, b.File, b.Column, by)
-}
-
-// SampleSegments is Segments for a dataset's sample.
-func (e *Encoder) SampleSegments(s *dataset.Sample, by []string) ([]uint64, error) {
-	return e.segments(len(s.Row), dataset.SampleFile, s.Column, by)
-}
-
-func (e *Encoder) segments(rows int, file string, column func(string) *dataset.Values, by []string) ([]uint64, error) {
-	keys, part := make([]uint64, rows), make([]uint64, rows)
-	for i := range keys {
-		keys[i] = encode.Level()
-	}
-
-	for _, name := range by {
-		v := column(name)
-		if v == nil || v.Len() != rows {
-			return nil, &table.InputError{File: file, Column: name, Msg: "the column is missing, but the model is " +
-				"calibrated by it"}
-		}
-		if err := NewPartReader(dataset.Part{Column: name, Kind: dataset.Categorical}, e.markers).Hashes(v,
-			part); err != nil {
-			return nil, err
-		}
-		for i, h := range part {
-			keys[i] = encode.Join(keys[i], h)
-		}
-	}
-
-	return keys, nil
 }
 
 // EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset

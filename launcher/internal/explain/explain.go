@@ -69,10 +69,9 @@ type ColumnShare struct {
 // run is a request in progress.
 type run struct {
 	Request
-	values   []float64 // row by row
-	segments []uint64
-	in       metric.Input // with the version's own predictions
-	metric   metric.Metric
+	values []float64    // row by row
+	in     metric.Input // with the version's own predictions
+	metric metric.Metric
 }
 
 // Run explains the version.
@@ -128,10 +127,7 @@ func (r *run) predict() error {
 	if r.values, err = r.Scorer.Values(sample); err != nil {
 		return err
 	}
-	if r.segments, err = r.Scorer.Segments(sample); err != nil {
-		return err
-	}
-	r.in.Pred, err = r.Scorer.Predict(r.values, r.segments, r.Threads)
+	r.in.Pred, err = r.Scorer.Predict(r.values, r.Threads)
 	return err
 }
 
@@ -263,7 +259,7 @@ func (r *run) shuffles(report *Report) error {
 			changed[row*f+i] = r.values[from*f+i]
 		}
 
-		pred, err := r.Scorer.Predict(changed, r.segments, r.Threads)
+		pred, err := r.Scorer.Predict(changed, r.Threads)
 		if err != nil {
 			return err
 		}
