@@ -48,8 +48,9 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 	bin/clicks --rows 200000 --out $(DEMO)/clicks.parquet
 	bin/localemu exec --data $(DEMO)/cloud -- sh examples/clicks/demo.sh $(DEMO)/cloud
 
-test: ## run the tests
-	$(GO) test -timeout 20m ./...
+# FULL=1
+test: ## run the tests (`make lint` vets them); in FULL, all sizes and seeds of those that try some
+	$(if $(FULL),COPPICE_FULL=1) $(GO) test -vet=off -timeout $(if $(FULL),60,20)m ./...
 
 .PHONY: pictures
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
@@ -99,22 +100,20 @@ else
 	@echo "portable: gbt was NOT RUN on arm64, only compiled: install qemu-user"
 endif
 
-# -short leaves out what is long and shows no race that shorter tests do not; `make test` runs it. SEQUENTIAL
-# are packages that start nothing and lock nothing, whose long simulations the race detector would watch for
-# minutes to see nothing. A test keeps it so.
-SEQUENTIAL := coppice/internal/fit coppice/internal/metric coppice/internal/page \
-  coppice/internal/protocol coppice/internal/search coppice/aggregator/internal/judge \
-  coppice/launcher/internal/doctor coppice/launcher/internal/quote \
-  coppice/launcher/internal/slot coppice/terraform
-# What CI leaves to whoever runs `make race`: three and a half minutes each, most of it one goroutine's
-# staging and training.
-RACE_LEFT :=
+# The race detector watches packages whose own code starts or locks something: the others would run on one goroutine for
+# minutes to show nothing. -short leaves out what is long and shows no race that shorter tests do not.
+CONCURRENT = $(shell grep -rlE '"sync"|"sync/atomic"|/errgroup"|^\s+go (func|[a-z])' --include='*.go' \
+  --exclude='*_test.go' --exclude-dir=testdata aggregator internal launcher localemu python task | \
+  xargs -n 1 dirname | sort -u | sed 's,^,./,')
+# Its tests conclude one sweep at a time, in one goroutine, but for those of several aggregators and of many sweeps.
+ONE_AT_A_TIME := ./aggregator/internal/conclude
 race: export CGO_ENABLED = 1
 # A watched program sleeps a second before it exits, in case other threads still have a race to report; with
 # some hundred programs that the tests start, that is minutes. By then tests have waited for their goroutines.
 race: export GORACE := atexit_sleep_ms=50
-race: ## run the tests under the race detector (needs a C compiler; RACE_LEFT=packages to leave out)
-	$(GO) test -race -short -timeout 20m $(filter-out $(SEQUENTIAL) $(RACE_LEFT),$(shell $(GO) list ./...))
+race: ## run the tests of what is concurrent under the race detector (needs a C compiler)
+	$(GO) test -race -short -vet=off -timeout 20m $(filter-out $(ONE_AT_A_TIME),$(CONCURRENT))
+	$(GO) test -race -short -vet=off -timeout 20m -run 'FoulStore|Recalls' $(ONE_AT_A_TIME)
 
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit \
@@ -146,10 +145,10 @@ acceptance: ## the whole way in a real project, every expectation stated: PROJEC
 acceptance-destroy: ## remove what an acceptance run that stopped has left, in its region: PROJECT= NAME=
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy
 
-# DATA=folder of real tables
+# DATA=folder of real tables, RUN=, SKIP=tests
 e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -run E2E ./e2e
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -vet=off -run $(or $(RUN),E2E) $(if $(SKIP),-skip '$(SKIP)') ./e2e
 
 .PHONY: pairs
 # COPPICE_PAIRS=write writes it

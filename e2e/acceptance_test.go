@@ -34,10 +34,10 @@ esac
 exit 0
 `
 
-// TestE2EAcceptance runs the acceptance script with the real programs against the local cloud: staging as a Batch job,
+// TestAcceptance runs the acceptance script with the real programs against the local cloud: staging as a Batch job,
 // a sweep with fallback on Spot, its winner, the same scores from another local cloud, the bill, and a schedule that
 // fires three times.
-func TestE2EAcceptance(t *testing.T) {
+func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	for _, tree := range []string{"terraform", "examples/clicks"} {

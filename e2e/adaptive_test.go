@@ -20,7 +20,7 @@ model: ctr
 metric: auc
 seed: 5
 early_stopping_rounds: 20
-params: {num_iterations: 300}
+params: {num_iterations: 60}
 search:
   METHOD
   random:
@@ -131,7 +131,7 @@ func TestE2EAdaptive(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	l.killAll("sweeps/*/trials/*/claims/*", 6)
-	l.stageClicks(40_000)
+	l.stageClicks(20_000)
 
 	first := conclusion(t,
 		l.must("launcher", "sweep",
@@ -194,7 +194,7 @@ func TestE2EPopulation(t *testing.T) {
 	l.killAll("sweeps/*/trials/0007/claims/*", 1)
 	l.stageClicks(20_000)
 
-	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 300",
+	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 60",
 		"num_iterations: 20").Replace(learningSweep)
 	c := conclusion(t, l.must("launcher", "sweep", l.file("bred.yaml", "name: bred\ntrials: 15\n"+spec), "--json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 15 {

@@ -47,7 +47,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 			"[campaign_id, publisher_id]\n"+
 			"split: {by: hash, key: user_id, train: 0.8, valid: 0.2}\n"))
 	params := l.file("params.yaml",
-		"num_iterations: 300\nnum_leaves: 63\nlearning_rate: 0.03\nbagging_fraction: 0.7\nbagging_freq: "+
+		"num_iterations: 150\nnum_leaves: 63\nlearning_rate: 0.03\nbagging_fraction: 0.7\nbagging_freq: "+
 			"2\nfeature_fraction: 0.8\nearly_stopping_round: 200\n")
 	command := []string{"train", "--dataset", dir, "--params", params, "--json", "--out"}
 	start := time.Now()
@@ -107,7 +107,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
 			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
 	file := l.file("sweep.yaml",
-		"name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 500, "+
+		"name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 200, "+
 			"learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
 			"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: "+
 			"15m}\n")

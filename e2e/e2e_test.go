@@ -24,12 +24,15 @@ import (
 	"coppice/internal/sweep"
 )
 
-// programs are built once for all whole-program tests.
-var programs struct {
-	once sync.Once
-	dir  string
-	err  error
-}
+// programs are built once for all whole-program tests, where `make build` and `make demo` have them.
+var programs = sync.OnceValues(func() (folder string, err error) {
+	cmd := exec.Command("make", "build")
+	cmd.Env = builder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return filepath.Abs("bin")
+})
 
 // TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs
 // left.
@@ -47,9 +50,6 @@ func TestMain(m *testing.M) {
 	os.Setenv("COPPICE_PRICES", prices)
 	code := m.Run()
 	os.Remove(prices)
-	if programs.dir != "" {
-		os.RemoveAll(programs.dir)
-	}
 	os.Exit(code)
 }
 
@@ -68,21 +68,11 @@ func writePrices() (string, error) {
 
 func binaryOf(t *testing.T, name string) string {
 	t.Helper()
-	programs.once.Do(func() {
-		if programs.dir, programs.err = os.MkdirTemp("", "coppice-e2e-"); programs.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", programs.dir+string(filepath.Separator), "./launcher", "./task",
-			"./aggregator", "./localemu", "./examples/clicks")
-		cmd.Env = builder
-		if out, err := cmd.CombinedOutput(); err != nil {
-			programs.err = fmt.Errorf("%w\n%s", err, out)
-		}
-	})
-	if programs.err != nil {
-		t.Fatalf("build the programs: %v", programs.err)
+	folder, err := programs()
+	if err != nil {
+		t.Fatalf("build the programs: %v", err)
 	}
-	return filepath.Join(programs.dir, name)
+	return filepath.Join(folder, name)
 }
 
 // local is a local cloud on a folder of its own.
@@ -382,7 +372,7 @@ func (l *local) smallSweep(trials int) string {
 	l.must("launcher", "stage", ds, "--json")
 	return l.file("sweep.yaml",
 		fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: "+
-			"3\nearly_stopping_rounds: 10\nparams: {num_iterations: 80}\n"+
+			"3\nearly_stopping_rounds: 10\nparams: {num_iterations: 40}\n"+
 			"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, "+
 			"feature_fraction: {uniform: [0.4, 1]}}}\n"+
 			"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, "+

@@ -38,7 +38,7 @@ func TestE2EMachinesTrainTheSameModel(t *testing.T) {
 			l.args = append(l.args[:len(l.args):len(l.args)], "--faults", l.file("faults.yaml", faults))
 		}
 		file := l.file("sweep.yaml", fmt.Sprintf("name: final%d\ndataset: clicks\nmodel: ctr%d\nmetric: auc\n"+
-			"trials: 3\nparams: {num_iterations: 400, learning_rate: 0.01}\n"+
+			"trials: 3\nparams: {num_iterations: 200, learning_rate: 0.01}\n"+
 			"search: {fixed: [{num_leaves: 31}, {num_leaves: 2}, "+ // the others cost little
 			"{num_leaves: 3}]}\nmachine: {type: n2-highmem-2, vms: 3, threads_per_task: 1, tasks_per_vm: 1}\n"+
 			"limits: {trial: 8m, sweep: 15m}\nfinal: %s\n", i, i, of.final))

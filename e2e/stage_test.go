@@ -149,7 +149,7 @@ func TestE2EStageInBatch(t *testing.T) {
 			if err := os.WriteFile(faults, []byte(tc.faults+"seed: 1\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			e := newExport(t, 3, 20_000, "--faults", faults)
+			e := newExport(t, 3, 8_000, "--faults", faults)
 			version, dir := e.here()
 			r := e.stage(append(tc.flags, "--json")...)
 			r.ok(t)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -170,6 +171,14 @@ func (t *trial) String() string {
 		t.Weight != nil, t.p)
 }
 
+// some is how many of n repetitions are tried: a third, and all in `make test FULL=1`.
+func some(n int) int {
+	if os.Getenv("COPPICE_FULL") == "" {
+		return (n + 2) / 3
+	}
+	return n
+}
+
 // trials adds seeds of random trials to a fuzz test: of every dozen, one with many rows and three with some. "go test"
 // runs these seeds; "go test -run - -fuzz NAME ./internal/gbt" looks for others. A failure prints its seed and size,
 // and the fuzzer keeps them under testdata/fuzz.
@@ -177,7 +186,7 @@ func trials(f *testing.F, n int) {
 	if raceEnabled {
 		n = 12
 	}
-	for i := range uint64(n) {
+	for i := range uint64(some(n)) {
 		s := tableOfFew
 		switch i % 12 {
 		case 11:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -66,7 +67,11 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it has 32,768 columns")
 	}
-	n, m := wide(t, dataset.MaxFeatures)
+	columns := dataset.MaxFeatures
+	if os.Getenv("COPPICE_FULL") == "" {
+		columns /= 8
+	}
+	n, m := wide(t, columns)
 	p, err := nights.Measure(t.Context(), n, m, 2, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -187,9 +188,9 @@ func callAlias(t *testing.T, r *registry.Registry, c aliasCall) aliasAnswer {
 // stands still and loses answers, is told what one caller after the other would be. On a store that replaces blindly
 // the same check has to find what is wrong.
 func TestAliasesAreLinearizable(t *testing.T) {
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 40
+	seeds := uint64(60)
+	if os.Getenv("COPPICE_FULL") != "" {
+		seeds = 300
 	}
 	for name, under := range map[string]func(blob.Store) blob.Store{
 		"sound": func(s blob.Store) blob.Store { return s },

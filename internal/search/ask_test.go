@@ -149,7 +149,7 @@ func TestAsk(t *testing.T) {
 			t.Run(method+"/"+name, func(t *testing.T) {
 				r := search.Ask{Search: s, Method: method, Maximize: true, Seed: 5}
 				seen := map[string]bool{}
-				for _, n := range []int{1, 9, 2, 5, 11} {
+				for _, n := range []int{1, 9, 2, 5} {
 					r.Number = n
 					got := next(t, r)
 					checkSame(t, r, got)
@@ -249,7 +249,7 @@ func TestAskLearns(t *testing.T) {
 	}
 
 	mean := map[string]float64{}
-	const seeds, trials = 5, 40
+	const seeds, trials = 3, 40
 	for _, method := range search.Methods() {
 		for seed := range uint64(seeds) {
 			r := search.Ask{Search: s, Method: method, Seed: seed, Number: 4, Maximize: seed%2 == 0}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {many, 600, 0}, {1, 20, 3},
 		{16, 60, 3}, {many, 100, 3}} {
-		if testing.Short() && c.tasks == many {
+		if c.tasks == many && os.Getenv("COPPICE_FULL") == "" {
 			continue
 		}
 		t.Run(fmt.Sprintf("%d tasks, %d folds", c.tasks, c.folds), func(t *testing.T) {
@@ -150,7 +151,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 func TestARungTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {many, 600}} {
-		if testing.Short() && c.tasks == many {
+		if c.tasks == many && os.Getenv("COPPICE_FULL") == "" {
 			continue
 		}
 		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestTrafficIsBounded(t *testing.T) {
 	}
 }
 
-var comings = flag.Int("comings", 30, "trainings in which workers come and go")
+var comings = flag.Int("comings", 12, "trainings in which workers come and go")
 
 // TestWorkersComeAndGo: at random moments workers are lost, in the middle of an exchange or between two trees, and
 // others come; only the one that leads stays. Whoever ends, ends with the model of one worker alone.

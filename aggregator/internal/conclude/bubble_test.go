@@ -2,6 +2,7 @@ package conclude
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +25,9 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 	want := clean.mustConclude(t)
 	files := versionFiles(t, clean.models)
 
-	seeds, failed := uint64(12), 0
-	if testing.Short() {
-		seeds = 4
+	seeds, failed := uint64(4), 0
+	if os.Getenv("COPPICE_FULL") != "" {
+		seeds = 12
 	}
 	for seed := range seeds {
 		w := *clean

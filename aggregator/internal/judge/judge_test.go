@@ -70,26 +70,26 @@ func TestEqualModels(t *testing.T) {
 		gate        func(*sweep.Gate)
 		rows        int
 		errNew      float64
-		least, most int // of 200
+		least, most int // of 100
 	}{
-		"equal":           {nil, 2000, 0.3, 190, 200},
-		"to be shown":     {func(g *sweep.Gate) { g.MinGain = new(float64) }, 2000, 0.3, 0, 10},
+		"equal":           {nil, 2000, 0.3, 95, 100},
+		"to be shown":     {func(g *sweep.Gate) { g.MinGain = new(float64) }, 2000, 0.3, 0, 5},
 		"worse by 3.5 %":  {nil, 20_000, 0.55, 0, 0},
-		"equal, and many": {nil, 20_000, 0.3, 190, 200},
+		"equal, and many": {nil, 20_000, 0.3, 95, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			promoted, nights := 0, 200*2000/tc.rows
+			promoted, nights := 0, 100*2000/tc.rows
 			for night := range uint64(nights) {
 				w := world{rand.New(rand.NewPCG(night, 7)), -3}
 				e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(tc.rows, tc.errNew, 0.3),
 					Earlier: earlier(w.rows(tc.rows, tc.errNew, 0.3), 1), Shares: even}
 				if judge.Judge(gate(tc.gate), m, e).Passed {
-					promoted += 200 / nights
+					promoted += 100 / nights
 				}
 			}
-			t.Logf("%d of 200 became the champion", promoted)
+			t.Logf("%d of 100 became the champion", promoted)
 			if promoted < tc.least || promoted > tc.most {
-				t.Errorf("%d of 200 became the champion, want %d to %d", promoted, tc.least, tc.most)
+				t.Errorf("%d of 100 became the champion, want %d to %d", promoted, tc.least, tc.most)
 			}
 		})
 	}

@@ -88,6 +88,9 @@ func idKeys() string {
 // Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are
 // allowed half of what their own bytes are: if they stayed, it would be all of it.
 func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
+	if os.Getenv("COPPICE_FULL") == "" {
+		t.Skip("it stages 1.4 million rows of ids: make test FULL=1")
+	}
 	const width = 9*idColumns + 8
 	if idRowsFew*width < memoryRows {
 		t.Fatalf("%d rows of %d bytes stay in memory, which holds %d", idRowsFew, width, memoryRows)

@@ -14,7 +14,7 @@ import (
 // Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups
 // too.
 func TestMemoryDoesNotGrowWithRows(t *testing.T) {
-	for ext, rows := range map[string]int{".csv": 150_000, ".parquet": 280_000} {
+	for ext, rows := range map[string]int{".csv": 110_000, ".parquet": 140_000} {
 		peak := func(rows int) (int64, int64) {
 			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
 			before, most := live(), int64(0)

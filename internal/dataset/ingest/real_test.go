@@ -82,6 +82,7 @@ func (s *staged) splits() string {
 type realTable struct{ name, spec, kinds, splits string }
 
 func TestRealTables(t *testing.T) {
+	long(t)
 	for _, want := range []realTable{
 		{"bank-additional-full.csv",
 			"label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: " +
@@ -151,6 +152,7 @@ func (want realTable) stage(t *testing.T) *staged {
 
 // duration leaks the label of bank.csv only mildly; the leak warning is for those that tell it outright.
 func TestRealWarnings(t *testing.T) {
+	long(t)
 	files, err := table.Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv"))
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +171,7 @@ func TestRealWarnings(t *testing.T) {
 
 // Real tables in several files of different sizes make what one file makes.
 func TestRealTableInParts(t *testing.T) {
+	long(t)
 	data, err := os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv"))
 	if err != nil {
 		t.Fatal(err)

@@ -219,12 +219,20 @@ func random(t *testing.T, r *rand.Rand) (Stated, []string, Assumptions) {
 	return size, edits, a
 }
 
+// some is how many of n draws are tried: a third, and all in `make test FULL=1`.
+func some(n int) int {
+	if os.Getenv("COPPICE_FULL") == "" {
+		return n / 3
+	}
+	return n
+}
+
 // TestProperties holds random quotes against what has to be true of all: ranges in order, Spot never quicker than on
 // demand, more machines never slower, more rows never quicker, memory within the machine.
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	offers := 0
-	for range 15 {
+	for range some(15) {
 		size, edits, a := random(t, r)
 		q := request(t, size, edits...)
 		q.Assumptions = a
@@ -273,7 +281,7 @@ func checkOffer(t *testing.T, o Offer) {
 // left, nor to pay more.
 func TestMoreNeverHurts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
-	for range 6 {
+	for range some(6) {
 		size, edits, a := random(t, r)
 		q := request(t, size, edits...)
 		q.Assumptions = a

@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"maps"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,9 +21,9 @@ import (
 // seeds end no attempt, more of them run.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
-	seeds := 16
-	if testing.Short() {
-		seeds = 6
+	seeds := 6
+	if os.Getenv("COPPICE_FULL") != "" {
+		seeds = 16
 	}
 	calm := newWorld(t, trials, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {

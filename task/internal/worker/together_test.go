@@ -80,6 +80,9 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 		{"an assistant goes", 3, "assistant", 2, 0},
 		{"the holder goes", 3, "holder", 2, 1},
 	} {
+		if testing.Short() && tc.goes == "" && tc.tasks != 3 {
+			continue // three machines, of which one may go, meet in every way that these do
+		}
 		w := finally(t, 3)
 		var wg sync.WaitGroup
 		var once sync.Once

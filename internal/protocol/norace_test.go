@@ -1,8 +1,0 @@
-//go:build !race
-
-package protocol
-
-const (
-	racing     = false
-	mostStates = 4_000_000
-)
