@@ -40,6 +40,7 @@ func lossOf(p *Params, raw, y float64) float64 {
 // TestExtremes: with labels and weights that span many orders of magnitude a training ends with a finite model that is
 // no worse on its own rows than the constant that it begins with, or says what is wrong.
 func TestExtremes(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	labels := map[string]func(y float64, rng *rand.Rand) float64{
 		"huge": func(y float64, _ *rand.Rand) float64 { return y * 1e12 },

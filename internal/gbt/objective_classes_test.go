@@ -41,6 +41,9 @@ func TestPredictionsOfClasses(t *testing.T) {
 			"early":       func(p *Params) { p.EarlyStoppingRound = 50 },
 			"by features": func(p *Params) { p.FeatureFraction = 0.4 },
 		} {
+			if raceEnabled && name != "plain" {
+				continue
+			}
 			p := small()
 			p.Objective, p.NumClass, p.NumIterations = objective, k, 12
 			change(&p)
@@ -96,6 +99,7 @@ func TestPredictionsOfClasses(t *testing.T) {
 // TestClassesLearn: probabilities add up and have the labels' shares, the loss falls, and a class without rows stays
 // unlikely.
 func TestClassesLearn(t *testing.T) {
+	unraced(t)
 	const k = 5
 	d := ofClasses(tableSpec{rows: 4000, numerical: 5, bins: 40, seed: 6}, k-1)
 	p := small()

@@ -32,6 +32,7 @@ func TestParseParams(t *testing.T) {
 
 // TestRandomTrialsSetEveryParameter: what random trials never set, no test compares with the reference.
 func TestRandomTrialsSetEveryParameter(t *testing.T) {
+	unraced(t)
 	usual, set := Defaults().Map(), map[string]bool{}
 	for seed := range uint64(200) {
 		for name, v := range randomTrial(seed, tableOfFew).p.Map() {

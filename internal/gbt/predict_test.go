@@ -256,6 +256,7 @@ func TestGrovesAreSeveral(t *testing.T) {
 
 // TestPredictAllOnHugeTrees uses the largest trees that parameters allow, one bushy and one a chain.
 func TestPredictAllOnHugeTrees(t *testing.T) {
+	unraced(t)
 	for _, chain := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(3, 4))
 		m := randomForest(rng, forestSpec{features: 4, trees: 2, leaves: 131_072, bounds: 5000, chain: chain})
@@ -396,6 +397,7 @@ func BenchmarkPredict(b *testing.B) {
 
 // TestPredictAllOfManyBounds: a feature has as many bounds as one comparison of vectors takes, one more, and so on.
 func TestPredictAllOfManyBounds(t *testing.T) {
+	unraced(t)
 	for _, n := range []int{1, 7, 8, 9, 63, 64, 65, 448, 511, 512, 600, 1100} {
 		m := &Model{Objective: "regression", FeatureNames: []string{"x"}}
 		x := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}

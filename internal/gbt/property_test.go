@@ -171,8 +171,12 @@ func (t *trial) String() string {
 		t.Weight != nil, t.p)
 }
 
-// some is how many of n repetitions are tried: a third, and all in `make test FULL=1`.
+// some is how many of n repetitions are tried: a third, and all in `make test FULL=1`. Under the race detector it is a
+// tenth: goroutines do the same in each.
 func some(n int) int {
+	if raceEnabled {
+		return (n + 9) / 10
+	}
 	if os.Getenv("COPPICE_FULL") == "" {
 		return (n + 2) / 3
 	}
@@ -183,10 +187,7 @@ func some(n int) int {
 // runs these seeds; "go test -run - -fuzz NAME ./internal/gbt" looks for others. A failure prints its seed and size,
 // and the fuzzer keeps them under testdata/fuzz.
 func trials(f *testing.F, n int) {
-	if raceEnabled {
-		n = 12
-	}
-	for i := range uint64(some(n)) {
+	for i := range max(12, uint64(some(n))) {
 		s := tableOfFew
 		switch i % 12 {
 		case 11:

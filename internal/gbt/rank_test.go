@@ -191,6 +191,9 @@ func TestRankSameBytes(t *testing.T) {
 		"goss":         func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "lambdarank" {
+				unraced(t)
+			}
 			p := rankParams("lambdarank")
 			if name == xendcg {
 				p.Objective = name
@@ -222,6 +225,7 @@ func TestRankSameBytes(t *testing.T) {
 // TestRankLearns: the model orders rows of each query better than the best single feature, renewed leaves, too; and
 // drawn queries are whole.
 func TestRankLearns(t *testing.T) {
+	unraced(t)
 	d := ranked(21, 6000, true)
 	disorder := func(score []float64) float64 {
 		wrong, all := 0.0, 0.0

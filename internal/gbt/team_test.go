@@ -155,11 +155,7 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 // TestAnyDivisionGivesTheSameModel: model.txt has the same bytes for any number of workers and threads, and any
 // division of the rows.
 func TestAnyDivisionGivesTheSameModel(t *testing.T) {
-	n := uint64(some(36))
-	if raceEnabled || testing.Short() {
-		n = 8
-	}
-	for seed := range n {
+	for seed := range uint64(some(36)) {
 		s := tableOfFew
 		switch seed % 12 {
 		case 11:
