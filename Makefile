@@ -257,7 +257,7 @@ fuzz-versions: build/venv/ok ## alter versions at random: Python and Go must ref
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python python/tests/fuzz.py --minutes $(or $(MINUTES),5) --gauge bin/gauge \
 	  $(if $(SEED),--seed $(SEED))
 
-quality: build/venv/ok ## compare validation losses with LightGBM's on real tables (some minutes)
+quality: build/venv/ok ## compare validation losses with LightGBM's on real tables, of every objective (some minutes)
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
 	  -count 1 -timeout 30m -v -run Quality ./e2e
 

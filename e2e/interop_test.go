@@ -222,8 +222,8 @@ func TestInteropParameters(t *testing.T) {
 	}
 }
 
-// TestInteropObjectives compares every objective's metric on held-out rows of a real table with LightGBM's.
-func TestInteropObjectives(t *testing.T) {
+// TestQualityOfObjectives compares every objective's metric on held-out rows of a real table with LightGBM's.
+func TestQualityOfObjectives(t *testing.T) {
 	data := filepath.Dir(realData(t, "nycflights13_337k.csv.gz"))
 	r := execute(t, ".", nil, python(t), "bench/objectives.py", "--data", data, "--bin",
 		filepath.Dir(binaryOf(t, "task")), "--out", t.TempDir(), "--seeds", "1")
