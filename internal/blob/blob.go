@@ -77,33 +77,6 @@ type Store interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Attrs, error]
 }
 
-// Folders yields the folders right below prefix, which is empty or ends in a slash, ascending and without the slash. A
-// store with a method Folders lists them by themselves; of any other everything below prefix is listed. It stops at the
-// first error.
-func Folders(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
-	if s, ok := s.(interface {
-		Folders(ctx context.Context, prefix string) iter.Seq2[string, error]
-	}); ok {
-		return s.Folders(ctx, prefix)
-	}
-	return func(yield func(string, error) bool) {
-		last := ""
-		for a, err := range s.List(ctx, prefix) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			folder, _, below := strings.Cut(strings.TrimPrefix(a.Name, prefix), "/")
-			if below && folder != last && !yield(folder, nil) {
-				return
-			}
-			if below {
-				last = folder
-			}
-		}
-	}
-}
-
 // ValidName rejects names that could be misinterpreted on some system: empty, over 1,024 bytes, not UTF-8, with control
 // characters or backslashes, absolute, or with an empty, "." or ".." component.
 func ValidName(name string) error {

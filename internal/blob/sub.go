@@ -74,11 +74,6 @@ func (s *sub) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
 	}
 }
 
-// Folders yields the folders right below prefix.
-func (s *sub) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return Folders(ctx, s.store, s.prefix+prefix)
-}
-
 // Check rejects an invalid range.
 func (r Range) Check() error {
 	if r.Offset < 0 || r.Length < 0 || r.Generation < 0 {

@@ -18,7 +18,7 @@ import (
 // them when they get wrong ones.
 func explain(cmd *cobra.Command) {
 	if cmd.Args == nil && cmd.RunE != nil {
-		cmd.Args = taken(Arguments(cmd.Use))
+		cmd.Args = taken(arguments(cmd.Use))
 	}
 	if validate := cmd.Args; validate != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -71,7 +71,7 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 
 // wrongArguments rewords err with the argument names from the command's Use line.
 func wrongArguments(cmd *cobra.Command, args []string, err error) error {
-	names, given := Arguments(cmd.Use), len(args)
+	names, given := arguments(cmd.Use), len(args)
 	if problem.Is(err, problem.Usage) {
 		return err
 	}
@@ -109,8 +109,8 @@ func taken(names []string) cobra.PositionalArgs {
 	return cobra.RangeArgs(least, len(names))
 }
 
-// Arguments returns the words of a Use line after the command's name, up to the first flag.
-func Arguments(use string) []string {
+// arguments returns the words of a Use line after the command's name, up to the first flag.
+func arguments(use string) []string {
 	_, rest, _ := strings.Cut(use, " ")
 	words := strings.Fields(rest)
 	for i, word := range words {

@@ -109,10 +109,9 @@ func (r *Registry) version(ctx context.Context, model string, number int) (Versi
 	return v.Version, err
 }
 
-// Names returns the names of all models, ascending. One may be without a version: its first registration was not
-// completed, or all its versions were deleted.
-func (r *Registry) Names(ctx context.Context) ([]string, error) {
-	var names []string
+// Models returns the names of the models that have a version, ascending.
+func (r *Registry) Models(ctx context.Context) ([]string, error) {
+	var names, models []string
 	err := r.list(ctx, modelsDir, func(object string) bool {
 		name := object[len(modelsDir):]
 		if n := len(name) - len(jsonSuffix); n > 0 && name[n:] == jsonSuffix && checkModel(name[:n]) == nil {
@@ -120,17 +119,10 @@ func (r *Registry) Names(ctx context.Context) ([]string, error) {
 		}
 		return true
 	})
-	slices.Sort(names)
-	return names, err
-}
-
-// Models returns the names of the models that have a version, ascending.
-func (r *Registry) Models(ctx context.Context) ([]string, error) {
-	names, err := r.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var models []string
+	slices.Sort(names)
 	for _, model := range names {
 		n, err := r.newest(ctx, model)
 		if err != nil {

@@ -87,10 +87,6 @@ func TestWhatVersionsCost(t *testing.T) {
 			_, err := r.Models(t.Context())
 			return err
 		}, 1},
-		"names": {func(r *registry.Registry) error {
-			_, err := r.Names(t.Context())
-			return err
-		}, 1},
 		"numbers": {func(r *registry.Registry) error {
 			_, err := r.Numbers(t.Context(), "ctr")
 			return err

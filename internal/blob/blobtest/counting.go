@@ -9,11 +9,11 @@ import (
 	"coppice/internal/blob"
 )
 
-// Counting counts the requests to a store, which may come at once. It lists folders by themselves, as a bucket does.
+// Counting counts the requests to a store, which may come at once.
 type Counting struct {
 	blob.Store
 	Asked  atomic.Int64 // objects read, written or looked for
-	Listed atomic.Int64 // names and folders in listings
+	Listed atomic.Int64 // names in listings
 }
 
 // Stat counts.
@@ -40,18 +40,6 @@ func (c *Counting) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs
 		for a, err := range c.Store.List(ctx, prefix) {
 			c.Listed.Add(1)
 			if !yield(a, err) {
-				return
-			}
-		}
-	}
-}
-
-// Folders counts the folders.
-func (c *Counting) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for folder, err := range blob.Folders(ctx, c.Store, prefix) {
-			c.Listed.Add(1)
-			if !yield(folder, err) {
 				return
 			}
 		}

@@ -149,21 +149,6 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-// Folders yields the folders right below prefix, without listing what is in them.
-func (b *bucket) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for a, err := range b.list(ctx, &storage.Query{Prefix: prefix, Delimiter: "/"}) {
-			switch {
-			case err != nil:
-				yield("", err)
-				return
-			case a.Prefix != "" && !yield(strings.TrimSuffix(strings.TrimPrefix(a.Prefix, prefix), "/"), nil):
-				return
-			}
-		}
-	}
-}
-
 // list yields what the service lists: objects and, with a delimiter, prefixes. It stops at the first error.
 func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.ObjectAttrs, error] {
 	return func(yield func(*storage.ObjectAttrs, error) bool) {

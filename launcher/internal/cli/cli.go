@@ -92,7 +92,6 @@ type SweepJobs interface { //nolint:interfacebloat // what Batch does with a job
 func Run(ctx context.Context, outside Setup) int {
 	w := &outside
 	root := rootCommand(w)
-	complete(w, root)
 	return program.Execute(ctx, w.World, root)
 }
 

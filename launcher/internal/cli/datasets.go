@@ -14,6 +14,9 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
+// latest, behind the name of a dataset, is its newest version.
+const latest = "@latest"
+
 func datasetsCommand(w *Setup) *cobra.Command {
 	cmd := program.Group(&cobra.Command{
 		Use:     "datasets",

@@ -23,19 +23,6 @@ type Listed struct {
 	Damaged  error // why the manifest cannot be read; Manifest then has only name and version
 }
 
-// Names returns the names of all datasets, ascending, without looking at their versions.
-func Names(ctx context.Context, store blob.Store) (names []string, err error) {
-	for folder, err := range blob.Folders(ctx, store, sweep.DatasetVersions("")) {
-		if err != nil {
-			return nil, fmt.Errorf("list datasets: %w", err)
-		}
-		if sweep.CheckName("dataset", folder) == nil {
-			names = append(names, folder)
-		}
-	}
-	return names, nil
-}
-
 // manifestsAtOnce is how many manifests are read at the same time.
 const manifestsAtOnce = 16
 
