@@ -154,23 +154,6 @@ func (m *VerdictMessage) Lines() []string {
 	return out
 }
 
-// DecodeVerdictMessage reads the data of a Pub/Sub message, or the body of a webhook of the format json.
-func DecodeVerdictMessage(data []byte) (*VerdictMessage, error) {
-	const kind = "verdict"
-	if len(data) > MaxMessage {
-		return nil, NotA(kind, fmt.Errorf("%d bytes", len(data)))
-	}
-	return decode(kind, data, func(m *VerdictMessage) error {
-		if err := checkVerdicts([]string{string(m.Verdict)}); err != nil {
-			return err
-		}
-		if !slices.Contains([]Occasion{OccasionConcluded, OccasionRefused, OccasionStaged}, m.Occasion) || m.ID == "" {
-			return fmt.Errorf("occasion %.40q, id %.80q", m.Occasion, m.ID)
-		}
-		return nil
-	})
-}
-
 // Verdicts returns all verdicts.
 func Verdicts() []Verdict {
 	return []Verdict{VerdictPromoted, VerdictNotPromoted, VerdictNotComparable, VerdictBlocked, VerdictNoWinner,
