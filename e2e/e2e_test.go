@@ -284,6 +284,7 @@ func sweepOver(t *testing.T, name string) {
 	sw := l.file("sweep.yaml", "name: "+name+"\ndataset: "+name+"\n"+strings.Replace(fiftyTrials, "LEAVES",
 		table.leaves, 1))
 	l.must("launcher", "stage", ds, "--json")
+	check := watchMachines(t, l.data)
 	c := conclusion(t, l.must("launcher", "sweep", sw, "--json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 50 || c.Version != 1 {
 		t.Fatalf("the sweep ended with %+v; want a winner of 50 that are done, as version 1", c)
@@ -301,7 +302,7 @@ func sweepOver(t *testing.T, name string) {
 		t.Errorf("average precision on test: the winner has %v, the default configuration %v; want the winner's "+
 			"greater", winner, base)
 	}
-	l.checkMachines(t, c.Sweep)
+	check()
 	t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, l.stageHere(ds)) })
 }
 
@@ -330,34 +331,6 @@ func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int
 		t.Fatal(err)
 	}
 	return v
-}
-
-// checkMachines reads what localemu saw of the machines' memory: several tasks on each of two machines, one copy.
-func (l *local) checkMachines(t *testing.T, id sweep.ID) {
-	t.Helper()
-	r := execute(t, l.dir, nil, binaryOf(t, "localemu"), "machines", "--data", l.data, string(id), "--json")
-	r.ok(t)
-	var report struct {
-		Machines []struct {
-			Processes    int   `json:"processes"`
-			DatasetBytes int64 `json:"dataset_bytes"`
-			SumRSS       int64 `json:"sum_rss_bytes"`
-			SumPSS       int64 `json:"sum_pss_bytes"`
-		} `json:"machines"`
-	}
-	decode(t, r.out, &report)
-	if len(report.Machines) < 2 {
-		t.Fatalf("%d machines: %s", len(report.Machines), r.out)
-	}
-	for i, m := range report.Machines {
-		t.Logf("machine %d: %d tasks at once, %d bytes mapped, sum RSS %d, sum PSS %d", i, m.Processes, m.DatasetBytes,
-			m.SumRSS, m.SumPSS)
-		// A page that two processes map counts half for each; what is left over is one copy of it.
-		if m.Processes < 2 || m.DatasetBytes == 0 || m.SumPSS > m.DatasetBytes+m.DatasetBytes/50 ||
-			m.SumRSS < m.SumPSS*3/2 {
-			t.Errorf("machine %d: not one shared copy: %s", i, r.out)
-		}
-	}
 }
 
 // smallSweep stages a small click table and returns the path of a sweep of few trials on it.

@@ -4,9 +4,6 @@ set -eu
 bin/launcher stage examples/clicks/dataset.yaml
 bin/launcher sweep examples/clicks/sweep.yaml
 echo
-echo "Memory of the two pretend machines while their tasks trained: the table is mapped once on each."
-bin/localemu machines --data "$1"
-echo
 bin/launcher registry show ctr
 cat <<END
 Look further, for as long as $1 is there; the first serves the sweep's page and the model's until Ctrl-C:

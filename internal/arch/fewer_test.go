@@ -78,6 +78,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)calibrat(ion|ed) by segment|\bcalibrate: ?\{|\b(FitSegments|PredictSegments|SegmentCalibration)\b|` +
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
+	regexp.MustCompile(`localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
 }
 
 // tellGone are the files that say what is gone.

@@ -44,6 +44,7 @@ var gone = map[string]string{
 	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",
 	"watch-labels":     "the next night's gate judges labels, and docs/serving.md has alerts for what is served",
 
+	"localemu machines":           "`make bench-memory` measures the memory of trials that share a dataset (docs/benchmarks.md)",
 	"localemu exec --enforce-iam": "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",

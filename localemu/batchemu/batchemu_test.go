@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,8 +21,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
-
-	"coppice/localemu/internal/residency"
 )
 
 func jobTexts(job *batchpb.Job) []string {
@@ -348,40 +345,6 @@ func TestListJobs(t *testing.T) {
 		r.Parent = parent
 		if _, err := w.client.ListJobs(w.ctx, r).Next(); status.Code(err) != codes.Unimplemented {
 			t.Errorf("list %v: got %v, want that it is not imitated", r, err)
-		}
-	}
-}
-
-func TestMemoryReport(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("SKIPPED: shared memory can only be measured on Linux")
-	}
-	w := newWorld(t, func(o *Options) { o.SampleEvery = 5 * time.Millisecond })
-	job := w.create("memory-1", "map", 6, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 3 })
-	eventually(t, "both machines have been seen with all of the data mapped", func() bool {
-		r, err := residency.Read(residency.Folder(w.dir), "memory-1")
-		if err != nil || len(r.Machines) != 2 {
-			return false
-		}
-		return !slices.ContainsFunc(r.Machines, func(m residency.Machine) bool {
-			return m.Processes < 3 ||
-				m.RSS < 3*mappedSize || m.PSS > mappedSize
-		})
-	})
-	touch(filepath.Join(w.meet, "go"))
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	r, err := residency.Read(residency.Folder(w.dir), "memory-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.Finished || len(r.Machines) != 2 || r.Machines[0].Machine != "vm-0" || r.Machines[1].Machine != "vm-1" {
-		t.Fatalf("report %+v", r)
-	}
-	for _, m := range r.Machines {
-		rounding := mappedSize - m.PSS // the kernel rounds each process's third to whole kilobytes
-		if m.Processes != 3 || m.Dataset != mappedSize || m.RSS != 3*mappedSize || rounding < 0 || rounding > 3<<10 ||
-			len(m.Private) == 0 || slices.Min(m.Private) <= 0 {
-			t.Errorf("%+v: want 3 processes, %d bytes, RSS three times, PSS once", m, mappedSize)
 		}
 	}
 }

@@ -74,8 +74,6 @@ func helper(mode string) int {
 		return 0
 	case "scratch-then-hang":
 		return scratchThenHang()
-	case "map":
-		return mapShared()
 	case "meet":
 		return meet()
 	}
@@ -116,35 +114,6 @@ func scratchThenHang() int {
 	}
 	return 0
 }
-
-// mapShared maps a file that the first task of the machine has put on the SSD, and waits for the test.
-func mapShared() int {
-	path := filepath.Join(os.Getenv("SCRATCH"), "rows")
-	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-		if _, err := f.Write(make([]byte, mappedSize)); err != nil {
-			return 1
-		}
-		touch(path + ".ready")
-	}
-	waitFor(path + ".ready")
-	f, err := os.Open(path)
-	if err != nil {
-		return 1
-	}
-	data, err := syscall.Mmap(int(f.Fd()), 0, mappedSize, syscall.PROT_READ, syscall.MAP_SHARED)
-	if err != nil {
-		return 1
-	}
-	var sum byte
-	for i := 0; i < len(data); i += 4096 {
-		sum += data[i]
-	}
-	touch(filepath.Join(os.Getenv("MEET"), "mapped-"+os.Getenv("BATCH_TASK_INDEX")))
-	waitFor(filepath.Join(os.Getenv("MEET"), "go"))
-	return int(sum)
-}
-
-const mappedSize = 4 << 20
 
 // meet succeeds only if as many tasks as PARTY says are running at once.
 func meet() int {

@@ -46,7 +46,6 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
 
-	defer j.watchMemory()()
 	defer j.scheduleFaults()()
 
 	for {

@@ -20,7 +20,7 @@ import (
 
 // Options say where the pretend machines' folders are and what runs on them.
 type Options struct {
-	// Dir is the data folder: machines/JOB/vm-K/ while a job runs, machines-report/JOB.json after it.
+	// Dir is the data folder: machines/JOB/vm-K/ while a job runs.
 	Dir string
 	// LogDir gets JOB/task-I.attempt-A.log; "" is Dir/logs.
 	LogDir string
@@ -45,8 +45,6 @@ type Options struct {
 	Struck func(class string)
 	// Grace is how long a stopped task may take to end by itself; 0 is 10 s.
 	Grace time.Duration
-	// SampleEvery is how often the machines' memory is measured; 0 is 250 ms.
-	SampleEvery time.Duration
 	// Log, if not nil, gets what is worth knowing but no client is told.
 	Log *slog.Logger
 }
@@ -82,9 +80,6 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	}
 	if o.Grace == 0 {
 		o.Grace = 10 * time.Second
-	}
-	if o.SampleEvery == 0 {
-		o.SampleEvery = 250 * time.Millisecond
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -65,7 +65,7 @@ subscriptions that Coppice expects, and runs the aggregator. Batch tasks run as 
 with its own folder as local SSD. Everything listens on 127.0.0.1 only.`,
 	}
 
-	root.AddCommand(execCommand(&s), upCommand(&s), machinesCommand(&s), &cobra.Command{
+	root.AddCommand(execCommand(&s), upCommand(&s), &cobra.Command{
 		Use:   "faults",
 		Short: "The format of the --faults file of planned faults",
 		Long: "A file for --faults. All keys are optional. In match, * stands for one part of a name and ** for " +

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bufio"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
-	"coppice/localemu/internal/residency"
 )
 
 func TestExecEnvironmentAndCode(t *testing.T) {
@@ -103,7 +100,6 @@ func TestUsage(t *testing.T) {
 		{[]string{"exec", "--nonsense", "--", "true"}, 2, "unknown flag"},
 		{[]string{"nonsense"}, 2, "unknown command"},
 		{[]string{"up"}, 2, "data"},
-		{[]string{"machines"}, 2, "data"},
 		{[]string{"exec", "--", "true"}, 2, "no aggregator"},
 		{[]string{"exec", "--aggregator", plain, "--", "true"}, 2, "is not a program"},
 		{execArgs([]string{"--image", "x"}, "true"), 2, "NAME=PATH"},
@@ -116,9 +112,6 @@ func TestUsage(t *testing.T) {
 		{execArgs([]string{"--faults", filepath.Join(dir, "absent")}, "true"), 4, "absent"},
 		{execArgs(nil, "no-such-command"), 127, "no-such-command"},
 		{execArgs(nil, plain), 126, "permission denied"},
-		{[]string{"machines", "--data", dir}, 4, "no machine report"},
-		{[]string{"machines", "--data", dir, "job-1"}, 4, "job-1"},
-		{[]string{"machines", "--data", dir, "../x"}, 1, "not a job id"},
 		{[]string{"--version"}, 0, ""},
 		{[]string{"exec", "--help"}, 0, ""},
 		{execArgs([]string{"--data", faults}, "true"), 2, "--data " + faults + " is a file; give a folder"},
@@ -356,46 +349,6 @@ func TestUp(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(data, "gcs", "coppice-sweeps", "sweeps", "x", "plan.json")); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestMachines(t *testing.T) {
-	t.Parallel()
-	data := t.TempDir()
-	r := &residency.Report{Job: "nightly-1", Finished: true, Machines: []residency.Machine{
-		{Machine: "vm-0", Sample: residency.Sample{Processes: 16, Dataset: 100 << 20, RSS: 1600 << 20, PSS: 100 << 20,
-			Private: []int64{5 << 20, 7 << 20}}},
-		{Machine: "vm-1", Sample: residency.Sample{Processes: 9, Dataset: 100 << 20, RSS: 900 << 20, PSS: 100 << 20,
-			Private: []int64{5 << 20}}},
-	}}
-	if err := r.Write(residency.Folder(data)); err != nil {
-		t.Fatal(err)
-	}
-	p := localemu(t, nil, "machines", "--data", data)
-	if code := p.run(); code != 0 {
-		t.Fatalf("code %d: %s", code, p.stderr.String())
-	}
-	lines := strings.Split(p.stdout.String(), "\n")
-	for _, words := range [][]string{
-		{"nightly-1 (finished)"},
-		{"machine", "tasks at once", "as private copies (sum RSS)", "in memory (sum PSS)"},
-		{"vm-0", " 16 ", "100 MiB", "1.6 GiB", "7.0 MiB"},
-		{"vm-1", " 9 ", "100 MiB", "900 MiB", "5.0 MiB"},
-	} {
-		if !slices.ContainsFunc(lines, func(line string) bool {
-			return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
-		}) {
-			t.Errorf("no line with %q in\n%s", words, p.stdout.String())
-		}
-	}
-	p = localemu(t, nil, "machines", "--data", data, "nightly-1", "--json")
-	if code := p.run(); code != 0 {
-		t.Fatalf("code %d: %s", code, p.stderr.String())
-	}
-	var got residency.Report
-	if err := json.Unmarshal(p.stdout.Bytes(), &got); err != nil || len(got.Machines) != 2 ||
-		got.Machines[0].RSS != 1600<<20 {
-		t.Errorf("the report is %+v (%v), expected two machines", got, err)
 	}
 }
 
