@@ -50,6 +50,7 @@ var goneIn = []struct {
 	{"%s: 1", func() any { return &sweep.Spec{} }},
 	{"search: {random: {num_leaves: {%s: 1}}}", func() any { return &sweep.Spec{} }},
 	{"%s: 1", func() any { return &dataset.Spec{} }},
+	{"gate: {%s: 1", func() any { return &sweep.Spec{} }},
 }
 
 // TestE2EGone types each word that earlier versions knew.

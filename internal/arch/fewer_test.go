@@ -79,6 +79,8 @@ var goneWords = []*regexp.Regexp{
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
 	regexp.MustCompile(`localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
+	regexp.MustCompile(`\bGateReference\b|\bMaxReferenceRows\b|reference: \{(nights: 7|rows)|\bmetric\.Segment\b|` +
+		`calibration: \{(by|segment|reference|normalized)`),
 }
 
 // tellGone are the files that say what is gone.

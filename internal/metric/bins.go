@@ -52,9 +52,6 @@ type Tested struct {
 	// Alone is what one prediction for all rows scores, by metric, where neither bins nor classes have the shares that
 	// say it: the mean label, or of a ranking any score, which leaves the rows of a group in random order.
 	Alone map[string]float64 `json:"alone,omitempty"`
-	// Segments cover the sampled test rows, most rows first; the smallest ones are summed up without a name.
-	By       []string  `json:"by,omitempty"`
-	Segments []Segment `json:"segments,omitempty"`
 	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there
 	// is none or it cannot be read.
 	RunnerUp *Rival `json:"runner_up,omitempty"`
@@ -95,13 +92,6 @@ func PerClass(in Input, names []string) []Class {
 		own.Taken[best] += w
 	}
 	return all
-}
-
-// Segment is a bin with a name.
-type Segment struct {
-	Name string `json:"name,omitempty"`
-	Of   int    `json:"of,omitempty"` // number of segments, if it has no name
-	Bin
 }
 
 // Rival compares another trial with the winner, both uncalibrated, on the same rows.

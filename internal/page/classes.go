@@ -19,6 +19,9 @@ import (
 // be too narrow for their numbers.
 const mostClasses = 12
 
+// mostBars is how many classes are drawn one by one; the table has all.
+const mostBars = 20
+
 // frequent are the numbers of the n classes with the most rows, in the order of the label.
 func frequent(all []metric.Class, n int) []int {
 	order := make([]int, len(all))
@@ -181,7 +184,7 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 		X:    plot.Axis{Label: "of the rows", Unit: plot.Percent, Low: 0, High: 1},
 		Line: math.NaN(), Room: 170, NoteRoom: 96}
 	words, weighted := testRows(all)
-	drawn := frequent(all, mostSegments)
+	drawn := frequent(all, mostBars)
 	for _, i := range drawn {
 		r := rows[i]
 		_, low, high := observed(metric.Bin{Rows: r.Rows, Weight: r.Weight, Positive: r.Taken[i]})

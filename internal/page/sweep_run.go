@@ -239,15 +239,15 @@ func (p *sweepPage) money() *plot.Chart {
 
 // winnerCharts are the drawings of a winner; nil where there is nothing to draw.
 type winnerCharts struct {
-	Measures, Reliable, Segments, Gain, Rivals, Features *plot.Chart
-	Confusion, Classes                                   *plot.Chart // of several classes, in place of Reliable
-	Sure                                                 string      // what Rivals shows, in a sentence
+	Measures, Reliable, Gain, Rivals, Features *plot.Chart
+	Confusion, Classes                         *plot.Chart // of several classes, in place of Reliable
+	Sure                                       string      // what Rivals shows, in a sentence
 }
 
 // all are those that say whether the winner can be trusted.
 func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain, c.Segments,
-		c.Measures}, func(c *plot.Chart) bool { return c == nil })
+	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain, c.Measures},
+		func(c *plot.Chart) bool { return c == nil })
 }
 
 // winner draws what the winner is made of, what calibrating did, and how sure all of it is.
@@ -270,7 +270,6 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	if t := w.Tested; t != nil && len(t.Bins) > 0 {
 		c.Reliable = reliability(p.data, t)
 		c.Gain = gains(p.data, t)
-		c.Segments = segments(p.data, t)
 	}
 	if t := w.Tested; t != nil && len(t.Classes) > 0 {
 		c.Confusion, c.Classes = confusion(p.data, t.Classes), byClass(p.data, t.Classes)

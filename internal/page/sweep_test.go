@@ -105,7 +105,7 @@ func sample(n int) *page.Sweep {
 
 // tested are test rows of a model that predicts a little too much before calibration.
 func tested() *metric.Tested {
-	t := &metric.Tested{Calibrated: true, By: []string{"campaign", "placement"},
+	t := &metric.Tested{Calibrated: true,
 		RunnerUp: &metric.Rival{Trial: 7, Metric: "average_precision", Rows: 20000, New: 0.12,
 			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024},
 		Default: &metric.Rival{Trial: 2, Metric: "average_precision", Rows: 20000, New: 0.12,
@@ -116,14 +116,6 @@ func tested() *metric.Tested {
 			metric.Bin{Rows: 2000, Weight: 2000, Positive: math.Round(2000*predicted + 3*float64(i%3)),
 				Before: 2000 * 1.3 * predicted, After: 2000 * predicted})
 	}
-	for i := range 24 {
-		rows := 2000 / (i + 1)
-		t.Segments = append(t.Segments,
-			metric.Segment{Name: fmt.Sprintf("campaign %d, placement %c", 100+7*i%9, 'a'+rune(i%4)),
-				Bin: metric.Bin{Rows: rows, Weight: float64(rows), Positive: math.Round(0.03 * float64(rows)),
-					Before: 0.036 * float64(rows) * (1 + 0.3*float64(i%3)), After: 0.031 * float64(rows)}})
-	}
-	t.Segments = append(t.Segments, metric.Segment{Of: 12, Bin: metric.Bin{Rows: 90, Weight: 90, Before: 4, After: 2}})
 	return t
 }
 
@@ -169,7 +161,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
 var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel",
 	"importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
-	"measures", "reliability", "gain", "segments", "rivals", "features"}
+	"measures", "reliability", "gain", "rivals", "features"}
 
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {
@@ -449,9 +441,8 @@ func TestHostileTexts(t *testing.T) {
 		w := s.Winner
 		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Reason, w.Features[0].Feature,
-			w.Tested.Segments[0].Name = h, h, h, h, h
-		w.Tested.By[0], w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h, h
+		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Reason, w.Features[0].Feature = h, h, h, h
+		w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h
 		for _, m := range []map[string]float64{w.Valid, w.Test} {
 			m[h] = m["auc"]
 			delete(m, "auc")

@@ -12,38 +12,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestSegmentsThatNothingCameIn: where nothing came, there is no ratio to draw, but what was predicted says whether
-// that may be chance.
-func TestSegmentsThatNothingCameIn(t *testing.T) {
-	s := sample(2)
-	s.Winner.Tested.Segments = []metric.Segment{
-		{Name: "campaign 1", Bin: metric.Bin{Rows: 12345, Weight: 12345, Before: 400, After: 300.27}},
-		{Name: "campaign 2", Bin: metric.Bin{Rows: 1000, Weight: 1000, Before: 40, After: 3.7}},
-		{Name: "campaign 3", Bin: metric.Bin{Rows: 900, Weight: 900, Before: 40, After: 3.6}},
-		{Name: "campaign 4", Bin: metric.Bin{Rows: 100, Weight: 100, Positive: 10, Before: 40, After: 11}},
-	}
-	charts := s.Charts()
-	at := slices.IndexFunc(charts, func(c *plot.Chart) bool { return c.ID == "segments" })
-	if at < 0 {
-		t.Fatal("the segments of a winner are not drawn")
-	}
-
-	if want := "2 of 4 segments by "; !strings.HasPrefix(charts[at].Summary, want) {
-		t.Errorf("300 and 3.7 were predicted where nothing came, 3.6 where that may be chance: %q, expected %q at "+
-			"its beginning", charts[at].Summary, want)
-	}
-	var labels []string
-	for _, l := range charts[at].Labels {
-		labels = append(labels, l.String)
-	}
-	for _, want := range []string{"0 of 12345, 300.3 predicted", "0 of 1000, 3.7 predicted", "0 of 900, 3.6 predicted",
-		"10 of 100"} {
-		if !slices.Contains(labels, want) {
-			t.Errorf("the notes are %q, expected %q among them", labels, want)
-		}
-	}
-}
-
 // chart is one of a page's drawings.
 func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	t.Helper()
@@ -55,23 +23,9 @@ func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	return charts[at]
 }
 
-// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is, and what
-// is predicted is off by chance or not alike.
+// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is.
 func TestWeightsDoNotMakeRows(t *testing.T) {
 	s := sample(2)
-	for i, segment := range []metric.Bin{{Rows: 100, Weight: 100, Positive: 10, After: 14},
-		{Rows: 200, Weight: 200, After: 3.6}} {
-		weighted := metric.Bin{Rows: segment.Rows, Weight: 50 * segment.Weight, Positive: 50 * segment.Positive,
-			After: 50 * segment.After, Squares: 2500 * segment.Weight}
-		for _, b := range []metric.Bin{segment, weighted} {
-			s.Winner.Tested.Segments = []metric.Segment{{Name: "campaign", Bin: b}}
-			if got, want := chart(t, s, "segments").Summary,
-				"1 of 1 segment by "; !strings.HasPrefix(got, want) {
-				t.Errorf("segment %d, %+v: %q, expected %q at its beginning", i, b, got, want)
-			}
-		}
-	}
-
 	// 12 % came of 500 rows, 10 % was predicted: a deviation of 1.5 standard errors, and of 11 if each of the rows were
 	// fifty.
 	for _, w := range []float64{1, 50} {

@@ -51,7 +51,16 @@ var gone = map[string]string{
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
 	"continue.mode:":              "every trial adds trees to the model; leave it out",
 	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
-	"calibrate:":                  "all rows are calibrated alike: leave it out, and train again",
+
+	"calibrate:":                      "all rows are calibrated alike: leave it out, and train again",
+	"reference.nights:":               "write the number of nights, gate: {reference: 7}",
+	"reference.rows:":                 "50,000 rows of earlier nights are used; write gate: {reference: NIGHTS}",
+	"reference.margin:":               "min_gain demands a gain on the rows of tonight and of earlier nights together",
+	"calibration.reference:":          "the bounds on earlier nights are 0.75 and 1.3334",
+	"calibration.segment:":            "the gate judges all rows together",
+	"calibration.by:":                 "the gate judges all rows together",
+	"calibration.ece:":                "the limit is 0.25 of the base rate; require: [\"ece < 0.01\"] sets one",
+	"calibration.normalized_entropy:": "the limit is 1; require: [\"normalized_entropy < 0.9\"] sets one",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

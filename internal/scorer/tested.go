@@ -47,11 +47,7 @@ func DecodeTested(text []byte) (*metric.Tested, error) {
 		return nil, fmt.Errorf("%s: format %d; this build reads 1", FileTested, t.Format)
 	}
 
-	all := slices.Clone(t.Bins)
-	for _, s := range t.Segments {
-		all = append(all, s.Bin)
-	}
-	for i, b := range all {
+	for i, b := range t.Bins {
 		if b.Rows <= 0 || b.Weight < 0 {
 			return nil, fmt.Errorf("%s: bin %d has %d rows of weight %v", FileTested, i, b.Rows, b.Weight)
 		}

@@ -260,6 +260,12 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 	}
 
 	switch t.Kind() {
+	case reflect.Int:
+		for _, kv := range pairs(n) { // a mapping of earlier versions
+			if sentence := problem.Gone(parent + "." + keyText(kv) + ":"); sentence != "" {
+				return d.at(kv.Key.GetToken(), sentence)
+			}
+		}
 	case reflect.Struct:
 		fields := fieldsOf(t)
 		for _, kv := range pairs(n) {

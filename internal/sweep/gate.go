@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -46,34 +45,20 @@ type Gate struct {
 	Margin     float64  `yaml:"margin" json:"margin,omitempty"`
 	Confidence float64  `yaml:"confidence" json:"confidence,omitempty"`
 
-	Reference   *GateReference   `yaml:"reference" json:"reference,omitempty"`
+	// Reference is the number of earlier nights on whose rows the models are compared, too; 0 for none. Their labels
+	// are those at the time when the version that keeps them was registered, so nothing that happens tonight can
+	// change them.
+	Reference   *int             `yaml:"reference" json:"nights,omitempty"`
 	Calibration *GateCalibration `yaml:"calibration" json:"calibration,omitempty"`
 
 	// MaxShare is the largest share of the first trees' gain that the features of one column may have; 1 allows any.
 	MaxShare float64 `yaml:"max_share" json:"max_share,omitempty"`
 }
 
-// GateReference says on which rows of earlier nights the models are compared, and how. Their labels are those at the
-// time when the version that keeps them was registered, so nothing that happens tonight can change them.
-type GateReference struct {
-	Nights *int `yaml:"nights" json:"nights,omitempty"` // how many earlier champions' rows to use; 0 for none
-	Rows   int  `yaml:"rows" json:"rows,omitempty"`     // most rows over all of them
-	// the new model must not be worse by more than this; if unset, it must not be shown to be worse
-	Margin *float64 `yaml:"margin" json:"margin,omitempty"`
-}
-
-// GateCalibration bounds how far predictions may be from the labels. A bound is violated if the whole interval is
-// beyond it.
+// GateCalibration bounds how far predictions may be from the labels.
 type GateCalibration struct {
-	// sum of predictions / sum of labels, on tonight's test rows
-	Ratio     []float64 `yaml:"ratio" json:"ratio,omitempty"`
-	Reference []float64 `yaml:"reference" json:"reference,omitempty"` // the same, on rows of earlier nights
-	Segment   []float64 `yaml:"segment" json:"segment,omitempty"`     // the same, in each segment of By
-	// columns whose values define segments
-	By []string `yaml:"by" json:"by,omitempty"`
-	// beyond what chance explains, as a share of the base rate
-	ECE               float64 `yaml:"ece" json:"ece,omitempty"`
-	NormalizedEntropy float64 `yaml:"normalized_entropy" json:"normalized_entropy,omitempty"`
+	// sum of predictions / sum of labels, on tonight's test rows; violated if the whole interval is beyond it
+	Ratio []float64 `yaml:"ratio" json:"ratio,omitempty"`
 }
 
 // Defaults of a gate; docs/nights.md explains them.
@@ -81,18 +66,11 @@ const (
 	DefaultConfidence      = 0.98
 	DefaultMargin          = 0.01 // of the old model's value
 	DefaultReferenceNights = 7
-	DefaultReferenceRows   = 50_000
 	DefaultMaxShare        = 0.9
-	DefaultECE             = 0.25
-	DefaultEntropy         = 1.0
-	MaxSegmentColumns      = 4
 	MaxReferenceNights     = 30
-	MaxReferenceRows       = 1_000_000
 )
 
-func defaultRatio() []float64          { return []float64{0.8, 1.25} }
-func defaultReferenceRatio() []float64 { return []float64{0.75, 1.3334} }
-func defaultSegmentRatio() []float64   { return []float64{0.5, 2} }
+func defaultRatio() []float64 { return []float64{0.8, 1.25} }
 
 // Gated returns the spec's gate with every default filled in, or the default gate.
 func (s *Spec) Gated() Gate {
@@ -104,29 +82,12 @@ func (s *Spec) Gated() Gate {
 	g.Promote, g.OnRegret = cmp.Or(g.Promote, PromoteAuto), cmp.Or(g.OnRegret, RegretRollback)
 	g.Confidence, g.MaxShare = cmp.Or(g.Confidence, DefaultConfidence), cmp.Or(g.MaxShare, DefaultMaxShare)
 
-	r := GateReference{}
-	if g.Reference != nil {
-		r = *g.Reference
+	if g.Reference == nil {
+		g.Reference = new(DefaultReferenceNights)
 	}
-	if r.Nights == nil {
-		nights := DefaultReferenceNights
-		r.Nights = &nights
+	if g.Calibration == nil || g.Calibration.Ratio == nil {
+		g.Calibration = &GateCalibration{Ratio: defaultRatio()}
 	}
-	r.Rows = cmp.Or(r.Rows, DefaultReferenceRows)
-	g.Reference = &r
-
-	c := GateCalibration{}
-	if g.Calibration != nil {
-		c = *g.Calibration
-	}
-	for bounds, usual := range map[*[]float64][]float64{&c.Ratio: defaultRatio(), &c.Reference: defaultReferenceRatio(),
-		&c.Segment: defaultSegmentRatio()} {
-		if *bounds == nil {
-			*bounds = usual
-		}
-	}
-	c.ECE, c.NormalizedEntropy = cmp.Or(c.ECE, DefaultECE), cmp.Or(c.NormalizedEntropy, DefaultEntropy)
-	g.Calibration = &c
 	return g
 }
 
@@ -173,58 +134,13 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 			return doc.Errorf("gate."+c.path, "%s is %v: use %s", c.path, c.value, c.want)
 		}
 	}
-	if err := g.Reference.check(doc); err != nil {
-		return err
+	if g.Reference != nil && (*g.Reference < 0 || *g.Reference > MaxReferenceNights) {
+		return doc.Errorf("gate.reference", "reference is %d: use the number of earlier nights, 0 (none) to %d",
+			*g.Reference, MaxReferenceNights)
 	}
-	return g.Calibration.check(doc)
-}
-
-func (r *GateReference) check(doc *strictyaml.Document) error {
-	switch {
-	case r == nil:
-	case r.Nights != nil && (*r.Nights < 0 || *r.Nights > MaxReferenceNights):
-		return doc.Errorf("gate.reference.nights", "nights is %d: use 0 (none) to %d", *r.Nights, MaxReferenceNights)
-	case doc.Has("gate.reference.rows") && (r.Rows < 100 || r.Rows > MaxReferenceRows):
-		return doc.Errorf("gate.reference.rows", "rows is %d: use 100 to %d", r.Rows, MaxReferenceRows)
-	case r.Margin != nil && !(*r.Margin >= 0):
-		return doc.Errorf("gate.reference.margin",
-			"margin is %v: use 0 (shown to be better) or more, in the metric's units", *r.Margin)
-	}
-	return nil
-}
-
-func (c *GateCalibration) check(doc *strictyaml.Document) error {
-	if c == nil {
-		return nil
-	}
-
-	for _, b := range []struct {
-		path   string
-		bounds []float64
-	}{{"ratio", c.Ratio}, {"reference", c.Reference}, {"segment", c.Segment}} {
-		path := "gate.calibration." + b.path
-		if doc.Has(path) && (len(b.bounds) != 2 || !(b.bounds[0] > 0 && b.bounds[0] < 1 && b.bounds[1] > 1)) {
-			return doc.Errorf(path, "give [low, high] with 0 < low < 1 < high, not %v", b.bounds)
-		}
-	}
-
-	for path, value := range map[string]float64{"ece": c.ECE, "normalized_entropy": c.NormalizedEntropy} {
-		if path = "gate.calibration." + path; doc.Has(path) && !(value > 0) {
-			return doc.Errorf(path, "%v: use a number above 0", value)
-		}
-	}
-
-	return checkColumns(doc, "gate.calibration.by", c.By)
-}
-
-func checkColumns(doc *strictyaml.Document, path string, columns []string) error {
-	if len(columns) > MaxSegmentColumns {
-		return doc.Errorf(path, "%d columns: use at most %d", len(columns), MaxSegmentColumns)
-	}
-	for i, name := range columns {
-		if name == "" || slices.Contains(columns[:i], name) {
-			return doc.Errorf(fmt.Sprintf("%s[%d]", path, i), "column %.60q is empty or named twice", name)
-		}
+	if c := g.Calibration; c != nil && doc.Has("gate.calibration.ratio") &&
+		(len(c.Ratio) != 2 || !(c.Ratio[0] > 0 && c.Ratio[0] < 1 && c.Ratio[1] > 1)) {
+		return doc.Errorf("gate.calibration.ratio", "give [low, high] with 0 < low < 1 < high, not %v", c.Ratio)
 	}
 	return nil
 }

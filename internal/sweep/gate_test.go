@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -16,15 +17,12 @@ func TestGateIsRefused(t *testing.T) {
 		"confidence":        {"gate: {confidence: 95}", "confidence is 95: use 0.6 to 0.9999"},
 		"share":             {"gate: {max_share: 1.5}", "max_share is 1.5: use a share"},
 		"no share":          {"gate: {max_share: 0}", "max_share is 0: use a share"},
-		"nights":            {"gate: {reference: {nights: 99}}", "nights is 99: use 0 (none) to 30"},
-		"rows":              {"gate: {reference: {rows: 3}}", "rows is 3: use 100 to"},
-		"reference margin":  {"gate: {reference: {margin: -1}}", "margin is -1: use 0"},
+		"nights":            {"gate: {reference: 99}", "reference is 99: use the number of earlier nights, 0 (none) to 30"},
+		"old nights":        {"gate: {reference: {nights: 3}}", problem.Gone("reference.nights:")},
 		"one bound":         {"gate: {calibration: {ratio: [0.5]}}", "give [low, high]"},
-		"bounds about face": {"gate: {calibration: {segment: [1.5, 2]}}", "give [low, high] with 0 < low < 1 < high"},
-		"ece":               {"gate: {calibration: {ece: -1}}", "use a number above 0"},
-		"column twice":      {"gate: {calibration: {by: [a, a]}}", `column "a" is empty or named twice`},
+		"bounds about face": {"gate: {calibration: {ratio: [1.5, 2]}}", "give [low, high] with 0 < low < 1 < high"},
+		"ece":               {"gate: {calibration: {ece: 3}}", problem.Gone("calibration.ece:")},
 		"key":               {"gate: {confidense: 0.9}", `did you mean "confidence"?`}, //nolint:misspell // on purpose
-		"many columns":      {"gate: {calibration: {by: [a, b, c, d, e]}}", "5 columns: use at most 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused(t, "gate: {metric: log_loss, against: champion, min_gain: 0.0}", tc.gate, tc.want)
@@ -36,23 +34,20 @@ func TestGateIsRefused(t *testing.T) {
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc"}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.98 || g.MaxShare != 0.9 ||
-		*g.Reference.Nights != 7 || g.Reference.Rows != 50_000 ||
-		!slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) || g.Calibration.By != nil ||
-		g.Calibration.NormalizedEntropy != 1 {
-		t.Errorf("defaults: %+v %+v %+v", g, *g.Reference, *g.Calibration)
+		*g.Reference != 7 || !slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) {
+		t.Errorf("defaults: %+v %d %+v", g, *g.Reference, *g.Calibration)
 	}
 
-	none := 0
 	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8,
-		Reference:   &sweep.GateReference{Nights: &none},
-		Calibration: &sweep.GateCalibration{ECE: 3, By: []string{"day"}}}}
+		Reference: new(int), Calibration: &sweep.GateCalibration{Ratio: []float64{0.5, 2}}}}
 	g = spec.Gated()
-	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference.Nights != 0 ||
-		g.Calibration.ECE != 3 || g.Calibration.By[0] != "day" || g.Calibration.Segment == nil {
-		t.Errorf("written: %+v %+v %+v", g, *g.Reference, *g.Calibration)
+	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference != 0 ||
+		!slices.Equal(g.Calibration.Ratio, []float64{0.5, 2}) {
+		t.Errorf("written: %+v %d %+v", g, *g.Reference, *g.Calibration)
 	}
-	if spec.Gate.Reference.Rows != 0 || spec.Gate.Calibration.Ratio != nil {
-		t.Errorf("the spec itself was filled in: %+v %+v", spec.Gate.Reference, spec.Gate.Calibration)
+	if spec.Gate = (&sweep.Gate{}); spec.Gated().Reference == nil || spec.Gate.Reference != nil ||
+		spec.Gate.Calibration != nil {
+		t.Errorf("the spec itself was filled in: %+v", spec.Gate)
 	}
 }
 

@@ -72,7 +72,6 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	} else {
 		m.evidence.Tonight.Night = 0
 		m.tonight, m.targets = r.sample, r.targets
-		m.evidence.Tonight.Segment = segments(r.sample, m.gate.Calibration.By)
 	}
 
 	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest,
@@ -307,28 +306,6 @@ func predicted(classes []string) string {
 		return "a number"
 	}
 	return "the classes " + strings.Join(classes, ", ")
-}
-
-// segments names each row's segment; nil without columns, or if one of them is not in the sample.
-func segments(s *dataset.Sample, by []string) []string {
-	if len(by) == 0 {
-		return nil
-	}
-	out := make([]string, len(s.Row))
-	for k, name := range by {
-		v := s.Column(name)
-		if v == nil {
-			return nil
-		}
-		for i := range out {
-			if k > 0 {
-				out[i] += ", "
-			}
-			out[i] += name + " " + v.TextOf(i)
-		}
-	}
-
-	return out
 }
 
 // firstTrees is the number of trees whose gain counts for the shares. If one column tells nearly everything, later

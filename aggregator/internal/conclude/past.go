@@ -269,17 +269,20 @@ func allOf(n int) []int {
 	return rows
 }
 
+// referenceRows is the most rows of earlier nights, over all of them.
+const referenceRows = 50_000
+
 // rowsOf returns the rows of earlier nights on which the new model is compared, newest night first. note says why there
 // are no more.
 func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note string, err error) {
-	g := m.gate.Reference
-	if *g.Nights == 0 {
+	nights := *m.gate.Reference
+	if nights == 0 {
 		return nil, "the gate uses none", nil
 	}
 	note = "there is no earlier version without faults"
 	changed := false
 	for _, v := range sound {
-		if len(out) == *g.Nights || changed {
+		if len(out) == nights || changed {
 			break
 		}
 		if note == "there is no earlier version without faults" {
@@ -304,7 +307,7 @@ func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note str
 	}
 	for i := range out {
 		n := &out[i]
-		n.reference = n.thinned(g.Rows / len(out))
+		n.reference = n.thinned(referenceRows / len(out))
 		if m.tonight != nil {
 			n.reference = n.only(stillSeen(n.sample, m.tonight))
 		}

@@ -1,7 +1,6 @@
 package conclude
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -16,8 +15,7 @@ import (
 )
 
 const (
-	testBins     = 40 // over all test rows
-	mostSegments = 30 // the largest ones; the others are summed up
+	testBins = 40 // over all test rows
 )
 
 // describe bins the winner's test rows, and compares it with the runner-up and the default. It is for reports only: no
@@ -43,9 +41,6 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		t.Alone = metric.OfOne(in, slices.Sorted(maps.Keys(w.test))...)
 	}
 
-	if by := k.plan.Spec.Gated().Calibration.By; len(by) > 0 && w.calibrator != nil {
-		t.By, t.Segments = by, segmentBins(h, by, before, after)
-	}
 	others := s.Candidates[1:]
 	if w.members != nil { // an ensemble is compared with its best trial
 		others = s.Candidates
@@ -64,51 +59,6 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		}
 	}
 	return t, err
-}
-
-// segmentBins sums up the sampled test rows by segment, before and after calibration.
-func segmentBins(h *holdout, by []string, before, after []float64) []metric.Segment {
-	names := segments(h.sample, by)
-	if names == nil {
-		return nil
-	}
-	found := map[string]*metric.Segment{}
-	for _, p := range h.testRows {
-		name := names[p.sample]
-		s := found[name]
-		if s == nil {
-			s = &metric.Segment{Name: name}
-			found[name] = s
-		}
-		weight := 1.0
-		if h.test.Weight != nil {
-			weight = float64(h.test.Weight[p.part])
-			s.Squares += weight * weight
-		}
-		s.Rows++
-		s.Weight += weight
-		s.Positive += weight * float64(h.test.Label[p.part])
-		s.Before += weight * before[p.part]
-		s.After += weight * after[p.part]
-	}
-
-	all := make([]metric.Segment, 0, len(found))
-	for _, s := range found {
-		all = append(all, *s)
-	}
-	slices.SortFunc(all, func(a, b metric.Segment) int {
-		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Name,
-			b.Name))
-	})
-	if len(all) <= mostSegments {
-		return all
-	}
-
-	rest := metric.Segment{Of: len(all) - mostSegments}
-	for _, s := range all[mostSegments:] {
-		rest.Bin = rest.Plus(s.Bin)
-	}
-	return append(all[:mostSegments], rest)
 }
 
 // pickRows is dataset.Pick for rows of n numbers.

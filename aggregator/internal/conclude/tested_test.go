@@ -2,7 +2,6 @@ package conclude
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"coppice/internal/metric"
@@ -74,9 +73,6 @@ func TestTestedRows(t *testing.T) {
 		math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
 		t.Fatalf("the runner-up is %+v", r)
 	}
-	if len(d.Segments) != 0 {
-		t.Errorf("segments %+v without columns to tell them by", d.Segments)
-	}
 }
 
 // TestTestedDefault: the winner is compared with the default wherever that came; not if it won itself.
@@ -118,30 +114,5 @@ func TestTestedRegression(t *testing.T) {
 	}
 	if by := w.plan.Spec.Metric; !(d.Alone[by] > 0) {
 		t.Errorf("the mean alone scores %v; want a %s of more than 0", d.Alone, by)
-	}
-}
-
-// TestTestedBySegment: where the gate looks at segments, all sampled test rows are in one.
-func TestTestedBySegment(t *testing.T) {
-	by := []string{"campaign_id", "site"}
-	w := newWorld(t, options{leaves: []int{5}, table: datasettestOptions(30_000, 5), change: func(p *sweep.Plan) {
-		p.Spec.Gate = &sweep.Gate{Calibration: &sweep.GateCalibration{By: by}}
-	}})
-	c := w.mustConclude(t)
-	d := w.tested(t)
-	var bins []metric.Bin
-	for i, s := range d.Segments {
-		bins = append(bins, s.Bin)
-		if (s.Name == "") != (s.Of > 0) || i > mostSegments {
-			t.Errorf("segment %d is %+v", i, s)
-		}
-	}
-	sum, rows := sumOf(bins), c.Gate.Checks[0].Rows
-	if sum.Rows != rows || rows == 0 || len(bins) < 2 || !slices.Equal(d.By, by) {
-		t.Errorf("%d segments by %q have %d rows, expected %d", len(bins), d.By, sum.Rows, rows)
-	}
-	if off := sum.After/sum.Positive - 1; math.Abs(off) > 0.3 || sum.After == sum.Before {
-		t.Errorf("they sum up to %v before calibration and %v after it, labels to %v", sum.Before, sum.After,
-			sum.Positive)
 	}
 }

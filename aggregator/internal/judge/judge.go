@@ -20,7 +20,6 @@ type Judged struct {
 	Group         []uint64  // may be nil
 	New, Old      []float64 // Old is nil when there is no champion's prediction
 	Last          []float64 // of Evidence.Latest; nil if that is the champion
-	Segment       []string  // each row's segment; nil without segments
 }
 
 // Share is a column's share of a model's gain.
@@ -99,7 +98,6 @@ const (
 	checkReference   = "reference"
 	checkGain        = "gain"
 	checkCalibration = "calibration"
-	checkSegments    = "segments"
 	checkECE         = "ece"
 	checkEntropy     = "entropy"
 	checkShare       = "share"

@@ -17,6 +17,7 @@ const (
 	labelsLevel = 0.999 // confidence of the intervals
 	labelsKept  = 0.6   // least remaining share of the champion's ranking quality above chance
 	labelsRatio = 1.6   // largest factor by which its calibration ratio may have changed
+	fewestOf    = 25    // positive rows of a class that is judged; fewer are not significant
 )
 
 // WrongLabels describes what the champion's predictions show to be wrong with tonight's labels.
@@ -90,7 +91,7 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	m := named("auc")
 	for k, name := range e.Classes {
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
-		if min(positive(now), positive(then)) < segmentClicks {
+		if min(positive(now), positive(then)) < fewestOf {
 			continue
 		}
 		i, err := m.Interval(now, c)
@@ -164,11 +165,10 @@ func (d *decision) shares(g sweep.Gate, e Evidence) {
 	if entropy == 0 {
 		return // rows of one class: left to the comparison
 	}
-	limit := g.Calibration.NormalizedEntropy
-	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < limit*entropy, Value: i.Value / entropy,
+	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < entropy, Value: i.Value / entropy,
 		Low: i.Low / entropy, High: i.High / entropy, Rows: len(in.Label)}
 	check.Reason = fmt.Sprintf("multi_logloss is %.4g times that of always predicting the classes' shares on %d test "+
-		"rows (%.4g %% interval: %.4g to %.4g; required: below %.4g)", check.Value, check.Rows, 100*g.Confidence,
-		check.Low, check.High, limit)
+		"rows (%.4g %% interval: %.4g to %.4g; required: below 1)", check.Value, check.Rows, 100*g.Confidence,
+		check.Low, check.High)
 	d.add(check)
 }
