@@ -93,17 +93,12 @@ func parse(iam, roles []byte) (*Table, error) {
 		return nil, err
 	}
 
-	var permits struct {
-		Source string              `yaml:"source"`
-		Read   string              `yaml:"read"`
-		Roles  map[string][]string `yaml:"roles"`
-	}
-
+	var permits map[string][]string
 	if _, err := strictyaml.Decode("roles.yaml", roles, &permits); err != nil {
 		return nil, err
 	}
 	t := &Table{Identities: grants.Identities, Bindings: grants.Bindings, Roles: map[string][]string{}}
-	for role, permissions := range permits.Roles {
+	for role, permissions := range permits {
 		t.Roles[role] = slices.Sorted(slices.Values(permissions))
 	}
 

@@ -5,7 +5,7 @@ locals {
   iam = yamldecode(file("${path.module}/iam.yaml"))
 
   # Roles of our own, as roles.yaml has them.
-  own_roles  = { for role, permissions in yamldecode(file("${path.module}/roles.yaml")).roles : role => permissions if startswith(role, "custom/") }
+  own_roles  = { for role, permissions in yamldecode(file("${path.module}/roles.yaml")) : role => permissions if startswith(role, "custom/") }
   role_ids   = { for role in keys(local.own_roles) : role => "projects/${var.project}/roles/${local.role_names[role]}" }
   role_names = { for role in keys(local.own_roles) : role => "${replace(var.name, "-", "_")}_${trimprefix(role, "custom/")}" }
 

@@ -156,7 +156,7 @@ func TestWrongTablesAreRefused(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(iamYAML, rolesYAML)
-	f.Add([]byte("identities: {a: {kind: account, why: x}}\nbindings: []\n"), []byte("roles: {}\n"))
+	f.Add([]byte("identities: {a: {kind: account, why: x}}\nbindings: []\n"), []byte("roles/viewer: []\n"))
 	f.Fuzz(func(t *testing.T, iam, roles []byte) {
 		table, err := parse(iam, roles)
 		if err != nil {

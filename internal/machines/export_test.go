@@ -1,4 +1,4 @@
 package machines
 
-// Families returns the families in the order of the file.
-func Families() []Family { return known().families }
+// Families returns the families by name.
+func Families() map[string]Family { return known().families }

@@ -1,6 +1,6 @@
 // Package machines is the catalogue of machine types on which a sweep may run: vCPUs, memory, possible numbers of local
-// SSDs, and price by region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), each entry with its
-// source and date.
+// SSDs, and price by region, on demand and on Spot. The tables are data (types.yaml, prices.yaml), which say where and
+// when each entry was read.
 package machines
 
 import (

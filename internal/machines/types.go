@@ -3,10 +3,9 @@ package machines
 import (
 	_ "embed"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"coppice/internal/strictyaml"
@@ -20,36 +19,22 @@ const lssd = "-lssd"
 
 // Family is a machine series as in types.yaml.
 type Family struct {
-	Name   string  `yaml:"name"`
-	CPU    string  `yaml:"cpu"`
-	Date   string  `yaml:"date"`   // when it was read, YYYY-MM-DD
-	Source string  `yaml:"source"` // a name in the file's sources
-	Shapes []shape `yaml:"shapes"`
-	Disks  []disks `yaml:"local_ssd"`
+	CPU    string           `yaml:"cpu"`
+	Shapes map[string]shape `yaml:"shapes"`
+	Disks  map[string][]int `yaml:"local_ssd"` // possible numbers of local SSDs by vCPUs, "16" or "2-10"
 }
 
 type shape struct {
-	Name    string             `yaml:"name"`
 	GiB     float64            `yaml:"gib"`      // per vCPU
 	Sizes   []int              `yaml:"sizes"`    // vCPUs
 	Memory  map[string]float64 `yaml:"memory"`   // GiB of sizes that are exceptions, by size
-	BuiltIn map[string]int     `yaml:"built_in"` // number of built-in local SSDs, by vCPUs
-}
-
-type disks struct {
-	VCPUs []int `yaml:"vcpus"` // [from, to]
-	Disks []int `yaml:"disks"`
-}
-
-type typesDoc struct {
-	Sources  map[string]string `yaml:"sources"`
-	Families []Family          `yaml:"families"`
+	BuiltIn map[string]int     `yaml:"built_in"` // of types that end in -lssd: number of local SSDs, by vCPUs
 }
 
 // catalogue is the known machine types: types.yaml, which the tests check.
 type catalogue struct {
 	types    map[string]Type
-	families []Family
+	families map[string]Family
 }
 
 var known = sync.OnceValue(func() *catalogue {
@@ -61,40 +46,34 @@ var known = sync.OnceValue(func() *catalogue {
 })
 
 func readTypes(data []byte) (*catalogue, error) {
-	var d typesDoc
-	if _, err := strictyaml.Decode("types.yaml", data, &d); err != nil {
+	c := &catalogue{types: map[string]Type{}}
+	if _, err := strictyaml.Decode("types.yaml", data, &c.families); err != nil {
 		return nil, err
 	}
-	c := &catalogue{types: map[string]Type{}, families: d.Families}
-	for _, f := range d.Families {
-		for _, s := range f.Shapes {
-			for _, vcpus := range s.vcpus() {
-				t := Type{Name: fmt.Sprintf("%s-%s-%d", f.Name, s.Name, vcpus), Family: f.Name, Shape: s.Name,
-					CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus), Disks: disksOf(f.Disks, vcpus)}
-				if len(s.BuiltIn) > 0 {
-					t.Name += lssd
-					t.BuiltIn = true
-					t.Disks = []int{s.BuiltIn[strconv.Itoa(vcpus)]}
-				}
+	for family, f := range c.families {
+		for name, s := range f.Shapes {
+			add := func(vcpus int, disks []int, suffix string) {
+				t := Type{Name: fmt.Sprintf("%s-%s-%d%s", family, name, vcpus, suffix), Family: family, Shape: name,
+					CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus), Disks: disks, BuiltIn: suffix == lssd}
 				c.types[t.Name] = t
+			}
+			for _, vcpus := range s.Sizes {
+				disks, err := f.disks(vcpus)
+				if err != nil {
+					return nil, fmt.Errorf("%s: local_ssd: %w", family, err)
+				}
+				add(vcpus, disks, "")
+			}
+			for size, disks := range s.BuiltIn {
+				vcpus, err := strconv.Atoi(size)
+				if err != nil {
+					return nil, fmt.Errorf("%s: built_in: %w", family, err)
+				}
+				add(vcpus, []int{disks}, lssd)
 			}
 		}
 	}
 	return c, nil
-}
-
-// vcpus returns the shape's sizes.
-func (s shape) vcpus() []int {
-	if len(s.BuiltIn) == 0 {
-		return s.Sizes
-	}
-	var out []int
-	for _, key := range slices.Sorted(maps.Keys(s.BuiltIn)) {
-		n, _ := strconv.Atoi(key)
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
 }
 
 func (s shape) memory(vcpus int) int64 {
@@ -105,11 +84,28 @@ func (s shape) memory(vcpus int) int64 {
 	return int64(math.Round(gib * (1 << 30)))
 }
 
-func disksOf(all []disks, vcpus int) []int {
-	for _, d := range all {
-		if vcpus >= d.VCPUs[0] && vcpus <= d.VCPUs[1] {
-			return d.Disks
+// disks are the possible numbers of local SSDs of a type of the family without built-in ones.
+func (f Family) disks(vcpus int) (found []int, err error) {
+	for sizes, disks := range f.Disks {
+		low, high, isRange := strings.Cut(sizes, "-")
+		if !isRange {
+			high = low
 		}
+		from, err := strconv.Atoi(low)
+		if err != nil {
+			return nil, err
+		}
+		to, err := strconv.Atoi(high)
+		if err != nil {
+			return nil, err
+		}
+		if from > vcpus || vcpus > to {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("%d vCPUs are there twice", vcpus)
+		}
+		found = disks
 	}
-	return nil
+	return found, nil
 }
