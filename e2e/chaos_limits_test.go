@@ -221,7 +221,7 @@ func (e *limited) reached(d *sweep.Enough) bool {
 	record := -1 // index of the last trial that was better than all before it
 	for i, s := range d.Seen {
 		if s.Status == sweep.StatusDone &&
-			(record < 0 || sign*(*s.Score-*d.Seen[record].Score) > limits.Patience.Noise) {
+			(record < 0 || sign*(*s.Score-*d.Seen[record].Score) > 0) {
 			record = i
 		}
 	}

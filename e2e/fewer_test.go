@@ -51,6 +51,8 @@ var goneIn = []struct {
 	{"search: {random: {num_leaves: {%s: 1}}}", func() any { return &sweep.Spec{} }},
 	{"%s: 1", func() any { return &dataset.Spec{} }},
 	{"gate: {%s: 1", func() any { return &sweep.Spec{} }},
+	{"search: {%s: 1", func() any { return &sweep.Spec{} }},
+	{"limits: {%s: 1", func() any { return &sweep.Spec{} }},
 }
 
 // TestE2EGone types each word that earlier versions knew.

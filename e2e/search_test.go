@@ -152,7 +152,7 @@ func TestSearchFoldsMeasured(t *testing.T) {
 		for _, way := range ways {
 			name := fmt.Sprintf("%s-%d", way, seed)
 			text := strings.NewReplacer("MODEL", name, "SEED", strconv.Itoa(seed), "METHOD", "method: "+way,
-				"trials: 50", "trials: 20\nvalidate: {kfold: 5, drop: false}").Replace(measuredSweep)
+				"trials: 50", "trials: 20\nvalidate: {kfold: 5}").Replace(measuredSweep)
 			c := conclusion(t, l.must("launcher", "sweep", l.file(name+".yaml", "name: "+name+"\n"+text), "--json"))
 			mean, held := c.Valid["average_precision"], c.Test["average_precision"]
 			folds[way], test[way] = append(folds[way], mean), append(test[way], held)

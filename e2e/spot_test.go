@@ -52,9 +52,13 @@ func TestSpotMachinesLost(t *testing.T) {
 		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets cloud/gcs/.records %s/gcs/ && cp "+
 			"sweep.yaml follow.sh %s/",
 			lost.data, lost.data, lost.dir)).ok(t)
-	faults := "lose_machine:\n"
+	losses := make([][]string, spotVMs)
 	for i := range spotLosses {
-		faults += fmt.Sprintf("  - {vm: %d, after: %s}\n", i%spotVMs, time.Duration(i+1)*spotEvery/spotVMs)
+		losses[i%spotVMs] = append(losses[i%spotVMs], (time.Duration(i+1) * spotEvery / spotVMs).String())
+	}
+	faults := "lose_machine:\n"
+	for vm, after := range losses {
+		faults += fmt.Sprintf("  %d: [%s]\n", vm, strings.Join(after, ", "))
 	}
 	lost.args = []string{"--faults", lost.file("faults.yaml", faults)}
 

@@ -142,7 +142,7 @@ func TestE2EStageInBatch(t *testing.T) {
 		trace  string // log that shows what happened
 	}{
 		"calm":      {"", nil, "stage-clicks-*/task-0.attempt-0.log"},
-		"preempted": {"lose_machine: [{vm: 0, after: 50ms}]\n", []string{"--spot"}, "stage-clicks-*/task-0.attempt-1.log"},
+		"preempted": {"lose_machine: {0: [50ms]}\n", []string{"--spot"}, "stage-clicks-*/task-0.attempt-1.log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faults := filepath.Join(t.TempDir(), "faults.yaml")

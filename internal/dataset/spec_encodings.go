@@ -26,8 +26,8 @@ type EncodingsSpec struct {
 	BackOff BackOffSpec `yaml:"back_off" json:"back_off"`
 	// the order in which rows of train see each other
 	Order  OrderSpec `yaml:"order" json:"order,omitzero"`
-	Levels int       `yaml:"levels" json:"levels"`           // most levels over all tables
-	Rows   int       `yaml:"sample_rows" json:"sample_rows"` // rows of train used to find keys
+	Levels int       `yaml:"levels" json:"levels"` // most levels over all tables
+	Rows   int       `yaml:"-" json:"sample_rows"` // most rows of train used to find keys: DefaultEncodingRows
 	// Final also makes the statistics that held-out rows have as later rows of train, and those over all rows, for the
 	// final training of a sweep.
 	Final bool `yaml:"final" json:"final,omitempty"`
@@ -174,9 +174,6 @@ func (s *Spec) checkEncodings() error {
 	}
 	if e.Levels < 1000 || e.Levels > maxSpecLevels {
 		return s.Errorf("encodings.levels", "levels is %d: use 1000 to %d", e.Levels, maxSpecLevels)
-	}
-	if e.Rows < 1000 || e.Rows > 10_000_000 {
-		return s.Errorf("encodings.sample_rows", "sample_rows is %d: use 1000 to 10000000", e.Rows)
 	}
 
 	// A chain of more steps than there are links goes round in a circle.

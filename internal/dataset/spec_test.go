@@ -33,7 +33,6 @@ encodings:
   back_off: {campaign_id: advertiser_id}
   order: {column: ts, delay: 36h}
   levels: 1000000
-  sample_rows: 50000
 derive: {ts: [hour, weekday]}
 `))
 	if err != nil {
@@ -53,7 +52,7 @@ derive: {ts: [hour, weekday]}
 			Keys:    []KeySpec{{"site", "ad"}, {"zip~", "ts.hour"}}, Budget: new(int),
 			BackOff: BackOffSpec{"campaign_id": "advertiser_id"},
 			Order:   OrderSpec{By: "time", Column: "ts", Delay: Duration(36 * time.Hour)}, Levels: 1_000_000,
-			Rows: 50_000, Final: true,
+			Rows: DefaultEncodingRows, Final: true,
 		},
 		Derive: DeriveSpec{"ts": {"hour", "weekday"}},
 	}

@@ -61,6 +61,10 @@ var gone = map[string]string{
 	"calibration.by:":                 "the gate judges all rows together",
 	"calibration.ece:":                "the limit is 0.25 of the base rate; require: [\"ece < 0.01\"] sets one",
 	"calibration.normalized_entropy:": "the limit is 1; require: [\"normalized_entropy < 0.9\"] sets one",
+	"stop.noise:":                     "a trial goes on if it is as good as one that does; leave it out",
+	"patience.noise:":                 "any improvement counts; leave it out, or give fewer trials",
+	"validate.drop:":                  "configurations that are behind after three folds are dropped",
+	"encodings.sample_rows:":          "keys are searched in the rows of sample_rows_for_bins, 200,000 at most",
 }
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of

@@ -26,7 +26,7 @@ func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 	var best *sweep.Seen
 	since := 0
 	for i, s := range seen {
-		if s.Status != sweep.StatusDone || best != nil && !improves(p, *s.Score, *best.Score, patience.Noise) {
+		if s.Status != sweep.StatusDone || best != nil && !ahead(p, *s.Score, *best.Score) {
 			since++
 			continue
 		}
@@ -36,8 +36,8 @@ func Enough(p *sweep.Plan, seen []sweep.Seen) (rule, reason string) {
 		return "", ""
 	}
 	return sweep.RulePatience,
-		fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than %.3g",
-			since, p.Spec.Metric, *best.Score, best.Trial, patience.Noise)
+		fmt.Sprintf("the last %d trials that ended have not improved on the %s %.6g of trial %d by more than 0",
+			since, p.Spec.Metric, *best.Score, best.Trial)
 }
 
 // ahead reports whether a score is better than another.
@@ -46,14 +46,6 @@ func ahead(p *sweep.Plan, score, other float64) bool {
 		return score > other
 	}
 	return score < other
-}
-
-// improves reports whether a score is better by more than the noise.
-func improves(p *sweep.Plan, score, best, noise float64) bool {
-	if p.Maximize {
-		return score-best > noise
-	}
-	return best-score > noise
 }
 
 // ReplayEnough repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same.

@@ -15,7 +15,7 @@ func stopped(trial int, score float64) sweep.Seen {
 	return sweep.Seen{Trial: trial, Status: sweep.StatusStopped, Score: &score}
 }
 
-// TestEnough: a target in the metric's direction, and patience that ignores improvements within the noise.
+// TestEnough: a target in the metric's direction, and patience.
 func TestEnough(t *testing.T) {
 	for name, tc := range map[string]struct {
 		maximize bool
@@ -39,12 +39,6 @@ func TestEnough(t *testing.T) {
 			"the last 2 trials that ended have not improved on the loss 0.7 of trial 4"},
 		"not for long enough": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2}},
 			[]sweep.Seen{done(4, 0.7), done(0, 0.7), done(1, 0.71), done(2, 0.7)}, "", ""},
-		"within the noise": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 2, Noise: 0.025}},
-			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72)}, sweep.RulePatience,
-			"of trial 0 by more than 0.025"},
-		"small steps add up": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 3, Noise: 0.025}},
-			[]sweep.Seen{done(0, 0.70), done(1, 0.71), done(2, 0.72), done(3, 0.73), done(4, 0.73), done(5, 0.73)},
-			"", ""},
 		"lower is better": {false, sweep.Limits{Patience: &sweep.Patience{Trials: 1}},
 			[]sweep.Seen{done(0, 0.7), done(1, 0.6)}, "", ""},
 		"none has come to its end": {true, sweep.Limits{Patience: &sweep.Patience{Trials: 1}},

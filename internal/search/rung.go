@@ -109,7 +109,7 @@ func rankedBy(p *sweep.Plan, score float64) float64 {
 }
 
 // judge is successive halving: of the trials that have come to a rung, best first, the best one in eta continue, as do
-// those that are behind the last of these by no more than the noise. rank is that of the trial, from 1.
+// those that are as good as the last of these. rank is that of the trial, from 1.
 func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
 	keep := len(field) / stop.Eta
 	if last {
@@ -126,12 +126,9 @@ func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdi
 	behind := field[keep-1].score - field[rank-1].score
 	why += fmt.Sprintf(", and it is behind by %.3g", behind)
 	switch {
-	case !(behind > stop.Noise):
-		return RungVerdict{GoOn, why + fmt.Sprintf(", not more than the noise of %.3g", stop.Noise)}
-	case stop.Noise > 0:
-		why += fmt.Sprintf(", more than the noise of %.3g", stop.Noise)
-	}
-	if last {
+	case !(behind > 0): // also where neither is a number
+		return RungVerdict{GoOn, why}
+	case last:
 		return RungVerdict{Stop, why}
 	}
 	return RungVerdict{Wait, why}

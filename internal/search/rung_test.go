@@ -62,8 +62,8 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// TestOneInEtaGoesOn of nine trials at a rung, in any order; a loss is better lower, and a gap within the noise stops
-// no trial.
+// TestOneInEtaGoesOn of nine trials at a rung, in any order; a loss is better lower, and a trial that is as good as
+// one that goes on does so, too.
 func TestOneInEtaGoesOn(t *testing.T) {
 	p := pausing(sweep.StopASHA)
 	all := reached(3, 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -82,12 +82,12 @@ func TestOneInEtaGoesOn(t *testing.T) {
 	if v := after(8); v.Action != search.Stop {
 		t.Errorf("the highest loss: got %+v, want it to stop", v)
 	}
-	p.Spec.Search.Stop.Noise = 0.35
-	if v := after(5); v.Action != search.GoOn || !strings.Contains(v.Reason, "not more than the noise of 0.35") {
-		t.Errorf("behind by 0.3, with a noise of 0.35: got %+v, want it to go on", v)
+	all[3].Score = all[2].Score
+	if v := after(3); v.Action != search.GoOn || !strings.Contains(v.Reason, "behind by 0") {
+		t.Errorf("behind by 0: got %+v, want it to go on", v)
 	}
-	if v := after(6); v.Action != search.Stop || !strings.Contains(v.Reason, "0.4, more than the noise of 0.35") {
-		t.Errorf("behind by 0.4, with a noise of 0.35: got %+v, want it to stop", v)
+	if v := after(4); v.Action != search.Stop || !strings.Contains(v.Reason, "behind by 0.2") {
+		t.Errorf("behind by 0.2: got %+v, want it to stop", v)
 	}
 }
 
@@ -152,10 +152,6 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 	resumable(t, p, ladder, search.GoOn, 1)
 	ladder.Paused = ladder.Paused[:4]
 	resumable(t, p, ladder, search.Stop, 2, 0, 3, 4)
-
-	// Behind by no more than the noise is as good.
-	p.Spec.Search.Stop.Noise = 0.15
-	resumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1, 2)
 }
 
 // TestPromotionsThatFollowFromNoScore are the same when made again, unless they say the opposite.
@@ -236,7 +232,7 @@ func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, beh
 }
 
 // TestVerdictsOfAllAreThoseOfEach: that each rung is put in order once changes no verdict, whatever the rule, ties,
-// noise, scores that are no numbers, and trials of which the ladder does not know the score.
+// scores that are no numbers, and trials of which the ladder does not know the score.
 func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	values := []float64{0.1, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, math.Inf(1), math.Inf(-1), math.NaN()}
@@ -244,7 +240,7 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	for n := range 2000 {
 		p := pausing([]string{sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband}[n%3])
 		stop := p.Spec.Search.Stop
-		stop.Eta, stop.Noise, p.Maximize = 2+r.IntN(3), []float64{0, 0, 0.1}[r.IntN(3)], r.IntN(2) == 0
+		stop.Eta, p.Maximize = 2+r.IntN(3), r.IntN(2) == 0
 		l := search.Ladder{Last: r.IntN(2) == 0, Coming: map[int]int{9: r.IntN(2)}}
 		for trial := range r.IntN(20) {
 			at := sweep.Reached{Step: 3, Trial: trial, Score: values[r.IntN(len(values))]}

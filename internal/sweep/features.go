@@ -189,10 +189,6 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 					"them out", with)
 		}
 	}
-	if doc.Has("validate.drop") && s.Validate != nil && s.Validate.Drops() {
-		return doc.Errorf("validate.drop",
-			"drop cannot be combined with search.features, which needs all folds of every set; leave it out")
-	}
 	return nil
 }
 

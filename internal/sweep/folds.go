@@ -21,16 +21,10 @@ type Validate struct {
 	By    string `yaml:"by" json:"by,omitempty"`       // ByGroup, or empty
 	// evaluate every fold but the first with a model of the earlier ones, in time
 	Forward int `yaml:"forward" json:"forward,omitempty"`
-
-	// Drop says whether to give up configurations that are behind after the first folds; nil means yes.
-	Drop *bool `yaml:"drop" json:"drop,omitempty"`
 }
 
 // Number is how many folds the rows are divided into.
 func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
-
-// Drops reports whether weak configurations are given up after the first folds.
-func (v *Validate) Drops() bool { return v.Drop == nil || *v.Drop }
 
 // checkValidate checks the cross-validation settings.
 func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {

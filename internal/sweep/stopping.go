@@ -44,8 +44,6 @@ type Stop struct {
 	// one in eta continues at a rung, default 3 by trees and 5 by rows
 	Eta      int `yaml:"eta" json:"eta"`
 	MinTrees int `yaml:"min_trees" json:"min_trees"` // first rung by trees, default 10
-	// standard error of the difference of two trials' metric; a smaller gap does not stop a trial
-	Noise float64 `yaml:"noise" json:"noise"`
 	// numbers of trees after which trials are compared, or that which costs as much as the sample; set by the plan
 	Rungs []int `yaml:"-" json:"rungs,omitempty"`
 	// by rows: the sample has one row in so many; set by the plan
@@ -117,8 +115,6 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("search.stop.eta", "eta is %d: one in eta trials continues at a rung; use 2 to 100", q.Eta)
 	case q.MinTrees < 1 || q.MinTrees > math.MaxInt32:
 		return doc.Errorf("search.stop.min_trees", "min_trees is %d: use 1 or more", q.MinTrees)
-	case !(q.Noise >= 0) || math.IsInf(q.Noise, 1):
-		return doc.Errorf("search.stop.noise", "noise is %v: use a standard error of 0 or more", q.Noise)
 	case s.Trials > MaxOpen: // every rung's record names all that it has seen
 		return doc.Errorf("trials",
 			"trials is %d: with search.stop a sweep has at most %d; use fewer, or take search.stop out", s.Trials,
@@ -272,9 +268,8 @@ func (p *Plan) checkStop() error {
 
 	switch {
 	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || len(stop.Rungs) > 0 && stop.Rungs[0] < 1 ||
-		!slices.Contains(StopRules(), stop.Rule) || !(stop.Noise >= 0):
-		return fmt.Errorf("rule %.40q with eta %d, %d rungs and noise %v", stop.Rule, stop.Eta, len(stop.Rungs),
-			stop.Noise)
+		!slices.Contains(StopRules(), stop.Rule):
+		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
 	case stop.By == ByRows && (len(stop.Rungs) != 1 || stop.OneIn < 2):
 		return fmt.Errorf("compares by rows at %d rungs, one row in %d", len(stop.Rungs), stop.OneIn)
 	case stop.By != ByTrees && stop.By != ByRows:
@@ -293,8 +288,6 @@ const (
 // Patience says after how many trials without improvement a sweep starts no more of them.
 type Patience struct {
 	Trials int `yaml:"trials" json:"trials"`
-	// smallest improvement on the best that counts; default: that of search.stop
-	Noise float64 `yaml:"noise" json:"noise"`
 }
 
 // Enough says that a sweep starts no more trials, and why. A task that has claimed a trial creates it once, before it
@@ -367,16 +360,10 @@ func (s *Spec) checkEnough(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 
-	switch p := l.Patience; {
-	case p == nil:
-	case p.Trials < 1 || p.Trials >= s.Trials:
+	if p := l.Patience; p != nil && (p.Trials < 1 || p.Trials >= s.Trials) {
 		return doc.Errorf("limits.patience",
 			"patience.trials is %d of %d trials: use 1 to %d, after how many trials without improvement no more are "+
 				"started", p.Trials, s.Trials, s.Trials-1)
-	case !(p.Noise >= 0) || math.IsInf(p.Noise, 1):
-		return doc.Errorf("limits.patience.noise", "noise is %v: use 0 or more, in the metric's units", p.Noise)
-	case !doc.Has("limits.patience.noise") && s.Search.Stop != nil:
-		p.Noise = s.Search.Stop.Noise
 	}
 	return nil
 }

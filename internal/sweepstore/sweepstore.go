@@ -45,23 +45,33 @@ var (
 )
 
 // decodePlan refuses two kinds of plans of earlier builds: one made of another sweep, which alone has the results of
-// its first trials, and one that states calibrate:, which this one does not do.
+// its first trials, and one whose trials or model would come out otherwise here.
 func decodePlan(data []byte) (*sweep.Plan, error) {
 	var old struct {
-		Extends json.RawMessage `json:"extends"`
+		Extends json.RawMessage
 		Spec    struct {
-			Calibrate json.RawMessage `json:"calibrate"`
-		} `json:"spec"`
-	}
-	if json.Unmarshal(data, &old) == nil {
-		switch {
-		case old.Extends != nil:
-			return nil, sweep.NotA("plan", errors.New(problem.Gone("extend")))
-		case old.Spec.Calibrate != nil:
-			return nil, sweep.NotA("plan", errors.New(problem.Gone("calibrate:")))
+			Calibrate json.RawMessage
+			Search    struct{ Stop struct{ Noise float64 } }
+			Limits    struct{ Patience struct{ Noise float64 } }
 		}
 	}
-	return sweep.DecodePlan(data)
+	if err := json.Unmarshal(data, &old); err != nil {
+		return sweep.DecodePlan(data) // says what is wrong
+	}
+	gone := ""
+	switch {
+	case old.Extends != nil:
+		gone = "extend"
+	case old.Spec.Calibrate != nil:
+		gone = "calibrate:"
+	case old.Spec.Search.Stop.Noise != 0:
+		gone = "stop.noise:"
+	case old.Spec.Limits.Patience.Noise != 0:
+		gone = "patience.noise:"
+	default:
+		return sweep.DecodePlan(data)
+	}
+	return nil, sweep.NotA("plan", errors.New(problem.Gone(gone)))
 }
 
 // damaged is an object whose contents match neither its name nor, perhaps, its checksum: too long, not JSON of its

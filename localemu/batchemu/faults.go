@@ -13,7 +13,8 @@ import (
 
 // Faults are the failures to inject, in every job alike.
 type Faults struct {
-	LoseMachine []MachineLoss
+	// LoseMachine says when machines vanish, by number, from when the job began to run: see Server.LoseMachine.
+	LoseMachine map[int][]sweep.Duration
 	NoCapacity  []Shortage
 }
 
@@ -34,16 +35,14 @@ func (s Shortage) Check() error {
 	return nil
 }
 
-// MachineLoss makes the machine number VM vanish, After the job began to run: see Server.LoseMachine.
-type MachineLoss struct {
-	VM    int            `yaml:"vm"`
-	After sweep.Duration `yaml:"after"`
-}
-
-// Check returns what is wrong with a loss.
-func (l MachineLoss) Check() error {
-	if l.VM < 0 || l.After < 0 || time.Duration(l.After) > maxRunTime {
-		return fmt.Errorf("vm is %d and after %s: use 0 or more, and 0s to %s", l.VM, l.After, maxRunTime)
+// CheckLosses returns what is wrong with Faults.LoseMachine.
+func CheckLosses(all map[int][]sweep.Duration) error {
+	for vm, losses := range all {
+		for _, after := range losses {
+			if vm < 0 || after < 0 || time.Duration(after) > maxRunTime {
+				return fmt.Errorf("machine %d after %s: use 0 or more, and 0s to %s", vm, after, maxRunTime)
+			}
+		}
 	}
 	return nil
 }
@@ -51,12 +50,14 @@ func (l MachineLoss) Check() error {
 // scheduleFaults sets a timer for every loss of a machine, until it is stopped.
 func (j *job) scheduleFaults() (stop func()) {
 	var timers []*time.Timer
-	for _, l := range j.srv.opts.Faults.LoseMachine {
-		timers = append(timers, time.AfterFunc(time.Duration(l.After), func() {
-			j.srv.mu.Lock()
-			defer j.srv.mu.Unlock()
-			j.lose(l.VM, causeLost, 0)
-		}))
+	for vm, losses := range j.srv.opts.Faults.LoseMachine {
+		for _, after := range losses {
+			timers = append(timers, time.AfterFunc(time.Duration(after), func() {
+				j.srv.mu.Lock()
+				defer j.srv.mu.Unlock()
+				j.lose(vm, causeLost, 0)
+			}))
+		}
 	}
 	return func() {
 		for _, t := range timers {

@@ -17,7 +17,7 @@ import (
 // TestFaultsAfterATime loses a machine after a time.
 func TestFaultsAfterATime(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Faults = Faults{LoseMachine: []MachineLoss{{VM: 0, After: sweep.Duration(300 * time.Millisecond)}}}
+		o.Faults = Faults{LoseMachine: map[int][]sweep.Duration{0: {sweep.Duration(300 * time.Millisecond)}}}
 	})
 	job := w.create("lost-2", "hang-once", 1, nil)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
@@ -25,8 +25,8 @@ func TestFaultsAfterATime(t *testing.T) {
 		events[1].TaskExecution.GetExitCode() != 50002 {
 		t.Errorf("events %v", events)
 	}
-	for _, bad := range []MachineLoss{{VM: -1}, {After: -1}, {After: sweep.Duration(maxRunTime + 1)}} {
-		if bad.Check() == nil {
+	for _, bad := range []map[int][]sweep.Duration{{-1: {0}}, {0: {-1}}, {0: {0, sweep.Duration(maxRunTime + 1)}}} {
+		if CheckLosses(bad) == nil {
 			t.Errorf("%+v passed", bad)
 		}
 	}

@@ -84,9 +84,6 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 			w.damage(t,
 				sweep.Names(w.plan.Sweep).Rung(2, 3))
 		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
-		"behind by no more than the noise": {sweep.StopASHA, behind,
-			func(p *sweep.Plan) { p.Spec.Search.Stop.Noise = 0.15 }, nil, nil, []int{2, 3, 4},
-			"2 trials are done, and the quorum is 3"},
 		"the best has failed, so the next best goes on": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
 			_ map[string][]byte) {
 			if r.Status = sweep.StatusDone; r.Trial == 0 {

@@ -74,7 +74,7 @@ func idTable(t *testing.T, rows int) table.File {
 func idKeys() string {
 	var b strings.Builder
 	b.WriteString("label: y\nsample_rows_for_bins: 2000\nsample: 1000\nencodings:\n  back_off: none\n  budget: 0\n" +
-		"  order: {by: random, copies: 1}\n  sample_rows: 1000\n  columns:\n")
+		"  order: {by: random, copies: 1}\n  columns:\n")
 	for i := range idColumns {
 		fmt.Fprintf(&b, "    id%d: none\n", i)
 	}

@@ -31,7 +31,7 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	}
 
 	configurations, expected := p.Trials, p.Expected
-	p.Folds = sweep.NewFolds(string(scheme), rounds, v.Drops() && p.Spec.Search.Features == nil)
+	p.Folds = sweep.NewFolds(string(scheme), rounds, p.Spec.Search.Features == nil)
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
 		return errorf("%d configurations in %d folds are %d trials including the refit; use fewer: at most %d are "+

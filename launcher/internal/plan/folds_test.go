@@ -46,11 +46,6 @@ func TestFoldsBecomeTrials(t *testing.T) {
 		t.Errorf("the refit needs %d bytes and a fold %d; want more than %d, less than twice that, and less",
 			p.Sizing.RefitBytes, p.Sizing.TrialBytes, least)
 	}
-
-	all, err := build(cross(t, "{kfold: 5, drop: false}"), manifest(all...))
-	if err != nil || all.Folds.First != 5 {
-		t.Errorf("with drop: false %d folds are first, error %v; want 5", all.Folds.First, err)
-	}
 }
 
 func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {

@@ -22,8 +22,7 @@ duplicate_messages: true       # every message is delivered twice, with two ids
 shuffle_messages: true         # messages change places
 drop_messages: 0.5             # this share of messages is never delivered
 lose_acks: 0.3                 # this share of acknowledgements is lost
-lose_machine:
-  - {vm: 1, after: 3s}                                          # 3s after the job began to run, with its local SSD
+lose_machine: {1: [3s, 1m]}    # these times after the job began to run, each with its local SSD
 no_capacity:
   - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job allowed nowhere else waits
   - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
@@ -49,8 +48,8 @@ type FaultSpec struct {
 	Drop      float64 `yaml:"drop_messages"`
 	LoseAcks  float64 `yaml:"lose_acks"`
 
-	Lose     []batchemu.MachineLoss `yaml:"lose_machine"`
-	Shortage []batchemu.Shortage    `yaml:"no_capacity"`
+	Lose     map[int][]sweep.Duration `yaml:"lose_machine"` // by number of the machine
+	Shortage []batchemu.Shortage      `yaml:"no_capacity"`
 
 	Refuse    []gcsemu.Fault `yaml:"refuse_write"`
 	LoseReply []gcsemu.Fault `yaml:"lose_answer"`
@@ -72,8 +71,11 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 	case !(f.LoseAcks >= 0 && f.LoseAcks <= 1):
 		return nil, doc.Errorf("lose_acks", "lose_acks is %v: use a share from 0 to 1", f.LoseAcks)
 	}
+	if err := batchemu.CheckLosses(f.Lose); err != nil {
+		return nil, doc.Errorf("lose_machine", "%v", err)
+	}
 	for _, err := range []error{
-		check(doc, "lose_machine", f.Lose), check(doc, "no_capacity", f.Shortage),
+		check(doc, "no_capacity", f.Shortage),
 		check(doc, "refuse_write", f.Refuse), check(doc, "lose_answer", f.LoseReply), check(doc, "read_fault", f.Read),
 		check(doc, "at_write", f.AtWrite),
 	} {

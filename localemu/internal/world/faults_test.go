@@ -27,7 +27,7 @@ duplicate_messages: true
 shuffle_messages: true
 drop_messages: 0.5
 lose_acks: 0.25
-lose_machine: [{vm: 1, after: 3s}]
+lose_machine: {1: [3s]}
 no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}]
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 	if d := cmp.Diff(&FaultSpec{
 		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25,
-		Lose: []batchemu.MachineLoss{{VM: 1, After: sweep.Duration(3 * time.Second)}},
+		Lose: map[int][]sweep.Duration{1: {sweep.Duration(3 * time.Second)}},
 		Shortage: []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: new(false),
 			Fail: true}},
 		Refuse:    []gcsemu.Fault{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
@@ -70,7 +70,7 @@ func TestExampleIsValidAndComplete(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(FaultsExample))
-	f.Add([]byte("lose_machine: [{vm: 0}]"))
+	f.Add([]byte("lose_machine: {0: [1s]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ParseFaults("f", data)
 		var at *strictyaml.Error
@@ -96,9 +96,10 @@ func TestRefuses(t *testing.T) {
 		"lose_acks: -0.5":                                         "f:1:12: lose_acks",
 		"no_capacity: [{zone: us-central1}]":                      "f:1:16: zone \"us-central1\"",
 		"no_capacity: [{kind: spot}]":                             "kind",
-		"lose_machine: [{vm: 1, after: -1s}]":                     "after -1s",
-		"lose_machine: [{vm: 1, after: 2}]":                       "duration",
-		"lose_machine: [{vm: -1}]":                                "vm is -1",
+		"lose_machine: {1: [-1s]}":                                "after -1s",
+		"lose_machine: {1: [2]}":                                  "duration",
+		"lose_machine: {-1: [1s]}":                                "machine -1",
+		"lose_machine: {one: [1s]}":                               "one",
 		"refuse_write: [{match: x, times: -1}]":                   "times is -1",
 		"refuse_write: [{match: x, status: 200}]":                 "status is 200",
 		"read_fault: [{match: x, delay: -1s}]":                    "delay is -1s",
