@@ -66,7 +66,7 @@ func badInputs() map[string]badInput {
 		"a dataset that is not staged": {map[string]string{"sweep.yaml": goodSweep}, run, sweep.ExitNotFound,
 			[]string{"dataset clicks is not staged", "launcher stage"}},
 		"a sweep that does not exist": {nil, []string{"launcher", "status", "nobody"}, sweep.ExitNotFound,
-			[]string{"nobody", "launcher ls"}},
+			[]string{"nobody", "launcher status"}},
 		"a model that does not exist": {nil, []string{"launcher", "predict", "--model", "nobody", "--in", "t.csv",
 			"--out", "o.csv"}, sweep.ExitNotFound, []string{"nobody"}},
 		"an unknown flag": {nil, []string{"launcher", "sweep", "--fast"}, sweep.ExitUsage,
@@ -78,7 +78,7 @@ func badInputs() map[string]badInput {
 // is written anywhere.
 func TestE2EBadInput(t *testing.T) {
 	l := newLocal(t)
-	l.must("launcher", "ls") // makes the buckets
+	l.must("launcher", "status") // makes the buckets
 	before := l.objects()
 	for name, tc := range badInputs() {
 		t.Run(name, func(t *testing.T) {
@@ -242,11 +242,11 @@ func TestE2ENoCloud(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nothing set": {bare, []string{"launcher", "ls"}, []string{"COPPICE_PROJECT", "localemu exec"}},
-		"no credentials": {set, []string{"launcher", "ls"},
+		"nothing set": {bare, []string{"launcher", "status"}, []string{"COPPICE_PROJECT", "localemu exec"}},
+		"no credentials": {set, []string{"launcher", "status"},
 			[]string{"localemu exec", "gcloud auth application-default login"}},
 		"emulator not there": {append(slices.Clone(set), "STORAGE_EMULATOR_HOST=127.0.0.1:9",
-			"COPPICE_BATCH_ENDPOINT=127.0.0.1:9"), []string{"launcher", "ls"}, []string{"127.0.0.1:9"}},
+			"COPPICE_BATCH_ENDPOINT=127.0.0.1:9"), []string{"launcher", "status"}, []string{"127.0.0.1:9"}},
 		"aggregator":           {bare, []string{"aggregator", "pull"}, []string{"COPPICE_PROJECT"}},
 		"task without its job": {bare, []string{"task", "run"}, []string{"launcher sweep"}},
 	} {

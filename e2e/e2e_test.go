@@ -438,7 +438,7 @@ func TestE2EAttachAndCancel(t *testing.T) {
 "$1" sweep "$2" --json >b.json & b=$!
 wait $a; wait $b
 "$1" sweep "$2" --json >c.json
-"$1" ls --json >ls.json
+"$1" status --json >ls.json
 `)
 	sh, err := exec.LookPath("sh")
 	if err != nil {

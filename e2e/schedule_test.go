@@ -73,7 +73,7 @@ wait $a; wait $b; wait $c
 "$1" stage dataset-2.yaml --json >staged.json
 fire "$1" sweep-2.yaml >d.json
 "$1" sweep "$2" --schedule "0 0 1 1 *" --json >e.json
-"$1" ls --json >ls.json
+"$1" status --json >ls.json
 `, file)
 	r.ok(t)
 	var first map[string]any
@@ -138,7 +138,7 @@ kill -9 $first
 "$1" sweep "$2" --no-wait --json >a.json & a=$!
 "$1" sweep "$2" --json >b.json & b=$!
 wait $a; wait $b
-id=$("$1" ls --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
+id=$("$1" status --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 "$1" status "$id" --json >status.json
 "$1" status "$id"
 `, file)

@@ -214,7 +214,7 @@ act_as() {
       printf '}\n'
     } >"$WORK/launcher.json"
   fi
-  eventually 15 run launcher ls # a right that was granted a moment ago takes some minutes
+  eventually 15 run launcher status # a right that was granted a moment ago takes some minutes
 }
 
 # doctor is asked with the operator's own login: the launcher's account may not read services, images and quotas.
@@ -297,7 +297,7 @@ push() {
 
 # nightly are the ids of the sweeps that the schedule has made, one a line.
 nightly() {
-  found=$(ask '"sweep": "nightly-20261121-0200"' launcher ls --json | sed -n 's/.*"sweep": *"\(nightly-[0-9]*-[0-9]*\)".*/\1/p')
+  found=$(ask '"sweep": "nightly-20261121-0200"' launcher status --json | sed -n 's/.*"sweep": *"\(nightly-[0-9]*-[0-9]*\)".*/\1/p')
   [ -n "$found" ] && echo "$found"
 }
 

@@ -44,7 +44,7 @@ case "$me $*" in
 "launcher registry show accept --file"*) echo tree ;;
 "launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
 "localemu "*" predict "*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
-"launcher ls --json") echo '[{"sweep": "accept-1-1", "x": 1},'; echo '{"sweep": "nightly-20261121-0200"}]' ;;
+"launcher status --json") echo '[{"sweep": "accept-1-1", "x": 1},'; echo '{"sweep": "nightly-20261121-0200"}]' ;;
 esac
 exit 0
 `
@@ -190,7 +190,7 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	r.leavesNoLogin()
 	// The launcher's account may not read services, images and quotas: the operator may.
-	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher ls of my-project as " +
+	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher status of my-project as " +
 		work + "launcher.json\n"} {
 		if all := r.file("callers"); !strings.Contains(all, caller) {
 			t.Errorf("%q is missing:\n%s", caller, all)
@@ -218,7 +218,7 @@ func TestAcceptanceFails(t *testing.T) {
 	for step, fail := range map[string]string{
 		"2. login": "projects describe", "3. build": "make build", "5. create": "terraform .* apply",
 		"6. images": "make push", "7. deploy": "image_tag=v7",
-		"8. act as the launcher": "launcher ls$", "9. doctor": "launcher doctor", "10. upload": "storage cp",
+		"8. act as the launcher": "launcher status$", "9. doctor": "launcher doctor", "10. upload": "storage cp",
 		"11. stage": "launcher stage", "12. quote": "launcher plan",
 		"13. sweep": "launcher sweep", "14. watch": "launcher watch accept-1-1",
 		"15. winner": "registry show accept --file", "16. same scores": "localemu .* sweep",
@@ -298,7 +298,7 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 		"curl .*/push=>200":                                            "20. push",
 		"curl .*Bearer.*/reconcile=>204":                               "20. push",
 		"curl .*/reconcile=>500":                                       "20. push",
-		"launcher ls --json=>[]":                                       "21. schedule",
+		"launcher status --json=>[]":                                   "21. schedule",
 		"terraform .* state list=>google_x.left":                       "22. destroy",
 		"localemu .* predict=>another score":                           "16. same scores",
 		"launcher predict=>a score that is not new":                    "16. same scores",
@@ -314,7 +314,7 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 		})
 	}
 	r := newRun(t)
-	r.do("", `SAY=launcher ls --json=>"sweep": "nightly-20261121-0200"
+	r.do("", `SAY=launcher status --json=>"sweep": "nightly-20261121-0200"
 "sweep": "nightly-20261121-0201"`)
 	if r.code == 0 || !strings.Contains(r.out, "stopped in 21. schedule") {
 		t.Errorf("two sweeps of one time passed:\n%s", r.out)

@@ -160,7 +160,7 @@ locals {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
       window = (local.winner_within[k] * 60 - 5) * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "${5 * local.minute}s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; a night that ends an hour later than the last one also triggers this alert, and then closes it. `launcher ls` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; a night that ends an hour later than the last one also triggers this alert, and then closes it. `launcher status` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
     } if local.winner_within[k] > 0 && !s.paused },
   )
 }

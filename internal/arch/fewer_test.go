@@ -72,6 +72,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
 	regexp.MustCompile("watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),
 	regexp.MustCompile(`serve[^\n]* --(profiles|tell)\b|--then\b|--at-most\b|object/served|StillPolicy|HighInHours|-found-`),
+	regexp.MustCompile(`registry (history|verify|alias)\b|launcher ls\b|datasets pull\b|\b(lsCommand|datasetsPullCommand)\b`),
+	regexp.MustCompile(`\bregistry\.Live\b|\bParseMoment\b|registry(History|Verify|Alias)Command`),
 	regexp.MustCompile(`launcher plot\b|\bplotCommand\b|\bWriteSVG\b|\bs\.plot\(|coppice\.Drawing\b`),
 	regexp.MustCompile(`findings_total|page-day\.png|GET /day|day\.html`),
 	regexp.MustCompile(`\bmode: ?refit\b|\bgbt\.Refit\b|\bRefitMode\b|\bGrowMode\b|\bRefitDecayRate\b|input-dataset.*--refit`),

@@ -11,7 +11,7 @@ import (
 var gone = map[string]string{
 	"backtest":                   "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
 	"registry tag":               "give labels: in sweep.yaml, which the version keeps in its plan.json",
-	"registry note":              "a reason is given with each move: `registry promote`, `alias` and `bad` --why TEXT",
+	"registry note":              "each move has a reason: `registry promote`, `rollback` and `bad` --why TEXT",
 	"registry push":              "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
 	"registry pull":              "`launcher registry copy MODEL@VERSION --from gs://BUCKET`",
 	"predict --batch":            "run `launcher predict` on a machine next to the bucket; several share the tables",
@@ -20,6 +20,11 @@ var gone = map[string]string{
 	"man":                        "--help of each command has the same words",
 	"console --actions":          "the page prints commands to copy: `cancel`, `registry promote`, `registry rollback`",
 	"registry compare":           "the gate compares with the champion: see `status` and `report` of a version's sweep",
+	"registry history":           "`launcher registry show MODEL --history`",
+	"registry verify":            "`launcher registry show MODEL --verify`",
+	"registry alias":             "`launcher registry promote MODEL@VERSION --alias NAME`; `rollback` takes it back",
+	"ls":                         "`launcher status` without a sweep lists all",
+	"datasets pull":              "`gcloud storage cp -r gs://BUCKET/datasets/NAME/VERSION FOLDER`",
 	"plot":                       "the page has the plots: `launcher report SWEEP --out sweep.html`",
 
 	"ask":    "search what other programs train with Optuna",

@@ -255,8 +255,8 @@ func broken(model string, events []recordedEvent) error {
 	return errors.Join(errs...)
 }
 
-// Head is the end of an alias's history. If its SHA-256 is stored elsewhere, Verify can look for it later, which proves
-// that nothing up to that move was changed since.
+// Head is the end of an alias's history. If its SHA-256 is stored elsewhere, and is among the moves of a later
+// Verification, nothing up to that move was changed since.
 type Head struct {
 	Alias    string `json:"alias"`
 	Version  int    `json:"version"`
@@ -266,18 +266,13 @@ type Head struct {
 
 // Verification is what Verify has checked.
 type Verification struct {
-	Model    string `json:"model"`
-	Versions int    `json:"versions"`
-	Files    int    `json:"files"`
-	Bytes    int64  `json:"bytes"`
-	Moves    int    `json:"moves"`
-	Heads    []Head `json:"heads"`
-
-	sums []string
+	Model    string   `json:"model"`
+	Versions int      `json:"versions"`
+	Files    int      `json:"files"`
+	Bytes    int64    `json:"bytes"`
+	Moves    []string `json:"moves"` // the SHA-256 of each
+	Heads    []Head   `json:"heads"`
 }
-
-// Has reports whether some move's record has this SHA-256.
-func (v *Verification) Has(sha256 string) bool { return slices.Contains(v.sums, sha256) }
 
 // Verify reads everything that a model has: each version's files with their checksums, each alias, and each history
 // along its chain. The error joins those of all damaged items; the result is returned even with an error.
@@ -287,7 +282,7 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 		return nil, err1
 	}
 
-	out := &Verification{Model: model, Versions: len(versions), Heads: []Head{}}
+	out := &Verification{Model: model, Versions: len(versions), Moves: []string{}, Heads: []Head{}}
 	errs := []error{err1}
 	for _, v := range versions {
 		for _, f := range v.Files {
@@ -301,9 +296,8 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 
 	moves, err := r.moves(ctx, model)
 	errs = append(errs, err)
-	out.Moves = len(moves)
 	for i, m := range moves {
-		out.sums = append(out.sums, m.sum)
+		out.Moves = append(out.Moves, m.sum)
 		if i == 0 || moves[i-1].Alias != m.Alias {
 			out.Heads = append(out.Heads, Head{Alias: m.Alias})
 		}
@@ -351,19 +345,4 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Live returns the last move of an alias that is not later than a time. Events are in the order of History. The moves
-// of an alias take effect in sequence, whatever the clocks of their authors. ok is false before the first move.
-func Live(events []Event, alias string, at time.Time) (last Event, ok bool) {
-	for _, e := range events {
-		if e.Alias != alias {
-			continue
-		}
-		if e.At.After(at) {
-			break
-		}
-		last, ok = e, true
-	}
-	return last, ok && last.To > 0
 }

@@ -112,7 +112,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	if err != nil || a.Last.Sequence != 4 {
 		t.Errorf("set again: %+v, %v, want the fourth move of its history", a, err)
 	}
-	if v, err := r.Verify(ctx, "ctr"); err != nil || v.Moves != 7 {
+	if v, err := r.Verify(ctx, "ctr"); err != nil || len(v.Moves) != 7 {
 		t.Errorf("verify: %+v, %v, want 7 moves", v, err)
 	}
 	if _, err := r.RemoveAlias(ctx, "ctr", registry.Champion, registry.Expect{Any: true},

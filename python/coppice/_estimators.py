@@ -325,8 +325,8 @@ class _Fitted(BaseEstimator):
         if self.where == "local" and self.folder is None:
             raise Error("the registry of this fit was temporary; fit with folder=, or save() the model")
         version = f"{self.name}@{self.version_}"
-        args = ["promote", version] if alias == "champion" else ["alias", version, alias]
-        _program.tell(["registry", *args, "--why", why], None if self.folder is None else os.fspath(self.folder))
+        args = ["registry", "promote", version, "--alias", alias, "--why", why]
+        _program.tell(args, None if self.folder is None else os.fspath(self.folder))
 
     def leaderboard(self) -> pandas.DataFrame:
         """The trials as a pandas.DataFrame, best first: trial, state, score on valid, trees, seconds, and a column for

@@ -128,7 +128,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 	}{
 		{"start", "Start, in this order:", []*cobra.Command{fitCommand(w), stageCommand(w), planCommand(w),
 			sweepCommand(w), watchCommand(w), reportCommand(w), predictCommand(w)}},
-		{"look", "Look at sweeps:", []*cobra.Command{lsCommand(w), nightsCommand(w), statusCommand(w),
+		{"look", "Look at sweeps:", []*cobra.Command{statusCommand(w), nightsCommand(w),
 			leaderboardCommand(w), whyCommand(w), billCommand(w), consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{cancelCommand(w),
 			nightlyCommand(w)}},

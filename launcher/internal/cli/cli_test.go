@@ -86,7 +86,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 			t.Errorf("%s was submitted %d times", id, n)
 		}
 	}
-	if out := w.must("ls"); !strings.Contains(out, "ctr@1") || !strings.Contains(out, "promoted") {
+	if out := w.must("status"); !strings.Contains(out, "ctr@1") || !strings.Contains(out, "promoted") {
 		t.Errorf("ls:\n%s", out)
 	}
 	var id sweep.ID
@@ -111,7 +111,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 		t.Errorf("cancelled a running sweep: got %s; want its job cancelled, and that said", out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
-	w.refused(sweep.ExitNotFound, "launcher ls", "watch", "nobody")
+	w.refused(sweep.ExitNotFound, "launcher status", "watch", "nobody")
 	if out := w.must("sweep", file, "--no-wait"); !strings.Contains(out, "has already ended (winner)") ||
 		strings.Contains(out, "submitted") {
 		t.Errorf("swept again after the end: got %s; want the outcome, and nothing submitted", out)
@@ -124,7 +124,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	if out := w.must("ls"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
+	if out := w.must("status"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
 		t.Errorf("ls:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
@@ -134,7 +134,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 		strings.NewReader("{")); err != nil {
 		t.Fatal(err)
 	}
-	if out := w.must("ls"); strings.Count(out, "unreadable") != 2 {
+	if out := w.must("status"); strings.Count(out, "unreadable") != 2 {
 		t.Errorf("ls with a damaged conclusion:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))

@@ -24,7 +24,7 @@ func datasetsCommand(w *Setup) *cobra.Command {
 		Long:    "A dataset is called NAME, one of its versions NAME@VERSION; NAME alone means the one staged last.",
 		Example: "  launcher datasets list\n  launcher datasets show clicks",
 	})
-	cmd.AddCommand(datasetsListCommand(w), datasetsShowCommand(w), datasetsAcceptCommand(w), datasetsPullCommand(w))
+	cmd.AddCommand(datasetsListCommand(w), datasetsShowCommand(w), datasetsAcceptCommand(w))
 	return cmd
 }
 
@@ -137,36 +137,4 @@ func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *night
 	act := w.act(why)
 	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At,
 		Lasting: lasting})
-}
-
-func datasetsPullCommand(w *Setup) *cobra.Command {
-	var out string
-	cmd := &cobra.Command{
-		Use:   "pull NAME[@VERSION]",
-		Short: "Copy a dataset version out of the bucket",
-		Long: `Copies a version into the folder OUT/NAME/VERSION, for task train --dataset. It appears complete, with
-the right checksums, or not at all.`,
-		Example: "  launcher datasets pull clicks --out data",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := program.CheckOutFolder("--out", out); err != nil {
-				return err
-			}
-			return w.with(cmd.Context(), func() error {
-				m, err := stager.Resolve(cmd.Context(), w.datasets, strings.TrimSuffix(args[0], latest))
-				if err != nil {
-					return err
-				}
-				bar := w.stageBar()
-				place, err := (&stager.Stager{Progress: bar.Report}).Pull(cmd.Context(), w.datasets, m, out)
-				bar.Finish()
-				if err != nil {
-					return err
-				}
-				w.printf("%s\n", place)
-				return nil
-			})
-		},
-	}
-	cmd.Flags().StringVar(&out, "out", ".", "folder to copy into")
-	return cmd
 }

@@ -57,7 +57,6 @@ func TestFullDisk(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"stage", filepath.Join(w.dir, "dataset.yaml"), "--out", filepath.Join(dir, "data")},
-		{"datasets", "pull", "clicks", "--out", filepath.Join(dir, "pulled")},
 		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(dir, "out.csv"), "--keep", "user_id"},
 		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(dir, "out.parquet"), "--keep", "user_id"},
 		{"report", "night-1", "--out", filepath.Join(dir, "page.html")},

@@ -14,11 +14,21 @@ import (
 
 func statusCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status SWEEP",
-		Short: "Show the state of a sweep",
-		Example: `  launcher status nightly-ctr-1a2b3c4d
+		Use:   "status [SWEEP]",
+		Short: "Show the state of a sweep, or list all, the newest first",
+		Example: `  launcher status
+  launcher status nightly-ctr-1a2b3c4d
   launcher status nightly-ctr-1a2b3c4d --json | jq .seconds_left`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return w.with(cmd.Context(), func() error {
+					all, err := sweepview.Describe(cmd.Context(), w.sweeps)
+					if err != nil {
+						return err
+					}
+					return w.print(all, func() { w.screen().Sweeps(all) })
+				})
+			}
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				job, err := jobStatus(cmd.Context(), w, s.Plan)
 				if err != nil {
@@ -31,7 +41,7 @@ func statusCommand(w *Setup) *cobra.Command {
 			})
 		},
 	}
-	w.jsonFlag(cmd, "print one JSON object")
+	w.jsonFlag(cmd, "print one JSON object, of all sweeps an array")
 	return cmd
 }
 

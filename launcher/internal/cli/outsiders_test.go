@@ -72,10 +72,10 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	w.must("stage", spec)
 	_, _, _ = w.run("sweep", night, "--id", "night-1")
 	for _, line := range [][]string{
-		{"stage", spec}, {"stage", spec, "--json"}, {"ls"}, {"ls", "--json"},
+		{"stage", spec}, {"stage", spec, "--json"}, {"status"}, {"status", "--json"},
 		{"leaderboard", "night-1"}, {"leaderboard", "night-1", "--json"}, {"status", "night-1"}, {"watch", "night-1"},
 		{"sweep", night, "--id", "night-1"},
-		{"status", "broken"}, {"status", hostile}, {"ls", "--" + hostile}, {hostile}, {"registry", hostile},
+		{"status", "broken"}, {"status", hostile}, {"status", "--" + hostile}, {hostile}, {"registry", hostile},
 		{"plan", hostile + ".yaml"}, {"stage", hostile + ".yaml"},
 		{"plan", night, "--region", hostile, "--rows", "10000", "--features", "10"},
 		{"plan", night, "--machines", hostile}, {"sweep", night, "--id", hostile},
@@ -146,7 +146,7 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 		{"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: ['"+
 			strings.Repeat("two words ", 500)+"']\n")},
 		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv"), "--keep", long},
-		{"ls", "--" + long}, {long}, {"status", long}, {"plan", long},
+		{"status", "--" + long}, {long}, {"status", long}, {"plan", long},
 	} {
 		code, out, errOut := w.run(line...)
 		if code == 0 || utf8.RuneCountInString(errOut) > 1200 {

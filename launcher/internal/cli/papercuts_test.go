@@ -28,7 +28,7 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 	}
 
 	var got []sweepview.ListedSweep
-	if err := json.Unmarshal([]byte(w.must("ls", "--json")), &got); err != nil {
+	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
@@ -60,7 +60,7 @@ func TestRollbackTo(t *testing.T) {
 	// Nothing is before 1, though the champion has pointed elsewhere.
 	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback",
 		"ctr", "--why", "a test")
-	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "3 -> 1") {
+	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "3 -> 1") {
 		t.Errorf("the history does not say so:\n%s", out)
 	}
 }
@@ -101,11 +101,11 @@ func TestWordsOnScreens(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.run("sweep", file, "--id", "night-1")
-	if out := w.must("ls"); !strings.Contains(out, "│ no winner │") {
-		t.Errorf("ls shows\n%s\nexpected \"no winner\"", out)
+	if out := w.must("status"); !strings.Contains(out, "│ no winner │") {
+		t.Errorf("status shows\n%s\nexpected \"no winner\"", out)
 	}
-	if out := w.must("ls", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
-		t.Errorf("ls --json prints\n%s\nexpected no_winner", out)
+	if out := w.must("status", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
+		t.Errorf("status --json prints\n%s\nexpected no_winner", out)
 	}
 	w.jobs.cancelled = true
 	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")

@@ -21,14 +21,12 @@ func registryCommand(w *Setup) *cobra.Command {
 the newest version if there is none), MODEL@latest the newest version.`,
 		Example: `  launcher registry list
   launcher registry show ctr
-  launcher registry history ctr
+  launcher registry show ctr --history
   launcher registry rollback ctr --why "wrong labels on 20 November"`,
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
-		registryRollbackCommand(w), registryHistoryCommand(w), registryVerifyCommand(w),
-		registryBadCommand(w), registryAliasCommand(w),
-		registryDeleteCommand(w), registryExplainCommand(w), registryReproduceCommand(w),
-		registryCopyCommand(w))
+		registryRollbackCommand(w), registryBadCommand(w), registryDeleteCommand(w), registryExplainCommand(w),
+		registryReproduceCommand(w), registryCopyCommand(w))
 	return cmd
 }
 
@@ -73,7 +71,7 @@ func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
 // printMoved reports an alias's new version.
 func printMoved(w *Setup, a registry.Alias, from int, err error) error {
 	if err == nil {
-		w.printf("%s of %s: version %s -> %d\n", a.Name, a.Model, show.VersionOf(from), a.Version)
+		w.printf("%s of %s: version %s -> %s\n", a.Name, a.Model, show.VersionOf(from), show.VersionOf(a.Version))
 	}
 	return err
 }

@@ -55,8 +55,8 @@ func warnLive(ctx context.Context, w *Setup, v registry.Version) error {
 		case a.Name == registry.Champion:
 			w.printf("it is still the champion; to go back to the one before: launcher registry rollback %s\n", v.Model)
 		default:
-			w.printf("%s still points at it; to move that: launcher registry alias %s@VERSION %s\n", a.Name, v.Model,
-				a.Name)
+			w.printf("%s still points at it; to move that: launcher registry promote %s@VERSION --alias %s\n", a.Name,
+				v.Model, a.Name)
 		}
 	}
 	return nil

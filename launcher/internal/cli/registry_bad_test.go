@@ -17,7 +17,7 @@ import (
 func TestBadVersions(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
-	w.must("registry", "alias", "ctr@2", "canary", "--why", "5 %")
+	w.must("registry", "promote", "ctr@2", "--alias", "canary", "--why", "5 %")
 	w.must("registry", "bad", "ctr@2", "--why", "broken labels")
 	out := w.must("registry", "show", "ctr@canary")
 	for _, part := range []string{"canary", "broken labels"} {
@@ -35,14 +35,20 @@ func TestBadVersions(t *testing.T) {
 		!strings.Contains(out, "canary still") {
 		t.Errorf("marking the champion bad says nothing of the champion: %s", out)
 	}
-	out = w.must("registry", "history", "ctr")
+	out = w.must("registry", "show", "ctr", "--history")
 	for _, part := range []string{"marked_bad", "cleared", "promoted canary"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("the history has no %q:\n%s", part, out)
 		}
 	}
-	w.refused(sweep.ExitUsage, "promote", "registry", "alias", "ctr@1", "champion", "--why", "a test")
-	w.refused(sweep.ExitUsage, "number", "registry", "alias", "ctr@1", "7", "--why", "a test")
+	w.refused(sweep.ExitUsage, "number", "registry", "promote", "ctr@1", "--alias", "7", "--why", "a test")
+	w.must("registry", "promote", "ctr@1", "--alias", "canary", "--why", "a test")
+	w.refused(sweep.ExitNotFound, "marked bad", "registry", "rollback", "ctr", "--alias", "canary", "--why", "a test")
+	if out := w.must("registry", "rollback", "ctr", "--alias", "canary", "--to", "0", "--why",
+		"it is over"); !strings.Contains(out, "canary of ctr: version 1 -> -") {
+		t.Errorf("the alias is removed: %s", out)
+	}
+	w.refused(sweep.ExitNotFound, "canary", "registry", "show", "ctr@canary")
 	w.refused(sweep.ExitUsage, "--why", "registry", "bad", "ctr@1")
 	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
 }
@@ -77,7 +83,7 @@ func TestDeleteAsks(t *testing.T) {
 		t.Errorf("the version's name: ended with %d\n%s", code, out)
 	}
 	w.refused(sweep.ExitNotFound, "was deleted", "registry", "show", "ctr@1")
-	if out := w.must("registry", "history", "ctr"); !strings.Contains(out, "deleted") {
+	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "deleted") {
 		t.Errorf("the history has no deletion:\n%s", out)
 	}
 	w.must("registry", "delete", "ctr@2", "--why", "room", "--yes")

@@ -201,7 +201,7 @@ func TestListAcrossNights(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.must("registry", "promote", "ctr@2", "--why", "better")
-	w.must("registry", "alias", "ctr@2", "canary", "--why", "5 %")
+	w.must("registry", "promote", "ctr@2", "--alias", "canary", "--why", "5 %")
 
 	var got []struct {
 		Version int

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/show"
@@ -12,12 +14,30 @@ import (
 
 func registryShowCommand(w *Setup) *cobra.Command {
 	var file string
+	var history, verify bool
 	cmd := &cobra.Command{
 		Use:   "show MODEL[@VERSION|@ALIAS]",
-		Short: "Show a version, or print one of its files",
+		Short: "Show a version, one of its files, or a model's history",
+		Long: `Shows a version; with --history instead who changed what of the model, when and why.
+
+With --verify it reads everything about the model: it compares each version's files with their registered checksums,
+follows each alias's history move by move (each holds the SHA-256 of the previous move and of the record of the version
+that it made live), and checks that each alias is where its history ends. It prints the end of each history. Write that
+SHA-256 down elsewhere: as long as --verify --json lists it among the moves, nothing up to it was changed, not even by
+someone who rewrote the whole chain.`,
 		Example: `  launcher registry show ctr
-  launcher registry show ctr@3 --file model.txt > model.txt`,
+  launcher registry show ctr@3 --file model.txt > model.txt
+  launcher registry show ctr --history
+  launcher registry show ctr --verify`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case history && verify, file != "" && (history || verify):
+				return program.Usagef("give one of --file, --history and --verify")
+			case history:
+				return w.with(cmd.Context(), func() error { return showHistory(cmd.Context(), w, args[0]) })
+			case verify:
+				return w.with(cmd.Context(), func() error { return verifyModel(cmd.Context(), w, args[0]) })
+			}
 			return w.withVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				switch {
 				case file != "":
@@ -39,9 +59,30 @@ func registryShowCommand(w *Setup) *cobra.Command {
 		},
 	}
 
-	w.jsonFlag(cmd, "print one JSON object")
+	w.jsonFlag(cmd, "print one JSON object, or with --history an array")
 	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, verified against its SHA-256")
+	cmd.Flags().BoolVar(&history, "history", false, "show every registration and every move of the model's aliases")
+	cmd.Flags().BoolVar(&verify, "verify", false, "check every file's checksum and every history along its chain")
 	return cmd
+}
+
+func showHistory(ctx context.Context, w *Setup, model string) error {
+	events, err := w.registry.History(ctx, model)
+	if err != nil && len(events) == 0 {
+		return err
+	}
+	return errors.Join(w.print(events, func() { w.screen().History(events) }), err)
+}
+
+func verifyModel(ctx context.Context, w *Setup, model string) error {
+	v, err := w.registry.Verify(ctx, model)
+	if v == nil {
+		return err
+	}
+	if err = errors.Join(w.print(v, func() { w.screen().Verified(v) }), err); err == nil {
+		w.say("everything is unchanged\n")
+	}
+	return err
 }
 
 func showVersion(ctx context.Context, w *Setup, v registry.Version) error {

@@ -39,7 +39,7 @@ func TestRegistryCommands(t *testing.T) {
 			t.Errorf("%s does not show its parameters, %q:\n%s", version, want, out)
 		}
 	}
-	out := w.must("registry", "history", "ctr")
+	out := w.must("registry", "show", "ctr", "--history")
 	for _, part := range []string{"registered", "promoted champion", "rolled_back champion", "approved", "worse",
 		"3 -> 2"} {
 		if !strings.Contains(out, part) {

@@ -23,12 +23,12 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
 	w.must("registry", "promote", "ctr@2", "--why", strings.Repeat("a long reason ", 10))
 	for _, line := range []string{"stage " + w.dir + "/dataset.yaml", "plan " + file, "plan " + file +
-		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "ls",
+		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "status",
 		"leaderboard nightly-ctr-20261120-0300", "leaderboard nightly-ctr-20261120-0300 --curves",
 		"status nightly-ctr-20261120-0300", "why nightly-ctr-20261120-0300 1", "bill nightly-ctr-20261120-0300",
 		"bill nightly-ctr-20261120-0300 --attempts", "datasets list", "datasets show clicks", "registry list",
-		"registry list ctr", "registry show ctr", "registry history ctr", "registry history ctr --at 2030-01-01",
-		"registry verify", "clean", "nights ctr"} {
+		"registry list ctr", "registry show ctr", "registry show ctr --history", "registry show ctr --verify",
+		"clean", "nights ctr"} {
 		out, tables := w.must(strings.Fields(line)...), 0
 		for _, row := range strings.Split(out, "\n") {
 			if !strings.ContainsAny(row, "│┌├└") {

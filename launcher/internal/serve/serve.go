@@ -181,7 +181,7 @@ func (s *Server) notReady() string {
 
 // adviceUnloaded is what people can do if no version answers.
 const adviceUnloaded = "If it stays so, have the alias name another version: " +
-	"`launcher registry rollback`, or `launcher registry alias`"
+	"`launcher registry rollback` or `promote`, with --alias"
 
 // Handler serves all protocols.
 func (s *Server) Handler() http.Handler {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
@@ -106,23 +107,17 @@ func (w Printer) Removable(items []clean.Item) {
 		humanize.IBytes(uint64(free)))
 }
 
-// Verified writes what was checked of a registry, and the head of each history.
-func (w Printer) Verified(all []*registry.Verification) {
-	t := w.Table("model", "versions", "files", "alias", "points at", "moves")
-	for _, v := range all {
-		files := fmt.Sprintf("%d, %s", v.Files, humanize.IBytes(uint64(v.Bytes)))
-		if len(v.Heads) == 0 {
-			t.Row(v.Model, v.Versions, files, "-", "-", 0)
-		}
-		for _, h := range v.Heads {
-			t.Row(v.Model, v.Versions, files, h.Alias, VersionOf(h.Version), h.Sequence)
-		}
+// Verified writes what was checked of a model, and the head of each history.
+func (w Printer) Verified(v *registry.Verification) {
+	w.printf("%s: %s, %s, %s\n", v.Model, english.Plural(v.Versions, "version", ""),
+		english.Plural(v.Files, "file", ""), humanize.IBytes(uint64(v.Bytes)))
+	t := w.Table("alias", "points at", "moves")
+	for _, h := range v.Heads {
+		t.Row(h.Alias, VersionOf(h.Version), h.Sequence)
 	}
 	t.Print()
-	for _, v := range all {
-		for _, h := range v.Heads {
-			w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
-		}
+	for _, h := range v.Heads {
+		w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
 	}
 }
 
@@ -136,19 +131,6 @@ func (w Printer) History(events []registry.Event) {
 		}
 		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By,
 			FirstLine(e.Why))
-	}
-	t.Print()
-}
-
-// Live writes where each alias of a model pointed at a time.
-func (w Printer) Live(model string, live []registry.Event, at time.Time) {
-	if len(live) == 0 {
-		w.printf("%s: nothing was live at %s UTC\n", model, at.Format(time.DateTime))
-		return
-	}
-	t := w.Table("alias", "version", "since", "by", "why")
-	for _, e := range live {
-		t.Row(e.Alias, e.To, e.At.Format(time.DateTime), e.By, FirstLine(e.Why))
 	}
 	t.Print()
 }

@@ -12,7 +12,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
-	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -72,35 +71,10 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 	return out, group.Wait()
 }
 
-// Pull copies a version from the bucket into the folder dir/NAME/VERSION, and returns that folder. It appears there
-// atomically, with verified checksums.
-func (s *Stager) Pull(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) (string, error) {
-	place := Destination{Dir: dir}.Place(m)
-	work, err := newWorkspace(filepath.Join(dir, m.Name), ".staging-")
-	if err != nil {
-		return "", err
-	}
-	defer work.remove()
-
-	if err := s.download(ctx, store, m, work.path("dataset")); err != nil {
-		return "", err
-	}
-	whole, err := s.whole(ctx, work.path("dataset"), m.Version)
-	if err == nil && !whole {
-		err = problem.New(problem.Damaged,
-			"dataset %s@%s is damaged in the bucket: its checksums are not those of its "+
-				"manifest; stage it again", m.Name, m.Version)
-	}
-	if err != nil {
-		return "", err
-	}
-	return place, s.putIntoPlace(ctx, work, place, m.Version)
-}
-
-// download copies the objects of a version into a folder, the manifest last: it makes the folder complete.
-func (s *Stager) download(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
+// FetchTo copies a whole dataset version from the bucket into a folder, the manifest last, and verifies it. The caller
+// opens it.
+func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
-	total, done := m.Bytes(), int64(0)
 	names := []string{dataset.ManifestFile}
 	for _, f := range m.Files {
 		names = append(names, f.Name)
@@ -115,20 +89,9 @@ func (s *Stager) download(ctx context.Context, store blob.Store, m *dataset.Mani
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		if err := blob.Fetch(ctx, store, attrs, to, func(n int64) {
-			done += n
-			s.report(StepFetch, min(done, total), total)
-		}); err != nil {
+		if err := blob.Fetch(ctx, store, attrs, to, func(int64) {}); err != nil {
 			return fmt.Errorf("fetch %s: %w", prefix+name, err)
 		}
-	}
-	return nil
-}
-
-// FetchTo copies a whole dataset version from the bucket into a folder, and verifies it. The caller opens it.
-func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
-	if err := (&Stager{}).download(ctx, store, m, dir); err != nil {
-		return err
 	}
 	_, err := dataset.Check(ctx, dir, nil)
 	return err

@@ -1,20 +1,19 @@
 package stager_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
 
-// TestPull: what was staged into a bucket is listed, and comes out of it whole; damaged, it does not come at all.
-func TestPull(t *testing.T) {
+// TestFetch: what was staged into a bucket is listed, and comes out of it whole; damaged, it is an error.
+func TestFetch(t *testing.T) {
 	store, dir := blob.Memory(), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	dst := stager.Destination{Store: store, URL: "gs://d"}
@@ -36,29 +35,18 @@ func TestPull(t *testing.T) {
 		t.Errorf("of dataset click, %d versions are listed, %v; want none", len(none), err)
 	}
 
-	place, err := s.Pull(t.Context(), store, first.Manifest, dir)
-	if err != nil || place != filepath.Join(dir, "clicks", first.Manifest.Version) {
-		t.Fatalf("pulled into %s, %v", place, err)
+	if err := stager.FetchTo(t.Context(), store, first.Manifest, dir); err != nil {
+		t.Fatal(err)
 	}
-	if m, err := dataset.Check(t.Context(), place, nil); err != nil || m.Version != first.Manifest.Version {
-		t.Errorf("what was pulled is %v, %v", m, err)
+	if m, err := dataset.Check(t.Context(), dir, nil); err != nil || m.Version != first.Manifest.Version {
+		t.Errorf("what was fetched is %v, %v", m, err)
 	}
 
 	if _, err := store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow",
 		blob.Any, strings.NewReader("no rows")); err != nil {
 		t.Fatal(err)
 	}
-	if place, err := s.Pull(t.Context(), store, second.Manifest, dir); err == nil ||
-		!strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a damaged version is pulled into %s, %v", place, err)
-	}
-	left, err := os.ReadDir(filepath.Join(dir, "clicks"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range left {
-		if e.IsDir() && e.Name() != first.Manifest.Version {
-			t.Errorf("left in the folder: %s", e.Name())
-		}
+	if err := stager.FetchTo(t.Context(), store, second.Manifest, t.TempDir()); !problem.Is(err, problem.Damaged) {
+		t.Errorf("of a damaged version, the error is %v", err)
 	}
 }

@@ -71,7 +71,7 @@ func NightsOf(ctx context.Context, sweeps, datasets blob.Store, reg *registry.Re
 		m.Nights = append(m.Nights, n)
 	}
 	if len(names) == 0 {
-		return nil, problem.New(problem.NotFound, "no sweep of model %s; `launcher ls` lists them", model)
+		return nil, problem.New(problem.NotFound, "no sweep of model %s; `launcher status` lists them", model)
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -51,7 +51,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 	whole := sweepstore.New(store, id)
 	plan, _, err := whole.Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "there is no sweep %s; `launcher ls` lists them", id)
+		return nil, problem.New(problem.NotFound, "there is no sweep %s; `launcher status` lists them", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)

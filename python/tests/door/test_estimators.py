@@ -178,7 +178,7 @@ class Contract(unittest.TestCase):
             production = {"COPPICE_PROJECT": "production", "COPPICE_REGISTRY_BUCKET": "production"}
             with unittest.mock.patch.dict(os.environ, production):  # is not where folder= is
                 model.promote("it is the first")
-            history = _program.tell(["registry", "history", "visits", "--json"], f"{folder}/cloud")
+            history = _program.tell(["registry", "show", "visits", "--history", "--json"], f"{folder}/cloud")
             self.assertIn("promoted", history)
             with self.assertRaisesRegex(coppice.Error, "temporary"):
                 quick().fit(X, Y).promote("no registry is left")
