@@ -94,7 +94,7 @@ func TestE2EBudget(t *testing.T) {
 "$1" sweep "$2" --id budget-1 --budget 0.00122 --ns-per-value 0.000001 --startup 1s --json >sweep.json || test $? = 9 # what 20 trees are worth is not asked here
 "$1" cancel budget-1 || test $? = 5
 "$1" bill budget-1 --json >bill.json
-"$1" bill budget-1 --attempts
+"$1" bill budget-1
 `)
 	out := execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", "sh", script,
 		binaryOf(t, "launcher"), file)
@@ -157,7 +157,7 @@ func TestE2EBillOfAPreemptedSweep(t *testing.T) {
 				"trial", a)
 		}
 	}
-	shown := l.must("launcher", "bill", string(c.Sweep), "--attempts")
+	shown := l.must("launcher", "bill", string(c.Sweep))
 	for _, part := range []string{"lost with machines", "1 attempt unfinished, ", "on Spot", "actual"} {
 		if !strings.Contains(shown, part) {
 			t.Errorf("it does not show %q:\n%s", part, shown)

@@ -177,8 +177,11 @@ func TestE2EWeekWithBadDays(t *testing.T) {
 	}
 
 	scaled := kind(t, "a column times 100").Break(nil, n.stream.Night(3), yesterday)
-	if _, r := n.stage("accepted", scaled, "--accept", "prices are in cents from today on"); r.code != 0 {
-		t.Errorf("an accepted night: stage ended with %d, want 0\n%s", r.code, r.errOut)
+	if _, r := n.stage("accepted", scaled); r.code != sweep.ExitBlocked {
+		t.Errorf("a column times 100: stage ended with %d, want %d\n%s", r.code, sweep.ExitBlocked, r.errOut)
+	}
+	if r := n.launcher("datasets", "accept", "clicks", "--why", "prices are in cents from today on"); r.code != 0 {
+		t.Errorf("accepting the night ended with %d, want 0\n%s", r.code, r.errOut)
 	}
 	// whether its model is better is another question
 	if r := n.slot(3); r.code != 0 && r.code != sweep.ExitNotPromoted {

@@ -190,8 +190,8 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	r.leavesNoLogin()
 	// The launcher's account may not read services, images and quotas: the operator may.
-	for _, caller := range []string{"launcher doctor of my-project as the operator\n", "launcher status of my-project as " +
-		work + "launcher.json\n"} {
+	for _, caller := range []string{"launcher doctor of my-project as the operator\n",
+		"launcher status of my-project as " + work + "launcher.json\n"} {
 		if all := r.file("callers"); !strings.Contains(all, caller) {
 			t.Errorf("%q is missing:\n%s", caller, all)
 		}

@@ -36,7 +36,7 @@ var gone = map[string]string{
 
 	"serve --shadow": "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
 	"serve --split":  "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
-	"prices":         "give prices with --prices FILE, or COPPICE_PRICES; the built-in ones are used otherwise",
+	"prices":         "COPPICE_PRICES=FILE gives prices; the built-in ones are used otherwise",
 	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
 	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
 	"features":       "the trials' scores say it, `launcher leaderboard`",
@@ -49,7 +49,27 @@ var gone = map[string]string{
 	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",
 	"watch-labels":     "the next night's gate judges labels, and docs/serving.md has alerts for what is served",
 
-	"localemu machines":           "`make bench-memory` measures the memory of trials that share a dataset (docs/benchmarks.md)",
+	"localemu machines":            "`make bench-memory` measures the memory of trials that share a dataset (docs/benchmarks.md)",
+	"plan --prices":                pricesGone,
+	"sweep --prices":               pricesGone,
+	"nightly --prices":             pricesGone,
+	"plan --region":                "set COPPICE_LOCATION",
+	"plan --held-out":              "a fiftieth of --rows is assumed; stage the table to plan with its own",
+	"plan --download":              downloadGone,
+	"sweep --download":             downloadGone,
+	"nightly --download":           downloadGone,
+	"leaderboard --top":            "`launcher leaderboard SWEEP | head`",
+	"bill --attempts":              "`launcher bill SWEEP --json` has each attempt",
+	"fit --regression":             "use --objective regression",
+	"stage --accept":               "`launcher datasets accept NAME --why REASON` when it is staged",
+	"stage --scratch":              "set TMPDIR",
+	"registry reproduce --scratch": "set TMPDIR",
+	"serve --max-bytes":            "a request has at most 4 MiB: divide it",
+	"serve --max-rows":             "a request has at most 10,000 rows: divide it",
+	"serve --timeout":              "a request has 5 s to arrive, and for its turn",
+	"serve --poll":                 "the alias is looked at every ten seconds",
+	"aggregator pull --reconcile":  "every open sweep is checked every ten seconds",
+
 	"localemu exec --enforce-iam": "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
@@ -71,6 +91,11 @@ var gone = map[string]string{
 	"validate.drop:":                  "configurations that are behind after three folds are dropped",
 	"encodings.sample_rows:":          "keys are searched in the rows of sample_rows_for_bins, 200,000 at most",
 }
+
+const (
+	pricesGone   = "COPPICE_PRICES=FILE gives prices"
+	downloadGone = "400 MB/s are assumed, and the range has half and twice that"
+)
 
 // Gone returns a sentence about something that earlier versions had, "when: is gone; write two sweeps", by the first of
 // its names that is known, and "" for anything else.

@@ -85,7 +85,7 @@ func (w *Setup) with(ctx context.Context, page *page, every time.Duration, use f
 }
 
 func pullCommand(w *Setup) *cobra.Command {
-	every, metrics := 10*time.Second, newPage()
+	metrics := newPage()
 	cmd := &cobra.Command{
 		Use:   "pull",
 		Short: "Conclude sweeps on a pull subscription",
@@ -93,23 +93,22 @@ func pullCommand(w *Setup) *cobra.Command {
 since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if every < time.Second {
-				return program.Usagef("--reconcile is %s: use 1s or more", every)
-			}
 			return w.with(cmd.Context(), metrics, 0, func(a *conclude.Aggregator, b *Backends,
 				_ *telemetry.Telemetry) error {
-				return pull(cmd.Context(), a, b, every)
+				return pull(cmd.Context(), a, b)
 			})
 		},
 	}
 
 	metrics.add(cmd)
-	cmd.Flags().DurationVar(&every, "reconcile", every, "how often to check every open sweep")
 	return cmd
 }
 
-func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.Duration) error {
-	a.Log.Info("aggregator pulls", "reconcile", every.String())
+// reconcileEvery is the time between two checks of every open sweep.
+const reconcileEvery = 10 * time.Second
+
+func pull(ctx context.Context, a *conclude.Aggregator, b *Backends) error {
+	a.Log.Info("aggregator pulls", "reconcile", reconcileEvery.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
@@ -122,7 +121,7 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends, every time.D
 	})
 
 	group.Go(func() error {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(reconcileEvery)
 		defer tick.Stop()
 		for {
 			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {

@@ -37,7 +37,7 @@ func TestLeaderboardWithCurves(t *testing.T) {
 		}
 	}
 
-	if out := w.must("leaderboard", "night-1", "--curves", "--top", "2"); !strings.Contains(out, "▁▃▄█") ||
+	if out := w.must("leaderboard", "night-1", "--curves"); !strings.Contains(out, "▁▃▄█") ||
 		!strings.Contains(out, "0.5 to 0.9") {
 		t.Errorf("it shows\n%s\nwant the four scores of trial 3 as ▁▃▄█, and their span", out)
 	}

@@ -111,7 +111,6 @@ it became the champion or not.`,
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")
-	fs.BoolVar(&f.Regression, "regression", false, "predict a number, even if the label has only two")
 	fs.StringVar(&f.Weight, "weight", "", "column of row weights, 0 or more")
 	fs.StringVar(&f.out, "out", "", "folder to copy the registered version to")
 	fs.StringVar(&f.specs, "save-specs", "", "folder to save dataset.yaml and sweep.yaml in")
@@ -322,7 +321,7 @@ const forTraining = 0.8
 // planDraft plans the sweep, of as many trials as the minutes are expected to allow.
 func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, m *dataset.Manifest, f fitFlags) (
 	*plan.Planned, error) {
-	prices, err := w.prices("")
+	prices, err := w.prices()
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
-	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/sweepview"
@@ -53,7 +52,6 @@ type boardWithCurves struct {
 
 func leaderboardCommand(w *Setup) *cobra.Command {
 	var curves bool
-	var top int
 	cmd := &cobra.Command{
 		Use:   "leaderboard SWEEP",
 		Short: "Show a sweep's trials, best first",
@@ -61,17 +59,10 @@ func leaderboardCommand(w *Setup) *cobra.Command {
 folds, with its standard error. With --curves it also shows the metric on valid after each tree, from the first tree
 on the left to the last; all rows share one scale, on which up is better. Trials without early stopping have no
 curve, because their trees are not scored.`,
-		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --top 5 --curves",
+		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d --curves",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if top < 0 {
-				return program.Usagef("--top is %d: use 1 or more", top)
-			}
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
 				b := st.Board
-				if top > 0 {
-					b.Rows = b.Rows[:min(top, len(b.Rows))]
-					b.Configurations = b.Configurations[:min(top, len(b.Configurations))]
-				}
 				if !curves {
 					return w.print(b, func() { w.screen().Board(s.Plan, b, 0) })
 				}
@@ -91,7 +82,6 @@ curve, because their trees are not scored.`,
 
 	w.jsonFlag(cmd, "print one JSON object")
 	cmd.Flags().BoolVar(&curves, "curves", false, "with the trials' learning curves")
-	cmd.Flags().IntVar(&top, "top", 0, "show only so many (default: all)")
 	return cmd
 }
 
@@ -122,7 +112,6 @@ same choice again. If the sweep stops trials, it shows how the trial compared at
 }
 
 func billCommand(w *Setup) *cobra.Command {
-	var attempts bool
 	cmd := &cobra.Command{
 		Use:   "bill SWEEP",
 		Short: "Show what a sweep has cost, by trial, compared with its quote",
@@ -130,21 +119,19 @@ func billCommand(w *Setup) *cobra.Command {
 cost from the price recorded when the sweep was planned. It is not an invoice: what machines cost before their first
 trial is assumed, and storage, messages and network are not included.`,
 		Example: `  launcher bill nightly-ctr-1a2b3c4d
-  launcher bill nightly-ctr-1a2b3c4d --attempts
-  launcher bill nightly-ctr-1a2b3c4d --json`,
+  launcher bill nightly-ctr-1a2b3c4d --json | jq .attempts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
-				return printBill(cmd.Context(), w, s.Plan, st, attempts)
+				return printBill(cmd.Context(), w, s.Plan, st)
 			})
 		},
 	}
 
-	cmd.Flags().BoolVar(&attempts, "attempts", false, "show every attempt at a trial")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
 
-func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State, attempts bool) error {
+func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	results := map[int]sweep.Result{}
 	for _, row := range st.Board.Rows {
 		if row.Result != nil {
@@ -160,5 +147,5 @@ func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State,
 		return err
 	}
 	b := bill.Make(p, &l, results)
-	return w.print(b, func() { w.screen().Bill(b, p.Dataset.Rows[sweep.Train], attempts) })
+	return w.print(b, func() { w.screen().Bill(b, p.Dataset.Rows[sweep.Train]) })
 }

@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/ledger"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
 )
@@ -45,7 +46,8 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 			Recommended struct{ Machine string }
 		}
 	}
-	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--region", "europe-west4", "--json")
+	w.env = map[string]string{"COPPICE_LOCATION": "europe-west4"}
+	out = w.must("plan", spec, "--rows", "1000000", "--features", "40", "--json")
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Region != "europe-west4" ||
 		len(got.Comparison.Offers) == 0 || got.Comparison.Recommended.Machine == "" {
 		t.Errorf("plan --json: %+v, %v, expected the region europe-west4, offers and a recommended machine", got, err)
@@ -139,29 +141,23 @@ func TestPlanFlags(t *testing.T) {
 	spec := w.file("sweep.yaml", sweepYAML)
 	size := []string{"--rows", "1000", "--features", "4"}
 	for says, args := range map[string][]string{
-		"go together":                            {"--rows", "5"},
-		"--vms is -1":                            {"--vms", "-1"},
-		"give only one of them":                  {"--vms", "1", "--within", "1h"},
-		"budget is -1":                           {"--budget", "-1"},
-		"--preemptions is 100":                   {"--preemptions", "100"},
-		"--download is 0":                        {"--download", "0"},
-		"--startup is -1s":                       {"--startup", "-1s"},
-		"--ns-per-value is -1":                   {"--ns-per-value", "-1"},
-		"use 1 to":                               {"--rows", "1000", "--features", "999999999"},
-		"--rows is -5":                           {"--rows", "-5", "--features", "-5"},
-		"--held-out -3":                          {"--rows", "1000", "--features", "4", "--held-out", "-3"},
-		"--held-out needs --rows and --features": {"--held-out", "300"},
-		"--vms is 2001":                          {"--vms", "2001"},
+		"go together":           {"--rows", "5"},
+		"--vms is -1":           {"--vms", "-1"},
+		"give only one of them": {"--vms", "1", "--within", "1h"},
+		"budget is -1":          {"--budget", "-1"},
+		"--preemptions is 100":  {"--preemptions", "100"},
+		"--startup is -1s":      {"--startup", "-1s"},
+		"--ns-per-value is -1":  {"--ns-per-value", "-1"},
+		"use 1 to":              {"--rows", "1000", "--features", "999999999"},
+		"--rows is -5":          {"--rows", "-5", "--features", "-5"},
+		"--vms is 2001":         {"--vms", "2001"},
 	} {
 		w.refused(sweep.ExitUsage, says, append([]string{"plan", spec}, args...)...)
 	}
 	w.refused(sweep.ExitInput, `did you mean "n2-highmem"?`,
 		append([]string{"plan", spec, "--machines", "n2-highmen-4"}, size...)...)
-	w.refused(sweep.ExitNotFound, "there.json",
-		append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "there.json")}, size...)...)
-	w.file("bad.json", `{"prices": 3}`)
-	w.refused(sweep.ExitInput, "bad.json:1:",
-		append([]string{"plan", spec, "--prices", filepath.Join(w.dir, "bad.json")}, size...)...)
+	w.env = map[string]string{"COPPICE_PRICES": w.file("bad.json", `{"prices": 3}`)}
+	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec}, size...)...)
 }
 
 // TestTheLineToPasteIsTheOffer puts the line at the end of a plan into the sweep: the recommendation is then the same.
@@ -292,22 +288,20 @@ func TestTheQuoteIsKept(t *testing.T) {
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
-	w.file("prices.json",
+	w.env = map[string]string{"COPPICE_PRICES": w.file("prices.json",
 		`{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", `+
-			`"source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)
-	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99", "--prices",
-		filepath.Join(w.dir, "prices.json"))
+			`"source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)}
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99")
 	if !strings.Contains(out, "was started with a budget of 12.50 USD, and keeps it") {
 		t.Errorf("a start with another budget: got %s; want the first budget kept, and that said", out)
 	}
 	// Nor is it rejected because it would now cost more than its budget.
-	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h", "--prices",
-		filepath.Join(w.dir, "prices.json"))
+	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h")
 	if !strings.Contains(out, "attached to it") {
 		t.Errorf("a start with another budget: got %s; want it attached", out)
 	}
 	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50",
-		"--startup", "20h", "--prices", filepath.Join(w.dir, "prices.json"))
+		"--startup", "20h")
 }
 
 func TestBill(t *testing.T) {
@@ -334,9 +328,9 @@ func TestBill(t *testing.T) {
 	}
 	w.must("sweep", spec, "--no-wait", "--id", "night-1")
 	w.now = began.Add(2 * time.Hour)
-	out := w.must("bill", "night-1", "--attempts")
+	out := w.must("bill", "night-1")
 	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from",
-		"quoted", "actual", "training that counts", "lost with machines", "no budget", "finished"} {
+		"quoted", "actual", "training that counts", "lost with machines", "no budget"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
@@ -346,12 +340,12 @@ func TestBill(t *testing.T) {
 		Cost         float64
 		Hourly       float64
 		Trials       []struct{ Cost float64 }
-		Attempts     []struct{ Cost float64 }
+		Attempts     []struct{ End ledger.End }
 		Quote        *sweep.Quote
 	}
 	if err := json.Unmarshal([]byte(w.must("bill", "night-1", "--json")), &b); err != nil || len(b.Trials) != 4 ||
-		len(b.Attempts) != 4 || b.Quote == nil {
-		t.Fatalf("bill --json: %+v, %v, expected 4 trials, 4 attempts and the quote", b, err)
+		len(b.Attempts) != 4 || b.Attempts[3].End != ledger.Finished || b.Quote == nil {
+		t.Fatalf("bill --json: %+v, %v, expected 4 trials, 4 finished attempts and the quote", b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
 		t.Errorf("%v USD, want %v", b.Cost, want)

@@ -40,7 +40,8 @@ func TestNights(t *testing.T) {
 		t.Errorf("of one day there should be two nights:\n%s", out)
 	}
 	w.refused(sweep.ExitUsage, "--days is 0", "nights", "ctr", "--days", "0")
-	for _, args := range [][]string{{"promote", "ctr@1"}, {"rollback", "ctr"}, {"promote", "ctr@1", "--alias", "canary"}} {
+	for _, args := range [][]string{{"promote", "ctr@1"}, {"rollback", "ctr"},
+		{"promote", "ctr@1", "--alias", "canary"}} {
 		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, args...)...)
 		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, append(args, "--why", " ")...)...)
 	}

@@ -77,7 +77,6 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 		{"sweep", night, "--id", "night-1"},
 		{"status", "broken"}, {"status", hostile}, {"status", "--" + hostile}, {hostile}, {"registry", hostile},
 		{"plan", hostile + ".yaml"}, {"stage", hostile + ".yaml"},
-		{"plan", night, "--region", hostile, "--rows", "10000", "--features", "10"},
 		{"plan", night, "--machines", hostile}, {"sweep", night, "--id", hostile},
 		{"plan", bad("a.yaml", "num_leaves", `"num`+`\e[2J\u202e`+`"`)},
 		{"plan", bad("b.yaml", "auc", `"a`+`\e[2J\x9b`+`"`)}, {"plan", bad("c.yaml", "trials: 4", hostile+": 4")},

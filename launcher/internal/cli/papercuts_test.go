@@ -114,6 +114,6 @@ func TestWordsOnScreens(t *testing.T) {
 // TestFirstThingFirst: a wrong number is named by what is expected, a missing reason with the command.
 func TestFirstThingFirst(t *testing.T) {
 	w := newWorld(t)
-	w.refused(sweep.ExitUsage, `--top "x": expected a whole number`, "leaderboard", "night-1", "--top", "x")
+	w.refused(sweep.ExitUsage, `--days "x": expected a whole number`, "nights", "ctr", "--days", "x")
 	w.refused(sweep.ExitUsage, "give --why: launcher datasets accept", "datasets", "accept", "clicks")
 }

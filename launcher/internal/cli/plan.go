@@ -20,23 +20,16 @@ import (
 )
 
 // assumptionFlags set what a quote cannot know.
-type assumptionFlags struct {
-	prices string
-	quote.Assumptions
-}
+type assumptionFlags struct{ quote.Assumptions }
 
 func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.Assumptions = quote.Assumed()
-	cmd.Flags().StringVar(&f.prices, "prices", "", "file of prices, which go before the built-in ones "+
-		"(default: $COPPICE_PRICES)")
 	f.AddFlags(cmd)
 }
 
-// prices are those of the file, or of the one that the environment names, before the built-in ones.
-func (w *Setup) prices(file string) (machines.Prices, error) {
-	if file == "" {
-		file, _ = w.Env.Lookup("COPPICE_PRICES")
-	}
+// prices are those of the file that the environment names, before the built-in ones.
+func (w *Setup) prices() (machines.Prices, error) {
+	file, _ := w.Env.Lookup("COPPICE_PRICES")
 	if file == "" {
 		return machines.Embedded(), nil
 	}
@@ -51,10 +44,9 @@ func (w *Setup) prices(file string) (machines.Prices, error) {
 type planFlags struct {
 	assumptionFlags
 	quote.Wish
-	region   string
+	region   string // of the prices
 	rows     int
 	features int
-	heldOut  int
 }
 
 func planCommand(w *Setup) *cobra.Command {
@@ -63,16 +55,17 @@ func planCommand(w *Setup) *cobra.Command {
 		Use:   "plan SWEEP.yaml",
 		Short: "Compare machine types for a sweep: tasks, memory, hours, cost",
 		Long: `Shows what the sweep would need on its own machine type and on others, on Spot and on demand, and
-which is the cheapest that finishes in time. Nothing is written or submitted. With --rows and --features the dataset
+which is the cheapest that finishes in time, at the prices of the region $COPPICE_LOCATION or us-central1, and of the
+file $COPPICE_PRICES, if set. Nothing is written or submitted. With --rows and --features the dataset
 need not exist, and no cloud is used.
 
 Hours come from a calibration (docs/cost.md) and assume that every tree is grown; the range in brackets shows the
 uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 		Example: `  launcher plan sweep.yaml
   launcher plan sweep.yaml --within 1h --machines n2-highmem-64,c3d-highmem-60-lssd,c4d-highmem-64-lssd
-  launcher plan sweep.yaml --rows 130000000 --features 40 --region europe-west4 --json`,
+  launcher plan sweep.yaml --rows 130000000 --features 40 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := program.RefuseZero(cmd, "vms", "within", "budget", "rows", "features", "held-out"); err != nil {
+			if err := program.RefuseZero(cmd, "vms", "within", "budget", "rows", "features"); err != nil {
 				return err
 			}
 			if err := f.check(); err != nil {
@@ -89,11 +82,8 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 	cmd.Flags().DurationVar(&f.Within, "within", 0,
 		"time within which the sweep should finish: uses as few machines of each type as that is expected to take")
 	cmd.Flags().Float64Var(&f.Budget, "budget", 0, "USD that the sweep may cost (default: the spec's)")
-	cmd.Flags().StringVar(&f.region, "region", "", "region of the prices (default: $COPPICE_LOCATION or us-central1)")
 	cmd.Flags().IntVar(&f.rows, "rows", 0, "rows to train on, if the dataset does not exist")
 	cmd.Flags().IntVar(&f.features, "features", 0, "its features")
-	cmd.Flags().IntVar(&f.heldOut, "held-out", 0,
-		"its rows in each of valid, calib and test (default: a fiftieth of --rows)")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }
@@ -103,13 +93,10 @@ func (f *planFlags) check() error {
 		return err
 	}
 	switch {
-	case f.rows < 0 || f.features < 0 || f.heldOut < 0:
-		return program.Usagef("--rows is %d, --features %d, --held-out %d: use numbers above 0, or leave them out",
-			f.rows, f.features, f.heldOut)
+	case f.rows < 0 || f.features < 0:
+		return program.Usagef("--rows is %d, --features %d: use numbers above 0, or leave them out", f.rows, f.features)
 	case (f.rows > 0) != (f.features > 0):
 		return program.Usagef("--rows and --features go together")
-	case f.heldOut > 0 && f.rows == 0:
-		return program.Usagef("--held-out needs --rows and --features; give them, or leave it out")
 	case f.VMs < 0 || f.VMs > 2000:
 		return program.Usagef("--vms is %d: use 1 to 2000", f.VMs)
 	case f.Within < 0:
@@ -128,18 +115,15 @@ func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 	if f.Budget == 0 {
 		f.Budget = spec.Budget
 	}
-	if f.region == "" {
-		f.region, _ = w.Env.Lookup("COPPICE_LOCATION")
-	}
-	prices, err := w.prices(f.prices)
+	f.region, _ = w.Env.Lookup("COPPICE_LOCATION")
+	prices, err := w.prices()
 	if err != nil {
 		return err
 	}
 
 	if f.rows > 0 {
-		heldOut := cmp.Or(f.heldOut, max(1, f.rows/50))
 		name, _, _ := strings.Cut(spec.Dataset, "@")
-		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: heldOut,
+		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: max(1, f.rows/50),
 			Validate: spec.Validate}.Manifest(name, spec.Objective == "binary")
 		if err != nil {
 			return problem.As(problem.Usage, err)

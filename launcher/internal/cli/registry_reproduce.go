@@ -16,8 +16,8 @@ import (
 )
 
 type reproduceFlags struct {
-	dataset, scratch string
-	threads          int
+	dataset string
+	threads int
 }
 
 func registryReproduceCommand(w *Setup) *cobra.Command {
@@ -50,9 +50,8 @@ Coppice may grow other trees, and then the report names both builds.`,
 		},
 	}
 
-	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder that already has the dataset version (default: fetch it)")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "",
-		"folder for the fetched dataset (default: the system's temporary folder)")
+	cmd.Flags().StringVar(&f.dataset, "dataset", "",
+		"folder that already has the dataset version (default: fetch it into $TMPDIR)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs)")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
@@ -66,7 +65,7 @@ func trainAgain(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFla
 	}
 	q.Dir, q.Threads = f.dataset, f.threads
 	if q.Dir == "" {
-		dir, err := reproduce.Fetch(ctx, w.datasets, o.Manifest, f.scratch)
+		dir, err := reproduce.Fetch(ctx, w.datasets, o.Manifest)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func TestTablesFitEightyColumns(t *testing.T) {
 		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "status",
 		"leaderboard nightly-ctr-20261120-0300", "leaderboard nightly-ctr-20261120-0300 --curves",
 		"status nightly-ctr-20261120-0300", "why nightly-ctr-20261120-0300 1", "bill nightly-ctr-20261120-0300",
-		"bill nightly-ctr-20261120-0300 --attempts", "datasets list", "datasets show clicks", "registry list",
+		"bill nightly-ctr-20261120-0300", "datasets list", "datasets show clicks", "registry list",
 		"registry list ctr", "registry show ctr", "registry show ctr --history", "registry show ctr --verify",
 		"clean", "nights ctr"} {
 		out, tables := w.must(strings.Fields(line)...), 0

@@ -35,7 +35,7 @@ It listens on this machine only. On another address every request needs an ident
 		Example: `  launcher serve --model ctr
   curl --json '{"instances": [{"site": "a.com", "hour": 7}]}' http://127.0.0.1:8766/predict
   launcher serve --model ./model            # what launcher fit --out ./model has saved
-  launcher serve --model ctr@canary --listen 127.0.0.1:9000 --max-rows 500`,
+  launcher serve --model ctr@canary --listen 127.0.0.1:9000`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runServe(cmd.Context(), w, model, listen, cmd.Flags().Changed("listen"), q)
 		},

@@ -19,12 +19,11 @@ import (
 )
 
 type stageFlags struct {
-	out, scratch string
-	threads      int
-	accept       string // reason for accepting a blocked night
-	day          string // the newest of a source of days
-	nightly      bool   // a schedule's slot is staged
-	batch        cloudjob.Flags
+	out     string
+	threads int
+	day     string // the newest of a source of days
+	nightly bool   // a schedule's slot is staged
+	batch   cloudjob.Flags
 }
 
 func stageCommand(w *Setup) *cobra.Command {
@@ -37,12 +36,11 @@ stores it as a new version of the dataset. The same input is recognised and not 
 relative to the folder of DATASET.yaml.
 
 The table is compared with those of earlier nights: columns, rows, times, values and labels. What is unusual is
-printed. If a finding blocks, the exit code is 8, and nothing is trained on the dataset until it is accepted, with a
-reason, by --accept or launcher datasets accept.`,
+printed. If a finding blocks, the exit code is 8, and nothing is trained on the dataset until launcher datasets
+accept has accepted it, with a reason. $TMPDIR needs space for the source (if in a bucket) and the dataset.`,
 		Example: `  launcher stage clicks.yaml                      # into the datasets bucket
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version
-  launcher stage clicks.yaml --accept "prices are in USD from today on"
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.batch.Check(cmd); err != nil {
@@ -54,12 +52,9 @@ reason, by --accept or launcher datasets accept.`,
 
 	f.batch.Add(cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "folder or gs://BUCKET to store into (default: the datasets bucket)")
-	cmd.Flags().StringVar(&f.scratch, "scratch", "",
-		"folder for temporary files; it needs space for the source (if in a bucket) and the dataset")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
 	cmd.Flags().StringVar(&f.day, "day", "",
 		"the newest day of a source with {date:2006-01-02}, such as 2026-11-20 (default: yesterday, in UTC)")
-	cmd.Flags().StringVar(&f.accept, "accept", "", "accept the table even if it is blocked, for this reason")
 	w.jsonFlag(cmd, "print the manifest and the findings as JSON")
 	return cmd
 }
@@ -91,7 +86,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 
 	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyInBucket() && t.Spec.Encodings.Like == "" {
 		dst := stager.Destination{Dir: f.out} // no cloud is involved
-		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Scratch: f.scratch, Threads: f.threads})
+		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Threads: f.threads})
 		if err != nil {
 			return err
 		}
@@ -125,7 +120,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 	if named != "" && like == nil && !w.asJSON {
 		fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
-	s := stager.Stager{Scratch: f.scratch, Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
+	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
 	if f.batch.On {
 		return stageInBatch(ctx, w, s, t, dst, f.batch)
 	}
@@ -179,17 +174,9 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-// printStaged prints a staged dataset version. The error says that it must not be trained on, unless --accept has a
-// reason why it may be.
+// printStaged prints a staged dataset version. The error says if it must not be trained on.
 func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
 	night := staged.Night
-	if f.accept != "" && night != nil && night.Blocked() {
-		var err error
-		if night, err = acceptNight(ctx, w, dst, night, f.accept, false); err != nil {
-			return err
-		}
-	}
-
 	var findings []nights.Finding
 	if night != nil {
 		findings = night.Findings

@@ -122,16 +122,14 @@ func TestFlagsGivenNothing(t *testing.T) {
 	predict := []string{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv")}
 	for says, line := range map[string][]string{
 		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="),
-		"--keep is empty": append(predict, "--keep", ""),
-		"--id is empty":   {"sweep", night, "--id", ""}, "--region is empty": {"plan", night, "--region", ""},
+		"--keep is empty":     append(predict, "--keep", ""),
+		"--id is empty":       {"sweep", night, "--id", ""},
 		"--machines is empty": {"plan", night, "--machines", ""},
 		"--out is empty":      {"stage", w.file("d.yaml", datasetYAML), "--out", ""},
 		"--why is missing":    {"registry", "promote", "ctr@1", "--why", ""},
 		"--budget is 0":       {"sweep", night, "--budget", "0"}, "--vms is 0": {"plan", night, "--vms", "0"},
-		"--within is 0s": {"plan", night, "--within", "0s"},
-		"--rows is 0":    {"plan", night, "--rows", "0"}, "--held-out is 0": {"plan", night, "--rows", "9",
-			"--features",
-			"9", "--held-out", "0"},
+		"--within is 0s":    {"plan", night, "--within", "0s"},
+		"--rows is 0":       {"plan", night, "--rows", "0"},
 		"--threads is -1":   {"registry", "reproduce", "ctr@1", "--threads", "-1"},
 		"--threads is -2":   {"registry", "explain", "ctr@1", "--threads", "-2"},
 		"--threads is -3":   {"stage", "d.yaml", "--threads", "-3"},
@@ -146,7 +144,6 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
-	night := w.file("sweep.yaml", sweepYAML)
 	pipe, loop, scored := filepath.Join(w.dir, "pipe"), filepath.Join(w.dir, "loop"), filepath.Join(w.dir, "o.csv")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -158,8 +155,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 
 	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe",
 		loop: "symbolic links", "a\x00b": "invalid argument", long: "more than the 1048576 bytes"} {
-		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file},
-			{"plan", night, "--prices", file}} {
+		for _, line := range [][]string{{"plan", file}, {"sweep", file}, {"stage", file}} {
 			start := time.Now()
 			w.refused(sweep.ExitInput, says, line...)
 			if took := time.Since(start); took > 30*time.Second {

@@ -153,7 +153,7 @@ func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, 
 	if f.budget != 0 {
 		spec.Budget = f.budget
 	}
-	prices, err := w.prices(f.prices)
+	prices, err := w.prices()
 	return spec, prices, err
 }
 

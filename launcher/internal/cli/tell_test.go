@@ -106,7 +106,10 @@ func TestStatusShowsTheNight(t *testing.T) {
 	spec := w.file("dataset.yaml",
 		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
 			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
-	w.must("stage", spec, "--accept", "a small test")
+	if code, _, said := w.run("stage", spec); code != sweep.ExitBlocked {
+		t.Fatalf("staging a small table ended with %d: %s", code, said)
+	}
+	w.must("datasets", "accept", "clicks", "--why", "a small test")
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	says := func(parts ...string) {
 		t.Helper()

@@ -35,7 +35,7 @@ func (f *Flags) Add(cmd *cobra.Command) {
 
 // Check rejects contradictory flags. cmd knows which were given.
 func (f Flags) Check(cmd *cobra.Command) error {
-	where, others := "with", []string{"out", "scratch", "threads"} // what only applies to this machine
+	where, others := "with", []string{"out", "threads"} // what only applies to this machine
 	if !f.On {
 		where, others = "without", []string{"machine", "spot", "local-ssd"}
 	}

@@ -34,7 +34,6 @@ type Request struct {
 	Files       []table.File
 	Label       string   // column to predict
 	Positive    string   // its value that means yes
-	Regression  bool     // it is a number, whatever its values
 	Objective   string   // how it is learnt, such as poisson or quantile@0.5; by default as its values suggest
 	Weight      string   // column of row weights
 	Name        string   // of dataset, model and sweep; by default after the first file
@@ -50,6 +49,7 @@ type Request struct {
 	Limit       time.Duration // for the whole sweep
 	Seed        int
 	argument    string // of Objective, for params
+	regression  bool   // the label is a number, whatever its values
 	Cores       int    // of this machine
 }
 
@@ -145,14 +145,14 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		binary(q.Positive, "", l.named)
 		objective = cmp.Or(q.Objective, binaryObjective)
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, nil
-	case q.Regression && len(l.texts) > 0:
+	case q.regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
 	case q.Group != "":
 		spec, err = d.grades(q, l)
 		return spec, q.Objective, err
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
-	case q.Regression:
+	case q.regression:
 	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
@@ -173,7 +173,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 // number says that the label's values are numbers.
 func (d *Draft) number(q Request, l *labels) (spec string) {
 	classes := ""
-	if len(l.numbers)+len(l.texts) <= maxClasses && !q.Regression {
+	if len(l.numbers)+len(l.texts) <= maxClasses && !q.regression {
 		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them",
 			l.list())
 	}

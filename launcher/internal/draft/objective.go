@@ -24,20 +24,17 @@ func (q *Request) setObjective() error {
 		return fail(err)
 	}
 	if name == "regression" && !has {
-		q.Objective, q.Regression = "", true
+		q.Objective, q.regression = "", true
 		return nil
 	}
 	if name == binaryObjective {
-		if q.Regression || has {
-			return fail(errors.New("binary takes no argument, and does not predict a number"))
+		if has {
+			return fail(errors.New("binary takes no argument"))
 		}
 		q.Objective = ""
 		return nil
 	}
 
-	if gbt.Ranks(name) && q.Regression {
-		return fail(errors.New("it orders rows, and does not predict a number"))
-	}
 	parameter := gbt.ObjectiveArgument(name)
 	by, err := metric.Usual(name)
 	if has {
@@ -55,6 +52,6 @@ func (q *Request) setObjective() error {
 		return fail(err)
 	}
 	q.Objective, q.Metric = name, cmp.Or(q.Metric, by)
-	q.Regression = !gbt.Ranks(name) && !gbt.Classes(name)
+	q.regression = !gbt.Ranks(name) && !gbt.Classes(name)
 	return nil
 }

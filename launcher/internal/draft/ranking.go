@@ -21,7 +21,7 @@ func (q *Request) setGroup() error {
 			"together with --group", q.Objective)
 	case q.Group == "":
 		return nil
-	case q.Objective != "" && !ranks || q.Objective == "" && q.Regression:
+	case q.Objective != "" && !ranks || q.Objective == "" && q.regression:
 		return problem.New(problem.Usage, "--group learns an order, by objective lambdarank or rank_xendcg; to keep "+
 			"rows together without one, use --key")
 	case q.Group == q.Label || q.Group == q.Weight:

@@ -17,13 +17,13 @@ func Hold(q *sweep.Quote, machine string, budget float64) error {
 		return nil
 	case q.Hourly == 0:
 		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; give one with "+
-			"--prices FILE, or leave the budget out", model(q.Spot), machine, q.Region)
+			"COPPICE_PRICES=FILE, or leave the budget out", model(q.Spot), machine, q.Region)
 	}
 
 	for i, f := range q.Fallback {
 		if f.Hourly == 0 {
 			return problem.New(problem.Input, "a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
-				"known; give one with --prices FILE, or leave the budget out", model(f.Spot), i, q.Region)
+				"known; give one with COPPICE_PRICES=FILE, or leave the budget out", model(f.Spot), i, q.Region)
 		}
 	}
 

@@ -293,8 +293,8 @@ func (c *Comparison) recommend(w wanted) {
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
-		c.Reason = fmt.Sprintf("no price of these is known in %s; check --region, or give prices with --prices FILE",
-			w.region)
+		c.Reason = fmt.Sprintf("no price of these is known in %s; check COPPICE_LOCATION, or give prices with "+
+			"COPPICE_PRICES=FILE", w.region)
 	}
 }
 

@@ -16,8 +16,6 @@ func (a *Assumptions) AddFlags(cmd *cobra.Command) {
 		"assumed: from a machine's first charged second to its first task")
 	cmd.Flags().Float64Var(&a.Preemptions, "preemptions", a.Preemptions,
 		"assumed: preemptions per hour of a Spot machine")
-	cmd.Flags().Float64Var(&a.Download, "download", a.Download,
-		"assumed: bytes per second from Cloud Storage to local SSD")
 }
 
 // Check rejects what no machine does.
@@ -27,8 +25,6 @@ func (a *Assumptions) Check() error {
 		return program.Usagef("--startup is %s: use 0s to 24h", a.Startup)
 	case !(a.Preemptions >= 0) || a.Preemptions > 60:
 		return program.Usagef("--preemptions is %v: use 0 to 60 an hour", a.Preemptions)
-	case !(a.Download >= 1e3) || a.Download > 1e12:
-		return program.Usagef("--download is %v: use 1e3 to 1e12 bytes per second", a.Download)
 	case !(a.NsPerValue >= 0) || a.NsPerValue > 1e6:
 		return program.Usagef("--ns-per-value is %v: use 0 to 1e6", a.NsPerValue)
 	}

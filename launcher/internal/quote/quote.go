@@ -441,6 +441,6 @@ func age(dates []string, now time.Time) []string {
 	if oldest.IsZero() || now.Sub(oldest) <= oldPrice {
 		return nil
 	}
-	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; --prices FILE "+
+	return []string{fmt.Sprintf("the oldest price is from %s, %d days ago, and may have changed; COPPICE_PRICES=FILE "+
 		"takes newer ones", oldest.Format(time.DateOnly), int(now.Sub(oldest).Hours()/24))}
 }

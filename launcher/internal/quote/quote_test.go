@@ -187,7 +187,8 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 			t.Errorf("in a region without prices: %+v, expected hours and no costs", o)
 		}
 	}
-	if says := "no price of these is known in mars-north1; check --region, or give prices with --prices FILE"; c.Recommended != nil || c.Reason != says {
+	if says := "no price of these is known in mars-north1; check COPPICE_LOCATION, or give prices with " +
+		"COPPICE_PRICES=FILE"; c.Recommended != nil || c.Reason != says {
 		t.Errorf("recommended %+v because %q; expected nothing, %q", c.Recommended, c.Reason, says)
 	}
 	// On demand has a price where Spot has none.
@@ -407,8 +408,8 @@ func TestHold(t *testing.T) {
 	q.Hourly = 0
 	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
 		!strings.Contains(err.Error(),
-			"no Spot price of c4-highmem-96-lssd in us-central1 is known; give one with --prices FILE") {
-		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises --prices", err)
+			"no Spot price of c4-highmem-96-lssd in us-central1 is known; give one with COPPICE_PRICES=FILE") {
+		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises COPPICE_PRICES", err)
 	}
 	if err := Hold(q, "c4-highmem-96-lssd", 0); err != nil {
 		t.Error(err)

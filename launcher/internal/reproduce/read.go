@@ -88,13 +88,13 @@ func (q *Recipe) readInput(ctx context.Context, r *registry.Registry) error {
 	return nil
 }
 
-// Fetch copies a dataset into a folder of its own in scratch, which the caller removes.
-func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest, scratch string) (string, error) {
+// Fetch copies a dataset into a temporary folder, which the caller removes.
+func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest) (string, error) {
 	staged, err := stager.Resolve(ctx, datasets, m.Name+"@"+m.Version)
 	if err != nil {
 		return "", err
 	}
-	dir, err := os.MkdirTemp(scratch, "coppice-reproduce-")
+	dir, err := os.MkdirTemp("", "coppice-reproduce-")
 	if err != nil {
 		return "", err
 	}

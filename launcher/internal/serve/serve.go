@@ -77,10 +77,8 @@ func Defaults() Config {
 
 // Check rejects limits and routes that no server can keep, and takes over the routes.
 func (c *Config) Check(env Environment) error {
-	if c.MaxBytes < 1 || c.MaxRows < 1 || c.MaxQueue < 1 || c.Timeout <= 0 || c.Poll <= 0 || c.Grace < 0 ||
-		!(c.MaxShift >= 0) {
-		return problem.New(problem.Usage, "--max-bytes, --max-rows, --max-queue, --timeout and --poll have to be "+
-			"above 0, and --grace and --max-shift at least 0")
+	if c.MaxQueue < 1 || c.Grace < 0 || !(c.MaxShift >= 0) {
+		return problem.New(problem.Usage, "--max-queue has to be above 0, and --grace and --max-shift at least 0")
 	}
 	for _, route := range []string{env.Health, env.Predict} {
 		if route != "" && (route[0] != '/' || route == "/" || strings.ContainsAny(route, "{} \t")) {
@@ -109,12 +107,8 @@ func (c *Config) Listen(ctx context.Context, env Environment, address string, gi
 
 // AddLimits adds the flags of limits and times, with those that are there as defaults.
 func (c *Config) AddLimits(f *pflag.FlagSet) {
-	f.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "most bytes of a request")
-	f.IntVar(&c.MaxRows, "max-rows", c.MaxRows, "most rows of a request")
 	f.IntVar(&c.MaxQueue, "max-queue", c.MaxQueue,
 		"most requests that wait or are scored; others get 429 and Retry-After")
-	f.DurationVar(&c.Timeout, "timeout", c.Timeout, "longest time for a request to arrive, and to wait for its turn")
-	f.DurationVar(&c.Poll, "poll", c.Poll, "time between two looks at the alias")
 	f.DurationVar(&c.Grace, "grace", c.Grace,
 		"time after SIGTERM in which /readyz says 503 and requests are still taken")
 	f.Float64Var(&c.MaxShift, "max-shift", c.MaxShift,

@@ -16,16 +16,7 @@ import (
 )
 
 // Bill writes the bill of a sweep that trained on that many rows.
-func (w Printer) Bill(b *bill.Bill, rows int, attempts bool) {
-	if attempts {
-		t := w.Table("trial", "claim", "task", "host", "ended", "from", "took", "trees", "cost").Least("host", "claim")
-		for _, a := range b.Attempts {
-			t.Row(a.Trial, a.Claim, fmt.Sprintf("%d.%d", a.Task, a.Attempt.Attempt), a.Host, a.End,
-				a.From.Format(time.TimeOnly), seconds(a.Seconds()), a.Trees, priced(!a.Unpriced, a.Cost))
-		}
-		t.Print()
-	}
-
+func (w Printer) Bill(b *bill.Bill, rows int) {
 	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost", "of it lost").
 		Least("ns per value", "trees")
 	for _, r := range b.Trials {

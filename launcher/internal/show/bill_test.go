@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/internal/ledger"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
@@ -21,10 +20,8 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
 			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
 			{Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},
-		Trials: []bill.TrialCost{{Cost: 2.25}, {Trial: 1, Unpriced: true}},
-		Attempts: []bill.AttemptCost{{Attempt: ledger.Attempt{Host: "first"}, Cost: 2.25},
-			{Attempt: ledger.Attempt{Host: "second"}, Unpriced: true}}}
-	w.Bill(b, 0, true)
+		Trials: []bill.TrialCost{{Status: "first", Cost: 2.25}, {Trial: 1, Status: "second", Unpriced: true}}}
+	w.Bill(b, 0)
 	for _, line := range strings.Split(out.String(), "\n") {
 		if strings.Contains(line, "first") && !strings.Contains(line, "2.25 USD") || strings.Contains(line, "second") &&
 			!strings.Contains(line, "no price") ||
@@ -56,7 +53,7 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 		{4253, 0, false, false}} {
 		var out bytes.Buffer
 		w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
-		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows, false)
+		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows)
 		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
 			t.Errorf("%+v: the bill says %s; want speed and note only where the case has them", tc, out.String())
 		}
