@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"coppice/internal/sweep"
@@ -35,11 +36,21 @@ limits: {trial: 2m, sweep: 5m}
 gate: {against: none}
 `), "--id", "tables", "--json")
 
-	var want struct {
-		sweep.Board
-		Curves map[string][]sweep.CurvePoint `json:"curves"`
+	var want sweep.Board
+	decode(t, l.must("launcher", "leaderboard", "tables", "--json"), &want)
+	curves := map[string][][2]float64{}
+	for name, text := range l.objects() {
+		if strings.HasPrefix(name, "coppice-sweeps/") && strings.Contains(name, "/curves/") {
+			c, err := sweep.DecodeCurve([]byte(text))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, p := range sweep.JoinCurves([]sweep.Curve{*c}) {
+				trial := strconv.Itoa(c.Trial)
+				curves[trial] = append(curves[trial], [2]float64{float64(p.Tree), p.Score})
+			}
+		}
 	}
-	decode(t, l.must("launcher", "leaderboard", "tables", "--curves", "--json"), &want)
 	script, err := filepath.Abs("python/tests/sweeps.py")
 	if err != nil {
 		t.Fatal(err)
@@ -62,12 +73,6 @@ gate: {against: none}
 				got.Leaves[strconv.Itoa(row.Trial.Number)] != row.Trial.Params["num_leaves"] {
 				t.Errorf("from %s, rank %d is %v, expected trial %d with %v", place, i+1, b, row.Trial.Number,
 					row.Result.Score)
-			}
-		}
-		curves := map[string][][2]float64{}
-		for trial, points := range want.Curves {
-			for _, p := range points {
-				curves[trial] = append(curves[trial], [2]float64{float64(p.Tree), p.Score})
 			}
 		}
 		if len(curves) != 3 || !reflect.DeepEqual(got.Curves, curves) {

@@ -76,7 +76,6 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	}
 	view := show.NewProgress(w.World, s.Plan, w.asJSON)
 	defer view.Close()
-	curves := func(trials []int) (map[int][]sweep.CurvePoint, error) { return s.Curves(ctx, trials) }
 	var job provision.JobStatus
 	var left sweepview.JobWait
 	quick := 0
@@ -94,7 +93,7 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 			left.Asked(job, w.Now())
 		}
 
-		view.Show(st.Board, s.Snapshot(st, job), curves)
+		view.Show(st.Board, s.Snapshot(st, job))
 		if st.Conclusion != nil {
 			return s.Plan, st, nil
 		}

@@ -16,8 +16,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, with its learning curve, on a
-// terminal above a bar; an object per change as JSON.
+// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, on a terminal above a bar; an object
+// per change as JSON.
 type SweepProgress struct {
 	w    program.World
 	json bool
@@ -39,32 +39,26 @@ func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
 	return v
 }
 
-// Show shows what has changed since the last look. curves reads the learning curves of trials.
-func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot,
-	curves func(trials []int) (map[int][]sweep.CurvePoint, error)) {
+// Show shows what has changed since the last look.
+func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 	if v.json {
 		v.jsonLine(snap)
 		return
 	}
 
 	var ended []sweep.Row
-	var numbers []int
 	for _, row := range b.Rows {
 		if row.Result != nil && !v.seen[row.Result.Trial] {
-			ended, numbers = append(ended, row), append(numbers, row.Result.Trial)
+			ended = append(ended, row)
 		}
 	}
-	var drawn map[int][]sweep.CurvePoint
-	if len(ended) > 0 { // curves that cannot be read are no reason to stop watching
-		drawn, _ = curves(numbers)
-	}
 	if v.bar == nil {
-		v.lines(ended, drawn, snap)
+		v.lines(ended, snap)
 		return
 	}
 	if len(ended) > 0 {
-		_ = v.bar.Clear() // nor is a bar that cannot be drawn
-		v.lines(ended, drawn, snap)
+		_ = v.bar.Clear() // a bar that cannot be drawn is no reason to stop watching
+		v.lines(ended, snap)
 	}
 	v.bar.Describe(program.Visible(v.summary(snap)))
 	_ = v.bar.Set(snap.Ended())
@@ -109,7 +103,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 }
 
 // lines prints the trials that have ended since the last look.
-func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoint, s sweepview.Snapshot) {
+func (v *SweepProgress) lines(ended []sweep.Row, s sweepview.Snapshot) {
 	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		how := "waiting for machines: " + strings.ToLower(s.Job.State)
 		switch {
@@ -144,7 +138,7 @@ func (v *SweepProgress) lines(ended []sweep.Row, curves map[int][]sweep.CurvePoi
 		if fold := FoldOf(row.Trial); fold != "" {
 			how = fold + ": " + how
 		}
-		line := fmt.Sprintf("trial %3d  %s%s", r.Trial, how, Spark(curves[r.Trial], v.plan.Maximize))
+		line := fmt.Sprintf("trial %3d  %s", r.Trial, how)
 		if v.bar == nil { // the bar has the summary
 			line += "  |  " + v.summary(s)
 		}

@@ -2,7 +2,6 @@ package show_test
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +22,11 @@ func TestTimeIsUp(t *testing.T) {
 	for n := range 9 {
 		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
 			Status: sweep.StatusStopped, Reason: "not trained, so that limits.sweep (2m0s) leaves time"}})
-		v.Show(b, sweepview.Snapshot{Untrained: n},
-			func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
+		v.Show(b, sweepview.Snapshot{Untrained: n})
 	}
 	b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: 9, Refit: true}, Result: &sweep.Result{Trial: 9,
 		Status: sweep.StatusStopped, Reason: "not trained, since no trial can win"}})
-	v.Show(b, sweepview.Snapshot{}, func([]int) (map[int][]sweep.CurvePoint, error) { return nil, nil })
+	v.Show(b, sweepview.Snapshot{})
 	v.Close()
 	if want := "9 trials not trained, so that limits.sweep (2m0s) leaves time\n"; out.String() != want {
 		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
@@ -50,11 +48,10 @@ func TestStaging(t *testing.T) {
 	}
 }
 
-// TestProgress: each trial has one line, when it has ended, even if no curves can be read; as JSON, an estimate that
+// TestProgress: each trial has one line, when it has ended; as JSON, an estimate that
 // alone has changed is no change.
 func TestProgress(t *testing.T) {
 	p := &sweep.Plan{Trials: make([]sweep.Trial, 2), Spec: sweep.Spec{Metric: "auc"}}
-	none := func([]int) (map[int][]sweep.CurvePoint, error) { return nil, errors.New("no bucket") }
 	board := func(done ...int) (b sweep.Board) {
 		for _, n := range done {
 			b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n},
@@ -71,7 +68,7 @@ func TestProgress(t *testing.T) {
 		var out bytes.Buffer
 		v := show.NewProgress(program.World{Out: program.To(&out)}, p, asJSON)
 		for i, snap := range looks {
-			v.Show(board([][]int{{1}, {1}, {1, 0}}[i]...), snap, none)
+			v.Show(board([][]int{{1}, {1}, {1, 0}}[i]...), snap)
 		}
 		v.Close()
 
@@ -98,7 +95,7 @@ func TestTheJobsState(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{}, false)
-		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job}, nil)
+		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
 		v.Close()
 		if out.String() != want {
 			t.Errorf("job %s: got %q, want %q", job.State, out.String(), want)

@@ -10,10 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
 	"coppice/internal/problem"
@@ -115,39 +112,6 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	}
 	state.Conclusion, err = s.whole.Conclusion(ctx)
 	return state, err
-}
-
-// curvesAtOnce is how many trials' learning curves are read at the same time.
-const curvesAtOnce = 16
-
-// Curves returns the learning curves of trials, by number: the metric on valid after each tree. A trial without one,
-// because its trees are not scored or its holder vanished, is left out.
-func (s *View) Curves(ctx context.Context, trials []int) (map[int][]sweep.CurvePoint, error) {
-	l, err := s.trials.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-
-	var mu sync.Mutex
-	curves := map[int][]sweep.CurvePoint{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(curvesAtOnce)
-	for _, n := range trials {
-		group.Go(func() error {
-			parts, err := s.trials.Curves(ctx, l.Trials[n])
-			if err != nil {
-				return err
-			}
-
-			mu.Lock()
-			defer mu.Unlock()
-			if points := sweep.JoinCurves(parts); len(points) > 0 {
-				curves[n] = points
-			}
-			return nil
-		})
-	}
-	return curves, group.Wait()
 }
 
 // Conclusion returns the sweep's conclusion; nil if there is none yet.
