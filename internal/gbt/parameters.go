@@ -4,59 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
-
-// Parameter is what a person has to know of one of LightGBM's parameters here.
-type Parameter struct {
-	Name     string            `json:"name"`
-	Aliases  []string          `json:"aliases,omitempty"`
-	Standing ParameterStanding `json:"standing"`
-	Default  string            `json:"default,omitempty"`
-	Range    string            `json:"range,omitempty"` // of a number
-	Note     string            `json:"note,omitempty"`  // how it differs, or why it is not there
-}
-
-// ParameterStanding is whether a parameter of LightGBM's does here what it does there.
-type ParameterStanding string
-
-// How a parameter can stand.
-const (
-	Same      ParameterStanding = "same"
-	Differs   ParameterStanding = "differs"
-	Accepted  ParameterStanding = "accepted" // with some or all values, and nothing depends on it
-	Refused   ParameterStanding = "refused"
-	Elsewhere ParameterStanding = "elsewhere" // another file or flag says it
-)
-
-// Parameters are all of LightGBM 4's parameters: those that are trained with, in the order of the model file, then the
-// others by name.
-func Parameters() []Parameter {
-	var all []Parameter
-	defaults := Defaults().Map()
-	for _, s := range paramTable {
-		p := Parameter{Name: s.name, Aliases: strings.Fields(s.aliases), Standing: Accepted, Note: s.note}
-		switch {
-		case s.training != nil:
-			p.Standing, p.Default = Same, fmt.Sprint(defaults[s.name])
-			if p.Note != "" {
-				p.Standing = Differs
-			}
-			if _, number := defaults[s.name].(float64); number {
-				p.Range = s.bounds()
-			}
-		case s.fine == elsewhere:
-			p.Standing = Elsewhere
-		case s.fine == "":
-			p.Standing = Refused
-		case s.fine != anyValue:
-			p.Range = strings.Join(strings.Fields(s.fine), ", ")
-		}
-		all = append(all, p)
-	}
-	slices.SortFunc(all[len(trainedWith):], func(a, b Parameter) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
 
 // Changed returns the names of the parameters that are not at their defaults, sorted. Plans of earlier builds also
 // state defaults of parameters that are gone.
@@ -79,14 +27,4 @@ func NoEffect(params map[string]any) []string {
 		}
 	}
 	return out
-}
-
-// FindParameter finds one by its name or an alias. An error names the most similar.
-func FindParameter(name string) (Parameter, error) {
-	for _, p := range Parameters() {
-		if p.Name == name || slices.Contains(p.Aliases, name) {
-			return p, nil
-		}
-	}
-	return Parameter{}, &ParamError{name, "there is no such training parameter" + suggestParam(name)}
 }

@@ -26,9 +26,8 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 	}
 	for name, aliases := range all {
 		for _, word := range append(aliases, name) {
-			p, err := FindParameter(word)
-			if err != nil || p.Name != name {
-				t.Errorf("LightGBM's %s, called %s: got %q, %v", name, word, p.Name, err)
+			if s := findAmong(paramTable, word); s == nil || s.name != name {
+				t.Errorf("LightGBM's %s, called %s: got %+v", name, word, s)
 			}
 		}
 	}
@@ -134,36 +133,36 @@ func parametersDocument() string {
 	b.WriteString(`# Parameters of LightGBM
 
 All parameters of LightGBM 4, and what they are here: the same, the same with a difference, accepted
-without an effect, refused, or said elsewhere. ` + "`launcher params NAME`" + ` prints one of them. This page
-is made from the code's own tables (` + "`go test ./internal/gbt -run ParametersDocument -update`" + `), and a
-test fails if it is not current. Aliases are accepted wherever names are. Why results differ:
+without an effect, refused, or said elsewhere. This page is made from the code's own
+tables (` + "`go test ./internal/gbt -run ParametersDocument -update`" + `), and a test fails if it is not
+current. Aliases are accepted wherever names are. Why results differ:
 [DIVERGENCE.md](../internal/gbt/DIVERGENCE.md).
 `)
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
-	table := func(title, head string, row func(p Parameter) string, standings ...ParameterStanding) {
+	table := func(title, head string, row func(p parameter) string, standings ...standing) {
 		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, head, strings.Repeat("---|", strings.Count(head, "|")+1))
-		for _, p := range Parameters() {
+		for _, p := range parameters() {
 			if slices.Contains(standings, p.Standing) {
 				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Name, strings.Join(p.Aliases, ", "), cell(row(p)))
 			}
 		}
 	}
-	table("Trained with", "parameter | aliases | default | range | compared with LightGBM", func(p Parameter) string {
+	table("Trained with", "parameter | aliases | default | range | compared with LightGBM", func(p parameter) string {
 		how := "same"
 		if p.Note != "" {
 			how = p.Note
 		}
 		return p.Default + "\x00" + p.Range + "\x00" + how
 	}, Same, Differs)
-	table("Accepted, without an effect", "parameter | aliases | values | why", func(p Parameter) string {
+	table("Accepted, without an effect", "parameter | aliases | values | why", func(p parameter) string {
 		values := p.Range
 		if values == "" {
 			values = "any"
 		}
 		return values + "\x00" + p.Note
 	}, Accepted)
-	table("Refused", "parameter | aliases | why", func(p Parameter) string { return p.Note }, Refused)
-	table("Said elsewhere", "parameter | aliases | where", func(p Parameter) string { return p.Note }, Elsewhere)
+	table("Refused", "parameter | aliases | why", func(p parameter) string { return p.Note }, Refused)
+	table("Said elsewhere", "parameter | aliases | where", func(p parameter) string { return p.Note }, Elsewhere)
 
 	b.WriteString("\n## Objectives\n\n| objective | aliases | |\n|---|---|---|\n")
 	for _, o := range objectives() {
@@ -178,4 +177,55 @@ test fails if it is not current. Aliases are accepted wherever names are. Why re
 		fmt.Fprintf(&b, "| `%s` | | refused: %s |\n", name, foreignObjectives[name])
 	}
 	return strings.ReplaceAll(b.String(), "\x00", " | ")
+}
+
+// parameter is a row of docs/parameters.md.
+type parameter struct {
+	Name     string
+	Aliases  []string
+	Standing standing
+	Default  string
+	Range    string // of a number
+	Note     string // how it differs, or why it is not there
+}
+
+// standing is whether a parameter of LightGBM's does here what it does there.
+type standing string
+
+// How a parameter can stand.
+const (
+	Same      standing = "same"
+	Differs   standing = "differs"
+	Accepted  standing = "accepted" // with some or all values, and nothing depends on it
+	Refused   standing = "refused"
+	Elsewhere standing = "elsewhere" // another file or flag says it
+)
+
+// parameters are all of LightGBM 4's parameters: those that are trained with, in the order of the model file, then the
+// others by name.
+func parameters() []parameter {
+	var all []parameter
+	defaults := Defaults().Map()
+	for _, s := range paramTable {
+		p := parameter{Name: s.name, Aliases: strings.Fields(s.aliases), Standing: Accepted, Note: s.note}
+		switch {
+		case s.training != nil:
+			p.Standing, p.Default = Same, fmt.Sprint(defaults[s.name])
+			if p.Note != "" {
+				p.Standing = Differs
+			}
+			if _, number := defaults[s.name].(float64); number {
+				p.Range = s.bounds()
+			}
+		case s.fine == elsewhere:
+			p.Standing = Elsewhere
+		case s.fine == "":
+			p.Standing = Refused
+		case s.fine != anyValue:
+			p.Range = strings.Join(strings.Fields(s.fine), ", ")
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all[len(trainedWith):], func(a, b parameter) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

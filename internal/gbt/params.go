@@ -150,7 +150,7 @@ func suggestParam(key string) string {
 
 // CanonicalName returns the name that an alias stands for; an unknown name is returned unchanged.
 func CanonicalName(name string) string {
-	if s := findParam(name); s != nil {
+	if s := findAmong(paramTable, name); s != nil {
 		return s.name
 	}
 	return name

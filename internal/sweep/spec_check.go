@@ -406,13 +406,6 @@ var reserved = map[string]string{
 	"num_threads":           "the spec's key machine.threads_per_task",
 }
 
-// reservedAliases are LightGBM's other names of reserved parameters, for those that the trainer does not have and so
-// cannot resolve.
-var reservedAliases = map[string]string{
-	"metrics": "metric", "metric_types": "metric",
-	"num_thread": "num_threads", "nthread": "num_threads", "nthreads": "num_threads", "n_jobs": "num_threads",
-}
-
 // checkGiven rejects, in every part of the spec with parameters, reserved ones and duplicates, under any of their
 // names.
 func (s *Spec) checkGiven(doc *strictyaml.Document, v Vocabulary) error {
@@ -434,10 +427,6 @@ func checkGivenIn[V any](doc *strictyaml.Document, path string, given map[string
 	written := map[string]string{} // by canonical name
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		canonical := v.ParamName(name)
-		if other := reservedAliases[name]; other != "" {
-			canonical = other
-		}
-
 		switch {
 		case reserved[name] != "":
 			return doc.Errorf(path+"."+name, "%s is set by %s; say it there, and take it out here", name,

@@ -44,6 +44,7 @@ require: ["trees <= 500"]
 // paramName knows a few aliases.
 func paramName(name string) string {
 	for canonical, aliases := range map[string][]string{
+		"metric": {"metrics"}, "num_threads": {"n_jobs"},
 		"learning_rate": {"eta", "shrinkage_rate"}, "num_leaves": {"max_leaves"}, "lambda_l2": {"reg_lambda"},
 		"objective": {"loss", "app"}, "early_stopping_round": {"early_stopping_rounds", "n_iter_no_change"},
 	} {

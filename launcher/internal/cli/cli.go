@@ -133,7 +133,7 @@ blocked, 9 the winner did not become the champion, 130 interrupted.`,
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{cancelCommand(w),
 			nightlyCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),
-			registryCommand(w), datasetsCommand(w), paramsCommand(w), doctorCommand(w), cleanCommand(w)}},
+			registryCommand(w), datasetsCommand(w), doctorCommand(w), cleanCommand(w)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, cmd := range g.commands {

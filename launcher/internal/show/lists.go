@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
-	"coppice/internal/gbt"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -33,15 +32,6 @@ func (w Printer) Sweeps(all []sweepview.ListedSweep) {
 			planned = l.Created.Format(time.DateTime)
 		}
 		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(state), registered)
-	}
-	t.Print()
-}
-
-// Parameters writes what LightGBM's parameters are here.
-func (w Printer) Parameters(all []gbt.Parameter) {
-	t := w.Table("parameter", "aliases", "here", "default", "values", "").Wrap(6).Least("aliases", "values")
-	for _, p := range all {
-		t.Row(p.Name, strings.Join(p.Aliases, ", "), tables.Standing(p.Standing), p.Default, p.Range, p.Note)
 	}
 	t.Print()
 }

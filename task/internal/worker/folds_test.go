@@ -33,7 +33,7 @@ func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *worl
 // folded returns trials for the folds of the plan's configurations.
 func folded(k int, drop bool) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
-		p.Spec.Validate = &sweep.Validate{KFold: k, Drop: &drop}
+		p.Spec.Validate = &sweep.Validate{KFold: k}
 		m := &dataset.Manifest{Name: p.Dataset.Name, Split: dataset.SplitRule{By: dataset.SplitByHash}}
 		folds, err := fit.Folds(m, fit.KFold, k)
 		if err != nil {
