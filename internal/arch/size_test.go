@@ -32,21 +32,6 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestRoomsAreReadInOneSitting bounds packages. gbt is larger: it is one algorithm.
-func TestRoomsAreReadInOneSitting(t *testing.T) {
-	lines := map[string]int{}
-	for _, f := range parseAll(t) {
-		if !f.test {
-			lines[f.dir] += f.lines
-		}
-	}
-	for dir, n := range lines {
-		if n > 6000 && dir != "internal/gbt" {
-			t.Errorf("%s has %d lines without tests, expected at most 6,000", dir, n)
-		}
-	}
-}
-
 // TestFewTypesOfErrors counts types with a method Error: each has to be worth a caller that treats it differently from
 // other errors of its kind (package problem).
 func TestFewTypesOfErrors(t *testing.T) {
