@@ -83,7 +83,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)calibrat(ion|ed) by segment|\bcalibrate: ?\{|\b(FitSegments|PredictSegments|SegmentCalibration)\b|` +
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
-	regexp.MustCompile(`leaderboard [^\n]*--curves|launcher params\b|paramsCommand|FindParameter|boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
+	regexp.MustCompile(`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
 	regexp.MustCompile(`\bGateReference\b|\bMaxReferenceRows\b|reference: \{(nights: 7|rows)|\bmetric\.Segment\b|` +
 		`calibration: \{(by|segment|reference|normalized)`),
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +

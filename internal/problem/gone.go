@@ -18,6 +18,7 @@ var gone = map[string]string{
 	"predict --tasks":            "run `launcher predict` on a machine next to the bucket; several share the tables",
 	"registry reproduce --batch": "run `launcher registry reproduce` on a machine next to the bucket",
 	"man":                        "--help of each command has the same words",
+	"clean --dry-run":            "nothing is ever deleted: leave it out",
 	"params":                     "docs/parameters.md has all of LightGBM's parameters, and what each is here",
 	"leaderboard --curves":       "the page has the learning curves: `launcher report SWEEP`",
 	"console --actions":          "the page prints commands to copy: `cancel`, `registry promote`, `registry rollback`",

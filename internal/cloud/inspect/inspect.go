@@ -2,8 +2,8 @@
 // services, topics, quotas, machine types, images. It changes nothing: every call is a GET, or one of the POSTs that
 // only read (testIamPermissions, tokeninfo).
 //
-// It uses REST through the authenticated transport of Google's libraries: client libraries for the eight services would
-// be tens of megabytes of generated code for a few calls.
+// It uses REST through the authenticated transport of Google's libraries: client libraries for these services would be
+// tens of megabytes of generated code for a few calls.
 package inspect
 
 import (

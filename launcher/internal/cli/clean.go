@@ -34,7 +34,6 @@ everything younger than --days stay, too. It deletes nothing, because none of th
 		},
 	}
 
-	cmd.Flags().Bool("dry-run", true, "only list, as without it")
 	cmd.Flags().IntVar(&f.days, "days", 30, "keep what is younger")
 	cmd.Flags().BoolVar(&f.urls, "urls", false, "print the URLs of the objects that can be removed, one per line")
 	w.jsonFlag(cmd, "print a JSON array")

@@ -46,7 +46,7 @@ func TestClean(t *testing.T) {
 	}
 
 	var items []clean.Item
-	if err := json.Unmarshal([]byte(w.must("clean", "--dry-run", "--json")), &items); err != nil {
+	if err := json.Unmarshal([]byte(w.must("clean", "--json")), &items); err != nil {
 		t.Fatal(err)
 	}
 	held := map[string]string{}
@@ -71,7 +71,7 @@ func TestClean(t *testing.T) {
 		t.Errorf("%d items, want 8: %v", len(items), held)
 	}
 
-	urls := strings.Fields(w.must("clean", "--dry-run", "--urls"))
+	urls := strings.Fields(w.must("clean", "--urls"))
 	want := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json",
 		"gs://sweeps/" + sweep.Names("night-0").Attempt(1, 0) + "model.txt"}
 	for _, u := range want {
@@ -84,18 +84,15 @@ func TestClean(t *testing.T) {
 	}
 
 	w.now = time.Now()
-	if out := w.must("clean", "--dry-run"); !strings.Contains(out, "younger than 30 days") ||
+	if out := w.must("clean"); !strings.Contains(out, "younger than 30 days") ||
 		!strings.Contains(out, "0 B can be removed") {
 		t.Errorf("on the day itself:\n%s", out)
-	}
-	if with, without := w.must("clean", "--dry-run"), w.must("clean"); with != without {
-		t.Errorf("clean lists\n%s\nand with --dry-run\n%s", without, with)
 	}
 
 	// A sweep whose plan cannot be read may need any dataset.
 	w.now = time.Now().AddDate(0, 0, 60)
 	w.put("sweeps", sweep.Names("broken").Plan(), "{")
-	if urls := w.must("clean", "--dry-run", "--urls"); strings.Contains(urls, "gs://datasets/") {
+	if urls := w.must("clean", "--urls"); strings.Contains(urls, "gs://datasets/") {
 		t.Errorf("with an unreadable plan, datasets may go:\n%s", urls)
 	}
 }
