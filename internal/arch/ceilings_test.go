@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/page":                3995,
 	"internal/page/pagetest":       447,
 	"internal/page/plot":           1514,
-	"internal/problem":             236,
+	"internal/problem":             270, // its table of what is gone grows
 	"internal/program":             1044,
 	"internal/program/tables":      288,
 	"internal/protocol":            1073,
