@@ -52,7 +52,7 @@ var gone = map[string]string{
 	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",
 	"watch-labels":     "the next night's gate judges labels, and docs/serving.md has alerts for what is served",
 
-	"localemu machines":            "`make bench-memory` measures the memory of trials that share a dataset (docs/benchmarks.md)",
+	"localemu machines":            "`make bench-memory` measures what trials of one machine share",
 	"plan --prices":                pricesGone,
 	"sweep --prices":               pricesGone,
 	"nightly --prices":             pricesGone,

@@ -58,7 +58,7 @@ func decodePlan(data []byte) (*sweep.Plan, error) {
 	if err := json.Unmarshal(data, &old); err != nil {
 		return sweep.DecodePlan(data) // says what is wrong
 	}
-	gone := ""
+	var gone string
 	switch {
 	case old.Extends != nil:
 		gone = "extend"

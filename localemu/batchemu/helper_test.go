@@ -147,14 +147,6 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func waitFor(path string) {
-	for range time.Tick(2 * time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-	}
-}
-
 // world is a server with a real client.
 type world struct {
 	t      *testing.T
