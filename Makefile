@@ -100,20 +100,24 @@ else
 	@echo "portable: gbt was NOT RUN on arm64, only compiled: install qemu-user"
 endif
 
-# The race detector watches packages whose own code starts or locks something: the others would run on one goroutine for
-# minutes to show nothing. -short leaves out what is long and shows no race that shorter tests do not.
-CONCURRENT = $(shell grep -rlE '"sync"|"sync/atomic"|/errgroup"|^\s+go (func|[a-z])' --include='*.go' \
-  --exclude='*_test.go' --exclude-dir=testdata aggregator internal launcher localemu python task | \
+# The race detector watches packages whose own code starts, waits for or locks something, and those whose tests use them
+# from several goroutines: the others would run on one for minutes to show nothing. internal/arch looks for what is
+# missing here. -short leaves out what is long and shows no race that shorter tests do not.
+CONCURRENT = $(shell grep -rlE '"sync"|"sync/atomic"|/errgroup"|^\s+go (func|[a-z])|select \{|AfterFunc' \
+  --include='*.go' --exclude='*_test.go' --exclude-dir=testdata aggregator internal launcher localemu python task | \
   xargs -n 1 dirname | sort -u | sed 's,^,./,')
-# Its tests conclude one sweep at a time, in one goroutine, but for those of several aggregators and of many sweeps.
-ONE_AT_A_TIME := ./aggregator/internal/conclude
+CONCURRENT_TESTS := ./internal/cloud/batch ./internal/cloud/pubsub ./task/internal/keep
+# Of these, most tests use one goroutine for long; so only those that use several, by their whole names.
+ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli
+AT_ONCE := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
+  TestWatchOfAJobThatIsGone
 race: export CGO_ENABLED = 1
 # A watched program sleeps a second before it exits, in case other threads still have a race to report; with
 # some hundred programs that the tests start, that is minutes. By then tests have waited for their goroutines.
 race: export GORACE := atexit_sleep_ms=50
 race: ## run the tests of what is concurrent under the race detector (needs a C compiler)
-	$(GO) test -race -short -vet=off -timeout 20m $(filter-out $(ONE_AT_A_TIME),$(CONCURRENT))
-	$(GO) test -race -short -vet=off -timeout 20m -run 'FoulStore|Recalls' $(ONE_AT_A_TIME)
+	$(GO) test -race -short -vet=off -timeout 20m $(filter-out $(ONE_AT_A_TIME),$(CONCURRENT)) $(CONCURRENT_TESTS)
+	$(GO) test -race -short -vet=off -timeout 20m -run "^($$(echo $(AT_ONCE) | tr ' ' '|'))$$" $(ONE_AT_A_TIME)
 
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit \
