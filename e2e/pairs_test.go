@@ -73,7 +73,7 @@ var pairFeatures = []pairFeature{
 			"trials continue each other's models")
 	}},
 	{"`stop`", func(s *pairSpec) {
-		s.search = append(s.search, "stop: {rule: asha, by: trees, eta: 2, min_trees: 3}")
+		s.search = append(s.search, "stop: {rule: asha, by: trees, eta: 2, min_trees: 12}")
 	}, func(e pairSeen) string {
 		return missing(e.any(func(r sweep.Result) bool { return r.Status == sweep.StatusStopped && len(r.Rungs) > 0 }),
 			"a trial is stopped at a rung")
