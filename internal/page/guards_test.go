@@ -130,7 +130,7 @@ func TestBrowserFiveThousand(t *testing.T) {
 		least = min(least, p.Busy()-before)
 	}
 	t.Logf("5,000 trials: a filter takes %.0f ms of a processor until it is painted", least)
-	if least > 200 {
-		t.Errorf("a filter of 5,000 trials takes %.0f ms of a processor, want at most 200 in the best of four", least)
+	if least > 100 {
+		t.Errorf("a filter of 5,000 trials takes %.0f ms of a processor, want at most 100 in the best of four", least)
 	}
 }
