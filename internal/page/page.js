@@ -8,6 +8,12 @@
   const $ = (q, e = document) => e.querySelector(q);
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
+  // A drawing of many marks is laid out once it is near; content-visibility: auto does so a screen and more before.
+  const nearing = new IntersectionObserver(seen => {
+    for (const s of seen) if (s.isIntersecting) { s.target.classList.remove('waits'); nearing.unobserve(s.target); }
+  }, {rootMargin: '100px'});
+  for (const f of $$('figure')) if ($$('svg *', f).length > 500) { f.classList.add('waits'); nearing.observe(f); }
+
   // rowOf: trial -> row of the columns; marks: trial -> elements; plots: drawings with marks of trials; lines: the leaderboard's trials,
   // in their order; made: trial -> row
   let data, rowOf, marks, axes, plots, lines, made;
