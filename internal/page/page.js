@@ -8,11 +8,10 @@
   const $ = (q, e = document) => e.querySelector(q);
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
-  // A drawing of many marks is laid out once it is near; content-visibility: auto does so a screen and more before.
-  const nearing = new IntersectionObserver(seen => {
-    for (const s of seen) if (s.isIntersecting) { s.target.classList.remove('waits'); nearing.unobserve(s.target); }
-  }, {rootMargin: '100px'});
-  for (const f of $$('figure')) if ($$('svg *', f).length > 500) { f.classList.add('waits'); nearing.observe(f); }
+  // What is below the first screen is laid out once that is painted (page.css): content-visibility: auto begins a screen and more before.
+  const opened = () => root.classList.add('opened');
+  addEventListener('scroll', opened, {once: true, passive: true});
+  requestAnimationFrame(() => setTimeout(opened, 200));
 
   // rowOf: trial -> row of the columns; marks: trial -> elements; plots: drawings with marks of trials; lines: the leaderboard's trials,
   // in their order; made: trial -> row
@@ -127,7 +126,7 @@
 
   // The leaderboard lists the first of the rows that pass; who scrolls to its end gets more. To lay out a thousand rows takes too long,
   // and of thousands the page itself has only the best.
-  const page = 100;
+  const page = 50;
   let most = page;
   function line(t) {
     if (made.has(t)) return made.get(t);

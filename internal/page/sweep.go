@@ -166,7 +166,7 @@ const topCurves = 5
 // mostListed and mostDrawn are how many of the best trials have a row in the page and marks in its drawings. Of more,
 // the script makes rows from the columns, and the drawings would be too dense to read and too slow to paint.
 const (
-	mostListed = 200
+	mostListed = 100
 	mostDrawn  = 500
 )
 
