@@ -45,8 +45,9 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 	c := &comparison{Request: q, night: q.Night, p: tonight, before: before, rules: rules,
 		work: &worker{ctx: ctx, threads: q.Threads, did: func() {}}}
 
+	copied := c.checkCopies()
 	if len(before) == 0 {
-		c.checkFirst()
+		c.checkFirst(copied)
 	} else {
 		c.last = before[len(before)-1]
 		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))

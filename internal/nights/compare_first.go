@@ -10,15 +10,69 @@ import (
 // Limits of what a table says against itself, without a night before it.
 const (
 	sharedFirst = 0.01  // share of test's rows that are also in train
-	sharedOften = 0.5   // with more, rows are alike by nature
+	sharedOften = 0.5   // with more, rows are alike by nature, unless they are copies
+	copiedShare = 0.2   // of the rows of a class: with fewer copies, a model is hardly flattered
+	sameLabels  = 0.2   // of the differences of label that chance would leave among rows that are alike
+	fewCopies   = 10    // differences of label that chance would leave, with fewer nothing is known
 	sameShare   = 0.99  // of the rows, in which one column follows from another
 	leakFirst   = 0.5   // share of the labels' entropy that one column explains
 	sameRows    = 5_000 // to compare columns by
 )
 
+// checkCopies looks for rows that the table holds several times, some in train and some in test. Where rows are alike by
+// nature, their labels differ as by chance; those of copies do not. It reports whether it found any.
+func (c *comparison) checkCopies() bool {
+	if c.p.Shared <= sharedFirst {
+		return false
+	}
+	type pair struct {
+		alike uint64
+		label float32
+	}
+	pairs, all, most := map[pair]int{}, map[uint64]int{}, map[uint64]int{} // rows; by what is alike, of any label
+	for i, y := range c.night.Label {
+		key := pair{c.night.Alike[i], y}
+		pairs[key]++
+		all[key.alike]++
+		most[key.alike] = max(most[key.alike], pairs[key])
+	}
+	rows, again, repeated, differ, squares := map[float32]int{}, map[float32]int{}, 0, 0, 0
+	for key, count := range pairs {
+		rows[key.label] += count
+		if all[key.alike] > 1 {
+			again[key.label] += count
+			repeated += count
+		}
+	}
+	for alike, count := range all {
+		differ += count - most[alike]
+	}
+	for _, count := range rows {
+		squares += count * count
+	}
+	total := float64(len(c.night.Label))
+	chance := float64(repeated) * (1 - float64(squares)/(total*total)) / 2
+	if !(chance >= fewCopies && float64(differ) < sameLabels*chance) {
+		return false
+	}
+
+	if c.p.Label.Kind == dataset.Regression {
+		rows, again = map[float32]int{0: len(c.night.Label)}, map[float32]int{0: repeated}
+	}
+	for y, count := range rows { // of a sample of the table a copy is as likely to be in it as any row
+		if again[y] >= fewCopies && float64(again[y]) > copiedShare*float64(count)*total/float64(c.night.Table) {
+			c.add(Warning, CodeCopiedRows, "", "%s of the test rows are copies of rows in train, with the same label: "+
+				"test scores are too good. Remove the copies, or keep them together with split: {by: hash, "+
+				"key: COLUMN}", percent(c.p.Shared))
+			return true
+		}
+	}
+	return false
+}
+
 // checkFirst looks for what needs no night before: rows in train and test, columns that say the same.
-func (c *comparison) checkFirst() {
-	if c.p.Shared > sharedFirst && c.p.Shared < sharedOften {
+func (c *comparison) checkFirst(copied bool) {
+	if c.p.Shared > sharedFirst && c.p.Shared < sharedOften && !copied {
 		c.add(Warning, CodeSharedRows, "", "%s of the test rows also occur in train, but for their times: a model is "+
 			"rewarded for remembering them. Remove the copies, or keep them together with split: {by: hash, "+
 			"key: COLUMN}",

@@ -34,6 +34,7 @@ const (
 	CodeSameRows      Code = "same_rows"      // last night's rows again
 	CodeRepeatedRows  Code = "repeated_rows"  // rows that occur more than once
 	CodeSharedRows    Code = "shared_rows"    // rows of test that are also in train
+	CodeCopiedRows    Code = "copied_rows"    // the same with labels that only copies have
 	CodeOldRows       Code = "old_rows"       // more of last night's rows than usual
 	CodeRows          Code = "rows"           // more or fewer rows than usual, or than the spec allows
 	CodeClock         Code = "clock"          // all times have shifted, as by another time zone
@@ -59,8 +60,8 @@ const (
 
 // order lists the codes as above.
 var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeSameColumn,
-	CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows, CodeOldRows, CodeRows, CodeClock, CodeStale,
-	CodeFuture, CodeGap, CodeOddTimes, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel, CodeUnseen,
+	CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeRows, CodeClock,
+	CodeStale, CodeFuture, CodeGap, CodeOddTimes, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel, CodeUnseen,
 	CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
 
 // Finding is something about a night that a person should know.

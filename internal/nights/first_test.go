@@ -2,6 +2,8 @@ package nights_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +88,58 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 		case c.want != "" && (len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Warning ||
 			!strings.Contains(found[0].Text, c.says)):
 			t.Errorf("%s: found %v, want one warning %s that says %q", name, found, c.want, c.says)
+		}
+	}
+}
+
+// TestCopiesAreToldFromRowsThatAreAlike: a table that was copied, or whose positive rows were, is said whatever the share
+// of its rows; rows of few values are alike by nature, and their labels differ.
+func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
+	const split = "label: y\nencodings: none\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
+	r := rand.New(rand.NewPCG(1, 2))
+	var rows, positives, few, numbers []string
+	for i := range 3000 {
+		x, y := r.NormFloat64(), 0
+		if r.Float64() < 0.05+0.2*float64(i%3) {
+			y = 1
+		}
+		rows = append(rows, fmt.Sprintf("%d,%g,%d", y, x, i%3))
+		if y == 1 && i%3 == 0 {
+			positives = append(positives, rows[i])
+		}
+		few = append(few, fmt.Sprintf("%d,%d,%d", y, i%7, i%3))
+		numbers = append(numbers, fmt.Sprintf("%g,%g,%d", r.NormFloat64(), x, i%3))
+	}
+	for name, c := range map[string]struct {
+		rows   [][]string
+		label  string
+		copied bool
+	}{
+		"no copies":             {[][]string{rows}, "y", false},
+		"copied once":           {[][]string{rows, rows}, "y", true},
+		"copied four times":     {[][]string{rows, rows, rows, rows, rows}, "y", true},
+		"two fifths copied":     {[][]string{rows, rows[:1200]}, "y", true},
+		"one row in thirty":     {[][]string{rows, rows[:100]}, "y", false},
+		"positives copied":      {[][]string{rows, positives, positives, positives, positives}, "y", true},
+		"a number, copied":      {[][]string{numbers, numbers}, "{column: y, kind: regression}", true},
+		"a number":              {[][]string{numbers}, "{column: y, kind: regression}", false},
+		"few values":            {[][]string{few}, "y", false},
+		"few values and copies": {[][]string{few, few}, "y", false},
+	} {
+		table := "y,a,b\n" + strings.Join(slices.Concat(c.rows...), "\n") + "\n"
+		r := stageCSV(t, table, strings.Replace(split, "y\n", c.label+"\n", 1))
+		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, before := range [][]*nights.Profile{nil, {p}} { // however often it was so
+			found := find(t, nights.Request{Night: r.Night, Tonight: p, Before: before, Spec: &dataset.Spec{},
+				At: nightstest.First})
+			copied := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeCopiedRows })
+			if copied != c.copied {
+				t.Errorf("%s: copies %v, expected %v; %.3g of test's rows are in train, found %v", name, copied, c.copied,
+					p.Shared, found)
+			}
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -82,6 +83,11 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	}
 	if r != nil {
 		m.origin.profile = r.Profile
+		for _, f := range r.Findings {
+			if f.Code == nights.CodeCopiedRows {
+				m.evidence.Copied = f.Text
+			}
+		}
 		if a := r.Accepted; a != nil && a.Lasting { // then rows from before say nothing
 			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", a.By, a.Why)
 		}

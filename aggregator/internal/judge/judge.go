@@ -45,6 +45,7 @@ type Evidence struct {
 
 	Shares  []Share  // in descending order
 	Blocked []string // what is wrong with tonight's data, in sentences
+	Copied  string   // why tonight's rows prove nothing about a first version; else empty
 }
 
 // input converts the rows to a metric's input.
@@ -76,6 +77,8 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	compared := true
 	if e.Champion != 0 {
 		compared = d.selection(g, m, e)
+	} else if e.Copied != "" {
+		d.add(sweep.GateCheck{Name: checkCopies, Reason: e.Copied})
 	}
 	if e.Binary {
 		d.calibration(g, e)
@@ -94,6 +97,7 @@ type decision struct{ *sweep.GateDecision }
 // Names of the checks.
 const (
 	checkLabels      = "labels"
+	checkCopies      = "copies"
 	checkTonight     = "tonight"
 	checkReference   = "reference"
 	checkGain        = "gain"

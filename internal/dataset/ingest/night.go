@@ -34,6 +34,9 @@ type Night struct {
 	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test
 	// copied into train, or yesterday's row with a new date, differs only in those.
 	Bare Prints
+	// Alike are hashes of the sampled rows' bare contents without the label: equal ones are rows that a model sees as
+	// one.
+	Alike []uint64
 	// Segments are counts of all rows; nil if nothing was known of earlier nights.
 	Segments *segment.Counts
 
@@ -107,6 +110,7 @@ type nightTaker struct {
 	bares  printer
 	spec   *dataset.Spec
 	read   []string
+	label  int // the label's index in read
 }
 
 // nightSlot holds what a Night keeps of a row beside its values.
@@ -119,7 +123,7 @@ type nightSlot struct {
 
 func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
 	t := &nightTaker{night: &Night{markers: s.markers}, spec: s.spec, read: s.roles.read,
-		prints: newPrinter(), bares: newPrinter()}
+		label: s.roles.label, prints: newPrinter(), bares: newPrinter()}
 	t.take = newSampler(rowsOf(NightRows, NightRows, len(t.read), nightCells))
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
@@ -270,6 +274,14 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 		}
 		raw := t.stores[i].finish(t.take.used())
 		n.Sample.Columns = append(n.Sample.Columns, raw.Pick(places))
+	}
+	n.Alike = make([]uint64, len(places))
+	for c := range n.Sample.Columns {
+		if v := &n.Sample.Columns[c]; c != t.label && !t.when[c] {
+			for i := range n.Alike {
+				n.Alike[i] = encode.Mix(n.Alike[i] ^ rawHash(v, i))
+			}
+		}
 	}
 
 	n.Prints, n.Bare = t.prints.finish(), t.bares.finish()
