@@ -8,30 +8,36 @@ import (
 
 // checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before.
 func (c *comparison) checkPrints() {
-	rows := math.Sqrt(float64(max(len(c.p.Prints)/8, 1)))
+	rows := float64(max(len(c.p.Prints)/8, 1))
 	beyond := func(x float64, u usual, floor float64) bool {
-		return x > u.hi+u.doubt()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4))/rows
+		return x > u.hi+u.doubt()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
 	}
 
-	// Rows of last night: as they were, and by their contents, since an export may have new dates or ids.
-	overlaps := func(p, b *Profile) (float64, bool) {
-		return max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare)), len(p.Bare) > 0 && len(b.Bare) > 0
+	// Of the rows that should be new, those that last night had: as they were, or by their contents, since an export may
+	// have new dates or ids.
+	again := func(p, b *Profile) (float64, bool) {
+		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
+		return 1 - (1-overlap)/(1-c.common(p, b)), len(p.Bare) > 0 && len(b.Bare) > 0
 	}
-	overlap, _ := overlaps(c.p, c.last)
-	before := c.learnChange(overlaps)
+	stale, _ := again(c.p, c.last)
+	before, common := c.learnChange(again), c.common(c.p, c.last)
+	overlap := percent(1 - (1-stale)*(1-common))
+	expected := "other nights: at most " + percent(max(0, before.hi))
+	if common > 0 {
+		expected = percent(common) + " are expected of this window"
+	}
 	switch {
-	case c.Respecified && overlap > 0.9:
+	case c.Respecified && stale > 0.9:
 		// With a changed spec, the same table is staged again on purpose.
-	case overlap > 0.99 && before.hi < 0.99:
+	case stale > 0.99 && before.hi < 0.99:
 		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's, perhaps with new dates: it is the same "+
-			"table again", percent(overlap))
-	case before.nights > 0 && beyond(overlap, before, 0.03):
-		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (other nights: at most %s)",
-			percent(overlap), percent(before.hi))
+			"table again", overlap)
+	case before.nights > 0 && beyond(stale, before, 0.03+4*math.Sqrt(common/(1-common)/rows)):
+		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (%s)", overlap, expected)
 	}
 
 	repeated := c.learn(func(p *Profile) (float64, bool) { return p.Repeated, true })
-	again := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 })
+	twice := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 })
 	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split })
 	sharedToo := shared.nights > 0 && beyond(c.p.Shared, shared, 0.005)
 	explained := sharedToo && c.p.Shared > 2*c.p.Repeated
@@ -39,16 +45,35 @@ func (c *comparison) checkPrints() {
 	case beyond(c.p.Repeated, repeated, 0.0007) && !explained:
 		c.add(Blocking, CodeRepeatedRows, "", "%s of the rows occur more than once (other nights: at most %s)",
 			percent(c.p.Repeated), percent(repeated.hi))
-	case again.nights > 0 && beyond(c.p.Again, again, 0.01) && !(sharedToo && c.p.Shared > 2*c.p.Again):
+	case twice.nights > 0 && beyond(c.p.Again, twice, 0.01) && !(sharedToo && c.p.Shared > 2*c.p.Again):
 		c.add(Blocking, CodeRepeatedRows, "",
 			"%s of the rows occur more than once but for their times and ids (other nights: at most %s)",
-			percent(c.p.Again), percent(again.hi))
+			percent(c.p.Again), percent(twice.hi))
 	}
 	if sharedToo {
 		c.add(Blocking, CodeSharedRows, "",
 			"%s of the test rows also occur in train (other nights: at most %s)", percent(c.p.Shared),
 			percent(shared.hi))
 	}
+}
+
+// common is the share of a window's rows that the one before should have, too: it moves on as far as its newest row.
+func (c *comparison) common(p, before *Profile) float64 {
+	const most = 1 - 1./4000 // of a window of ten years
+	b, step := &before.Buckets, p.Newest.Sub(before.Newest)
+	switch {
+	case p.TimeColumn == "" || p.TimeColumn != before.TimeColumn || b.Width <= 0:
+		return min(most, 1-1/float64(max(1, c.Spec.Source.Last)))
+	case step <= 0:
+		return 0
+	}
+	rows, left := 0.0, 0.0
+	first := before.Oldest.Add(step).Unix()
+	for i, n := range b.Rows {
+		rows += float64(n)
+		left += float64(n) * max(0, min(1, float64(b.From+int64(i+1)*b.Width-first)/float64(b.Width)))
+	}
+	return max(0, min(most, left/max(1, rows)*float64(before.Rows)/float64(max(1, p.Rows))))
 }
 
 // Overlap is the share of the rows that another night's table has as well; 1 if that is unknown.
@@ -140,12 +165,16 @@ func (c *comparison) checkTimes() {
 	}
 
 	slack := max(clockStep, seconds(2*moves.spread))
-	whole := newest%usually == 0 || (newest+slack)%usually < 2*slack // one or more nights were skipped
+	whole := func(unit time.Duration) bool { return (newest.Abs()+slack)%unit < 2*slack }
+	intact := (newest - oldest).Abs() <= slack // the window is as long as before
+	const day = 24 * time.Hour
+	nightsOff := whole(usually) || intact && whole(day) // some nights were skipped or blocked, tonight or before
 	switch {
-	case newest.Abs() > slack && (newest-oldest).Abs() <= slack && newest.Abs() < usually*3/4:
+	case newest < 0 && intact && nightsOff:
+	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4:
 		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
 			newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
-	case newest > slack && whole:
+	case newest > slack && nightsOff:
 		c.add(Warning, CodeFuture, c.p.TimeColumn,
 			"the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?",
 			stamp(c.p.Newest), c.p.Newest.Sub(c.last.Newest), usually)

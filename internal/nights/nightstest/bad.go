@@ -66,7 +66,8 @@ func shifted(t Table, name string, by int) Table {
 	return t.each(name, func(i int, _ string) string { return t.Rows[(i+len(t.Rows)-by)%len(t.Rows)][at] })
 }
 
-func moved(t Table, by time.Duration) Table {
+// Moved is the table with all times moved.
+func (t Table) Moved(by time.Duration) Table {
 	return t.each("ts", func(_ int, old string) string {
 		at, err := time.Parse(time.RFC3339, old)
 		if err != nil {
@@ -349,9 +350,9 @@ func badRows() []Kind {
 				return out
 			}},
 		{Name: "the clock in another zone", Want: code(nights.CodeClock),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 2*time.Hour) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return t.Moved(2 * time.Hour) }},
 		{Name: "a day too far", Want: code(nights.CodeFuture, nights.CodeClock),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return moved(t, 11*24*time.Hour+5*time.Hour) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return t.Moved(11*24*time.Hour + 5*time.Hour) }},
 		{Name: "bots", Want: code(nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
 			out := t.clone()
 			user, click := t.place("user_id"), t.place("is_click")

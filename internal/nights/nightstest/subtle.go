@@ -59,7 +59,7 @@ func scaled(old string, factor float64) string {
 // redated gives rows of yesterday today's date.
 func redated(rows [][]string) [][]string {
 	t := Table{Names: columns, Rows: rows}
-	return moved(t, 24*time.Hour).Rows
+	return t.Moved(24 * time.Hour).Rows
 }
 
 func every(int) bool { return true }
@@ -262,7 +262,7 @@ func subtleRows() []Kind {
 			nights.CodeScrambled,
 			nights.CodeLabelsLost,
 		), Break: func(_ *rand.Rand, t, _ Table) Table {
-			late := moved(t, 6*time.Hour)
+			late := t.Moved(6 * time.Hour)
 			return t.each("ts", func(i int, old string) string {
 				if t.has(i, "exchange", "open") {
 					return late.Rows[i][0]
