@@ -47,27 +47,12 @@ func (c *comparison) checkLeaks() {
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:
-			c.add(
-				Blocking,
-				CodeLeak,
-				k.Name,
-				"the column alone explains %s of the labels' entropy (AUC %.4f), compared with at most %s before: "+
-					"is it known before the label is?",
-				percent(k.Info),
-				k.AUC,
-				percent(before.hi),
-			)
+			c.add(Blocking, CodeLeak, k.Name, "the column alone explains %s of the labels' entropy (AUC %.4f), compared "+
+				"with at most %s before: is it known before the label is?", percent(k.Info), k.AUC, percent(before.hi))
 		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew:
-			c.add(
-				Blocking,
-				CodeLeak,
-				k.Name,
-				"the column is new, and alone explains %s of the labels' entropy (AUC %.4f), where no other explains "+
-					"more than %s: is it known before the label is?",
-				percent(k.Info),
-				k.AUC,
-				percent(best),
-			)
+			c.add(Blocking, CodeLeak, k.Name, "the column is new, and alone explains %s of the labels' entropy (AUC "+
+				"%.4f), where no other explains more than %s: is it known before the label is?", percent(k.Info), k.AUC,
+				percent(best))
 		case (k.AUC > leakSure || k.Info > leakFirst) && before.nights == 0:
 			c.add(Warning, CodeLeak, k.Name,
 				"the column alone predicts the label with an AUC of %.4f: is it known before the label is? If not, "+
@@ -268,15 +253,6 @@ func (c *comparison) checkRate() {
 	}
 	fell := off < -u.doubt()*fall-rateUsual*size && change(mean, u.lo) < 0
 	rose := off > u.doubt()*rateRise+rateUsual*size
-	c.addIf(
-		far || fell || rose,
-		math.Abs(off) > u.doubt()*rateNotice+size,
-		CodeLabelRate,
-		"",
-		"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows",
-		mean,
-		u.lo,
-		u.hi,
-		expected,
-	)
+	c.addIf(far || fell || rose, math.Abs(off) > u.doubt()*rateNotice+size, CodeLabelRate, "",
+		"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean, u.lo, u.hi, expected)
 }
