@@ -339,10 +339,6 @@ func TestBrowserPages(t *testing.T) {
 				p.Eval(fmt.Sprintf("(() => { const s = document.getElementById(%q); s.value = %q; "+
 					"s.dispatchEvent(new Event('change', {bubbles: true})); })()", id, value), nil)
 			}
-			choose("tree", "2")
-			want(t, "the tree that is shown",
-				p.Text("[...document.querySelectorAll('.tree')].filter(t => !t.hidden).map(t => "+
-					"t.querySelector('figure').id).join()"), "tree-2")
 			choose("va", "3")
 			want(t, "compared is", p.Text("document.querySelectorAll('#compare thead th')[1].textContent"), "version 3")
 			want(t, "a parameter of version 3",

@@ -88,8 +88,6 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 			Rows: []plot.Range{{Value: none, Low: none, High: none, Before: none}}, Line: none, Room: 90}).Draw(),
 		"gantt": (&plot.Gantt{Chart: plot.Chart{ID: "c", W: 300}, Rows: []plot.GanttRow{{Label: "a"}},
 			Spans: []plot.Span{{From: none, To: none}}}).Draw(),
-		"tree": (&plot.Tree{Chart: plot.Chart{ID: "c", W: 300},
-			Nodes: []plot.Node{{Yes: -1, No: -1, Share: none, Value: none}}}).Draw(),
 	} {
 		drawn := write(t, svg{c})
 		isXML(t, name, []byte(drawn))

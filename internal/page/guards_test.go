@@ -63,11 +63,6 @@ func longModel() *page.Model {
 		m.Features[i].Feature, m.Effects[i].Feature = name, name
 	}
 	m.Nights[0].Found = []string{"warning: " + long}
-	for i := range m.Trees {
-		for j := range m.Trees[i].Nodes {
-			m.Trees[i].Nodes[j].Text = strings.ReplaceAll(m.Trees[i].Nodes[j].Text, "price", long)
-		}
-	}
 	return m
 }
 

@@ -22,11 +22,9 @@ type Model struct {
 	Champion int              // 0 when there is none
 	Versions []VersionView    // by number
 	Moves    []registry.Event // of aliases, oldest first
-	Of       int              // the version whose features, trees and descent these are
+	Of       int              // the version whose features and descent these are
 	Features []Importance
 	Effects  []Effect     // of the features that move predictions most, the first one most; nil if not known
-	Trees    []TreeView   // the first ones
-	Grown    int          // how many trees it has
 	Descent  []Step       // from the file to what is live
 	Nights   []ModelNight // newest first
 	Notes    []string
@@ -37,13 +35,6 @@ type Effect struct {
 	Feature string
 	Shap    []float64 // of each row
 	Rank    []float64 // of the row's value among those of the rows, 0 to 1; NaN where it is missing or a category
-}
-
-// TreeView is a tree of a model, as much of it as is shown.
-type TreeView struct {
-	Number int // from 1
-	Leaves int // of all of it
-	Nodes  []plot.Node
 }
 
 // Step is one of what a version came of, in order. What is its kind: a sweep and a dataset have pages of their own.
@@ -75,10 +66,9 @@ type modelPage struct {
 	Next    *plot.Chart  // the live version on the next night's rows
 	Live    *plot.Chart
 	Trends  []*plot.Chart
-	Chart   *plot.Chart   // of features
-	Swarm   *plot.Chart   // of their SHAP values
-	Drawn   []*plot.Chart // trees
-	Compare []Compared    // the champion, or the version before, against the newest
+	Chart   *plot.Chart // of features
+	Swarm   *plot.Chart // of their SHAP values
+	Compare []Compared  // the champion, or the version before, against the newest
 	A, B    int
 
 	data *data
@@ -105,7 +95,6 @@ func (m *Model) Write(w io.Writer) error {
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
 	p.Swarm = p.swarm()
-	p.Drawn = p.trees()
 	p.compare()
 	return write(w, m.Name, "model.html", p, p.data)
 }
@@ -246,43 +235,6 @@ func (p *modelPage) swarm() *plot.Chart {
 		{"greatest", plot.Plain, func(r row) any { return r.greatest }},
 	})
 	return c.Draw()
-}
-
-// trees draws the first trees.
-func (p *modelPage) trees() []*plot.Chart {
-	var charts []*plot.Chart
-	for i, t := range p.Trees {
-		c := plot.Tree{Chart: plot.Chart{ID: "tree-" + strconv.Itoa(i), Title: fmt.Sprintf("Tree %d of %d", t.Number,
-			p.Grown)}, Nodes: t.Nodes}
-		c.Summary = fmt.Sprintf("%d leaves.", t.Leaves)
-		if shown := len(t.Nodes)/2 + 1; shown < t.Leaves {
-			c.Summary = fmt.Sprintf("%d leaves; parts that few rows reach are counted, not drawn.", t.Leaves)
-		}
-		c.Summary += " The upper branch is for rows that meet the condition; the wider a branch, the more rows. " +
-			"Leaves add their value to the raw score."
-
-		rows := []int{}
-		for j := range t.Nodes {
-			rows = append(rows, j)
-		}
-		id := c.ID
-		tabulate(p.data, id, c.Title, rows, []field[int]{
-			{"node", plot.Plain, func(j int) any { return j }},
-			{"condition or value", plot.Plain, func(j int) any { return t.Nodes[j].Text }},
-			{"share of the rows", plot.Percent, func(j int) any { return t.Nodes[j].Share }},
-			{"if it holds", plot.Plain, func(j int) any { return next(t.Nodes[j].Yes) }},
-			{"if not", plot.Plain, func(j int) any { return next(t.Nodes[j].No) }},
-		})
-		charts = append(charts, c.Draw())
-	}
-	return charts
-}
-
-func next(node int) any {
-	if node < 0 {
-		return nil
-	}
-	return node
 }
 
 // Metric is a version's value of a metric, as text.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"coppice/internal/page"
-	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -18,7 +17,7 @@ import (
 // versions is a model of n versions, all but the last one promoted in turn.
 func versions(n int) *page.Model {
 	first := time.Date(2026, 11, 11, 4, 0, 0, 0, time.UTC)
-	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1, Grown: 300,
+	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1,
 		Features: []page.Importance{{Feature: "campaign_id rate", Gain: 0.5, Splits: 400},
 			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}},
 		Descent: []page.Step{{What: "file", Name: "2026-11-21.parquet", Text: "gs://clicks/2026-11-21.parquet"},
@@ -72,23 +71,8 @@ func versions(n int) *page.Model {
 		}
 		e.Rank[7] = math.NaN()
 		m.Effects = append(m.Effects, e)
-		m.Trees = append(m.Trees, page.TreeView{Number: i + 1, Leaves: 63, Nodes: grown(12 + i)})
 	}
 	return m
-}
-
-// grown is a tree of n splits, the first of each level opened.
-func grown(n int) []plot.Node {
-	nodes := []plot.Node{{Text: "0.01", Yes: -1, No: -1, Share: 1, Value: 0.01}}
-	for i := range n {
-		nodes[i].Text, nodes[i].Yes, nodes[i].No = fmt.Sprintf("feature_%d ≤ %d", i%5, i), len(nodes), len(nodes)+1
-		for k := range 2 {
-			v := 0.02 * math.Sin(float64(3*i+k))
-			nodes = append(nodes, plot.Node{Text: plot.Plain.Format(v), Yes: -1, No: -1,
-				Share: nodes[i].Share * []float64{0.7, 0.3}[k], Value: v})
-		}
-	}
-	return nodes
 }
 
 func TestModelPage(t *testing.T) {
@@ -152,15 +136,6 @@ func TestCommandsToCopy(t *testing.T) {
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: the page prints %q, expected %q", name, got, tc.want)
 		}
-	}
-}
-
-// A tree whose nodes lead back to each other, as no model has, is drawn all the same.
-func TestTreeInACircle(t *testing.T) {
-	c := (&plot.Tree{Chart: plot.Chart{ID: "tree"}, Nodes: []plot.Node{{Text: "a", Yes: 1, No: 0},
-		{Text: "b", Yes: 0, No: 7}}}).Draw()
-	if len(c.Marks) == 0 || len(c.Marks) > 10 {
-		t.Errorf("%d marks", len(c.Marks))
 	}
 }
 

@@ -70,13 +70,13 @@ func TestDamagedModel(t *testing.T) {
 	if err := m.Write(&out); err != nil {
 		t.Fatal(err)
 	}
-	if m.Of != 1 || len(m.Notes) != 1 || m.Trees != nil ||
+	if m.Of != 1 || len(m.Notes) != 1 || m.Features != nil ||
 		!strings.Contains(out.String(), "Where version 1 comes from") || strings.Contains(out.String(), "version 0") {
 		t.Errorf("of version %d, notes %q; expected a note, and a page of where version 1 comes from", m.Of, m.Notes)
 	}
 }
 
-// A model is shown with the trees of its champion, what it came of, and its parameters; what cannot be read is left
+// A model is shown with the features of its champion, what it came of, and its parameters; what cannot be read is left
 // out.
 func TestModel(t *testing.T) {
 	reg := registry.New(blob.Memory())
@@ -105,22 +105,12 @@ func TestModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Of != 1 || m.Grown != 10 || len(m.Trees) != 8 || m.Trees[0].Leaves != 7 || len(m.Trees[0].Nodes) != 13 {
-		t.Fatalf("of version %d, %d trees, shown %+v", m.Of, m.Grown, m.Trees)
+	if m.Of != 1 || len(m.Features) == 0 || m.Features[0].Splits == 0 {
+		t.Fatalf("of version %d, features %+v; expected used features of version 1", m.Of, m.Features)
 	}
 	if notes := strings.Join(m.Notes, "; "); strings.Contains(notes, scorer.FileReference) ||
 		!strings.Contains(notes, "launcher registry explain ctr@1") {
 		t.Errorf("notes %s; want a command in place of contributions, which are drawn of one score a row", notes)
-	}
-	questions := ""
-	for _, n := range m.Trees[0].Nodes {
-		if n.Yes >= 0 {
-			questions += n.Text + "; "
-		}
-	}
-	if root := m.Trees[0].Nodes[0]; root.Share != 1 || !strings.Contains(questions, "price ≤ ") ||
-		!strings.Contains(questions, "site is one of ") {
-		t.Errorf("the root is %+v, the splits ask %s", root, questions)
 	}
 	if p := m.Versions[0].Params; len(p) == 0 || m.Versions[1].Params != nil {
 		t.Errorf("parameters %+v and %+v, expected some and none", p, m.Versions[1].Params)
@@ -134,7 +124,7 @@ func TestModel(t *testing.T) {
 		t.Errorf("it came of %s, expected %s", got, want)
 	}
 	var out bytes.Buffer
-	if err := m.Write(&out); err != nil || !strings.Contains(out.String(), "Tree 1 of 10") {
-		t.Errorf("the model's page (error %v) begins %.300s; want its first tree of 10", err, out.String())
+	if err := m.Write(&out); err != nil || !strings.Contains(out.String(), "What version 1 uses") {
+		t.Errorf("the model's page (error %v) begins %.300s; want the features of version 1", err, out.String())
 	}
 }

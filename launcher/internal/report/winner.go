@@ -78,15 +78,8 @@ func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) 
 	return m, nil
 }
 
-// featureName is a feature's name as in the dataset: model.txt has one that LightGBM can read.
-func featureName(m *gbt.Model, d *dataset.Manifest, f int) string {
-	if d != nil && f < len(d.Features) {
-		return d.Features[f].Name
-	}
-	return m.FeatureNames[f]
-}
-
-// importances are those of a model's features, the most important first. d is as in featureName.
+// importances are those of a model's features, the most important first, by their names in the dataset d, if it is
+// known: model.txt has names that LightGBM can read.
 func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 	splits, gains := m.Importance()
 	sum := 0.0
@@ -94,8 +87,11 @@ func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 		sum += g
 	}
 	out := make([]page.Importance, len(m.FeatureNames))
-	for i := range m.FeatureNames {
-		out[i] = page.Importance{Feature: featureName(m, d, i), Splits: splits[i]}
+	for i, name := range m.FeatureNames {
+		if d != nil && i < len(d.Features) {
+			name = d.Features[i].Name
+		}
+		out[i] = page.Importance{Feature: name, Splits: splits[i]}
 		if sum > 0 {
 			out[i].Gain = gains[i] / sum
 		}
