@@ -88,7 +88,7 @@ var goneWords = []*regexp.Regexp{
 		`calibration: \{(by|segment|reference|normalized)`),
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +
 		`lose_machine: \[|\bsample_rows: \d`),
-	regexp.MustCompile(`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees`),
+	regexp.MustCompile(`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
 }
 
 // tellGone are the files that say what is gone.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -57,7 +56,6 @@ type VersionView struct {
 type modelPage struct {
 	*Model
 	Newest  []VersionView
-	History []registry.Event // newest first
 	Metrics []string
 	Answer  answer
 	Since   time.Time    // when the champion became it
@@ -68,8 +66,6 @@ type modelPage struct {
 	Trends  []*plot.Chart
 	Chart   *plot.Chart // of features
 	Swarm   *plot.Chart // of their SHAP values
-	Compare []Compared  // the champion, or the version before, against the newest
-	A, B    int
 
 	data *data
 }
@@ -77,10 +73,8 @@ type modelPage struct {
 // Write writes the page of a model.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
-	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions),
-		History: slices.Clone(m.Moves)}
+	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions)}
 	slices.Reverse(p.Newest)
-	slices.Reverse(p.History)
 	names := map[string]bool{}
 	for _, v := range m.Versions {
 		for name := range v.Metrics {
@@ -95,7 +89,6 @@ func (m *Model) Write(w io.Writer) error {
 	p.Trends = p.trends()
 	p.Chart = featureChart(p.data, m.Features)
 	p.Swarm = p.swarm()
-	p.compare()
 	return write(w, m.Name, "model.html", p, p.data)
 }
 
@@ -109,81 +102,6 @@ func (p *modelPage) Commands() (commands []string) {
 		commands = append(commands, fmt.Sprintf("launcher registry rollback %s --why REASON", p.Name))
 	}
 	return commands
-}
-
-// Compared is a line of a comparison of two versions.
-type Compared struct{ Name, A, B, Change string }
-
-// compare puts two versions beside each other. The columns are those from which the script does the same of any two.
-func (p *modelPage) compare() {
-	d, versions := p.data, p.Versions
-	text := func(key, name string, of func(VersionView) string) {
-		add(d, key, name, plot.Plain, versions, func(v VersionView) any { return of(v) })
-	}
-	add(d, "c-at", "registered", plot.Plain, versions, func(v VersionView) any { return v.At })
-	text("c-tag", "aliases", func(v VersionView) string { return v.Tag })
-	text("c-dataset", "dataset", func(v VersionView) string { return v.Dataset })
-	text("c-sweep", "sweep", func(v VersionView) string { return v.Sweep })
-	text("c-trial", "trial", func(v VersionView) string { return v.Trial })
-	keys := []string{"c-at", "c-tag", "c-dataset", "c-sweep", "c-trial"}
-	for i := range p.Metrics {
-		keys = append(keys, "t"+strconv.Itoa(i))
-	}
-
-	names := map[string]bool{}
-	for _, v := range versions {
-		for _, q := range v.Params {
-			names[q.Name] = true
-		}
-	}
-	for i, name := range slices.Sorted(maps.Keys(names)) {
-		key := "q" + strconv.Itoa(i)
-		text(key, name, func(v VersionView) string { return v.param(name) })
-		keys = append(keys, key)
-	}
-	d.table("compare", "Two versions side by side", keys...)
-	if len(versions) < 2 {
-		return
-	}
-
-	// The newest against the champion or, if that is the newest, against the one before.
-	a, b := versions[len(versions)-2], versions[len(versions)-1]
-	for _, v := range versions {
-		if v.Number == p.Champion && v.Number != b.Number {
-			a = v
-		}
-	}
-	p.A, p.B = a.Number, b.Number
-	for _, name := range p.Metrics {
-		row := Compared{Name: name, A: a.Metric(name), B: b.Metric(name)}
-		if x, ok := a.Metrics[name]; ok {
-			if y, ok := b.Metrics[name]; ok {
-				row.Change = change(y - x)
-			}
-		}
-		p.Compare = append(p.Compare, row)
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		p.Compare = append(p.Compare, Compared{Name: name, A: a.param(name), B: b.param(name)})
-	}
-	// first what differs
-	slices.SortStableFunc(p.Compare, func(x, y Compared) int { return cmp.Compare(x.same(), y.same()) })
-}
-
-func (c Compared) same() int {
-	if c.A == c.B {
-		return 1
-	}
-	return 0
-}
-
-// change is a difference with its sign.
-func change(v float64) string {
-	text := plot.Plain.Format(v)
-	if v > 0 {
-		text = "+" + text
-	}
-	return text
 }
 
 // param is a version's value of a parameter, as text.

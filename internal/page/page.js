@@ -286,19 +286,6 @@
     $$('th[aria-sort]', table).forEach(th => th.setAttribute('aria-sort', th.firstElementChild.dataset.sort !== state.sort ? 'none' : state.down ? 'descending' : 'ascending'));
   }
 
-  // Two versions compared, any two.
-  function compare() {
-    const [a, b] = ['#va', '#vb'].map(q => column('n').v.indexOf(+$(q).value));
-    const body = $('#compare tbody'), heads = $$('#compare thead th');
-    heads[1].textContent = 'version ' + $('#va').value;
-    heads[2].textContent = 'version ' + $('#vb').value;
-    const same = k => +(show(column(k), column(k).v[a]) === show(column(k), column(k).v[b]));
-    body.replaceChildren(...[...data.tables.compare.c].sort((k, l) => same(k) - same(l)).map(k => {
-      const c = column(k), x = c.v[a], y = c.v[b], d = typeof x === 'number' && typeof y === 'number' && !c.time ? y - x : null;
-      return make('tr', show(c, x) !== show(c, y) ? {class: 'differs'} : {}, make('th', {scope: 'row'}, c.n), make('td', {}, show(c, x)), make('td', {}, show(c, y)), make('td', {class: 'n'}, d === null ? '' : (d > 0 ? '+' : '') + digits(d, 5)));
-    }));
-  }
-
   // --- a trial by itself: what it was, how it went, and beside any other -----------------------------------------------------------------
   const ranked = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size}`;
   function openTrial(t) {
@@ -424,7 +411,6 @@
   });
   document.addEventListener('change', e => {
     if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
-    if (e.target.id === 'va' || e.target.id === 'vb') compare();
     if (e.target.dataset.choose) choose(e.target);
     if (e.target.dataset.column) setColumn(+e.target.dataset.column, e.target.checked);
     if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
