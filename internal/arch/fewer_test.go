@@ -89,6 +89,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +
 		`lose_machine: \[|\bsample_rows: \d`),
 	regexp.MustCompile(`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
+	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
 }
 
 // tellGone are the files that say what is gone.

@@ -131,12 +131,11 @@ type Tally struct {
 	Done, Failed, Waiting int
 	Stopped               int // because others were better
 	Untrained             int // because the sweep had enough
-	Cancelled             int // by a person, individually
 	AtLimit               int // of those done: limits.trial ended them, with the trees until then
 }
 
 // Ended returns how many have ended.
-func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained + t.Cancelled }
+func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained }
 
 // Tally counts the trials. The final training is none.
 func (b Board) Tally(p *Plan) (t Tally) {
@@ -155,8 +154,6 @@ func (b Board) Tally(p *Plan) (t Tally) {
 			t.Untrained++
 		case r.Status == StatusStopped:
 			t.Stopped++
-		case r.ByHand:
-			t.Cancelled++
 		default:
 			t.Failed++
 		}

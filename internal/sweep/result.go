@@ -92,7 +92,6 @@ type Result struct {
 	Status  Status         `json:"status"`
 	Reason  string         `json:"reason,omitempty"` // for every status except done, unless AtLimit
 	Params  map[string]any `json:"params"`
-	ByHand  bool           `json:"by_hand,omitempty"` // a person has cancelled this trial, not its sweep
 
 	// In a plan with folds: the fold and configuration of the trial, and the number of rows trained on. The refit has
 	// none of these; its score and metrics are the means over the folds of its configuration.

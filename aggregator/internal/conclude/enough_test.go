@@ -28,8 +28,6 @@ func TestASweepThatHadEnough(t *testing.T) {
 				case r.Trial == 0:
 				case r.Trial <= tc.failed:
 					r.Status, r.Reason = sweep.StatusFailed, "no luck"
-				case r.Trial == 5: // a person has cancelled it
-					r.Status, r.ByHand, r.Reason = sweep.StatusCancelled, true, "a person has cancelled this trial"
 				default:
 					r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped,
 						"not trained, the sweep has enough: trial 0 has it", 0

@@ -153,11 +153,10 @@ func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short strin
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials
 // failed. Trials stopped because others were better do not count against it, nor do paused ones that the ending finds
-// to be behind: they would have been stopped. Trials that a rule of the sweep left untrained, or that a person
-// cancelled, do not count at all.
+// to be behind: they would have been stopped. Trials that a rule of the sweep left untrained do not count at all.
 func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
-	wanted, stopped := p.Configurations()-own.Untrained-own.Cancelled, own.Stopped+len(e.Behind)
+	wanted, stopped := p.Configurations()-own.Untrained, own.Stopped+len(e.Behind)
 	if b.Configurations != nil {
 		wanted, stopped = p.Configurations(), 0
 		for _, c := range b.Configurations {

@@ -14,58 +14,6 @@ import (
 	"coppice/launcher/internal/provision"
 )
 
-// TestCancelATrial: one that is running, one without a holder, and trials that cannot be cancelled.
-func TestCancelATrial(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
-	trials := sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1"))
-	if _, err := trials.CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: "night-1", Trial: 1, Task: 4, Attempt: 2,
-		At: w.now}); err != nil {
-		t.Fatal(err)
-	}
-	if err := trials.Beat(t.Context(), 1, 0, sweep.Heartbeat{Format: 1, Trees: 12, At: w.now}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: "night-1", Trial: 2,
-		Status: sweep.StatusFailed, Reason: "no luck"}); err != nil {
-		t.Fatal(err)
-	}
-
-	var said struct{ Sweep, Trial, Trees any }
-	if err := json.Unmarshal([]byte(w.must("cancel", "night-1", "1", "--json")), &said); err != nil ||
-		said.Trial != 1.0 || said.Trees != 12.0 {
-		t.Errorf("cancelled trial 1, as JSON: got %+v, error %v; want the trial and the trees that it had", said, err)
-	}
-	if out := w.must("cancel", "night-1", "0"); out != "trial 0 of sweep night-1 is cancelled\n" {
-		t.Errorf("cancelled a trial that nobody has: got %q", out)
-	}
-	if out := w.must("cancel", "night-1", "0"); !strings.Contains(out, "was already cancelled") {
-		t.Errorf("cancelled it once more: got %q", out)
-	}
-	r, _, err := trials.Result(t.Context(), 1)
-	if err != nil || !r.ByHand || r.Status != sweep.StatusCancelled || r.Task != 4 || r.Attempt != 2 ||
-		r.TreesGrown != 12 {
-		t.Errorf("the result of trial 1 is %+v, error %v; want it cancelled by hand, of task 4 in attempt 2, with "+
-			"12 trees", r, err)
-	}
-
-	w.refused(sweep.ExitConflict, "trial 2 of sweep night-1 has ended (failed)", "cancel", "night-1", "2")
-	w.refused(sweep.ExitUsage, "has no trial 9", "cancel", "night-1", "9")
-	w.refused(sweep.ExitUsage, "use a number", "cancel", "night-1", "one")
-	if out := w.must("status", "night-1"); !strings.Contains(out, "2 trials, individually") ||
-		!strings.Contains(out, " 1 failed, 1 not started") {
-		t.Errorf("the status is\n%s\nwant two trials cancelled, one failed, one left", out)
-	}
-	if out := w.must("leaderboard", "night-1"); strings.Count(out, "cancelled") < 2 {
-		t.Errorf("the leaderboard is\n%s\nwant two trials cancelled", out)
-	}
-	if out := w.must("cancel", "night-1", "--json"); !strings.Contains(out, `"job": "CANCELLED"`) {
-		t.Errorf("cancelled the sweep, as JSON: got %s", out)
-	}
-	w.refused(sweep.ExitConflict, "has ended or is about to", "cancel", "night-1", "3")
-}
-
 // TestAfterACancel: the same file starts nothing and says what does. With another name or number of trials it is another
 // sweep, which learns from what the cancelled one has trained.
 func TestAfterACancel(t *testing.T) {

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/sweepview"
@@ -124,4 +126,17 @@ func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 	}
 	b := bill.Make(p, &l, results)
 	return w.print(b, func() { w.screen().Bill(b, p.Dataset.Rows[sweep.Train]) })
+}
+
+// trialNumber reads the argument TRIAL.
+func trialNumber(p *sweep.Plan, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text,
+			p.Sweep)
+	}
+	if n >= len(p.Trials) {
+		return 0, program.Usagef("sweep %s has no trial %d; its trials are 0 to %d", p.Sweep, n, len(p.Trials)-1)
+	}
+	return n, nil
 }

@@ -81,7 +81,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
 		fmt.Sprintf("%d running", s.Running)},
 		sweepview.Counts("at their limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused, "stopped",
-			s.Stopped, "not trained", s.Untrained, "cancelled", s.Cancelled, "failed", s.Failed)...)
+			s.Stopped, "not trained", s.Untrained, "failed", s.Failed)...)
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,

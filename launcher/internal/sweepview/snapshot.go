@@ -28,7 +28,6 @@ type Snapshot struct {
 	Waiting int                 `json:"waiting"` // running ones among them
 	// of those that wait: begun, and promoted or given back since
 	Ready      int               `json:"ready,omitempty"`
-	Cancelled  int               `json:"cancelled,omitempty"`   // individually
 	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
 	Enough     string            `json:"enough,omitempty"`      // why
 	Stopped    int               `json:"stopped,omitempty"`
@@ -53,7 +52,6 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
 		Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped,
-		Cancelled: own.Cancelled,
 		Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their tasks are gone
@@ -71,7 +69,7 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 }
 
 // Ended is how many trials have ended.
-func (s Snapshot) Ended() int { return s.Done + s.Stopped + s.Failed + s.Cancelled + s.Untrained }
+func (s Snapshot) Ended() int { return s.Done + s.Stopped + s.Failed + s.Untrained }
 
 // NotStarted is how many trials no task has begun.
 func (s Snapshot) NotStarted() int { return s.Waiting - s.Running - s.Ready - s.Paused }

@@ -369,7 +369,7 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 }
 
 // TestOpenConfigurationsOutliveTheirTask: a task that vanishes before its decision, or between the decision and the
-// first tree, makes no difference; nor does a first fold that a person has cancelled.
+// first tree, makes no difference; nor does a first fold that has ended without a score.
 func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0003/decision.json"} {
 		w := newFolded(t, 3, openFolds(wide))
@@ -400,7 +400,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	w := newFolded(t, 3, openFolds(wide))
 	if _, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
 		sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
-			Status: sweep.StatusCancelled, ByHand: true, Reason: "a person"}); err != nil {
+			Status: sweep.StatusCancelled, Reason: "no longer wanted"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.worker(0).Run(t.Context()); err != nil {
