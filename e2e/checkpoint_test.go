@@ -16,11 +16,25 @@ import (
 	"coppice/internal/sweep"
 )
 
-// life runs a program for at most so long, then kills it with SIGKILL, and says whether it had ended by itself.
-func life(t *testing.T, dir string, span time.Duration, program string, args ...string) (ended bool, out string) {
+// life runs a program until it is over or killed reports true, kills it then with SIGKILL, and says whether it had
+// ended by itself.
+func life(t *testing.T, dir string, killed func() bool, program string, args ...string) (ended bool, out string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), span)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
+	go func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for !killed() {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+
 	var o, e bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &o, &e
@@ -34,8 +48,34 @@ func life(t *testing.T, dir string, span time.Duration, program string, args ...
 	return true, o.String()
 }
 
-// TestE2EKilledTrainingSameBytes kills `task train --checkpoint` without notice at random moments, until one life is
-// long enough to finish.
+// after reports true once span has passed since its first call.
+func after(span time.Duration) func() bool {
+	var start time.Time
+	return func() bool {
+		if start.IsZero() {
+			start = time.Now()
+		}
+		return time.Since(start) >= span
+	}
+}
+
+// savedThen reports true a span after a checkpoint in folder was written anew.
+func savedThen(folder string, span time.Duration) func() bool {
+	newest := func() (at time.Time) {
+		files, _ := filepath.Glob(filepath.Join(folder, "checkpoint-*"))
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.ModTime().After(at) {
+				at = info.ModTime()
+			}
+		}
+		return at
+	}
+	before, wait := newest(), after(span)
+	return func() bool { return newest().After(before) && wait() }
+}
+
+// TestE2EKilledTrainingSameBytes kills `task train --checkpoint` without notice, at first at any moment and then at
+// random moments after each life has saved something, until one ends before that or ten were killed.
 func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -51,7 +91,8 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 			"2\nfeature_fraction: 0.8\nearly_stopping_round: 200\n")
 	command := []string{"train", "--dataset", dir, "--params", params, "--json", "--out"}
 	start := time.Now()
-	if ended, _ := life(t, l.dir, 10*time.Minute, binaryOf(t, "task"), append(command, "calm.txt")...); !ended {
+	if ended, _ := life(t, l.dir, func() bool { return false }, binaryOf(t, "task"),
+		append(command, "calm.txt")...); !ended {
 		t.Fatal("the undisturbed training takes more than ten minutes")
 	}
 	calm := time.Since(start)
@@ -63,11 +104,15 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	}
 	kills := 0
 	for {
-		span := time.Duration(float64(calm) * (0.1 + 0.4*rng.Float64()))
-		if kills == 10 {
-			span = 10 * time.Minute
+		moment := time.Duration(float64(calm) * 0.2 * rng.Float64())
+		killed := savedThen(filepath.Join(l.dir, "saved"), moment)
+		switch kills {
+		case 0:
+			killed = after(moment)
+		case 10:
+			killed = func() bool { return false }
 		}
-		ended, out := life(t, l.dir, span, binaryOf(t, "task"), command...)
+		ended, out := life(t, l.dir, killed, binaryOf(t, "task"), command...)
 		if ended {
 			decode(t, out, &got)
 			break
@@ -76,7 +121,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	}
 	t.Logf("seed %d: undisturbed %s; %d kills, the last life went on from tree %d of %d", seed, calm, kills,
 		got.Resumed, got.Grown)
-	if kills == 0 || got.Resumed == 0 {
+	if kills < 2 || got.Resumed == 0 {
 		t.Errorf("seed %d: nothing was resumed", seed)
 	}
 	read := func(name string) []byte {
