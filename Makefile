@@ -30,6 +30,8 @@ export GOARM64 := v8.0
 export GOEXPERIMENT :=
 # For builds and tests alike, so that what one has compiled serves the other. The version comes from git describe above.
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
+# `make FULL=1 test`, `e2e`, `interop` and `door-test` try all sizes, seeds and objectives of what otherwise tries some.
+export COPPICE_FULL := $(if $(FULL),1)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test race lint e2e interop quality image-programs sbom images images-check push vulncheck \
@@ -50,7 +52,7 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 
 # FULL=1
 test: ## run the tests (`make lint` vets them); in FULL, all sizes and seeds of those that try some
-	$(if $(FULL),COPPICE_FULL=1) $(GO) test -vet=off -timeout $(if $(FULL),60,20)m ./...
+	$(GO) test -vet=off -timeout $(if $(FULL),60,20)m ./...
 
 .PHONY: pictures
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
@@ -214,7 +216,7 @@ WHEEL_HERE = $(if $(filter darwin-%,$(HERE)),macosx_12_0_arm64,$(if $(filter %ar
 build/venv-door/ok: always
 	@$(MAKE) --no-print-directory wheels
 	rm -rf build/venv-door && python3 -m venv build/venv-door
-	build/venv-door/bin/pip install --quiet --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl
+	build/venv-door/bin/pip install --quiet --no-compile --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
 door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by Python and by `coppice fit`: seconds, memory
@@ -222,7 +224,7 @@ door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by 
 
 build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 	rm -rf build/venv-estimators && python3 -m venv build/venv-estimators
-	build/venv-estimators/bin/pip install --quiet --disable-pip-version-check -r python/tests/door/requirements.txt \
+	build/venv-estimators/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/door/requirements.txt \
 	  build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
@@ -267,7 +269,7 @@ quality: build/venv/ok ## compare validation losses with LightGBM's on real tabl
 
 build/venv/ok: bench/requirements.txt
 	python3 -m venv build/venv
-	build/venv/bin/pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	build/venv/bin/pip install --quiet --no-compile --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
 
 image-programs:

@@ -96,6 +96,9 @@ func TestInteropPythonPackage(t *testing.T) {
 		// the table to score has a column of times without any value, typed as numbers
 		"no time": {empty, nastySpec},
 	} {
+		if os.Getenv("COPPICE_FULL") == "" && (name == "csv" || name == "parquet") {
+			continue // "no time" trains on the same table
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t)

@@ -169,6 +169,9 @@ func TestSharedMetadataIsRefused(t *testing.T) {
 
 // What cannot be read again is not written.
 func TestWriterRefusesAnEndlessManifest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	f := newFixture(1, smallRows())
 	m := f.manifest
 	long := strings.Repeat("x", 1<<20)

@@ -41,6 +41,9 @@ func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (su
 
 // A block's checksum is known when it was written from front to back, and never wrong.
 func TestHashedFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	rng := rand.New(rand.NewPCG(4, 2))
 	const b, size = BlockBytes, 2*BlockBytes + 1000
 	for name, tc := range map[string]struct {

@@ -154,6 +154,9 @@ func TestOpenCostsNothing(t *testing.T) {
 }
 
 func TestVerifyNamesThePlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	f := newFixture(4, map[string]int{"train": 2_000_000}) // more than one block of rows
 	dir := filepath.Join(t.TempDir(), "d")
 	f.sample.Row = []uint32{1, 2, 3}
@@ -294,6 +297,9 @@ func TestOpenRefuses(t *testing.T) {
 // Every byte of the metadata matters or is padding: flipping any never panics, and what still opens has the same
 // places.
 func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	f := newFixture(6, map[string]int{"train": 9})
 	f.sample.Row = []uint32{0, 1, 2}
 	dir := filepath.Join(t.TempDir(), "d")

@@ -197,6 +197,9 @@ func TestBinBeyondTheFeature(t *testing.T) {
 // TestPredictions compares four predictors: the trainer's own scores, rows of bins, raw values, and leaves reading the
 // text.
 func TestPredictions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	for _, regression := range []bool{false, true} {
 		if regression && raceEnabled {
 			continue // the goroutines share the work of both in one way

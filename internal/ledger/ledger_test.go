@@ -332,6 +332,9 @@ func night(t testing.TB, seed uint64) *world {
 // TestCostNeverFalls follows random sweeps: at a later moment, with all that has been written by then, a sweep has cost
 // at least as much, and never more than all its machines for all that time.
 func TestCostNeverFalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	for seed := range uint64(20) {
 		w, before := night(t, seed), 0.0
 		for now := 0.0; now <= 2000; now += 50 {
@@ -384,6 +387,9 @@ func (w *world) until(now float64) *world {
 
 // TestMoreBudgetNeverFewerTrials stops random sweeps at budgets, as the aggregator would that looks every ten seconds.
 func TestMoreBudgetNeverFewerTrials(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	for seed := range uint64(8) {
 		w := night(t, seed)
 		before := -1

@@ -134,6 +134,9 @@ func TestPlantedBugs(t *testing.T) {
 		{staleChampion, "stale champion", nil, "a champion was replaced that the version was not compared with"},
 		{staleComparison, "stale comparison", nil, "a champion was replaced that the version was not compared with"},
 	} {
+		if tc.flaw == decisionUnread && os.Getenv("COPPICE_FULL") == "" {
+			continue // it shows after a million states, half of all: make test FULL=1
+		}
 		var f found
 		if tc.within == nil {
 			f = explore(ending{flaw: tc.flaw, merges: tc.flaw == membersUnread}, mostStates, every, nil)

@@ -182,6 +182,9 @@ var errCut = errors.New("the connection was cut")
 func (failing) Read([]byte) (int, error) { return 0, errCut }
 
 func TestBrokenReadIsNoDamage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	s := blob.Memory()
 	register(t, registry.New(s), "ctr", "a")
 	r := registry.New(&brokenReads{s, "registry/ctr/versions/1/version.json"})

@@ -34,6 +34,9 @@ func years(t *testing.T, n int) *blobtest.Counting {
 // TestWhatVersionsCost counts requests for objects at 100 and 200 versions. What happens every night must not read
 // more the more nights there were; what shows all versions may read a few objects of each.
 func TestWhatVersionsCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	t.Parallel()
 	small, large := years(t, 100), years(t, 200)
 	for what, c := range map[string]struct {

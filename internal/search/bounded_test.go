@@ -3,6 +3,7 @@ package search_test
 import (
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -51,6 +52,9 @@ func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Durat
 // what the model sees is bounded. With a process that grew by every running trial twice the proposals took four times
 // as long.
 func TestAskTakesTimeInProportion(t *testing.T) {
+	if os.Getenv("COPPICE_FULL") == "" {
+		t.Skip("with COPPICE_FULL=1: it searches among 10,000 results")
+	}
 	few, many := surveyed(t, spaces()["mixed"], 2_000), surveyed(t, spaces()["mixed"], 8_000)
 	few.Method, few.Number = sweep.MethodAuto, 100
 	many.Method, many.Number = sweep.MethodAuto, 100

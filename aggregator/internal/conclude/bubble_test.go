@@ -26,7 +26,10 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 	files := versionFiles(t, clean.models)
 
 	seeds, failed := uint64(4), 0
-	if os.Getenv("COPPICE_FULL") != "" {
+	switch {
+	case testing.Short():
+		seeds = 2
+	case os.Getenv("COPPICE_FULL") != "":
 		seeds = 12
 	}
 	for seed := range seeds {

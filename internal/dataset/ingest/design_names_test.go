@@ -41,6 +41,9 @@ const namedSpec = "label: y\nsplit: {by: hash, key: at, train: 0.8, test: 0.2}\n
 // Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two
 // features would have one name, a sentence says of which columns.
 func TestNamesAreNotIdentity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	for name, tc := range map[string]struct {
 		columns []string
 		rest    string

@@ -240,6 +240,9 @@ func TestEncodeAnotherSample(t *testing.T) {
 
 // The sample holds raw values as the table has them, of the last split, evenly.
 func TestSampleIsRaw(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	var b strings.Builder
 	b.WriteString("y,x,s,part\n")
 	for i := range 30_000 {

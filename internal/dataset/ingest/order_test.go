@@ -74,6 +74,9 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 // A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do
 // not.
 func TestColumnsThatGoOnWithTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	const months, rows = 48, 4800
 	for name, tc := range map[string]struct {
 		rate    func(month int) float64

@@ -13,6 +13,9 @@ import (
 
 // An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
 func TestSpellingsOfOneID(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	write := func(spell func(i, id int) string) string {
 		var b strings.Builder
 		b.WriteString("y,id,big,flag\n")

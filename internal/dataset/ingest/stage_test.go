@@ -223,6 +223,9 @@ func TestStageIsDeterministic(t *testing.T) {
 		counts = counts[2:]
 	}
 	for name, spec := range randomSpecs {
+		if testing.Short() && name != "hash" && name != "derived" && name != "thinned" {
+			continue // with them all parts of staging run
+		}
 		t.Run(name, func(t *testing.T) {
 			want, err := tryStage(t, spec, one, Options{Threads: 1})
 			if err != nil {
@@ -292,6 +295,9 @@ func TestNumericTokensInText(t *testing.T) {
 }
 
 func TestStageErrorsNameThePlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
 	many := func(values ...any) string {
 		s := "a,y\n"
@@ -403,8 +409,12 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 func TestStageLeavesNothingBehind(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(3, 20_000))
 	spec := parseSpec(t, randomSpecs["hash"])
+	counts := []int{3, 1}
+	if testing.Short() {
+		counts = counts[:1]
+	}
 	for _, phase := range []Phase{PhaseSurvey, PhaseWrite, PhaseChecksum} {
-		for _, threads := range []int{1, 3} {
+		for _, threads := range counts {
 			parent := t.TempDir()
 			ctx, cancel := context.WithCancel(context.Background())
 			reached := false

@@ -169,6 +169,9 @@ func TestFolded(t *testing.T) {
 // By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random
 // order both are.
 func TestNumbersThatGoOnWithTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	rng := rand.New(rand.NewPCG(5, 1))
 	var b strings.Builder
 	b.WriteString("y,at,serial,month,weekday,id\n")

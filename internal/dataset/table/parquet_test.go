@@ -237,6 +237,9 @@ func flippedParquet(t *testing.T, data []byte) {
 }
 
 func TestFlippedParquet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
 		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
 		if err != nil {
@@ -252,6 +255,9 @@ func TestFlippedParquet(t *testing.T) {
 
 // No byte of a file, whatever it is changed to, makes reading it take much memory.
 func TestEveryFlippedByte(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	var b bytes.Buffer
 	w, err := NewParquetWriter(&b, []Column{{Name: "s", Type: dataset.Text}, {Name: "x", Type: dataset.Float}}, Plain)
 	if err != nil {
@@ -479,6 +485,9 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 
 // Compressed pages share the buffers that they are read into: columns that kept one each took half of staging's memory.
 func TestParquetColumnsShareABuffer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	const columns, rows = 32, 1 << 16 // pages of half a megabyte
 	rng := rand.New(rand.NewPCG(7, 1))
 	b := &Batch{Rows: rows}

@@ -39,6 +39,9 @@ func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.De
 // TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and
 // only accepted nights say what is usual.
 func TestNightsAreCompared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	stream := nightstest.Stream{Seed: 2, Rows: 3000}
 	for name, dst := range map[string]stager.Destination{"folder": {Dir: t.TempDir()},
 		"bucket": {Store: blob.Memory(), URL: "gs://d"}} {
@@ -93,6 +96,9 @@ func TestNightsAreCompared(t *testing.T) {
 // TestContractBeginsWithNights: a spec that is being tried out on a table is not held to what the last try had, and two
 // tables are not yet nights. A schedule, contract: in the spec or a third night makes them nights.
 func TestContractBeginsWithNights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	stream := nightstest.Stream{Seed: 2, Rows: 3000}
 	dst := stager.Destination{Dir: t.TempDir()}
 	at := nightstest.First

@@ -275,6 +275,9 @@ func TestFailureLeavesNothing(t *testing.T) {
 
 // What a damaged version's error says to do helps: staging again.
 func TestDamagedVersionIsMadeAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	source, dir, store := rows(t, 500), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}

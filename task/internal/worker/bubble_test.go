@@ -14,6 +14,14 @@ import (
 	"coppice/internal/sweep"
 )
 
+// some is how many seeds a test tries: few with -short, under the race detector, to which each shows the same.
+func some(all, few uint64) uint64 {
+	if testing.Short() {
+		return few
+	}
+	return all
+}
+
 // TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten
 // writes and stalls for longer than the takeover time; for half of the seeds the client gives up at once, so that
 // attempts end. Every trial must be done once, with the model of an undisturbed sweep, be published at most once, and
@@ -22,7 +30,10 @@ import (
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
 	seeds := 6
-	if os.Getenv("COPPICE_FULL") != "" {
+	switch {
+	case testing.Short():
+		seeds = 2
+	case os.Getenv("COPPICE_FULL") != "":
 		seeds = 16
 	}
 	calm := newWorld(t, trials, nil)

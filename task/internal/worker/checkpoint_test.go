@@ -104,6 +104,9 @@ func (m *mortal) Put(ctx context.Context, name string, g blob.Generation, r io.R
 
 // TestMachinesVanishAnywhere: at whichever storage operation a task dies, and however often, the models are the same.
 func TestMachinesVanishAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	calm := newWorld(t, 2, long)
 	worker, counting := calm.worker(0), &mortal{Store: calm.sweeps, left: math.MaxInt}
 	worker.Sweeps = counting

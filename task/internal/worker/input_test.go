@@ -105,6 +105,9 @@ func TestTrialsContinueAModel(t *testing.T) {
 
 // TestContinuedTrialsSurvive: machines vanish during a sweep that continues a model, and the models are the same bytes.
 func TestContinuedTrialsSurvive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
 	calm, _ := continuing(t, long)
 	counting := &mortal{Store: calm.sweeps, left: math.MaxInt}
 	worker := calm.worker(0)
