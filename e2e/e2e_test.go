@@ -161,8 +161,11 @@ func (l *local) objects() map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != root { // the emulator's own
-			return fs.SkipDir
+		if err == nil && strings.HasPrefix(d.Name(), ".") && filepath.Dir(path) == root { // the emulator's own
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		}
 		if err != nil || d.IsDir() {
 			return err

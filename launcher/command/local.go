@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/program"
+	"coppice/internal/strictyaml"
 )
 
 // localemu is the name of the program that is the cloud on one machine.
@@ -72,7 +73,7 @@ func settings(folder string) []string {
 		_ = lock.Unlock() // nothing else was locked
 		return nil
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "env"))
+	text, err := strictyaml.ReadFile(filepath.Join(folder, "env"))
 	if err != nil {
 		return nil
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"coppice/internal/atomicfile"
+	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 	"coppice/localemu/internal/httpjson"
 )
 
@@ -27,7 +29,51 @@ const (
 	recordsFolder = ".records" // a JSON file for every bucket and object
 	oddFolder     = ".odd"     // contents of objects that cannot be under their own names
 	newFolder     = ".new"     // what is being written
+	formatFile    = ".format"  // JSON: the number of the layout, and the build that wrote it
 )
+
+// layout is the number of the folder's format, which formatFile holds. The first was another library's, which kept no
+// records, and the second was at first without the file.
+const layout = 2
+
+// lastOfFirst is the last commit that reads the first layout.
+const lastOfFirst = "f886c52c47c5"
+
+// maxRecord bounds what is read whole.
+const maxRecord = 1 << 20
+
+// checkLayout refuses a folder that this build would show as empty and overwrite, and gives a new one its number.
+func (s *Server) checkLayout() error {
+	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+		return err
+	}
+	found := struct {
+		Format int    `json:"format"`
+		Build  string `json:"build"` // that wrote it
+	}{layout, s.opts.Version}
+
+	text, err := strictyaml.ReadUpTo(s.path(formatFile), maxRecord)
+	absent := errors.Is(err, fs.ErrNotExist)
+	if absent {
+		text, err = json.Marshal(found)
+		buckets, _ := fs.Glob(os.DirFS(s.opts.Dir), "[^.]*")
+		if _, err := os.Stat(s.path(recordsFolder)); err != nil && len(buckets) > 0 {
+			found.Format, found.Build = 1, lastOfFirst
+		}
+	} else if err == nil {
+		err = json.Unmarshal(text, &found)
+	}
+	switch {
+	case err != nil:
+		return problem.As(problem.Damaged, fmt.Errorf("%s: %w", s.path(formatFile), err))
+	case found.Format != layout:
+		return problem.New(problem.Conflict, "its format is %d and this build reads %d: use localemu %s, which reads it, "+
+			"or another --data folder", found.Format, layout, found.Build)
+	case absent:
+		return atomicfile.Write(s.path(formatFile), append(text, '\n'), 0o644)
+	}
+	return nil
+}
 
 // record is what is kept of a bucket or an object beside its contents.
 type record struct {
@@ -38,6 +84,9 @@ type record struct {
 
 // load makes the folders and reads all records. An object whose contents were removed by hand is gone.
 func (s *Server) load() error {
+	if err := s.checkLayout(); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(filepath.Join(s.opts.Dir, newFolder)); err != nil {
 		return err
 	}
@@ -54,7 +103,7 @@ func (s *Server) load() error {
 	var objects []*object
 	for _, f := range files {
 		path := filepath.Join(s.opts.Dir, recordsFolder, f.Name())
-		data, err := os.ReadFile(path)
+		data, err := strictyaml.ReadUpTo(path, maxRecord)
 		if err != nil {
 			return err
 		}
@@ -73,7 +122,8 @@ func (s *Server) load() error {
 
 	for _, o := range objects {
 		b := s.buckets[o.Bucket]
-		if _, err := os.Lstat(s.path(o.file)); err != nil || b == nil || !filepath.IsLocal(o.file) {
+		info, err := os.Lstat(s.path(o.file))
+		if err != nil || !info.Mode().IsRegular() || b == nil || !filepath.IsLocal(o.file) {
 			continue
 		}
 		b.objects[o.Name] = o

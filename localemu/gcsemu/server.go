@@ -39,8 +39,8 @@ import (
 
 // Options say where objects are kept and which failures to inject.
 type Options struct {
-	// Dir keeps the buckets as folders.
-	Dir string
+	// Dir keeps the buckets as folders, written by the build Version.
+	Dir, Version string
 	// Faults are the failures to inject.
 	Faults Faults
 	// OnWrite, if not nil, is called after every write of an object, before the writer is answered. No lock is held, so

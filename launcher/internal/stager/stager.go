@@ -23,8 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
@@ -257,7 +255,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 // complete; a damaged one is replaced.
 func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
 	// One at a time: no process may check a version while another replaces it.
-	lock := flock.New(filepath.Join(filepath.Dir(place), placeLock))
+	lock := atomicfile.NewLock(filepath.Join(filepath.Dir(place), placeLock))
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		return fmt.Errorf("wait for another process that stages here: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"coppice/internal/atomicfile"
 )
 
 // workspace is a folder for temporary files. Its owner holds a lock in it; the folder of a killed process is not
@@ -38,7 +40,7 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 
 		// It is ours once it is locked, unless a sweeper was faster.
 		w.dir = dir
-		w.lock = flock.New(filepath.Join(dir, lockFile))
+		w.lock = atomicfile.NewLock(filepath.Join(dir, lockFile))
 		if mine, err := w.lock.TryLock(); err == nil && mine {
 			if _, err := os.Stat(w.lock.Path()); err == nil {
 				return w, nil

@@ -114,7 +114,7 @@ func (f *flags) add(c *cobra.Command) {
 func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env,
-		Stderr: s.err(),
+		Stderr: s.err(), Version: s.Version,
 	}
 
 	for flag, folder := range map[string]string{"--data": f.data, "--log": f.logDir} {

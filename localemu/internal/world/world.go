@@ -24,6 +24,7 @@ import (
 	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/problem"
 	"coppice/localemu/batchemu"
 	"coppice/localemu/gcsemu"
@@ -78,6 +79,7 @@ type Options struct {
 	Wait        bool       // for another local cloud on Data to end, instead of failing
 	Environ     []string   // environment of the aggregator beside the local cloud's, and of the container tool
 	Stderr      io.Writer  // for warnings
+	Version     string
 }
 
 // World is a running local cloud.
@@ -150,7 +152,7 @@ func (w *World) removeForgotten() {
 		if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
 			continue
 		}
-		lock := flock.New(filepath.Join(dir, lockFile))
+		lock := atomicfile.NewLock(filepath.Join(dir, lockFile))
 		locked, err := lock.TryLock()
 		if locked {
 			err = errors.Join(os.RemoveAll(dir), lock.Close())
@@ -193,7 +195,7 @@ func (w *World) openData(ctx context.Context) error {
 	}
 
 	// One local cloud at a time may use the folder.
-	lock := flock.New(filepath.Join(data, lockFile))
+	lock := atomicfile.NewLock(filepath.Join(data, lockFile))
 	locked, err := lock.TryLock()
 	if err == nil && !locked && w.opts.Wait {
 		fmt.Fprintf(w.opts.Stderr, "waiting for another command to end that uses the local cloud in %[1]s, such as "+
@@ -237,7 +239,7 @@ func (w *World) startStorage() error {
 	}
 
 	f := w.opts.Faults
-	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"),
+	w.storage, err = gcsemu.Start(l, gcsemu.Options{Dir: filepath.Join(w.data, "gcs"), Version: w.opts.Version,
 		Faults:  gcsemu.Faults{Write: f.Refuse, Answer: f.LoseReply, Read: f.Read},
 		OnWrite: w.script.written, Struck: w.script.struck, Log: w.log})
 	if err != nil {

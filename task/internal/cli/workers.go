@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/gofrs/flock"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/program"
@@ -74,7 +75,7 @@ func (w *Setup) startWorkers(ctx context.Context, q *fit.Request, f trainFlags) 
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &crew{dir: dir, lock: flock.New(filepath.Join(dir, workersLock)), alive: f.workers}
+	c := &crew{dir: dir, lock: atomicfile.NewLock(filepath.Join(dir, workersLock)), alive: f.workers}
 	if _, err := c.lock.TryLock(); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -114,7 +115,7 @@ const (
 func sweepWorkers() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), workersFolder+"*", workersLock))
 	for _, path := range left {
-		lock := flock.New(path)
+		lock := atomicfile.NewLock(path)
 		if locked, err := lock.TryLock(); locked && err == nil {
 			_ = os.RemoveAll(filepath.Dir(path)) // another process may do it at the same time
 			_ = lock.Unlock()

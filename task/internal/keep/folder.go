@@ -37,7 +37,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f := &Folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile))}
+	f := &Folder{dir: dir, lock: atomicfile.NewLock(filepath.Join(dir, lockFile))}
 	locked, err := f.lock.TryLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock the folder of checkpoints: %w", err)

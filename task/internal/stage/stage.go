@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
+	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/problem"
@@ -101,7 +101,7 @@ func (q *Request) provide(ctx context.Context) (dir string, unlock func() error,
 		return "", nil, onDisk("make the scratch folder", err)
 	}
 
-	lock := flock.New(dir + ".lock")
+	lock := atomicfile.NewLock(dir + ".lock")
 	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
 		if ctx.Err() == nil {
 			err = problem.As(problem.Transient, err)

@@ -10,8 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"coppice/internal/atomicfile"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -31,7 +30,7 @@ const leaderID = "holder"
 // since that one uses all its processors; the others get nil. release ends it.
 func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duration) (t *team.Member, release func(),
 	err error) {
-	one := flock.New(filepath.Join(w.Scratch, "together.lock"))
+	one := atomicfile.NewLock(filepath.Join(w.Scratch, "together.lock"))
 	locking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if locked, err := one.TryLockContext(locking, wait/10+time.Millisecond); !locked {
