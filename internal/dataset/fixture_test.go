@@ -37,7 +37,7 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 			{Name: "id", Kind: Categorical, Why: WhyBig, Bins: 2, Categories: []string{"9007199254740993"},
 				Counts: []int64{4}, MissingBin: -1, OtherBin: 1},
 		},
-		Missing: DefaultMissing(), MaxBin: 255, BinRows: 17,
+		Missing: []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}, MaxBin: 255, BinRows: 17,
 		Label:  LabelInfo{Column: "clicked", Kind: Binary},
 		Weight: "w", Group: "user", Split: SplitRule{By: SplitByHash, Column: "user",
 			Shares: map[string]float64{"train": 0.5, "test": 0.5}},

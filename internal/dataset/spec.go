@@ -203,9 +203,22 @@ const (
 	DefaultBinRows = 200_000
 )
 
-// DefaultMissing lists the texts that stand for a missing value unless the spec lists its own.
+// DefaultMissing lists the texts that stand for a missing value unless the spec lists its own: what pandas, spreadsheets,
+// warehouses and collections of tables write.
 func DefaultMissing() []string {
-	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"}
+	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "n/a", "<NA>", "NaT", "-nan", "-NaN", "#NA",
+		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", minus}
+}
+
+// minus stands for a missing value, but not as a label: there may be + and -.
+const minus = "-"
+
+// LabelMissing are the texts that stand for a missing label.
+func (s *Spec) LabelMissing() []string {
+	if !slices.Equal(s.Missing, DefaultMissing()) {
+		return s.Missing
+	}
+	return slices.DeleteFunc(DefaultMissing(), func(text string) bool { return text == minus })
 }
 
 // Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was

@@ -3,8 +3,10 @@ they never see a row twice."""
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+import zoneinfo
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +15,43 @@ import pyarrow.compute as pc
 from . import _hash
 
 MAX_EXACT = 1 << 53
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 _NUMERAL = re.compile(r"[+-]?(?P<whole>[0-9]*)(?P<point>\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?\Z")
 _LONG_WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[1-9][0-9]*)(\.0*)?\Z")
-_TIME = re.compile(
-    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
-    r"(?:[Tt ](?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]+))?)?"
-    r"[ \t]*(?P<zone>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?\Z"
+_MONTHS = "january february march april may june july august september october november december".split()
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+_LONG_OR_SHORT = {n: "|".join(f"{w}|{w[:3]}" for w in words) for n, words in (("month", _MONTHS), ("weekday", _DAYS))}
+_MONTH = rf"(?P<name>{_LONG_OR_SHORT['month']})\.?"
+_WEEKDAY = rf"(?:{_LONG_OR_SHORT['weekday']}),? "
+_YEAR, _DAY = "(?P<year>[0-9]{4})", "(?P<day>[0-9]{1,2})"
+_TAIL = (
+    r"(?:[.,](?P<fraction>[0-9]+))?)?(?: ?(?P<noon>[ap])m(?= |\Z))?[ \t]*"
+    r"(?P<zone>z|(?-i:UTC|GMT)|[+-][0-9]{2}(?::?[0-9]{2})?)?(?(zone)(?:\[.*\])?|(?P<region>(?-i:[A-Z])[^ \t]*/.*)?)"
 )
+_CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})" + _TAIL
+_TIMES = [
+    re.compile(f"(?:{date})(?:{between}{clock})?\\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
+    for date, between, clock in (
+        (_YEAR + "(?P<sep>[-/])(?P<month>[0-9]{1,2})(?P=sep)" + _DAY, "[t ]", _CLOCK),
+        (f"(?:{_WEEKDAY})?{_MONTH} {_DAY},? {_YEAR}", "(?:[t:]|,? )", _CLOCK),
+        (f"(?:{_WEEKDAY})?{_DAY} {_MONTH} {_YEAR}", "(?:[t:]|,? )", _CLOCK),
+        (f"{_DAY}(?P<sep>[/.-]){_MONTH}(?P=sep){_YEAR}", "(?:[t:]|,? )", _CLOCK),
+    )
+]
+_COMPACT = re.compile(
+    "(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})t(?P<hour>[0-9]{2})(?P<minute>[0-9]{2})(?:(?P<second>[0-9]{2})"
+    + _TAIL
+    + "\\Z",
+    re.IGNORECASE | re.ASCII | re.DOTALL,
+)
+_ORDERED = {
+    order: re.compile(f"{date}(?:[t ]{_CLOCK})?\\Z", re.IGNORECASE | re.ASCII | re.DOTALL)
+    for order, date in (
+        ("dmy", f"{_DAY}(?P<sep>[/.-])(?P<month>[0-9]{{1,2}})(?P=sep){_YEAR}"),
+        ("mdy", f"(?P<month>[0-9]{{1,2}})(?P<sep>[/.-]){_DAY}(?P=sep){_YEAR}"),
+    )
+}
 
 
 def trim(s: str) -> str:
@@ -280,13 +311,18 @@ def _fixed_times(chars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return seconds_out, ok_out
 
 
-def parse_time(s: str) -> float | None:
-    """Seconds since 1970 UTC of an ISO 8601 date or time, one without a zone being UTC; None for all else."""
-    m = _TIME.match(trim(s))
-    if not m:
+def parse_time(s: str, order: str = "") -> float | None:
+    """Seconds since 1970 UTC of a date or a time that can be read in one way, or of one whose numbers are in the order
+    dmy or mdy; one without a zone is UTC. None for all else."""
+    s = trim(s)
+    patterns = [*_TIMES, _COMPACT, *([_ORDERED[order]] if order else [])]
+    m = next((m for p in patterns if (m := p.match(s))), None)
+    if not m or m.re is _COMPACT and m["second"] is None:
         return None
-    year, month, day = int(m["year"]), int(m["month"]), int(m["day"])
-    hour, minute, second = int(m["hour"] or 0), int(m["minute"] or 0), int(m["second"] or 0)
+    of = m.groupdict()
+    year, day = int(of["year"]), int(of["day"])
+    month = int(of["month"]) if of.get("month") else 1 + [w[:3] for w in _MONTHS].index(of["name"][:3].lower())
+    hour, minute, second = int(of["hour"] or 0), int(of["minute"] or 0), int(of["second"] or 0)
     if (
         not 1 <= month <= 12
         or not 1 <= day <= int(_days_in(np.int64(year), np.int64(month)))
@@ -295,17 +331,37 @@ def parse_time(s: str) -> float | None:
         or second > 59
     ):
         return None
-    offset = 0
-    zone = m["zone"]
-    if zone and zone not in "Zz":
-        hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
-        if hours > 18 or minutes > 59:
+    if of["noon"]:
+        if not 1 <= hour <= 12:
             return None
-        offset = (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
-    nsec = int((m["fraction"] or "")[:9].ljust(9, "0"))
+        hour = hour % 12 + (12 if of["noon"] in "Pp" else 0)
     days = int(days_since_1970(np.int64(year), np.int64(month), np.int64(day)))
-    sec = days * 86400 + hour * 3600 + minute * 60 + second - offset
+    local = days * 86400 + hour * 3600 + minute * 60 + second
+    offset = _offset(of["zone"], of["region"], local)
+    if offset is None:
+        return None
+    nsec = int((of["fraction"] or "")[:9].ljust(9, "0"))
+    sec = local - offset
     return float(sec) if nsec == 0 else float(sec) + nsec / 1e9
+
+
+def _offset(zone: str | None, region: str | None, local: int) -> int | None:
+    """Seconds east of UTC at a local time; None where there is no such zone."""
+    if region:
+        try:
+            at, offset = zoneinfo.ZoneInfo(region), 0
+            for _ in range(2):  # where clocks are put back, or forward, the second lookup decides, as in Go
+                moment = _EPOCH + datetime.timedelta(seconds=local - offset)
+                offset = round(moment.astimezone(at).utcoffset().total_seconds())
+        except (ValueError, OSError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
+            return None
+        return offset
+    if not zone or zone[0] not in "+-":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
+    if hours > 18 or minutes > 59:
+        return None
+    return (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
 
 
 def time_text(sec: int, nsec: int, day: bool) -> str:

@@ -228,6 +228,7 @@ func Trim(s string) string {
 type Markers struct {
 	texts   map[string]struct{}
 	lengths uint64    // bit n: some marker has n bytes; bit 63 covers 63 and more
+	first   [256]bool // bytes with which one begins
 	Numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
 }
 
@@ -238,6 +239,9 @@ func NewMarkers(texts []string) *Markers {
 		text = Trim(text)
 		t.texts[text] = struct{}{}
 		t.lengths |= 1 << min(63, len(text))
+		if text != "" {
+			t.first[text[0]] = true
+		}
 		if x, f := ParseNumber(text); f != FormText && x == x {
 			t.Numbers = append(t.Numbers, x)
 		}
@@ -247,13 +251,13 @@ func NewMarkers(texts []string) *Markers {
 
 // OfDerived returns the markers for derived values: none, since an hour of 6 is never a marker.
 func (t *Markers) OfDerived() *Markers {
-	return &Markers{texts: t.texts, lengths: t.lengths}
+	return &Markers{texts: t.texts, lengths: t.lengths, first: t.first}
 }
 
 // Has reports whether the text s stands for a missing value.
 func (t *Markers) Has(s string) bool {
 	s = Trim(s)
-	if t.lengths>>min(63, len(s))&1 == 0 {
+	if t.lengths>>min(63, len(s))&1 == 0 || s != "" && !t.first[s[0]] {
 		return false
 	}
 	_, ok := t.texts[s]

@@ -1,50 +1,181 @@
 package cell
 
-import "time"
+import (
+	"strings"
+	"sync"
+	"time"
+	_ "time/tzdata" // an image has no other files
+)
 
-// ParseTime reads an ISO 8601 date, or date and time: 2017-07-02, 2017-07-02 10:03, 2017-07-02T10:03:20.5Z,
-// 2017-07-02T10:03:20+02:00. Month, day and hour may have one digit. The default zone is UTC. It returns the seconds
-// since 1970 and the nanoseconds beyond them.
-func ParseTime(s string) (sec, nsec int64, ok bool) {
+// DayOrder is the order of the numbers of a date that does not begin with the year.
+type DayOrder uint8
+
+// The orders of a date's numbers.
+const (
+	YearFirst  DayOrder = iota // only dates that can be read in one way
+	DayFirst                   // 30.09.1990
+	MonthFirst                 // 9/30/1990
+)
+
+// ParseTime reads a date, or a date and a time, that can be read in one way only: 2017-07-02, 2017/7/2 10:03,
+// 2017-07-02T10:03:20.5Z, 20170702T100320+0200, July 2, 2017 10:03 PM, 2 Jul 2017, 02/Jul/2017:10:03:20, Sun, 02 Jul 2017
+// 10:03:20 GMT. Month, day and hour may have one digit. Behind the time may be a zone: Z, UTC, GMT, +02:00,
+// Europe/Berlin, +02:00[Europe/Berlin]; the default is UTC. It returns the seconds since 1970 and the nanoseconds beyond
+// them.
+func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFirst) }
+
+func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	p := timeText{s: Trim(s), ok: true}
-
-	year := p.digits(4)
-	p.expect('-')
-	month := p.upTo2()
-	p.expect('-')
-	day := p.upTo2()
+	year, month, day := p.date(order)
 	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
 		return 0, 0, false
 	}
-
-	var hour, minute, second, offset int
-	if p.s != "" {
-		if !p.skip('T') && !p.skip('t') {
-			p.expect(' ')
-		}
-		hour = p.upTo2()
-		p.expect(':')
-		minute = p.digits(2)
-		if p.skip(':') {
-			second = p.digits(2)
-			if p.skip('.') || p.skip(',') {
-				nsec = p.fraction()
-			}
-		}
-		offset = p.zone()
+	local := daysSince1970(year, month, day) * 86400
+	if p.s == "" {
+		return local, 0, true
 	}
 
-	if !p.ok || p.s != "" || hour > 23 || minute > 59 || second > 59 {
+	if !p.skip('T') && !p.skip('t') && !(p.named && p.skip(':')) {
+		if p.named {
+			p.skip(',')
+		}
+		p.expect(' ')
+	}
+	hour := p.upTo2()
+	if !p.compact {
+		p.expect(':')
+	}
+	minute, second := p.digits(2), 0
+	if p.compact || p.skip(':') {
+		second = p.digits(2)
+		if p.skip('.') || p.skip(',') {
+			nsec = p.fraction()
+		}
+	}
+	if hour > 23 || minute > 59 || second > 59 {
 		return 0, 0, false
 	}
+	local += int64(p.noon(hour)*3600 + minute*60 + second)
+	offset := p.zone(local)
+	return local - int64(offset), nsec, p.ok && p.s == ""
+}
 
-	return daysSince1970(year, month, day)*86400 + int64(hour*3600+minute*60+second-offset), nsec, true
+// date reads the date.
+func (p *timeText) date(order DayOrder) (year, month, day int) {
+	digits := 0
+	for digits < len(p.s) && isDigit(p.s[digits]) {
+		digits++
+	}
+	next := byte(0)
+	if digits < len(p.s) {
+		next = p.s[digits]
+	}
+	switch {
+	case digits == 4 && (next == '-' || next == '/'):
+		year = p.digits(4)
+		p.skip(next)
+		month = p.upTo2()
+		p.expect(next)
+		day = p.upTo2()
+	case digits == 8 && (next == 'T' || next == 't'):
+		p.compact = true
+		year, month, day = p.digits(4), p.digits(2), p.digits(2)
+	case digits == 0:
+		day, month = p.monthFirst()
+		p.skip(',')
+		p.expect(' ')
+		year = p.digits(4)
+	case digits <= 2 && strings.IndexByte("/.- ", next) >= 0 && digits+1 < len(p.s):
+		day = p.upTo2()
+		p.skip(next)
+		if p.named = !isDigit(p.s[0]); p.named {
+			month = p.month()
+		} else if month = p.upTo2(); order == MonthFirst {
+			day, month = month, day
+		}
+		p.expect(next)
+		year = p.digits(4)
+		p.ok = p.ok && (p.named || order != YearFirst && next != ' ')
+	default:
+		p.ok = false
+	}
+	return year, month, day
+}
+
+// monthFirst reads July 2 and, behind the name of a day of the week, also 2 July.
+func (p *timeText) monthFirst() (day, month int) {
+	p.named = true
+	if weekday := p.word(); len(weekday) >= 3 && p.nameOf(weekday, weekdays) > 0 {
+		p.skip(',')
+		p.expect(' ')
+		if p.s != "" && isDigit(p.s[0]) {
+			day = p.upTo2()
+			p.expect(' ')
+			return day, p.month()
+		}
+	} else {
+		p.s = p.whole
+	}
+	month = p.month()
+	p.expect(' ')
+	return p.upTo2(), month
+}
+
+const (
+	months   = "january february march april may june july august september october november december "
+	weekdays = "monday tuesday wednesday thursday friday saturday sunday "
+)
+
+// word reads letters; whole is then where they began.
+func (p *timeText) word() string {
+	n := 0
+	for n < len(p.s) && (p.s[n]|0x20)-'a' < 26 {
+		n++
+	}
+	word := p.s[:n]
+	p.whole, p.s = p.s, p.s[n:]
+	return word
+}
+
+func (p *timeText) month() int {
+	month := p.nameOf(p.word(), months)
+	p.ok = p.ok && month > 0
+	p.skip('.') // of Jul.
+	return month
+}
+
+// nameOf is the place of a word, or of its first three letters, in a list of lower-case words, from 1; 0 for none.
+func (p *timeText) nameOf(word, list string) int {
+	for place := 1; list != "" && len(word) >= 3; place++ {
+		name, rest, _ := strings.Cut(list, " ")
+		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) {
+			return place
+		}
+		list = rest
+	}
+	return 0
+}
+
+// noon reads AM or PM, if there is one, and returns the hour of the day.
+func (p *timeText) noon(hour int) int {
+	s := strings.TrimPrefix(p.s, " ")
+	if len(s) < 2 || s[1]|0x20 != 'm' || s[0]|0x20 != 'a' && s[0]|0x20 != 'p' || len(s) > 2 && s[2] != ' ' {
+		return hour
+	}
+	p.s, p.ok = s[2:], p.ok && hour >= 1 && hour <= 12
+	if hour %= 12; s[0]|0x20 == 'p' {
+		hour += 12
+	}
+	return hour
 }
 
 // timeText is the unread rest of a text.
 type timeText struct {
-	s  string
-	ok bool
+	s       string
+	whole   string // before the last word
+	ok      bool
+	compact bool // digits without marks between them
+	named   bool // the month has a name
 }
 
 func (p *timeText) digits(n int) int {
@@ -109,31 +240,65 @@ func (p *timeText) fraction() int64 {
 	return v
 }
 
-// zone reads nothing, Z, +hh, +hhmm or +hh:mm, as seconds east of UTC.
-func (p *timeText) zone() int {
+// zone reads a zone, if there is one, and returns the seconds east of UTC of a local time.
+func (p *timeText) zone(local int64) (offset int) {
 	p.s = Trim(p.s)
-	if p.s == "" || p.skip('Z') || p.skip('z') {
+	switch {
+	case p.s == "":
 		return 0
+	case p.skip('Z'), p.skip('z'):
+	case strings.HasPrefix(p.s, "UTC"), strings.HasPrefix(p.s, "GMT"):
+		p.s = p.s[3:]
+	case p.s[0] == '+', p.s[0] == '-':
+		offset = p.offset()
+	default:
+		return p.region(local)
 	}
+	if strings.HasPrefix(p.s, "[") && strings.HasSuffix(p.s, "]") { // the zone's name, beside what it was
+		p.s = ""
+	}
+	return offset
+}
 
+// offset reads +hh, +hhmm or +hh:mm.
+func (p *timeText) offset() int {
 	sign := 1
-	if p.skip('-') {
+	if p.s[0] == '-' {
 		sign = -1
-	} else {
-		p.expect('+')
 	}
-
+	p.s = p.s[1:]
 	hours, minutes := p.digits(2), 0
-	if p.s != "" {
+	if p.s != "" && p.s[0] != '[' {
 		p.skip(':')
 		minutes = p.digits(2)
 	}
-
-	if hours > 18 || minutes > 59 {
-		p.ok = false
-	}
-
+	p.ok = p.ok && hours <= 18 && minutes <= 59
 	return sign * (hours*3600 + minutes*60)
+}
+
+// zones are the regions that were met, by name.
+var zones sync.Map
+
+// region reads a name such as Europe/Berlin. Where clocks are put back, or forward, its second lookup decides.
+func (p *timeText) region(local int64) int {
+	name := p.s
+	p.s = ""
+	known, ok := zones.Load(name)
+	if !ok {
+		if p.ok = p.ok && name[0]-'A' < 26 && strings.Contains(name, "/"); !p.ok { // no CET, which is many things
+			return 0
+		}
+		zone, err := time.LoadLocation(name)
+		if p.ok = err == nil; !p.ok {
+			return 0
+		}
+		known, _ = zones.LoadOrStore(name, zone)
+	}
+	offset := 0
+	for range 2 {
+		_, offset = time.Unix(local-int64(offset), 0).In(known.(*time.Location)).Zone()
+	}
+	return offset
 }
 
 func daysIn(year, month int) int {

@@ -82,6 +82,10 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	if o.Like != nil {
 		return p.d, p.follow(o.Like)
 	}
+	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
+		// What its values will be is not known.
+		return s.columns[c.number].present == 0 && !c.from.auto && c.from.forced == "" && !s.named(c.Name)
+	}))
 	if p.spec.Off || !p.hasCategories() {
 		p.keepColumns()
 		return p.d, nil

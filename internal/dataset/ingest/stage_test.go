@@ -197,13 +197,15 @@ func TestKinds(t *testing.T) {
 	}
 	s = mustStage(t, "label: y\nmissing: [\"\"]\n", mixed)
 	for name, want := range map[string]string{
-		"a": "categorical ids 0", "b": "categorical text 0", "c": "numeric no value present 50",
-		"d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
+		"a": "categorical ids 0", "b": "categorical text 0", "d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
 	} {
 		f := s.feature(t, name)
 		if got := fmt.Sprintf("%s %s %d", f.Kind, f.Why, f.Missing); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
+	}
+	if slices.ContainsFunc(s.Manifest.Features, func(f dataset.Feature) bool { return f.Name == "c" }) {
+		t.Error("a column without a value is a feature")
 	}
 	if r := s.feature(t, "f").Range; r == nil || r.Min != -math.MaxFloat64 || r.Max != math.MaxFloat64 {
 		t.Errorf("range %v", r)

@@ -42,9 +42,9 @@ type survey struct {
 const oversample = 4
 
 func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Markers, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, labels: newLabeler(spec, markers),
-		splitter: newSplitter(spec, markers), markers: markers,
-		ripe: newRipener(spec, r, markers)}
+	s := &survey{spec: spec, roles: r, threads: threads, markers: markers,
+		labels:   newLabeler(spec, cell.NewMarkers(spec.LabelMissing())),
+		splitter: newSplitter(spec, markers), ripe: newRipener(spec, r, markers)}
 	s.source = &cleanRows{table: t, roles: r, labels: s.labels, ripe: s.ripe}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))

@@ -2,7 +2,10 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
@@ -31,8 +34,11 @@ type columnSurvey struct {
 	big     bool // there is a whole number beyond 2^53
 
 	// Forms of the texts in an untyped column. Once they can no longer be numbers or times, they are not parsed.
-	saw     [cell.FormTime + 1]bool
-	decided bool
+	saw       [cell.FormTime + 1]int64
+	decided   bool
+	odd       map[string]int64 // texts in another form than most, up to a few more than a message lists
+	exponents int64            // digits and an exponent, such as 623049e6: an id, unless numbers have fractions
+	fractions bool
 	notNum  error            // the first text that is not a number, if the spec says that there are only numbers
 	like    *dataset.Feature // the feature whose bins it gets, or nil
 }
@@ -152,7 +158,10 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 }
 
 func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
-	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && s.feature.column.Untyped
+	// Texts that a table declares as such may be times, but no numbers: a program has written ids as texts.
+	c := &s.feature.column
+	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && (c.Untyped || !s.feature.texts &&
+		!c.Dictionary)
 	spelt := len(s.markers.Numbers) > 0
 	for i, text := range v.Text {
 		if v.IsNull(i) || s.markers.Has(text) {
@@ -164,6 +173,9 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 		}
 		if !parse || s.decided {
 			s.present++
+			if parse && s.watches() {
+				s.count(text, s.formOf(text))
+			}
 			continue
 		}
 		s.observeText(b, i, text)
@@ -171,7 +183,10 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 }
 
 func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
-	x, f := cell.ParseNumber(text)
+	x, f := 0.0, cell.FormText
+	if s.feature.column.Untyped || s.feature.forced != "" {
+		x, f = cell.ParseNumber(text)
+	}
 	if s.feature.forced == dataset.Numeric {
 		if f == cell.FormText {
 			var ok bool
@@ -199,9 +214,80 @@ func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 	}
 
 	s.present++
-	s.saw[f] = true
-	s.decided = s.saw[cell.FormText] || s.saw[cell.FormDigits] || s.saw[cell.FormBig] || s.saw[cell.FormTime] &&
-		s.saw[cell.FormNumber]
+	if f == cell.FormDigits && strings.ContainsAny(text, "eE") {
+		s.exponents, f = s.exponents+1, cell.FormNumber
+	}
+	s.fractions = s.fractions || f == cell.FormNumber && x != math.Trunc(x)
+	s.count(text, f)
+	s.decided = s.saw[cell.FormText]+s.saw[cell.FormDigits]+s.saw[cell.FormBig] > 0 || s.saw[cell.FormTime] > 0 &&
+		s.saw[cell.FormNumber] > 0
+}
+
+// formOf is the form of a text of a column that is known to hold categories.
+func (s *columnSurvey) formOf(text string) cell.Form {
+	f := cell.FormText
+	if s.feature.column.Untyped {
+		_, f = cell.ParseNumber(text)
+	}
+	if _, _, ok := cell.ParseTime(text); ok && f == cell.FormText {
+		f = cell.FormTime
+	}
+	return f
+}
+
+// count counts the forms of the texts, and those that are odd.
+func (s *columnSurvey) count(text string, f cell.Form) {
+	s.saw[f]++
+	usual, _ := s.usual()
+	if f != usual {
+		if s.odd == nil {
+			s.odd = map[string]int64{}
+		}
+		countUpTo(s.odd, strings.Clone(cell.Trim(text)), maxOdd+1)
+	}
+}
+
+// usual is the form that most texts have, numbers or times, and how many have another one.
+func (s *columnSurvey) usual() (f cell.Form, odd int64) {
+	for _, n := range s.saw {
+		odd += n
+	}
+	if f = cell.FormNumber; s.saw[cell.FormTime] > s.saw[f] {
+		f = cell.FormTime
+	}
+	return f, odd - s.saw[f]
+}
+
+const (
+	maxOdd   = 3    // odd texts that are listed
+	oddShare = 0.05 // up to which odd texts among numbers are likely a mistake
+	oddRows  = 20
+)
+
+// watches reports whether it may still turn out that all but a few texts are numbers, or times.
+func (s *columnSurvey) watches() bool {
+	f, odd := s.usual()
+	return float64(odd) <= oddShare*float64(odd+s.saw[f])+oddRows
+}
+
+// warnOfOdd says that all but a few texts of a column of categories are numbers, or times, and what the others are.
+func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
+	f, odd := s.usual()
+	all := odd + s.saw[f]
+	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) {
+		return
+	}
+	var texts []string
+	for _, text := range slices.Sorted(maps.Keys(s.odd)) {
+		texts = append(texts, fmt.Sprintf("%.40q", text))
+	}
+	if len(texts) > maxOdd {
+		texts = append(texts[:maxOdd], "...")
+	}
+	what := map[cell.Form]string{cell.FormNumber: "numbers", cell.FormTime: "times"}[f]
+	warn(WarnOdd, "%.4g %% of the values are %s, all others are %s: the column is read as texts; if they stand for "+
+		"missing values, list them under missing: (--missing), else mend them", 100*float64(s.saw[f])/float64(all),
+		what, strings.Join(texts, ", "))
 }
 
 // kind returns the column's kind: from its contents, unless the spec asks for categories.
@@ -227,7 +313,7 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 		return dataset.Categorical, dataset.WhyDictionary, nil
 	case s.present == 0 && c.Untyped:
 		return dataset.Numeric, dataset.WhyEmpty, nil
-	case c.Type == dataset.Text && !c.Untyped:
+	case c.Type == dataset.Text && !c.Untyped && (s.present == 0 || s.decided || c.Dictionary || s.feature.texts):
 		return dataset.Categorical, dataset.WhyType, nil
 	case c.Type == dataset.Time:
 		return dataset.Temporal, dataset.WhyType, nil
@@ -237,15 +323,15 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 		return dataset.Numeric, dataset.WhyType, nil
 	}
 
+	numbers := s.saw[cell.FormNumber] + s.saw[cell.FormDigits] + s.saw[cell.FormBig]
 	switch {
-	case s.saw[cell.FormText], s.saw[cell.FormTime] && (s.saw[cell.FormNumber] || s.saw[cell.FormDigits] ||
-		s.saw[cell.FormBig]):
+	case s.saw[cell.FormText] > 0, s.saw[cell.FormTime] > 0 && numbers > 0:
 		return dataset.Categorical, dataset.WhyText, nil
-	case s.saw[cell.FormTime]:
+	case s.saw[cell.FormTime] > 0:
 		return dataset.Temporal, dataset.WhyTimes, nil
-	case s.saw[cell.FormDigits]:
+	case s.saw[cell.FormDigits] > 0, s.exponents > 0 && !s.fractions:
 		return dataset.Categorical, dataset.WhyDigits, nil
-	case s.saw[cell.FormBig]:
+	case s.saw[cell.FormBig] > 0:
 		return dataset.Categorical, dataset.WhyBig, nil
 	}
 	return dataset.Numeric, dataset.WhyNumbers, nil

@@ -25,6 +25,8 @@ const (
 	WarnCode        = "extreme_code" // a number far from all others is likely a code
 	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
 	WarnSpelling    = "spelling"     // a class is written in several ways
+	WarnOdd         = "odd_texts"    // all but a few texts of a column are numbers, or times
+	WarnRare        = "rare_class"   // a class has one row
 	HintIDs         = "ids"          // whole numbers may be ids
 	HintKey         = "key"          // the key of a split is not a feature
 	HintIndex       = "index"        // the index of a pandas.DataFrame is not a feature
@@ -49,9 +51,10 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		return nil // not requested: a useless one is simply left out
 	}
 	if s.present == 0 {
-		warn(WarnAllMissing, "every value is missing; drop the column")
+		warn(WarnAllMissing, "every value is missing: the column is not used as a feature")
 		return out
 	}
+	s.warnOfOdd(warn)
 
 	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
 	if constant && f.MissingBin < 0 {

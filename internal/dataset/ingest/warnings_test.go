@@ -46,6 +46,7 @@ func TestWarnings(t *testing.T) {
 	if got := codes(s); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+	s = mustStage(t, "label: y\nnumeric: [empty]\n", b.String())
 	if f := s.feature(t, "empty"); f.Kind != dataset.Numeric || f.Bins != 2 || f.MissingBin != 1 || f.Range != nil {
 		t.Errorf("all missing: %+v", f)
 	}

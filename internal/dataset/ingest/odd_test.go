@@ -1,0 +1,65 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// A few odd texts among numbers are missing values if they are what programs write for these, and told otherwise.
+func TestOddTexts(t *testing.T) {
+	for text, want := range map[string]string{`\N`: "", "#N/A": "", "?": "", "-": "", "NaT": "", "1e400": "", "-nan": "",
+		"n.a.":  `97.5 % of the values are numbers, all others are "n.a.": the column is read as texts`,
+		"2x, x": `97.5 % of the values are numbers, all others are "2x, x": the column is read as texts`,
+		"0052":  `97.5 % of the values are numbers, all others are "0052"`,
+	} {
+		var b strings.Builder
+		b.WriteString("y,x1,z\n")
+		for i := range 1000 {
+			x := fmt.Sprintf("%d.5", i)
+			if i%40 == 7 {
+				x = text
+			}
+			fmt.Fprintf(&b, "%d,\"%s\",%c\n", i%2, x, 'a'+i%3)
+		}
+		s := mustStage(t, "label: y\n", b.String())
+		var told []string
+		for _, w := range s.Manifest.About.Warnings {
+			if w.Column == "x1" && w.Code != WarnIDLike {
+				told = append(told, w.Text)
+			}
+		}
+		if got := strings.Join(told, "\n"); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("with %s, told is %q, expected %q", text, told, want)
+		}
+		if want == "" && s.feature(t, "x1").Kind != dataset.Numeric {
+			t.Errorf("with %s, x1 is no number", text)
+		}
+	}
+}
+
+// - is missing as a number, and a label beside +.
+func TestMinusIsALabel(t *testing.T) {
+	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
+	if s.Manifest.Splits[0].Rows != 120 || s.feature(t, "x").Kind != dataset.Numeric {
+		t.Errorf("%d rows, and x is %s", s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind)
+	}
+}
+
+// Two columns of times are times, whether the table says that they are texts or not.
+func TestTimesInTexts(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,a,b,c,d\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "%d,2024-10-%02d 00:17:05 UTC,2024/10/%d 12:00,\"June %d, 2018\",20241020T%02d0000Z\n", i%2,
+			i%28+1, i%28+1, i%28+1, i%24)
+	}
+	s := mustStage(t, "label: y\nsplit: {by: time, column: a, train: 0.7, valid: 0.3}\n", b.String())
+	for _, name := range []string{"b", "c", "d"} {
+		if f := s.feature(t, name); f.Kind != dataset.Temporal {
+			t.Errorf("%s is %s", name, f.Kind)
+		}
+	}
+}
