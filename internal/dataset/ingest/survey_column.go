@@ -39,8 +39,8 @@ type columnSurvey struct {
 	odd       map[string]int64 // texts in another form than most, up to a few more than a message lists
 	exponents int64            // digits and an exponent, such as 623049e6: an id, unless numbers have fractions
 	fractions bool
-	notNum  error            // the first text that is not a number, if the spec says that there are only numbers
-	like    *dataset.Feature // the feature whose bins it gets, or nil
+	notNum    error            // the first text that is not a number, if the spec says that there are only numbers
+	like      *dataset.Feature // the feature whose bins it gets, or nil
 }
 
 // extent is a range of numbers.
