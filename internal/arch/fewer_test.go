@@ -90,6 +90,7 @@ var goneWords = []*regexp.Regexp{
 		`lose_machine: \[|\bsample_rows: \d`),
 	regexp.MustCompile(`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
 	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
+	regexp.MustCompile(`objective-(time|cost)|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
 }
 
 // tellGone are the files that say what is gone.

@@ -82,7 +82,11 @@ func (p *sweepPage) answer() answer {
 	if s := p.scored(); len(s) > 0 {
 		v.add("best on valid", plot.Plain.Format(s[0].Score))
 	}
-	if n := len(p.Sweep.Memory); n > 0 && w == nil {
+	hosts := map[string]bool{}
+	for _, a := range p.Attempts {
+		hosts[a.Host] = true
+	}
+	if n := len(hosts); n > 0 && w == nil {
 		v.add("machines", fmt.Sprint(n))
 	}
 	if m := p.Sweep.Money; m != nil {

@@ -187,9 +187,6 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	want(t, "picked out after Escape", p.Number("document.querySelectorAll('.hi').length"), 0.0)
 
 	for _, id := range charts {
-		if id == "objective-cost" { // as large as the others
-			continue
-		}
 		p.Eval(fmt.Sprintf("document.querySelector('[data-table=%q]').click()", id), nil)
 		if n := p.Number(fmt.Sprintf("document.querySelectorAll('#%s .data tbody tr').length", id)); n < 1 {
 			t.Errorf("the table of %s has %v rows", id, n)

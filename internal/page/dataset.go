@@ -312,7 +312,7 @@ func (p *datasetPage) splits() *plot.Chart {
 		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
 	for _, s := range t.Splits {
 		c.Bars = append(c.Bars,
-			plot.Bar{Label: s.Name, Parts: []plot.Part{{Class: "bar", Value: float64(t.TableRows(s.Name))}},
+			plot.Bar{Label: s.Name, Class: "bar", Value: float64(t.TableRows(s.Name)),
 				Note: humanize.Comma(int64(t.TableRows(s.Name))) + noteOf(t, &s)})
 	}
 	c.Summary = "Split " + splitWords(t.Split) + "."
@@ -519,7 +519,7 @@ func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Ch
 		rest += l.Share
 	}
 	bar := func(name string, share, r float64) {
-		c.Bars = append(c.Bars, plot.Bar{Label: name, Parts: []plot.Part{{Class: rateClass(r, rate), Value: share}},
+		c.Bars = append(c.Bars, plot.Bar{Label: name, Class: rateClass(r, rate), Value: share,
 			Note: plot.Percent.Format(share)})
 	}
 	for _, l := range shown {

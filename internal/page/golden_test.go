@@ -83,7 +83,7 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 		"histogram": (&plot.Histogram{Chart: plot.Chart{ID: "c", W: 300, H: 200},
 			Slabs: []plot.Slab{{Low: none, High: none, Share: none}}}).Draw(),
 		"bars": (&plot.Bars{Chart: plot.Chart{ID: "c", W: 300},
-			Bars: []plot.Bar{{Label: "a", Parts: []plot.Part{{Value: none}}, Limit: none}}, Room: 90}).Draw(),
+			Bars: []plot.Bar{{Label: "a", Value: none, Limit: none}}, Room: 90}).Draw(),
 		"ranges": (&plot.Ranges{Chart: plot.Chart{ID: "c", W: 300},
 			Rows: []plot.Range{{Value: none, Low: none, High: none, Before: none}}, Line: none, Room: 90}).Draw(),
 		"gantt": (&plot.Gantt{Chart: plot.Chart{ID: "c", W: 300}, Rows: []plot.GanttRow{{Label: "a"}},

@@ -292,7 +292,7 @@
     const old = $('#trial');
     if (old) old.close();
     const ranks = column('rank').v, r = rowOf.get(t), cell = k => show(column(k), column(k).v[r]);
-    const names = data.tables.board.c.filter(k => !['rank', 'trial', 'state', 'reason', 'tried', 'ended', 'elapsed'].includes(k));
+    const names = data.tables.board.c.filter(k => !['rank', 'trial', 'state', 'reason', 'tried', 'ended'].includes(k));
     const other = make('select', {}, ...column('trial').v.filter(n => n !== t).map(n => make('option', {value: n}, `trial ${n}${ranked(rowOf.get(n))}`)));
     const body = make('tbody', {}), step = (d, text) => {
       const next = column('trial').v[ranks.indexOf(ranks[r] + d)], b = make('button', {type: 'button'}, text);

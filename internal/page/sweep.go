@@ -35,7 +35,6 @@ type Sweep struct {
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []ConfigurationRow
 	Attempts       []Attempt
-	Memory         []Memory
 	Money          *Money
 	Winner         *Winner
 	Notes          []string
@@ -120,14 +119,6 @@ type Attempt struct {
 	Saved                   bool // it left a checkpoint that goes further than those before
 }
 
-// Memory is what one machine held, at its fullest.
-type Memory struct {
-	Host            string
-	Shared, Private float64 // bytes
-	Tasks           int     // at that moment
-	Apart           float64 // what the tasks would need with a copy of the table each
-}
-
 // Money is what the sweep cost, in USD.
 type Money struct {
 	Known                       bool // there is a price
@@ -185,7 +176,6 @@ type sweepPage struct {
 	Rank       *plot.Chart
 	Slices     []*plot.Chart
 	Gantt      *plot.Chart
-	Memory     *plot.Chart
 	Money      *plot.Chart
 	Won        []*plot.Chart // of the winner, whether it can be trusted
 	Rivals     *plot.Chart   // nil like all that there may not be
@@ -234,7 +224,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Memory, p.Money},
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Money},
 		p.Objective...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
@@ -255,7 +245,6 @@ func (s *Sweep) lay() *sweepPage {
 	p.Rank = p.pairRank()
 	p.Slices = p.slices()
 	p.Gantt = p.gantt()
-	p.Memory = p.memory()
 	p.Money = p.money()
 	won := p.winner()
 	p.Won, p.Rivals, p.WonBy, p.Sure = won.all(), won.Rivals, won.Features, won.Sure
@@ -558,17 +547,6 @@ func (p *sweepPage) sign() int {
 		return 1
 	}
 	return -1
-}
-
-// list joins names for a sentence.
-func list(names []string) string {
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-		return names[0]
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // Better is better, for templates.

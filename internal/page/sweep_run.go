@@ -133,44 +133,6 @@ func yes(is bool) string {
 	return ""
 }
 
-// memory draws what each machine held: the table once, and what each task needs for itself.
-func (p *sweepPage) memory() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "memory", Title: "Memory by machine", W: plot.Half},
-		X: plot.Axis{Unit: plot.Bytes, Label: "at the peak"}, Room: 130}
-	var names []string
-	for _, m := range p.Sweep.Memory {
-		names = append(names, m.Host)
-	}
-	short := newHostNames(names)
-
-	var shared, apart float64
-	for _, m := range p.Sweep.Memory {
-		c.Bars = append(c.Bars,
-			plot.Bar{Label: short.of(m.Host), Parts: []plot.Part{{Class: "bar shared", Value: m.Shared},
-				{Class: "bar private", Value: m.Private}},
-				Note: fmt.Sprintf("%s, %s", plot.Bytes.Format(m.Shared+m.Private),
-					english.Plural(m.Tasks, "task", ""))})
-		shared += m.Shared + m.Private
-		apart += m.Apart
-	}
-	c.Summary = "No trial has reported its memory yet."
-	if shared > 0 {
-		c.Summary = fmt.Sprintf("All machines together used %s; with a copy of the table per task it would be %s. The "+
-			"table is mapped once per machine and shared by its tasks.",
-			plot.Bytes.Format(shared), plot.Bytes.Format(apart))
-	}
-	c.Keys = []plot.Key{{Class: "bar key shared", Label: "table, shared"},
-		{Class: "bar key private", Label: "tasks, private"}}
-	tabulate(p.data, "memory", c.Title, p.Sweep.Memory, []field[Memory]{
-		{"machine", plot.Plain, func(m Memory) any { return m.Host }},
-		{"shared", plot.Bytes, func(m Memory) any { return m.Shared }},
-		{"private", plot.Bytes, func(m Memory) any { return m.Private }},
-		{"tasks at once", plot.Plain, func(m Memory) any { return m.Tasks }},
-		{"with one copy per task", plot.Bytes, func(m Memory) any { return m.Apart }},
-	})
-	return c.Draw()
-}
-
 // spending is a line of the bill.
 type spending struct {
 	name, class string
@@ -201,7 +163,7 @@ func (p *sweepPage) money() *plot.Chart {
 		rows = append(rows, spending{"saved by stopping early", "m7", m.Saved})
 	}
 	for _, r := range rows {
-		b := plot.Bar{Label: r.name, Parts: []plot.Part{{Class: "bar " + r.class, Value: r.value}},
+		b := plot.Bar{Label: r.name, Class: "bar " + r.class, Value: r.value,
 			Note: plot.USD.Format(r.value)}
 		if r.name == "total" {
 			b.Limit = m.Budget
@@ -239,14 +201,14 @@ func (p *sweepPage) money() *plot.Chart {
 
 // winnerCharts are the drawings of a winner; nil where there is nothing to draw.
 type winnerCharts struct {
-	Measures, Reliable, Gain, Rivals, Features *plot.Chart
-	Confusion, Classes                         *plot.Chart // of several classes, in place of Reliable
-	Sure                                       string      // what Rivals shows, in a sentence
+	Reliable, Gain, Rivals, Features *plot.Chart
+	Confusion, Classes               *plot.Chart // of several classes, in place of Reliable
+	Sure                             string      // what Rivals shows, in a sentence
 }
 
 // all are those that say whether the winner can be trusted.
 func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain, c.Measures},
+	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain},
 		func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -256,16 +218,6 @@ func (p *sweepPage) winner() (c winnerCharts) {
 	if w == nil {
 		return c
 	}
-	tabulate(p.data, "measures", "The winner's metrics", w.Measures(), []field[Measure]{
-		{"metric", plot.Plain, func(m Measure) any { return m.Name }},
-		{"valid", plot.Plain, func(m Measure) any { return m.Valid }},
-		{"test before calibration", plot.Plain, func(m Measure) any { return m.Before }},
-		{"test after", plot.Plain, func(m Measure) any { return m.After }},
-		{"test", plot.Plain, func(m Measure) any { return m.Test }},
-		{w.withoutFeatures(), plot.Plain, func(m Measure) any { return m.Alone }},
-	})
-
-	c.Measures = calibrationChart(w)
 	c.Rivals, c.Sure = w.rivals(p.data)
 	if t := w.Tested; t != nil && len(t.Bins) > 0 {
 		c.Reliable = reliability(p.data, t)
@@ -357,28 +309,6 @@ func interval(c sweep.GateCheck) string {
 	return text
 }
 
-// calibrationChart draws what calibrating did to each metric that it may change, as a share of what it was before.
-func calibrationChart(w *Winner) *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "measures", Title: "Calibration on test rows", W: plot.Half},
-		X: plot.Axis{Unit: plot.Percent, Label: "after, as a share of before; lower is better", High: 2}, Room: 90}
-	for _, m := range w.Measures() {
-		if math.IsNaN(m.Before) || math.IsNaN(m.After) || m.Before <= 0 {
-			continue
-		}
-		c.Bars = append(c.Bars, plot.Bar{Label: m.Name, Parts: []plot.Part{{Class: "bar", Value: m.After / m.Before}},
-			Limit: 1,
-			Note:  plot.Plain.Format(m.Before) + " → " + plot.Plain.Format(m.After)})
-	}
-	if len(c.Bars) == 0 {
-		return nil
-	}
-	c.Summary = "On rows that neither model nor calibrator has seen. Left of the line calibration helped."
-	if k := w.Calibration; k != nil && k.Method != "" {
-		c.Summary = "Method: " + k.Method + ". " + c.Summary
-	}
-	return c.Draw()
-}
-
 // mostFeatures is how many features a chart of importances shows; the table has all.
 const mostFeatures = 20
 
@@ -392,7 +322,7 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {
-			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Parts: []plot.Part{{Class: "bar", Value: f.Gain}},
+			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Class: "bar", Value: f.Gain,
 				Note: plot.Percent.Format(f.Gain) + ", " + english.Plural(f.Splits, "split", "")})
 		}
 	}

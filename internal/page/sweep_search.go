@@ -22,95 +22,54 @@ func (t *TrialRow) known() time.Time {
 	return t.Ended
 }
 
-// objective draws the scores over the trials in the order in which they ended, over time and over money. Trials without
-// a score count and cost, too.
+// objective draws the scores over the trials in the order in which they ended, of which those without a score are some,
+// and over each of the other objectives.
 func (p *sweepPage) objective() []*plot.Chart {
 	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *TrialRow) bool { return t.Ended.IsZero() })
 	slices.SortStableFunc(all,
 		func(a, b *TrialRow) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
-	// By trial: its place in the order of ends, how long after the plan, and what all trials up to it have cost.
-	order, elapsed, spent := map[int]float64{}, map[int]float64{}, map[int]float64{}
-	var ended []*TrialRow
-	sum := 0.0
+	order := map[int]float64{}
+	c := plot.Scatter{Chart: plot.Chart{ID: "objective-trials", Title: "Score by trial", W: plot.Half, H: 250,
+		Summary: p.best(), Keys: []plot.Key{{Class: "best", Label: "best so far"}}},
+		X: plot.Axis{Label: "trials ended", Whole: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
+	states := map[string]bool{}
 	for i, t := range all {
-		if !math.IsNaN(t.Cost) {
-			sum += t.Cost
-		}
 		if t.scored() {
-			ended = append(ended, t)
-			order[t.Number], elapsed[t.Number], spent[t.Number] = float64(i+1), t.known().Sub(p.Planned).Seconds(), sum
+			order[t.Number] = float64(i + 1)
+			states[t.State] = true
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: order[t.Number], Y: t.Score, Class: t.Class()})
 		}
 	}
-	of := func(m map[int]float64) func(t *TrialRow) any {
-		return func(t *TrialRow) any {
-			if v, ok := m[t.Number]; ok {
-				return v
-			}
-			return math.NaN()
-		}
+	if n := len(c.Points); n > 0 {
+		best := p.scored()[0]
+		c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s trials with a score.", best.Number,
+			plot.Plain.Format(best.Score), plot.Plain.Format(order[best.Number]), plot.Plain.Format(c.Points[n-1].X))
 	}
-	add(p.data, "order", "ended as number", plot.Plain, p.Ranked, of(order))
-	add(p.data, "elapsed", "time since start", plot.Seconds, p.Ranked, of(elapsed))
-	add(p.data, "spent", "cost of trials ended by then", plot.USD, p.Ranked, of(spent))
-
-	keys := []plot.Key{{Class: "best", Label: "best so far"}}
 	for _, state := range States {
-		if slices.ContainsFunc(ended, func(t *TrialRow) bool { return t.State == state }) {
-			keys = append(keys, plot.Key{Class: class(state) + " key", Label: state})
+		if states[state] {
+			c.Keys = append(c.Keys, plot.Key{Class: class(state) + " key", Label: state})
 		}
 	}
-	draw := func(id, title, column, of string, x plot.Axis, along map[int]float64) *plot.Chart {
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: title, W: plot.Half, H: 250, Summary: p.best(), Keys: keys},
-			X: x, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
-		if len(ended) > 0 {
-			best := p.scored()[0]
-			c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s%s.", best.Number,
-				plot.Plain.Format(best.Score), x.Unit.Format(along[best.Number]), x.Unit.Format(greatest(along)), of)
+	add(p.data, "order", "ended as number", plot.Plain, p.Ranked, func(t *TrialRow) any {
+		if n, ok := order[t.Number]; ok {
+			return n
 		}
-		for _, t := range ended {
-			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: along[t.Number], Y: t.Score, Class: t.Class()})
-		}
-		p.data.table(id, title, "trial", column, "score", "state")
-		return c.Draw()
-	}
-	charts := []*plot.Chart{
-		draw("objective-trials", "Score by trial", "order", " trials with a score",
-			plot.Axis{Label: "trials ended", Whole: true}, order),
-		draw("objective-time", "Score over time", "elapsed", "",
-			plot.Axis{Label: "time since start", Unit: plot.Seconds}, elapsed),
-	}
-	if p.Sweep.Money != nil && p.Sweep.Money.Known {
-		charts = append(charts, draw("objective-cost", "Score over cost", "spent", "",
-			plot.Axis{Label: "cost of trials that have ended", Unit: plot.USD}, spent))
-	}
-	if len(p.Goals) > 0 {
-		return append(charts, p.fronts()...)
-	}
-	return append(charts, p.pareto())
-}
-
-func greatest(m map[int]float64) float64 {
-	most := math.Inf(-1)
-	for _, v := range m {
-		most = max(most, v)
-	}
-	return most
-}
-
-// fronts draws the metric over each of the other objectives. A trial that no other beats in all is marked.
-func (p *sweepPage) fronts() []*plot.Chart {
-	var charts []*plot.Chart
-	for g, goal := range p.Goals[1:] {
-		id := "pareto"
-		if g > 0 {
-			id += "-" + strconv.Itoa(g+1)
-		}
-		charts = append(charts, p.frontOver(id, g+1, goal))
+		return math.NaN()
+	})
+	p.data.table(c.ID, c.Title, "trial", "order", "score", "state")
+	charts := []*plot.Chart{c.Draw()}
+	for g := 1; g < len(p.Goals); g++ { // the first is the metric
+		charts = append(charts, p.frontOver(g, p.Goals[g]))
 	}
 	return charts
 }
 
-func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
+// frontOver draws the metric over another objective. A trial that no other beats in all is marked.
+func (p *sweepPage) frontOver(g int, goal GoalView) *plot.Chart {
+	id := "pareto"
+	if g > 1 {
+		id += "-" + strconv.Itoa(g)
+	}
 	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250},
 		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
 	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
@@ -134,7 +93,11 @@ func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
 		}
 	}
 
-	c.Summary = frontWords("Pareto front of all objectives", front)
+	c.Summary = noScore
+	if len(front) > 0 {
+		c.Summary = fmt.Sprintf("Pareto front of all objectives: %s %s.",
+			english.PluralWord(len(front), "trial", ""), english.WordSeries(front, "and"))
+	}
 	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"},
 		plot.Key{Class: "ring key", Label: "on the front of all objectives"})
 	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
@@ -142,17 +105,6 @@ func (p *sweepPage) frontOver(id string, g int, goal GoalView) *plot.Chart {
 }
 
 const noScore = "No trial has a score."
-
-// frontWords lists the trials that no other beats.
-func frontWords(what string, trials []string) string {
-	switch len(trials) {
-	case 0:
-		return noScore
-	case 1:
-		return what + ": trial " + trials[0] + "."
-	}
-	return what + ": trials " + list(trials) + "."
-}
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
@@ -163,32 +115,6 @@ func (p *sweepPage) goalKeys() []string {
 		keys = append(keys, goalKey(g))
 	}
 	return keys
-}
-
-// pareto draws the score over what training took. The line is of the trials that no other beats in both.
-func (p *sweepPage) pareto() *plot.Chart {
-	c := plot.Scatter{Chart: plot.Chart{ID: "pareto", Title: "Score by training time", W: plot.Half, H: 250},
-		X: plot.Axis{Label: "training", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
-	byTime := slices.Clone(p.scored()) // best first
-	slices.SortStableFunc(byTime, func(a, b *TrialRow) int { return cmp.Compare(a.Seconds, b.Seconds) })
-
-	var front []string
-	best := math.Inf(1)
-	for _, t := range byTime {
-		if math.IsNaN(t.Seconds) || t.Seconds <= 0 {
-			continue
-		}
-		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Seconds, Y: t.Score, Class: t.Class()})
-		if p.loss(t) < best {
-			best = p.loss(t)
-			front = append(front, strconv.Itoa(t.Number))
-		}
-	}
-
-	c.Summary = frontWords("Pareto front", front)
-	c.Keys = []plot.Key{{Class: "best", Label: "best within the time"}, {Class: "s0 key", Label: "trial"}}
-	p.data.table(c.ID, c.Title, "trial", "seconds", "score", "trees", "state")
-	return c.Draw()
 }
 
 // curves draws the learning curves: all of them faintly, the best brightly above them.
@@ -295,7 +221,7 @@ func (p *sweepPage) importance() *plot.Chart {
 		} else {
 			above = append(above, w.Name)
 		}
-		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Parts: []plot.Part{{Class: kind, Value: w.Share}},
+		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Class: kind, Value: w.Share,
 			Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
 	}
 
@@ -308,7 +234,7 @@ func (p *sweepPage) importance() *plot.Chart {
 	case len(above) == 0:
 		c.Summary = "No parameter matters significantly (5 % level, black line). " + byPedAnova
 	default:
-		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", list(above), byPedAnova)
+		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", english.WordSeries(above, "and"), byPedAnova)
 	}
 
 	tabulate(p.data, "importance", c.Title, p.weights, []field[weight]{

@@ -63,8 +63,6 @@ func sample(n int) *page.Sweep {
 			From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: trees,
 			Cost: cost(i) - first.Cost, Resumed: end == "released"})
 	}
-	s.Memory = []page.Memory{{Host: "vm-0", Shared: 3e8, Private: 2e8, Tasks: 2, Apart: 8e8},
-		{Host: "vm-1", Shared: 3e8, Private: 1e8, Tasks: 1, Apart: 4e8}}
 	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
 		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 2, HoursTaken: 1}
 	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "29"}},
@@ -159,9 +157,9 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 }
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
-var charts = []string{"objective-trials", "objective-time", "objective-cost", "pareto", "curves", "parallel",
-	"importance", "rank", "slice-0", "slice-3", "gantt", "memory", "money",
-	"measures", "reliability", "gain", "rivals", "features"}
+var charts = []string{"objective-trials", "curves", "parallel",
+	"importance", "rank", "slice-0", "slice-3", "gantt", "money",
+	"reliability", "gain", "rivals", "features"}
 
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {
@@ -283,7 +281,7 @@ func TestSize(t *testing.T) {
 func TestPageIsWhole(t *testing.T) {
 	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
 	one := sample(1)
-	one.Winner, one.Money, one.Attempts, one.Memory = nil, nil, nil, nil
+	one.Winner, one.Money, one.Attempts = nil, nil, nil
 	lone := sample(1)
 	lone.Params = nil
 	for i := range lone.Trials {
@@ -435,9 +433,6 @@ func TestHostileTexts(t *testing.T) {
 			s.Attempts[i].Host += h
 		}
 		s.Attempts[0].End = h
-		for i := range s.Memory {
-			s.Memory[i].Host += h
-		}
 		w := s.Winner
 		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h

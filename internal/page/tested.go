@@ -222,10 +222,10 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		names []string
 	}{{"better beyond chance than ", better}, {"worse beyond chance than ", worse}, {"within noise of ", open}} {
 		if len(of.names) > 0 {
-			is = append(is, of.words+list(of.names))
+			is = append(is, of.words+english.WordSeries(of.names, "and"))
 		}
 	}
-	sure = "On the same test rows it is " + list(is) + "."
+	sure = "On the same test rows it is " + english.WordSeries(is, "and") + "."
 	r.Summary = "Right of the line the winner is better. Beyond chance: its whole interval (95 % unless the gate has " +
 		"another) is on one side. Within noise: it crosses the line, so the lead may be luck."
 	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},

@@ -1,10 +1,7 @@
 package report
 
 import (
-	"cmp"
 	"math"
-	"slices"
-	"time"
 
 	"coppice/internal/ledger"
 	"coppice/internal/page"
@@ -31,46 +28,6 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 		}
 		out = append(out, v)
 	}
-	return out
-}
-
-// memory is each machine's peak memory: the table once, and the private memory of the trials that ran there at the same
-// time. Only ended trials have reported it.
-func memory(l *ledger.Ledger, results map[int]*sweep.Result) []page.Memory {
-	type change struct {
-		at      time.Time
-		private float64
-		tasks   int
-	}
-	changes, tables := map[string][]change{}, map[string]float64{}
-	for _, a := range l.Attempts {
-		r := results[a.Trial]
-		if r == nil || a.End != ledger.Finished || r.Usage.PrivateBytes <= 0 {
-			continue
-		}
-		private := float64(r.Usage.PrivateBytes)
-		changes[a.Host] = append(changes[a.Host], change{a.From, private, 1}, change{a.To, -private, -1})
-		tables[a.Host] = max(tables[a.Host], float64(max(r.Usage.MappedBytes, r.Usage.SharedBytes)))
-	}
-
-	var out []page.Memory
-	for host, list := range changes {
-		// Ends before begins.
-		slices.SortStableFunc(list,
-			func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.tasks, b.tasks)) })
-		m := page.Memory{Host: host, Shared: tables[host]}
-		private, tasks := 0.0, 0
-		for _, c := range list {
-			private += c.private
-			tasks += c.tasks
-			if private > m.Private {
-				m.Private, m.Tasks = private, tasks
-			}
-		}
-		m.Apart = m.Private + float64(m.Tasks)*m.Shared
-		out = append(out, m)
-	}
-	slices.SortFunc(out, func(a, b page.Memory) int { return cmp.Compare(a.Host, b.Host) })
 	return out
 }
 

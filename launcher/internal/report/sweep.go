@@ -184,7 +184,6 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	v.Attempts = attempts(l, b, listing)
 	s.tellRunning(v, l)
-	v.Memory = memory(l, results)
 	v.Money = money(b, v.Trials, p)
 	if s.Free {
 		v.Money = &page.Money{Free: true, MachineHours: b.MachineHours, HoursTaken: b.Hours}

@@ -177,10 +177,6 @@ func TestSweepInTheMiddle(t *testing.T) {
 		!slices.Equal(ends, []string{"finished", "finished", "finished", "released", "silent"}) {
 		t.Errorf("the attempts ended as %q", ends)
 	}
-	if len(v.Memory) != 1 || v.Memory[0].Tasks != 2 || v.Memory[0].Private != 200 || v.Memory[0].Shared != 1000 ||
-		v.Memory[0].Apart != 2200 {
-		t.Errorf("memory is %+v, expected two tasks on vm-a", v.Memory)
-	}
 	if m := v.Money; !m.Known || m.Total <= 0 || m.Saved <= 0 || m.Quote != 0.2 {
 		t.Errorf("money is %+v", m)
 	}
@@ -296,7 +292,7 @@ func TestLocalRunsCostNothing(t *testing.T) {
 		if err := v.Write(&out); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []string{`data-sort="cost"`, `id="money"`, `id="objective-cost"`,
+		for _, part := range []string{`data-sort="cost"`, `id="money"`,
 			"<dt>spent</dt>", "What it cost"} {
 			if got := strings.Contains(out.String(), part); got == free {
 				t.Errorf("nothing is paid for: %t; the page has %s: %t", free, part, got)
