@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import re
 import shutil
@@ -90,13 +89,8 @@ def _known(kind: type) -> list[str]:
 
 def _unknown(kind: type, name: str) -> str:
     """What is wrong with a parameter that an estimator does not have, and where LightGBM's are."""
-    try:
-        there = json.loads(_program.tell(["params", name, "--json"], None))[0]["name"]
-        same = "" if there == name else f" (its {there})"
-        where = f"LightGBM's {name}{same} is searched, or set under params: in sweep.yaml (specs_, `coppice sweep`)"
-    except (Error, OSError, ValueError, LookupError):  # not LightGBM's either, or there is no program
-        where = "LightGBM's are set under params: in sweep.yaml"
-    return f"{kind.__name__} has no parameter {name!r}; it has {', '.join(_known(kind))}. {where}"
+    return f"{kind.__name__} has no parameter {name!r}; it has {', '.join(_known(kind))}. " \
+        "LightGBM's are set under params: in sweep.yaml"
 
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
