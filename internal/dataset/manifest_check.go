@@ -200,10 +200,12 @@ func (m *Manifest) checkOrder() error {
 }
 
 func (m *Manifest) checkSplits() error {
-	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn, SplitNone}, m.Split.By) {
+	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn,
+		SplitNone}, m.Split.By) {
 		return badManifest("split.by", fmt.Errorf("%.40q", m.Split.By))
 	}
-	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom {
+	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom &&
+		m.Split.By != SplitByClasses {
 		return badManifest("split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By))
 	}
 

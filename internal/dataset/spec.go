@@ -113,8 +113,8 @@ func (c CSVSpec) HasHeader() bool { return c.Header == nil || *c.Header }
 
 // SplitSpec assigns rows to train, valid, calib and test. Without By, all rows are train.
 type SplitSpec struct {
-	By   string `yaml:"by" json:"by,omitempty"`     // hash, random, time or column
-	Seed int    `yaml:"seed" json:"seed,omitempty"` // for random: another seed gives other rows
+	By   string `yaml:"by" json:"by,omitempty"`     // hash, random, classes, time or column
+	Seed int    `yaml:"seed" json:"seed,omitempty"` // for random and classes: another seed gives other rows
 	// for hash: rows with equal values in this column stay together
 	Key    string  `yaml:"key" json:"key,omitempty"`
 	Column string  `yaml:"column" json:"column,omitempty"` // for time and column
@@ -124,7 +124,7 @@ type SplitSpec struct {
 	Test   Portion `yaml:"test" json:"test,omitzero"`
 }
 
-// Portion is one split's part: for hash, random and time a share of the rows, for column the values that select it.
+// Portion is one split's part: for hash, random, classes and time a share of the rows, for column the values that select it.
 type Portion struct {
 	Share  float64  `json:"share,omitempty"`
 	Values []string `json:"values,omitempty"`
@@ -192,9 +192,11 @@ func (s *SplitSpec) ValuesOf() map[string][]string {
 const (
 	SplitByHash   = "hash"
 	SplitByRandom = "random" // by row number
-	SplitByTime   = "time"
-	SplitByColumn = "column"
-	SplitNone     = "none" // only in a manifest
+	// by row number, of each class its share
+	SplitByClasses = "classes"
+	SplitByTime    = "time"
+	SplitByColumn  = "column"
+	SplitNone      = "none" // only in a manifest
 )
 
 // Defaults of a spec.

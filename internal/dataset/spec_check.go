@@ -182,24 +182,25 @@ func (s *Spec) checkSplit() error {
 		if sp.Key != "" {
 			return s.Errorf("split.key", "a split by %s has column, not key", sp.By)
 		}
-	case SplitByRandom:
+	case SplitByRandom, SplitByClasses:
 		if sp.Key != "" || sp.Column != "" {
 			return s.Errorf("split",
-				"a split by random has neither key nor column; to keep rows of one key together, split by hash")
+				"a split by %s has neither key nor column; to keep rows of one key together, split by hash", sp.By)
 		}
 	case "":
 		if s.doc.Has("split") {
-			return s.Errorf("split", "split needs by: hash, random, time or column")
+			return s.Errorf("split", "split needs by: hash, random, classes, time or column")
 		}
 		return nil
 	default:
 		return s.Errorf("split.by", "by %q%s", sp.By,
-			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByTime, SplitByColumn}))
+			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime,
+				SplitByColumn}))
 	}
 
 	switch {
-	case sp.By != SplitByRandom && s.doc.Has("split.seed"):
-		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for a split by random", sp.By)
+	case sp.By != SplitByRandom && sp.By != SplitByClasses && s.doc.Has("split.seed"):
+		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for a split by random or classes", sp.By)
 	case sp.Seed < 0:
 		return s.Errorf("split.seed", "seed is %d: use 0 or more", sp.Seed)
 	}

@@ -134,7 +134,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"label dropped":    {head + "drop: [y]\n", `d.yaml:4:8: column "y" is the label and never a feature`},
 		"label and weight": {head + "weight: y\n", `d.yaml:4:9: column "y" cannot be both label and weight`},
 		"split without by": {head + "split: {train: 1}\n",
-			"d.yaml:4:9: split needs by: hash, random, time or column"},
+			"d.yaml:4:9: split needs by: hash, random, classes, time or column"},
 		"split by": {head + "split: {by: tme, column: t, train: 1}\n",
 			`d.yaml:4:13: by "tme" (did you mean "time"?)`},
 		"hash without key":    {head + "split: {by: hash, train: 1}\n", "d.yaml:4:9: a split by hash needs key"},

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
@@ -21,7 +22,7 @@ func CheckRanking(objective string, m *dataset.Manifest, valid bool) error {
 		return where("it does not say which rows belong to one query; stage it with group: COLUMN")
 	case m.Label.Kind == dataset.Binary && m.Negatives > 0:
 		return where("a sample of its negative rows leaves no query whole; stage it without sample.negatives")
-	case m.Split.By == dataset.SplitByRandom || m.Split.By == dataset.SplitNone:
+	case slices.Contains([]string{dataset.SplitByRandom, dataset.SplitByClasses, dataset.SplitNone}, m.Split.By):
 		return where(fmt.Sprintf("its rows are split at random, which divides queries; stage it with "+
 			"split: {by: hash, key: %s, ...}", m.Group))
 	case m.Order != nil:

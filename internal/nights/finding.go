@@ -61,8 +61,8 @@ const (
 // order lists the codes as above.
 var order = []Code{CodeMissingDays, CodeColumnMissing, CodeColumnRenamed, CodeColumnNew, CodeSameColumn,
 	CodeKindChanged, CodeSameRows, CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeRows, CodeClock,
-	CodeStale, CodeFuture, CodeGap, CodeOddTimes, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel, CodeUnseen,
-	CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
+	CodeStale, CodeFuture, CodeGap, CodeOddTimes, CodeEmpty, CodeConstant, CodeMissingValues, CodeScaled, CodeLevel,
+	CodeUnseen, CodeDrift, CodeLeak, CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}
 
 // Finding is something about a night that a person should know.
 type Finding struct {

@@ -149,6 +149,18 @@ func className(v *dataset.Values, i int) string {
 	return cell.Trim(v.TextOf(i))
 }
 
+// classOf names the class of row i before and after the labels are resolved: all numbers of a regression are one.
+func (l *labeler) classOf(b *table.Batch, v *dataset.Values, i int) (string, error) {
+	switch {
+	case l.info.Kind == dataset.Regression:
+		return "", nil
+	case l.info.Positive != nil || l.info.Above != nil:
+		y, err := l.decode(b, v, i)
+		return string(dataset.AppendNumber(nil, float64(y))), err
+	}
+	return className(v, i), nil
+}
+
 // spellings are the warnings of classes that are written in several ways.
 func (l *labeler) spellings() (out []dataset.Warning) {
 	of := map[string][]string{}

@@ -129,7 +129,7 @@ func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
 		t.stores[i].longest = dataset.MaxCategory
-		t.when[i] = i == s.roles.order || i == s.roles.split && s.splitter.by != dataset.SplitByHash
+		t.when[i] = i == s.roles.order || i == s.roles.split && i != t.label && s.splitter.by != dataset.SplitByHash
 	}
 	for i := range m.Features {
 		if f := &m.Features[i]; f.Kind == dataset.Temporal {

@@ -88,6 +88,10 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		}
 	}
 
+	if spec.Split.By == dataset.SplitByClasses {
+		r.split = r.label
+	}
+
 	taken := slices.Clone(r.read)
 	// a time is a feature, too
 	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column {

@@ -20,7 +20,10 @@ type splitter struct {
 	groups cell.Keys
 	ends   [4]float64       // by hash and random: the upper end of each split's share of 0 to 1
 	values map[string]uint8 // by column
-	buf    []byte
+	// by classes: of each class, by its name
+	classes map[string]*classRows
+	labels  *labeler
+	buf     []byte
 
 	asTime   *axis              // by time: the column as times
 	asNumber *axis              // by time: the column as numbers; texts may turn out to be either
@@ -29,12 +32,12 @@ type splitter struct {
 	rule     *dataset.SplitRule // after resolve
 }
 
-func newSplitter(spec *dataset.Spec, t *cell.Markers) *splitter {
-	s := &splitter{spec: spec, by: spec.Split.By, keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
+func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter {
+	s := &splitter{spec: spec, by: spec.Split.By, labels: labels, classes: map[string]*classRows{}, keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
 	shares := spec.Split.Shares()
 
 	switch s.by {
-	case dataset.SplitByHash, dataset.SplitByRandom:
+	case dataset.SplitByHash, dataset.SplitByRandom, dataset.SplitByClasses:
 		sum := 0.0
 		for i, share := range shares {
 			sum += share
@@ -65,8 +68,11 @@ func newSplitter(spec *dataset.Spec, t *cell.Markers) *splitter {
 
 // observe handles a batch in the first pass. It returns the rows' splits, or nil if they are not known yet.
 func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, error) {
-	if s.by == dataset.SplitByTime {
+	switch s.by {
+	case dataset.SplitByTime:
 		return nil, s.observeTime(b, column)
+	case dataset.SplitByClasses:
+		return nil, s.observeClasses(b, column)
 	}
 	out := make([]uint8, b.Rows)
 	for i := range out {
@@ -83,15 +89,14 @@ func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, err
 func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
+		hash := s.rowHash(b, i)
 		if s.by == dataset.SplitByHash {
 			key = s.keys.Hash(column, i, b.Row(i))
-		} else {
-			key = encode.Mix(cell.HashRow(b.Row(i)) + uint64(s.spec.Split.Seed))
+			hash = encode.Mix(key ^ seedSplit)
 		}
-		u := cell.Unit(encode.Mix(key ^ seedSplit))
-		for u >= s.ends[split] {
-			split++
-		}
+		split = s.byShare(hash)
+	case dataset.SplitByClasses:
+		split, err = s.placeClass(b, column, i)
 	case dataset.SplitByColumn:
 		if cell.Missing(column, i, s.keys.Markers) {
 			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
@@ -111,8 +116,11 @@ func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split u
 			split++
 		}
 	}
-	return split, key, nil
+	return split, key, err
 }
+
+// late reports whether a row's split is only known after the first pass.
+func (s *splitter) late() bool { return s.by == dataset.SplitByTime || s.by == dataset.SplitByClasses }
 
 // time returns value i of the time column as seconds since 1970, or as a number.
 func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
@@ -177,7 +185,7 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	switch s.by {
 	case dataset.SplitByColumn:
 		s.rule.Values = sp.ValuesOf()
-	case dataset.SplitByHash, dataset.SplitByRandom, dataset.SplitByTime:
+	case dataset.SplitByHash, dataset.SplitByRandom, dataset.SplitByTime, dataset.SplitByClasses:
 		s.rule.Shares = map[string]float64{}
 		for i, share := range sp.Shares() {
 			if share > 0 {
@@ -186,10 +194,13 @@ func (s *splitter) resolve(counts *[4]int64) error {
 		}
 	}
 
-	if s.by == dataset.SplitByTime {
+	switch s.by {
+	case dataset.SplitByTime:
 		if err := s.resolveTime(counts); err != nil {
 			return err
 		}
+	case dataset.SplitByClasses:
+		s.resolveClasses(counts)
 	}
 
 	for i, n := range counts {

@@ -344,13 +344,71 @@ func TestSplitByRandom(t *testing.T) {
 	}
 }
 
+// TestSplitByClasses: each class is divided by the shares, to the row, and has a row in each split as long as it has
+// rows; the same seed gives the same rows, another others. Of a class of many rows only the shares hold.
+func TestSplitByClasses(t *testing.T) {
+	const shares = "split: {by: classes, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1%s}\n"
+	staged := func(spec, seed string, label func(i int) string) *staged {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range 1000 {
+			fmt.Fprintf(&b, "%s,%d\n", label(i), i*i%701)
+		}
+		return mustStage(t, spec+"encodings: none\n"+fmt.Sprintf(shares, seed), b.String())
+	}
+	rare := func(n int) func(i int) string {
+		return func(i int) string { return []string{"no", "yes"}[min(1, i%(1000/n)/(1000/n-1))] }
+	}
+	classes := func(i int) string { return []string{"a", "b", "c", "c"}[min(i/2, 3)] }
+	number := func(i int) string { return strconv.Itoa(i * 7 % 97) }
+	const yes, kinds, reg = "label: {column: y, positive: yes}\n", "label: {column: y, kind: classes}\n",
+		"label: {column: y, kind: regression}\n"
+	for _, c := range []struct {
+		spec  string
+		label func(i int) string
+		class float32
+		want  [4]int // rows of the class by split
+	}{
+		{yes, rare(4), 1, [4]int{1, 1, 1, 1}},
+		{yes, rare(5), 1, [4]int{2, 1, 1, 1}},
+		{yes, rare(20), 1, [4]int{12, 4, 2, 2}},
+		{yes, rare(20), 0, [4]int{588, 196, 98, 98}},
+		{kinds, classes, 0, [4]int{1, 1, 0, 0}},
+		{kinds, classes, 2, [4]int{598, 199, 100, 99}},
+		{reg, number, -1, [4]int{600, 200, 100, 100}},
+	} {
+		var labels [3][]float32
+		for i, seed := range []string{"", ", seed: 0", ", seed: 3"} {
+			s, got := staged(c.spec, seed, c.label), [4]int{}
+			for _, split := range s.Splits {
+				for _, y := range split.Label {
+					if y == c.class || c.class < 0 {
+						got[slices.Index(dataset.SplitNames(), split.Name)]++
+					}
+				}
+				labels[i] = append(labels[i], split.Label...)
+			}
+			if got != c.want {
+				t.Errorf("%s: class %v has %v rows, expected %v", c.spec, c.class, got, c.want)
+			}
+		}
+		if !slices.Equal(labels[0], labels[1]) {
+			t.Errorf("%s: the same seed divides otherwise", c.spec)
+		}
+		if c.class < 0 && slices.Equal(labels[0], labels[2]) {
+			t.Errorf("%s: another seed divides the same", c.spec)
+		}
+	}
+}
+
 func TestSplitByRandomRefuses(t *testing.T) {
 	for split, want := range map[string]string{
 		"{by: random, key: x, train: 1}":        "a split by random has neither key nor column",
+		"{by: classes, column: y, train: 1}":    "a split by classes has neither key nor column",
 		"{by: random, train: 0.5}":              "sum to 0.5",
 		"{by: hash, key: x, train: 1, seed: 2}": "seed is for a split by random",
 		"{by: random, train: 1, seed: -1}":      "seed is -1",
-		"{train: 1}":                            "split needs by: hash, random, time or column",
+		"{train: 1}":                            "split needs by: hash, random, classes, time or column",
 	} {
 		_, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\nsplit: "+split+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -43,8 +43,8 @@ const oversample = 4
 
 func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Markers, threads int) *survey {
 	s := &survey{spec: spec, roles: r, threads: threads, markers: markers,
-		labels:   newLabeler(spec, cell.NewMarkers(spec.LabelMissing())),
-		splitter: newSplitter(spec, markers), ripe: newRipener(spec, r, markers)}
+		labels: newLabeler(spec, cell.NewMarkers(spec.LabelMissing())), ripe: newRipener(spec, r, markers)}
+	s.splitter = newSplitter(spec, markers, s.labels)
 	s.source = &cleanRows{table: t, roles: r, labels: s.labels, ripe: s.ripe}
 	for _, f := range r.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
@@ -57,7 +57,7 @@ func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Marke
 
 	s.binRows = rowsOf(spec.BinRows, dataset.DefaultBinRows, len(s.columns), binCells)
 	size := s.binRows
-	if spec.Split.By == dataset.SplitByTime {
+	if s.splitter.late() {
 		size = int(float64(size) * min(oversample, 1/spec.Split.Train.Share))
 	}
 
@@ -227,7 +227,7 @@ func (s *survey) train() (*trainSample, error) {
 	b := &table.Batch{Numbers: s.numbers}
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place
-		if s.splitter.by == dataset.SplitByTime {
+		if s.splitter.late() {
 			if split, _, err := s.splitter.place(b, &times, i); err != nil || split != 0 {
 				continue
 			}

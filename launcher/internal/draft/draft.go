@@ -98,7 +98,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	split, err := d.split(q, s)
+	split, err := d.split(q, s, gbt.Classes(objective))
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +125,10 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return problem.New(problem.Input, "--label %s: %s", q.Label, fmt.Sprintf(format, args...))
 	}
 	binary := func(value, why string, rows int64) {
+		if rarer := min(rows, l.present-rows); rarer < leastOfClass {
+			err = fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
+				"calibrate and judge", rarer, humanize.Comma(l.present), leastOfClass)
+		}
 		d.found("label", "%s: %s is what is predicted (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
 			humanize.Comma(l.present), why)
 	}
@@ -144,7 +148,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		}
 		binary(q.Positive, "", l.named)
 		objective = cmp.Or(q.Objective, binaryObjective)
-		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, nil
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, err
 	case q.regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
 	case q.Group != "":
@@ -161,11 +165,11 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return spec, cmp.Or(q.Objective, "multiclass"), err
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		binary("1", "", l.numbers[1])
-		return column, binaryObjective, nil
+		return column, binaryObjective, err
 	case values == 2:
 		yes, why := l.positive()
 		binary(yes, why, l.of(yes))
-		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, nil
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, err
 	}
 	return d.number(q, l), cmp.Or(q.Objective, "regression"), nil
 }
@@ -275,21 +279,9 @@ const (
 	minRepeats = 1.2
 )
 
-// rarer is the number of rows of the rarer of two classes; all rows of a label of numbers.
-func (l *labels) rarer() int64 {
-	if l.named > 0 {
-		return min(l.named, l.present-l.named)
-	}
-	if len(l.numbers)+len(l.texts) != 2 {
-		return l.present
-	}
-	return min(slices.Min(append(slices.Collect(maps.Values(l.numbers)), l.present)),
-		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
-}
-
 // split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
 // a key whose rows are alike; else at random.
-func (d *Draft) split(q Request, s *seen) (string, error) {
+func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
 		"--split": q.Parts, "--group": q.Group} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
@@ -309,12 +301,13 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 		return fmt.Sprintf("{by: column, column: %s}", quoted(q.Parts)), nil
 	}
 
-	parts := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1"
+	parts, rarest := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1", s.label.rarest(classes)
+	few := s.label.present < fewRows || rarest < fewOfClass
 	switch {
+	case few:
+		parts = "train: 0.6, valid: 0.4"
 	case s.rows > largeRows:
 		parts = "train: 0.85, valid: 0.05, calib: 0.05, test: 0.05"
-	case s.label.present < fewRows || s.label.rarer() < fewOfClass:
-		parts = "train: 0.6, valid: 0.4"
 	}
 	judged := "the newest rows judge"
 	if c := s.byTime(q); c != nil {
@@ -333,6 +326,11 @@ func (d *Draft) split(q Request, s *seen) (string, error) {
 		d.splitBy = c.Name
 		d.found("split", "by %s: its rows stay together (%s values)", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
+	}
+	if few {
+		d.found("split", "at random, class by class: %s, and neither a time (--time) nor a key (--key) that rows repeat",
+			s.label.few(rarest))
+		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed)), nil
 	}
 	d.found("split", "at random, since there is neither a time (--time) nor a key (--key) that rows repeat")
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
@@ -496,10 +494,12 @@ const (
     lambda_l2: {log_uniform: [0.001, 30]}
     extra_trees: {choice: [true, false]}
 `
-	fewOfClass = 200  // rows of the rarer class, likewise
-	fewRows    = 1000 // held-out rows then serve for all purposes, and leaves are small
-	leafShare  = 50
-	manyLevels = 32 // ids, rather than a few categories; as in docs/dataset.md
+	fewOfClass = 200 // rows of the rarest class, likewise
+	// one row of a class for each split
+	leastOfClass = 4
+	fewRows      = 1000 // held-out rows then serve for all purposes, and leaves are small
+	leafShare    = 50
+	manyLevels   = 32 // ids, rather than a few categories; as in docs/dataset.md
 )
 
 // trialsPerMinute is what a laptop trains of a small table. A larger one reaches the limit, which concludes with what

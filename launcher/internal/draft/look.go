@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
@@ -315,6 +318,26 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 			count(l.texts, text)
 		}
 	}
+}
+
+// rarest is the number of rows of the rarest class; all rows of a label of numbers.
+func (l *labels) rarest(classes bool) int64 {
+	if l.named > 0 {
+		return min(l.named, l.present-l.named)
+	}
+	if len(l.numbers)+len(l.texts) != 2 && !classes {
+		return l.present
+	}
+	return min(slices.Min(append(slices.Collect(maps.Values(l.numbers)), l.present)),
+		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
+}
+
+// few says why rows are divided class by class.
+func (l *labels) few(rarest int64) string {
+	if l.present < fewRows {
+		return humanize.Comma(l.present) + " rows"
+	}
+	return humanize.Comma(rarest) + " rows of the rarest"
 }
 
 // valueOf is value i as a number, or else as a text.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -69,26 +70,33 @@ func naming(s *sweep.Spec) []given {
 	return all
 }
 
-// checkClasses rejects held-out rows of a single class: hours later, nothing could be selected or calibrated with them.
-// For rows carved out of a split, the whole split is checked.
+// checkClasses rejects held-out rows of a single class: hours later, nothing could be selected, calibrated or judged
+// with them. Rows carved out of a split have to expect a row of each class.
 func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 	if s.Objective != "binary" {
 		return nil
 	}
 
-	for _, part := range []struct{ split, purpose string }{{h.Valid.Split, "to select by"},
-		{h.Calib.Split, "to calibrate by"}} {
-		rows, ok := m.FindSplit(part.split)
-		if !ok || rows.LabelMean > 0 && rows.LabelMean < 1 {
+	for _, part := range []struct {
+		sweep.Rows
+		purpose string
+	}{{h.Valid, "to select by"}, {h.Calib, "to calibrate by"}, {h.Test, "to judge by"}} {
+		rows, ok := m.FindSplit(part.Split)
+		class, share := "positive", rows.LabelMean
+		if share > 0.5 {
+			class, share = "negative", 1-share
+		}
+		count := math.Round(share * float64(rows.Rows))
+		if n := len(part.Folds); !ok || count > 0 && (n == 0 || count*float64(n) >= dataset.Folds) {
 			continue
 		}
-		class := "positive"
-		if rows.LabelMean >= 1 {
-			class = "negative"
+		few := "none"
+		if count > 0 {
+			few = fmt.Sprintf("only %v", count)
 		}
-		return errorf("none of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or "+
-			"other rows under split: in its dataset.yaml and stage it again",
-			rows.Rows, part.split, m.Name, m.Version, class, part.purpose, part.split)
+		return errorf("%s of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or "+
+			"other rows under split: in its dataset.yaml (such as by: classes) and stage it again",
+			few, rows.Rows, part.Split, m.Name, m.Version, class, part.purpose, part.Split)
 	}
 	return nil
 }

@@ -24,7 +24,11 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 			"of valid in dataset clicks@0123456789abcdef is positive, so there is nothing to select by"},
 		"calib out of valid": {[]string{"train", "valid"}, "valid", 0,
 			"of valid in dataset clicks@0123456789abcdef is positive"},
-		"one positive": {all, "calib", 1e-6, ""},
+		"test without positives": {all, "test", 0, "of test in dataset clicks@0123456789abcdef is positive, so there " +
+			"is nothing to judge by"},
+		"too few to be divided in three": {[]string{"train", "valid"}, "valid", 4e-6, "only 4 of the 1000000 rows of valid"},
+		"enough to be divided":           {[]string{"train", "valid"}, "valid", 5e-6, ""},
+		"one positive":                   {all, "calib", 1e-6, ""},
 	} {
 		m := manifest(tc.splits...)
 		for i := range m.Splits {

@@ -118,7 +118,7 @@ func mixed(old, now *dataset.Manifest) string {
 	}
 	was, is := old.Split, now.Split
 	switch {
-	case is.By == dataset.SplitByRandom:
+	case is.By == dataset.SplitByRandom || is.By == dataset.SplitByClasses:
 		return "this dataset is split at random by row number, and the version was trained on another"
 	case was.By != is.By || was.Column != is.Column:
 		return fmt.Sprintf("its dataset was split by %s, but this one is split by %s", rule(was), rule(is))

@@ -1,0 +1,117 @@
+package ingest
+
+import (
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
+)
+
+// classRows divides the rows of one class: by rank if they are few, so that each split gets its share of them exactly,
+// else by share, like all rows.
+type classRows struct {
+	hashes []uint64 // of the first pass, up to rankedRows
+	counts [4]int64 // by share
+	ends   []uint64 // after resolve: the greatest hash of each split; nil by share
+}
+
+// rankedRows is the most rows of a class of which each is kept in the first pass. Of more, shares are close enough.
+const rankedRows = 1 << 16
+
+func (s *splitter) rowHash(b *table.Batch, i int) uint64 {
+	return encode.Mix(encode.Mix(cell.HashRow(b.Row(i))+uint64(s.spec.Split.Seed)) ^ seedSplit)
+}
+
+// byShare is the split of a hash.
+func (s *splitter) byShare(hash uint64) (split uint8) {
+	for u := cell.Unit(hash); u >= s.ends[split]; {
+		split++
+	}
+	return split
+}
+
+func (s *splitter) observeClasses(b *table.Batch, label *dataset.Values) error {
+	for i := range b.Rows {
+		name, err := s.labels.classOf(b, label, i)
+		if err != nil {
+			return err
+		}
+		if _, known := s.classes[name]; !known && len(s.classes) > dataset.MaxClasses {
+			name = "" // which the label's own check refuses
+		}
+		c := s.classes[name]
+		if c == nil {
+			c = &classRows{}
+			s.classes[name] = c
+		}
+		hash := s.rowHash(b, i)
+		c.counts[s.byShare(hash)]++
+		if len(c.hashes) <= rankedRows {
+			c.hashes = append(c.hashes, hash)
+		}
+	}
+	return nil
+}
+
+// resolveClasses decides which rows of each class are in which split.
+func (s *splitter) resolveClasses(counts *[4]int64) {
+	for _, c := range s.classes {
+		if n := len(c.hashes); n <= rankedRows {
+			slices.Sort(c.hashes)
+			c.counts, c.ends = [4]int64{}, make([]uint64, 4)
+			to := 0
+			for i, quota := range quotas(n, s.spec.Split.Shares()) {
+				c.counts[i] = int64(quota)
+				to += quota
+				c.ends[i] = c.hashes[to-1]
+			}
+		}
+		c.hashes = nil
+		for i, n := range c.counts {
+			counts[i] += n
+		}
+	}
+}
+
+// quotas divides rows by shares: first one for each split, as far as there are any, in the order in which a model needs
+// them; then each to the split that lacks most.
+func quotas(rows int, shares [4]float64) (out [4]int) {
+	left := rows
+	for _, i := range []int{0, 1, 3, 2} {
+		if shares[i] > 0 && left > 0 {
+			out[i]++
+			left--
+		}
+	}
+	for ; left > 0; left-- {
+		most := 0
+		for i, share := range shares {
+			if share*float64(rows)-float64(out[i]) > shares[most]*float64(rows)-float64(out[most]) {
+				most = i
+			}
+		}
+		out[most]++
+	}
+	return out
+}
+
+// placeClass is the split of row i.
+func (s *splitter) placeClass(b *table.Batch, label *dataset.Values, i int) (split uint8, err error) {
+	name, err := s.labels.classOf(b, label, i)
+	if err != nil {
+		return 0, err
+	}
+	c, hash := s.classes[name], s.rowHash(b, i)
+	switch {
+	case c == nil:
+		return 0, b.ErrorAt(i, s.labels.info.Column, "the table changed while it was read; stage it again")
+	case c.ends == nil:
+		return s.byShare(hash), nil
+	}
+	for split < 3 && hash > c.ends[split] {
+		split++
+	}
+	return split, nil
+}
