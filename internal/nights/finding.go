@@ -111,6 +111,18 @@ func Reason(findings []Finding) string {
 	return first
 }
 
+// Doubt is the first finding that speaks against labels, or the number of rows that have them; empty for none.
+func Doubt(findings []Finding) string {
+	i := slices.IndexFunc(findings, func(f Finding) bool {
+		return slices.Contains([]Code{CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeLeak, CodeScrambled,
+			CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}, f.Code)
+	})
+	if i < 0 {
+		return ""
+	}
+	return findings[i].String()
+}
+
 // sorted orders findings by level, most serious first, then from causes to consequences.
 func sorted(findings []Finding) []Finding {
 	grave := []Level{Blocking, Warning, Note}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,8 +170,8 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 }
 
 // takeBack makes the version before the champion the champion again if tonight's rows, which neither was trained on,
-// show that the champion should not have replaced it. Only the promotion of the night before is taken back, and only
-// if it was the gate's own. The alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the
+// show that the champion should not have replaced it. Where tonight's rows are doubted themselves, it takes a second
+// night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the
 // next one finds the move in the history.
 func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	a, model := m.a, m.plan.Spec.Model
@@ -183,8 +184,9 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	if isCorrupt(err) {
 		return nil // the gate says so
 	}
-	if err != nil || m.tonight == nil || len(m.past) == 0 || now.Version != m.past[0].Number || now.Last.From == 0 ||
-		now.Last.Kind != registry.Promoted || now.Last.By != byGate {
+	second := len(m.past) > 1 && m.past[1].Number == now.Version && m.past[0].regrets == now.Version
+	if err != nil || m.tonight == nil || len(m.past) == 0 || now.Version != m.past[0].Number && !second ||
+		now.Last.From == 0 || now.Last.Kind != registry.Promoted || now.Last.By != byGate {
 		return err
 	}
 	// Labels that are not to be believed move nothing that is live.
@@ -197,14 +199,25 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		return err
 	}
 	r := &sweep.Regret{Version: now.Version, Reason: why}
+	before := slices.Clone(m.past)
+	m.regretted(r)
+	if doubt, err := m.doubt(ctx, now.Last.From); err != nil {
+		return err
+	} else if doubt != "" && !second {
+		r.Reason += fmt.Sprintf("; it stays unless the next night says the same, since tonight's rows are doubted (%s)",
+			doubt)
+		m.past = before
+		return nil
+	}
 	// A sweep that promotes nothing by itself takes nothing back by itself.
 	if m.gate.OnRegret == sweep.RegretRollback && m.gate.Promote == sweep.PromoteAuto {
 		_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
 			registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
 			registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
 		switch {
-		case errors.As(err, new(*registry.ConflictError)):
-			return nil // it was moved meanwhile
+		case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
+			m.regret, m.past = nil, before
+			return nil
 		case problem.Of(err) == problem.NotFound || problem.Of(err) == problem.Input:
 			r.Reason += fmt.Sprintf(" (version %d cannot be used any more: %v)", now.Last.From, err)
 		case err != nil:
@@ -213,8 +226,20 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 			r.TakenBack = true
 		}
 	}
-	m.regretted(r)
 	return nil
+}
+
+// doubt says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a version on
+// other rows; empty for nothing.
+func (m *match) doubt(ctx context.Context, version int) (string, error) {
+	if m.warned != "" {
+		return m.warned, nil
+	}
+	e, _, err := m.against(ctx, version)
+	if err != nil {
+		return "", err
+	}
+	return judge.Doubt(judge.Judge(m.gate, m.measure, e)), nil
 }
 
 // tookBack looks in the history for what an earlier process of this sweep has moved: a regret, whose reasons begin with

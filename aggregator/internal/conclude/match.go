@@ -39,6 +39,7 @@ type match struct {
 	targets dataset.Targets // of these rows
 	past    []past          // earlier versions, newest first
 	regret  *sweep.Regret   // the champion that was found to be worse than the one before
+	warned  string          // what staging found about tonight's labels or repeated rows; empty for nothing
 }
 
 // newMatch scores the new model on tonight's rows, through its own encoding.
@@ -82,7 +83,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		return nil, err
 	}
 	if r != nil {
-		m.origin.profile = r.Profile
+		m.origin.profile, m.warned = r.Profile, nights.Doubt(r.Findings)
 		for _, f := range r.Findings {
 			if f.Code == nights.CodeCopiedRows {
 				m.evidence.Copied = f.Text

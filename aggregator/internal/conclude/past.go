@@ -28,6 +28,7 @@ type past struct {
 	suspect bool
 	// vindicated says that its night began a change that lasts: nights before it say little of what is usual.
 	vindicated bool
+	regrets    int // the champion that its night found wrong and did not take back; 0 for none
 }
 
 // before returns the versions before one, newest first, without those that are deleted, marked bad, cannot be read or
@@ -69,6 +70,9 @@ func (a *Aggregator) before(ctx context.Context, p *sweep.Plan, self int) (out [
 			vindicated[c.Gate.Vindicated] = true
 			one.sound = one.sound || c.Gate.Sound
 			one.suspect = len(c.Gate.Checks) > 0
+			if r := c.Gate.Regret; r != nil && !r.TakenBack {
+				one.regrets = r.Version
+			}
 		}
 		if one.sound = one.sound && !undone[n]; one.sound {
 			sound++

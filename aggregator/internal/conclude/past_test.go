@@ -139,15 +139,9 @@ func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 		from.models, from.sweeps, from.datasets = without(t, first.models), without(t, first.sweeps),
 			without(t, first.datasets)
 		second := newWorld(t, options{into: &from, sweep: "night-2", leaves: []int{15}, trees: 60, table: doubled(6)})
-		ref := second.plan.Dataset
-		record := &nights.Record{Format: 1, Dataset: ref.Name, Version: ref.Version, Profile: &nights.Profile{},
-			Findings: []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking, Text: "twice as many"}},
-			Accepted: &nights.Acceptance{By: "ann", Why: "a new button", At: created, Lasting: lasting}}
-		text, err := record.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		overwrite(t, second.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
+		second.staged(t, nights.Record{Findings: []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking,
+			Text: "twice as many"}},
+			Accepted: &nights.Acceptance{By: "ann", Why: "a new button", At: created, Lasting: lasting}})
 		c := second.mustConclude(t)
 		if c.Gate.Promoted != promoted {
 			t.Errorf("accepted as lasting %t: got promoted %t, want %t: %s", lasting, c.Gate.Promoted, promoted,
@@ -239,6 +233,78 @@ func TestTheNextNightTakesBack(t *testing.T) {
 				t.Errorf("the last move is %+v, want a rollback by the gate", now.Last)
 			}
 		})
+	}
+}
+
+// staged writes what staging found about the night.
+func (w *world) staged(t *testing.T, r nights.Record) {
+	t.Helper()
+	ref := w.plan.Dataset
+	r.Format, r.Dataset, r.Version, r.Profile = 1, ref.Name, ref.Version, &nights.Profile{}
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, w.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
+}
+
+// TestADoubtedNightTakesNothingBack: staging warns of tonight's rows, so that the champion stays although it is worse on
+// them. A second night that says the same takes it back.
+func TestADoubtedNightTakesNothingBack(t *testing.T) {
+	warning := nights.Record{Findings: []nights.Finding{{Code: nights.CodeRepeatedRows, Level: nights.Warning,
+		Text: "7 % of the rows occur more than once"}}}
+	keep := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteAuto; p.Spec.Gate.MinGain = new(10.) }
+	w := regrettable(t, "", keep)
+	w.staged(t, warning)
+	for night := 3; ; night++ {
+		g := w.mustConclude(t).Gate
+		now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) || err != nil ||
+			now.Version != 5-night {
+			t.Fatalf("night %d: got the regret %+v and champion %d; want version 2, taken back by the second such night",
+				night, g.Regret, now.Version)
+		}
+		if night == 4 {
+			break
+		}
+		contains(t, g.Reason, "it stays unless the next night says the same, since tonight's rows are doubted (warning: 7 %")
+		w = newWorld(t, options{into: w, sweep: "night-4", leaves: []int{2}, trees: 12,
+			table: datasettestOptions(12_000, 11), change: keep})
+		w.staged(t, warning)
+	}
+}
+
+// TestARejectedNightTakesNothingBack: half as many clicks again, by mistake. They favour a champion of a night that had
+// more clicks, and the gate does not trust the model that was trained on them: the champion stays.
+func TestARejectedNightTakesNothingBack(t *testing.T) {
+	more := func(seed uint64, share float64) datasettest.Options {
+		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
+			if !header && r.Float64() < share {
+				row[columnClick] = "1"
+			}
+			return row
+		})
+	}
+	var w *world
+	for night, share := range []float64{0, 0.06, 0, 0.12} {
+		w = newWorld(t, options{into: w, sweep: sweep.ID(fmt.Sprint("night-", night+1)), leaves: []int{7}, trees: 40,
+			table: more(uint64(5+night), share), change: func(p *sweep.Plan) {
+				if night < 3 {
+					p.Spec.Gate.Margin = 1
+				}
+			}})
+		c := w.mustConclude(t)
+		t.Log(c.Gate.Reason)
+		if night < 3 && !c.Gate.Promoted {
+			t.Fatalf("night %d: got %s; want it promoted", night+1, c.Gate.Reason)
+		}
+		if night == 3 && (c.Gate.Regret == nil || c.Gate.Regret.TakenBack) {
+			t.Errorf("got the regret %+v; want it told, and nothing taken back", c.Gate.Regret)
+		}
+	}
+	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+	if err != nil || now.Version != 3 {
+		t.Errorf("the champion is %d (%v), want 3", now.Version, err)
 	}
 }
 

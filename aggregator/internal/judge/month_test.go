@@ -269,6 +269,7 @@ type version[M, T any] struct {
 	test     T
 	sound    bool
 	replaced int // the champion before it; -1 for none, or if it never was the champion
+	regrets  int // the champion that it found wrong and did not take back; -1 for none
 }
 
 // month is a month of a registry under the gate.
@@ -308,47 +309,70 @@ func judged(c counts, night int, fresh, old, last *model) judge.Judged {
 
 // night registers and judges a night's model, as the aggregator does.
 func (m *month[M, T]) night(fresh M, test T) *sweep.GateDecision {
-	v := version[M, T]{model: fresh, test: test, replaced: -1}
-	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even}
-	if m.champion >= 0 {
-		// the night before is taken back
-		if c := &m.versions[m.champion]; m.champion == len(m.versions)-1 && c.replaced >= 0 {
-			rows := m.judged(test, 0, &c.model, &m.versions[c.replaced].model, nil)
-			if worse, _ := judge.Worse(m.gate, m.loss, rows, 0); worse {
-				c.sound, m.champion = false, c.replaced
-			}
-		}
-		old, latest := &m.versions[m.champion].model, m.champion
-		for k := m.champion + 1; k < len(m.versions); k++ {
-			if m.versions[k].sound {
-				latest = k
-			}
-		}
-		// the night before was held back, and is right
-		if k := len(m.versions) - 1; k > latest && m.versions[k].replaced == -1 &&
-			judge.Better(m.gate, m.loss, m.judged(test, 0, &m.versions[k].model, &m.versions[latest].model, nil)) {
-			m.versions[k].sound, latest = true, k
-		}
-		var last *M
-		if latest != m.champion {
-			last, e.Latest = &m.versions[latest].model, latest+1
-		}
-		for k := len(m.versions) - 1; k >= max(0, len(m.versions)-m.unseen) && len(e.Earlier) < 7; k-- {
-			if w := &m.versions[k]; w.sound {
-				e.Earlier, e.NotReference = append(e.Earlier, m.judged(w.test, k+1, &v.model, old, last)), ""
-			}
-		}
-		e.Champion = m.champion + 1
-		e.Tonight = m.judged(test, 0, &v.model, old, last)
-	} else {
-		e.Tonight = m.judged(test, 0, &v.model, nil, nil)
-	}
-	d := judge.Judge(m.gate, m.loss, e)
+	v := version[M, T]{model: fresh, test: test, replaced: -1, regrets: -1}
+	m.takeBack(&v)
+	d := judge.Judge(m.gate, m.loss, m.evidence(&v, m.champion))
 	if v.sound = d.Sound; d.Verdict == sweep.VerdictPromoted {
 		v.replaced, m.champion = m.champion, len(m.versions)
 	}
 	m.versions = append(m.versions, v)
 	return d
+}
+
+// takeBack is the aggregator's.
+func (m *month[M, T]) takeBack(v *version[M, T]) {
+	last := len(m.versions) - 1
+	if m.champion < 0 {
+		return
+	}
+	c := &m.versions[m.champion]
+	second := m.champion == last-1 && m.versions[last].regrets == m.champion
+	if m.champion != last && !second || c.replaced < 0 {
+		return
+	}
+	rows := m.judged(v.test, 0, &c.model, &m.versions[c.replaced].model, nil)
+	if worse, _ := judge.Worse(m.gate, m.loss, rows, 0); !worse {
+		return
+	}
+	was := c.sound
+	c.sound = false
+	if judge.Doubt(judge.Judge(m.gate, m.loss, m.evidence(v, c.replaced))) != "" && !second {
+		c.sound, v.regrets = was, m.champion
+		return
+	}
+	m.champion = c.replaced
+}
+
+// evidence is that of a night's model against a champion.
+func (m *month[M, T]) evidence(v *version[M, T], champion int) judge.Evidence {
+	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even}
+	if champion < 0 {
+		e.Tonight = m.judged(v.test, 0, &v.model, nil, nil)
+		return e
+	}
+	old, latest := &m.versions[champion].model, champion
+	for k := champion + 1; k < len(m.versions); k++ {
+		if m.versions[k].sound {
+			latest = k
+		}
+	}
+	// the night before was held back, and is right
+	if k := len(m.versions) - 1; k > latest && m.versions[k].replaced == -1 &&
+		judge.Better(m.gate, m.loss, m.judged(v.test, 0, &m.versions[k].model, &m.versions[latest].model, nil)) {
+		m.versions[k].sound, latest = true, k
+	}
+	var last *M
+	if latest != champion {
+		last, e.Latest = &m.versions[latest].model, latest+1
+	}
+	for k := len(m.versions) - 1; k >= max(0, len(m.versions)-m.unseen) && len(e.Earlier) < 7; k-- {
+		if w := &m.versions[k]; w.sound {
+			e.Earlier, e.NotReference = append(e.Earlier, m.judged(w.test, k+1, &v.model, old, last)), ""
+		}
+	}
+	e.Champion = champion + 1
+	e.Tonight = m.judged(v.test, 0, &v.model, old, last)
+	return e
 }
 
 // months are the seeds of the months of each stream that the tests below simulate: MONTHS of them, from SEED on. The

@@ -112,6 +112,17 @@ func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why
 	return !check.Passed, check.Reason
 }
 
+// Doubt is why a decision does not trust the night that it was about: the first check that failed on other rows, or of
+// the model by itself; empty if none did.
+func Doubt(d *sweep.GateDecision) string {
+	for _, c := range d.Checks {
+		if !c.Passed && c.Name != checkTonight && c.Name != checkGain {
+			return "the model trained on them is " + c.Reason
+		}
+	}
+	return ""
+}
+
 // marginOf is the gate's margin in the metric's units.
 func marginOf(g sweep.Gate, old float64) float64 {
 	return cmp.Or(g.Margin, sweep.DefaultMargin*math.Abs(old))

@@ -25,6 +25,8 @@ type Kind struct {
 	Break func(rng *rand.Rand, today, yesterday Table) Table
 }
 
+func code(c ...nights.Code) []nights.Code { return c }
+
 // place is the index of a column.
 func (t Table) place(name string) int { return slices.Index(t.Names, name) }
 
@@ -170,7 +172,6 @@ func tuned(kinds []Kind) []Kind {
 }
 
 func badLabels() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
@@ -241,7 +242,6 @@ func badLabels() []Kind {
 }
 
 func badColumns() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "a leaking column", Want: code(nights.CodeLeak), Break: func(rng *rand.Rand, t, _ Table) Table {
 			at := t.place("is_click")
@@ -312,7 +312,6 @@ func badColumns() []Kind {
 }
 
 func badRows() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "500 rows", Want: code(nights.CodeRows), Break: func(rng *rand.Rand, t, _ Table) Table {
 			keep := map[int]bool{}

@@ -66,7 +66,6 @@ func every(int) bool { return true }
 
 // subtleLabels, subtleValues and subtleRows are kinds of bad nights that hide in a part of the rows.
 func subtleLabels() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "a fifth of the clicks lost", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost),
 			Break: func(rng *rand.Rand, t, _ Table) Table { return zeroed(rng, t, 0.2, every) }},
@@ -131,7 +130,6 @@ func subtleLabels() []Kind {
 }
 
 func subtleValues() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "seconds in milliseconds in 7 % of the rows", Want: code(nights.CodeScaled, nights.CodeDrift),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -219,7 +217,6 @@ func leaking(t Table, name string, one int) Table {
 }
 
 func subtleRows() []Kind {
-	code := func(c ...nights.Code) []nights.Code { return c }
 	return []Kind{
 		{Name: "yesterday's file with new dates", Want: code(nights.CodeSameRows, nights.CodeOldRows),
 			Break: func(_ *rand.Rand, _, y Table) Table { return Table{Names: y.Names, Rows: redated(y.Rows)} }},
@@ -255,7 +252,8 @@ func subtleRows() []Kind {
 				return only(t, func(i int) bool { return !t.has(i, "device", "desktop") })
 			}},
 		{Name: "an exchange's clock in another zone", Want: code(nights.CodeClock, nights.CodeGap,
-			nights.CodeStale, nights.CodeFuture, nights.CodeScrambled, nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
+			nights.CodeStale, nights.CodeFuture, nights.CodeScrambled,
+			nights.CodeLabelsLost), Break: func(_ *rand.Rand, t, _ Table) Table {
 			late := t.Moved(6 * time.Hour)
 			return t.each("ts", func(i int, old string) string {
 				if t.has(i, "exchange", "open") {
