@@ -12,8 +12,9 @@ func nightsCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "nights MODEL",
 		Short: "Show a month of a model's nights",
-		Long: `Shows what became of each night: its table, its version, the verdict and the reason, and which version
-was live afterwards, with its age in days. Tables that were blocked before a sweep have a line, too.`,
+		Long: `Shows what became of each night: the day of its slot and of its newest row, its table, its version, the
+verdict and the reason, and which version was live afterwards, with its age in days. Tables that were blocked before a
+sweep have a line, too.`,
 		Example: "  launcher nights ctr\n  launcher nights ctr --days 7 --json | jq .standing",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if days < 1 || days > 366 {

@@ -39,6 +39,14 @@ func TestNights(t *testing.T) {
 	if out := w.must("nights", "ctr", "--days", "1", "--json"); strings.Count(out, `"sweep"`) != 2 {
 		t.Errorf("of one day there should be two nights:\n%s", out)
 	}
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.run("sweep", file, "--schedule", "0 2 * * *")
+	if err := json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.Nights[0]; n.Night != "2026-11-24" || m.Nights[1].Night == "" {
+		t.Errorf("got %+v; want the night of the slot of the 24th, and every night named", m.Nights)
+	}
 	w.refused(sweep.ExitUsage, "--days is 0", "nights", "ctr", "--days", "0")
 	for _, args := range [][]string{{"promote", "ctr@1"}, {"rollback", "ctr"},
 		{"promote", "ctr@1", "--alias", "canary"}} {

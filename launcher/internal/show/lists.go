@@ -46,7 +46,8 @@ func (w Printer) Month(m *sweepview.Month, now time.Time) {
 	default:
 		w.printf("%s@%d is the champion, made by the last night\n", s.Model, s.Champion)
 	}
-	t := w.Table("night", "dataset", "version", "verdict", "live", "age", "why").Wrap(6).Least("dataset")
+	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
+		Least("dataset", "data", "age")
 	for _, n := range m.Nights {
 		version, live, age, verdict := "", "", "", sweep.VerdictWords(n.Verdict)
 		if n.Version > 0 {
@@ -55,7 +56,7 @@ func (w Printer) Month(m *sweepview.Month, now time.Time) {
 		if n.Champion > 0 {
 			live, age = fmt.Sprintf("@%d", n.Champion), fmt.Sprint(n.Age)
 		}
-		t.Row(n.At.Format("Mon 01-02 15:04"), n.Dataset, version, tables.Standing(verdict), live, age, FirstLine(n.Why))
+		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(verdict), live, age, FirstLine(n.Why))
 	}
 	t.Print()
 }
@@ -128,7 +129,7 @@ func (w Printer) History(events []registry.Event) {
 // ListedVersion is a version with the aliases that point at it.
 type ListedVersion struct {
 	registry.Version
-	Night   string   `json:"night"` // as nightOf
+	Night   string   `json:"night"` // as sweepview.NameNight
 	Aliases []string `json:"aliases"`
 }
 
@@ -136,7 +137,7 @@ type ListedVersion struct {
 func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersion {
 	listed := make([]ListedVersion, len(versions))
 	for i, v := range versions {
-		listed[i] = ListedVersion{Version: v, Night: nightOf(v), Aliases: []string{}}
+		listed[i] = ListedVersion{Version: v, Night: sweepview.NameNight(sweep.ID(v.Info.Labels["sweep"])), Aliases: []string{}}
 		for _, a := range aliases {
 			if a.Version == v.Number {
 				listed[i].Aliases = append(listed[i].Aliases, a.Name)
@@ -154,18 +155,6 @@ func (w Printer) Versions(listed []ListedVersion) {
 			v.Info.Labels["sweep"], v.Info.Labels["dataset"], Metrics(v.Info.Metrics))
 	}
 	t.Print()
-}
-
-// nightOf is the night of a version, which a late or repeated start does not change: the slot of a scheduled sweep, or
-// a day at the end of another's id. It is empty if the id has neither: a version may be registered on any day.
-func nightOf(v registry.Version) string {
-	id := v.Info.Labels["sweep"]
-	for _, end := range []string{"-20060102-1504", "-20060102"} {
-		if at, err := time.Parse(end, id[max(0, len(id)-len(end)):]); err == nil {
-			return at.Format(time.DateOnly)
-		}
-	}
-	return ""
 }
 
 // VersionOf formats the number of a version that may not exist.

@@ -84,6 +84,7 @@ type ListedDataset struct {
 	Rows    int       `json:"rows"`
 	Bytes   int64     `json:"bytes"`
 	Staged  time.Time `json:"staged,omitzero"` // unknown if the night's record cannot be read
+	Newest  time.Time `json:"newest,omitzero"` // row, if rows have times
 	State   string    `json:"state"`           // of its Night
 }
 
@@ -113,7 +114,7 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 		}
 		group.Go(func() error {
 			night := NightOf(ctx, store, m.Name, m.Version)
-			l.State, l.Staged = night.State, night.Staged
+			l.State, l.Staged, l.Newest = night.State, night.Staged, night.Newest
 			return nil
 		})
 	}

@@ -17,6 +17,9 @@ import (
 
 // ListedNight is one line of a model's month: a sweep, or a table that was blocked before one.
 type ListedNight struct {
+	// Night is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
+	Night   string        `json:"night"`
+	Data    string        `json:"data,omitempty"`
 	At      time.Time     `json:"at"` // when the sweep was planned, or the table staged
 	Dataset string        `json:"dataset"`
 	Sweep   sweep.ID      `json:"sweep,omitempty"`
@@ -46,7 +49,7 @@ func NightsOf(ctx context.Context, sweeps, datasets blob.Store, reg *registry.Re
 	}
 	m := &Month{Standing: sweep.Standing{Model: model}, Nights: []ListedNight{}}
 	trained := map[string]bool{}
-	names := map[string]bool{}
+	names, days := map[string]bool{}, map[string]string{} // days of the newest rows, by dataset
 	for _, l := range all {
 		if l.Model != model {
 			continue
@@ -81,6 +84,9 @@ func NightsOf(ctx context.Context, sweeps, datasets blob.Store, reg *registry.Re
 		}
 		for _, v := range versions {
 			ref := v.Dataset + "@" + v.Version
+			if !v.Newest.IsZero() {
+				days[ref] = v.Newest.Format(time.DateOnly)
+			}
 			if v.State != NightBlocked || trained[ref] || v.Staged.Before(since) {
 				continue
 			}
@@ -88,10 +94,26 @@ func NightsOf(ctx context.Context, sweeps, datasets blob.Store, reg *registry.Re
 				Why: nights.Reason(NightOf(ctx, datasets, v.Dataset, v.Version).Findings)})
 		}
 	}
+	for i := range m.Nights {
+		n := &m.Nights[i]
+		n.Data = days[n.Dataset]
+		n.Night = cmp.Or(NameNight(n.Sweep), n.Data, n.At.Format(time.DateOnly))
+	}
 	slices.SortStableFunc(m.Nights, func(a, b ListedNight) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))
 	})
 	return m, m.champions(ctx, reg)
+}
+
+// NameNight is the night of a sweep, which a late or repeated start does not change: its slot, or a day at the end of
+// its id. It is empty if the id has neither.
+func NameNight(id sweep.ID) string {
+	for _, end := range []string{"-20060102-1504", "-20060102"} {
+		if at, err := time.Parse(end, string(id[max(0, len(id)-len(end)):])); err == nil {
+			return at.Format(time.DateOnly)
+		}
+	}
+	return ""
 }
 
 // champions fills in which version was live after each night, and how many nights in a row have not changed that.

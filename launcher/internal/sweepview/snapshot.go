@@ -129,6 +129,7 @@ type Night struct {
 	Accepted *nights.Acceptance `json:"accepted,omitempty"`
 	Error    string             `json:"error,omitempty"`
 	Staged   time.Time          `json:"-"` // zero if there is no record
+	Newest   time.Time          `json:"-"` // row; zero if there is no record, or no times
 }
 
 // States of a night.
@@ -151,7 +152,8 @@ func NightOf(ctx context.Context, datasets blob.Store, name, version string) *Ni
 		return &Night{State: NightUnknown}
 	}
 
-	n := &Night{State: NightGood, Findings: r.Findings, Accepted: r.Accepted, Staged: r.At}
+	n := &Night{State: NightGood, Findings: r.Findings, Accepted: r.Accepted, Staged: r.At,
+		Newest: r.Profile.Newest}
 	if r.Blocked() {
 		n.State = NightBlocked
 	} else if nights.Blocked(r.Findings) {
