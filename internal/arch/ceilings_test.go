@@ -11,7 +11,7 @@ import (
 var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           113,
-	"aggregator/internal/cli":      482,
+	"aggregator/internal/cli":      390,
 	"aggregator/internal/conclude": 3807,
 	"aggregator/internal/judge":    861,
 	"bench/gauge":                  1123,

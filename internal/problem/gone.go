@@ -72,6 +72,8 @@ var gone = map[string]string{
 	"serve --timeout":              "a request has 5 s to arrive, and for its turn",
 	"serve --poll":                 "the alias is looked at every ten seconds",
 	"aggregator pull --reconcile":  "every open sweep is checked every ten seconds",
+	"aggregator pull --metrics":    metricsGone,
+	"aggregator serve --metrics":   metricsGone,
 
 	"localemu exec --enforce-iam": "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
@@ -96,6 +98,7 @@ var gone = map[string]string{
 }
 
 const (
+	metricsGone  = "set OTEL_EXPORTER_OTLP_ENDPOINT to a collector, which Prometheus scrapes"
 	pricesGone   = "COPPICE_PRICES=FILE gives prices"
 	downloadGone = "400 MB/s are assumed, and the range has half and twice that"
 )

@@ -1,5 +1,5 @@
 // Package telemetry exports a program's measurements with OpenTelemetry's SDK: pushed by OTLP over HTTP to a collector
-// or to Cloud Monitoring itself, or read in the process (scrape does so for Prometheus). Measuring never fails a
+// or to Cloud Monitoring itself, or read in the process (the server does so for Prometheus). Measuring never fails a
 // program: if a collector does not answer, that is logged.
 package telemetry
 
@@ -39,7 +39,7 @@ type Options struct {
 	// wakes the process would go out just before that request's own, which Cloud Monitoring then rejects.
 	Every   time.Duration
 	Log     *slog.Logger
-	Readers []Reader // further readers, such as scrape's
+	Readers []Reader // further readers, such as the exporter of Prometheus
 }
 
 // Reader reads measurements inside the process.

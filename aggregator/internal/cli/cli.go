@@ -52,9 +52,9 @@ func Run(ctx context.Context, w Setup) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// with connects, runs use with an aggregator, and closes what was opened. Metrics are served on page, if there is one,
-// and pushed every so often to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
-func (w *Setup) with(ctx context.Context, page *page, every time.Duration, use func(*conclude.Aggregator, *Backends,
+// with connects, runs use with an aggregator, and closes what was opened. Metrics are pushed every so often to
+// OTEL_EXPORTER_OTLP_ENDPOINT, if set.
+func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclude.Aggregator, *Backends,
 	*telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
@@ -69,14 +69,9 @@ func (w *Setup) with(ctx context.Context, page *page, every time.Duration, use f
 	a := &conclude.Aggregator{Datasets: b.Datasets, Sweeps: b.Sweeps, Registry: registry.New(b.Registry), Jobs: b.Jobs,
 		Contract: conclude.Nights{Datasets: b.Datasets},
 		Notify:   &notify.Notifier{Channels: b.Channels, Now: w.Now, Log: log}, Now: w.Now, Log: log}
-	readers, err := page.open(ctx, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, page.close()) }()
 	measuring := telemetry.Start(ctx, telemetry.Options{Program: "aggregator", Version: w.Version, Project: env.Project,
 		Endpoint: env.OTLPEndpoint,
-		Log:      log, Readers: readers, Instance: uuid.NewString(), Every: every})
+		Log:      log, Instance: uuid.NewString(), Every: every})
 	defer measuring.Close(ctx)
 	if err := a.Measure(measuring.Meter()); err != nil {
 		return err
@@ -85,23 +80,19 @@ func (w *Setup) with(ctx context.Context, page *page, every time.Duration, use f
 }
 
 func pullCommand(w *Setup) *cobra.Command {
-	metrics := newPage()
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "pull",
 		Short: "Conclude sweeps on a pull subscription",
 		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time,
 since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), metrics, 0, func(a *conclude.Aggregator, b *Backends,
+			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, b *Backends,
 				_ *telemetry.Telemetry) error {
 				return pull(cmd.Context(), a, b)
 			})
 		},
 	}
-
-	metrics.add(cmd)
-	return cmd
 }
 
 // reconcileEvery is the time between two checks of every open sweep.
@@ -144,7 +135,7 @@ func reconcileCommand(w *Setup) *cobra.Command {
 		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), nil, 0, func(a *conclude.Aggregator, _ *Backends,
+			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *Backends,
 				_ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})

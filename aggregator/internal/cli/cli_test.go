@@ -133,8 +133,7 @@ func TestPullReconcilesUntilInterrupted(t *testing.T) {
 		var out lockedBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull", "--metrics",
-				""))
+			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull"))
 		}()
 		<-time.After(25 * time.Second) // by the bubble's clock
 		stop()

@@ -21,7 +21,7 @@ import (
 )
 
 func serveCommand(w *Setup) *cobra.Command {
-	listen, metrics := "127.0.0.1:8080", newPage()
+	listen := "127.0.0.1:8080"
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Conclude sweeps behind a Pub/Sub push endpoint",
@@ -37,14 +37,13 @@ COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signa
 the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), metrics, pushEvery, func(a *conclude.Aggregator, _ *Backends,
+			return w.with(cmd.Context(), pushEvery, func(a *conclude.Aggregator, _ *Backends,
 				m *telemetry.Telemetry) error {
 				return w.serve(cmd.Context(), a, listen, m.Flush)
 			})
 		},
 	}
 
-	metrics.add(cmd)
 	cmd.Flags().StringVar(&listen, "listen", listen, "address to listen on")
 	return cmd
 }
