@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // checkValues compares the values of each column with earlier ones.
@@ -234,6 +235,7 @@ func quantileFactors(a, b *Column) []float64 {
 const (
 	levelFloor = 0.06 // largest rise of a level's share
 	churnFloor = 0.15 // largest share of rows with levels that were absent last night
+	newsLevels = 3    // new levels that may be news
 )
 
 // checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of
@@ -285,12 +287,18 @@ func (c *comparison) checkLevels(k *Column) bool {
 		return true
 	}
 
-	// Levels that are new: some rows may be written differently.
+	// Levels that are new: one or two are news, such as an exchange or a release; many are values written differently.
 	came := turnover(k, old)
 	if !restless && came > comes.doubt()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
-		c.add(Blocking, CodeUnseen, k.Name,
-			"%s of the rows have values that did not occur last night: are they written differently?", percent(came))
-		return true
+		var values []string
+		for _, l := range k.Levels {
+			if old.level(l.Text) == nil {
+				values = append(values, fmt.Sprintf("%.40q", l.Text))
+			}
+		}
+		return c.addIf(len(values) > max(newsLevels, len(old.Levels)/4), true, CodeUnseen, k.Name,
+			"%s of the rows have values that did not occur last night (%s): are they new, or written differently?",
+			percent(came), firstOf(values))
 	}
 
 	churn, churned := levelDistance(k, old), both(levelDistance)
@@ -298,6 +306,14 @@ func (c *comparison) checkLevels(k *Column) bool {
 	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
 		CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
 		churned.atMost("but usually at most %s have"))
+}
+
+// firstOf joins the first of some texts, and says how many more there are.
+func firstOf(all []string) string {
+	if n := len(all) - newsLevels; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:newsLevels], ", "), n)
+	}
+	return strings.Join(all, ", ")
 }
 
 // restless reports whether levels of the column come and go on most nights.

@@ -308,6 +308,14 @@ func OrdinaryNights() []Ordinary {
 			at := t.place("campaign_id")
 			return add(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
 		}},
+		{"a new exchange with 8 % of the rows", true, func(s Stream, day int) Table {
+			return partly(s.rng(11), s.Night(day), "exchange", 0.08, func(string) string { return "teads" })
+		}},
+		{"a release: an eighth of the devices have another name", true, func(s Stream, day int) Table {
+			return partly(s.rng(12), s.Night(day), "device", 0.12, func(old string) string {
+				return map[bool]string{true: "mobile 19", false: old}[old == "mobile"]
+			})
+		}},
 		{"one row from 1970", true, func(s Stream, day int) Table {
 			t := s.Night(day)
 			t.Rows[len(t.Rows)/2][0] = "1970-01-01T00:00:00.000Z"
