@@ -32,13 +32,10 @@ func chaosTable(runs []chaosRun) string {
 	}
 
 	var took time.Duration
-	wrong, claims, ended, untrained, cancelled := 0, 0, 0, 0, 0
+	wrong, claims, cancelled := 0, 0, 0
 	for _, r := range runs {
 		took += r.took
 		claims += r.claims
-		if untrained += r.untrained; r.untrained > 0 {
-			ended++
-		}
 		if len(r.wrong) > 0 {
 			wrong++
 		}
@@ -46,8 +43,8 @@ func chaosTable(runs []chaosRun) string {
 			cancelled++
 		}
 	}
-	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d of them ended by a rule with %d trials not trained, %d "+
-		"cancelled, %d claims, %d broke a promise; %.1f s a "+
-		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, ended, untrained, cancelled, claims, wrong,
+	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d cancelled, %d "+
+		"claims, %d broke a promise; %.1f s a "+
+		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, cancelled, claims, wrong,
 		took.Seconds()/float64(max(1, len(runs))))
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -32,7 +31,6 @@ import (
 //   - with COPPICE_CHAOS_METHOD, which finds configurations while the sweep runs, another trial may win too, but no
 //     two trials have the same one, each was trained with what was decided, and every decision comes out again of
 //     what it has seen;
-//   - with COPPICE_CHAOS_LIMITS: see chaos_limits_test.go;
 //   - nobody's work is left behind: no checkpoint that holds anything, no object or file with a name that is
 //     none of a sweep's, no machine;
 //   - a sweep that was cancelled has no version.
@@ -79,7 +77,6 @@ func TestE2EChaos(t *testing.T) {
 	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 2),
 		uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
 	limit := time.Duration(number(t, "COPPICE_CHAOS_MINUTES", 600)) * time.Minute
-	limits, _ := chaosLimits(t)
 
 	calm := newLocal(t)
 	file := calm.smallSweep(chaosTrials)
@@ -87,7 +84,6 @@ func TestE2EChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = bytes.Replace(text, []byte("limits: {trial: 2m, sweep: 5m}"), []byte(limits), 1)
 	setting := "search: {"
 	if rule := chaosStop(); rule != "" {
 		setting += "stop: {rule: " + rule + ", min_trees: 5}, "
@@ -183,14 +179,12 @@ type chaosRun struct {
 	claims int
 	wrong  []string
 
-	untrained int // trials, because the sweep had enough
 	cancelled bool
 }
 
 // disturbed is a run under the script of a seed. Its folder stays where something is wrong.
 func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	s := newScript(seed)
-	byRule := s.addLimitFaults(l.t, seed)
 	own, err := l.twin()
 	if err != nil {
 		return chaosRun{seed: seed, wrong: []string{err.Error()}}
@@ -199,7 +193,7 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 
 	run := own.chaos(fmt.Sprint("seed ", seed), s.cancel...)
 	run.seed, run.script = seed, s.text()+"cancelled after: "+strings.Join(s.cancel, "")+"\n"
-	anyOrder := !byRule && chaosMethod() == "" && (chaosStop() == "" || chaosStop() == sweep.StopHalving)
+	anyOrder := chaosMethod() == "" && (chaosStop() == "" || chaosStop() == sweep.StopHalving)
 	if got := run.outcome; len(run.wrong) == 0 && anyOrder && !run.cancelled && got != want.outcome {
 		run.wrong = append(run.wrong, fmt.Sprintf("it ended with %+v, undisturbed with %+v", got, want.outcome))
 	}
@@ -243,9 +237,8 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 			wrong("%v", err)
 		}
 	}
-	_, byRule := chaosLimits(l.t)
 	mayBe := len(cancel) > 0
-	if r.code != 0 && !((byRule || mayBe) && r.code == 7) {
+	if r.code != 0 && !(mayBe && r.code == 7) {
 		wrong("%s ended with %d: %.2000s", name, r.code, r.errOut)
 		return run
 	}
@@ -254,13 +247,13 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 	run.trial, run.version = c.Trial, c.Version
 	if run.cancelled = mayBe && c.Outcome == sweep.OutcomeCancelled; run.cancelled {
 		run.struck[sweepCancelled]++
-	} else if !concludedAs(c, byRule) {
+	} else if !concludedAs(c) {
 		wrong("%s: %s, %d done, %d failed: %s", name, c.Outcome, c.Done, c.Failed, c.Reason)
 	}
 	if e := c.Ensemble; e != nil && e.Registered {
 		run.members = fmt.Sprint(e.Trials)
 	}
-	objects := l.leftovers(&run, wrong)
+	l.leftovers(&run, wrong)
 	if run.version > 0 { // without faults
 		again := execute(l.t, l.dir, nil, "timeout", "120", binaryOf(l.t, "localemu"), "exec", "--data", l.data, "--",
 			binaryOf(l.t, "launcher"), "registry", "reproduce", "ctr@1")
@@ -269,14 +262,17 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 				again.errOut)
 		}
 	}
-	if byRule {
-		run.untrained = l.keptLimits(objects, wrong)
-	}
 	return run
 }
 
-// leftovers takes down what the registry has, and what should not be there, and returns all objects.
-func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]string {
+// concludedAs reports whether a sweep may end so: with a winner of all trials, or of those that were not stopped.
+func concludedAs(c *sweep.Conclusion) bool {
+	return c.Failed == 0 && c.Outcome == sweep.OutcomeWinner && c.Version == 1 &&
+		(c.Done == chaosTrials || c.Done > 0 && chaosStop() != "")
+}
+
+// leftovers takes down what the registry has, and what should not be there.
+func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 	versions := 0
 	names := sweep.Names("chaos")
 	objects := l.objects()
@@ -309,7 +305,6 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 			ours && trial > chaosTrials: // that is the final training
 			wrong("%s is nobody's", name)
 		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
-		case name == names.Enough(): // of a sweep with limits
 		case name == names.Cancel() && run.cancelled:
 		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(),
 			names.Told(sweep.OccasionConcluded, "topic")}, name):
@@ -322,7 +317,6 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) map[string]
 	if left, _ := filepath.Glob(filepath.Join(l.data, "machines", "*", "*")); len(left) > 0 {
 		wrong("machines are left: %q", left)
 	}
-	return objects
 }
 
 // promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one
@@ -352,7 +346,6 @@ func promises(objects map[string]string, wrong func(string, ...any)) {
 			switch {
 			case err != nil:
 				wrong("%s: %v", name, err)
-			case strings.Contains(r.Reason, "the sweep has enough"): // see chaosLimits
 			case p.Promoted && r.Status != sweep.StatusDone && last <= step:
 				wrong("trial %d was promoted at %d trees and is lost: it ended %s: %s", trial, step, r.Status, r.Reason)
 			case !p.Promoted && (r.Status != sweep.StatusStopped || last != step):

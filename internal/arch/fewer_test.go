@@ -92,6 +92,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
 	regexp.MustCompile(`objective-(time|cost)|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
 	regexp.MustCompile(`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
+	regexp.MustCompile(`\blimits\.(target|patience)\b|\bpatience: \{|\b(Create|Decode|Replay|check|read|has)Enough\b|enough\.json`),
+	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
 }
 
 // tellGone are the files that say what is gone.

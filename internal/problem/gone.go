@@ -92,7 +92,8 @@ var gone = map[string]string{
 	"calibration.ece:":                "the limit is 0.25 of the base rate; require: [\"ece < 0.01\"] sets one",
 	"calibration.normalized_entropy:": "the limit is 1; require: [\"normalized_entropy < 0.9\"] sets one",
 	"stop.noise:":                     "a trial goes on if it is as good as one that does; leave it out",
-	"patience.noise:":                 "any improvement counts; leave it out, or give fewer trials",
+	"limits.target:":                  "give fewer trials, which take no more trees for as good a score (docs/LAB.md)",
+	"limits.patience:":                "give fewer trials",
 	"validate.drop:":                  "configurations that are behind after three folds are dropped",
 	"encodings.sample_rows:":          "keys are searched in the rows of sample_rows_for_bins, 200,000 at most",
 }

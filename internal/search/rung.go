@@ -247,13 +247,11 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 // the same.
 func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
 	switch {
-	case r.Enough && !r.Promoted: // the reason is the sweep's
-		return nil
 	case r.Unread && r.Promoted: // nothing could be compared
 		return nil
-	case r.Enough || r.Unread:
-		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although the sweep has enough (%t) or "+
-			"its score could not be read (%t)", r.Trial, r.Step, r.Promoted, r.Reason, r.Enough, r.Unread)
+	case r.Unread:
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although its score could not be read",
+			r.Trial, r.Step, r.Promoted, r.Reason)
 	}
 	v := AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
 	if (v.Action == GoOn) != r.Promoted || v.Reason != r.Reason {

@@ -158,7 +158,6 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 func TestPromotionsThatFollowFromNoScore(t *testing.T) {
 	for _, r := range []sweep.Promotion{
 		{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"},
-		{Promoted: false, Enough: true, Reason: "the sweep has enough: trial 3 has it"},
 	} {
 		r.Trial, r.Step = 4, 3
 		if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err != nil {

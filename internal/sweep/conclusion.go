@@ -18,7 +18,7 @@ type Board struct {
 	Done    int   `json:"done"`
 	Failed  int   `json:"failed"` // failed, over time or cancelled
 	Waiting int   `json:"waiting"`
-	Stopped int   `json:"stopped,omitempty"` // because others were better, or the sweep had enough
+	Stopped int   `json:"stopped,omitempty"` // because others were better, or for the final training
 
 	Configurations []Rated `json:"configurations,omitempty"` // of a plan with folds, best first
 }
@@ -130,7 +130,7 @@ func (b Board) Best() *Result {
 type Tally struct {
 	Done, Failed, Waiting int
 	Stopped               int // because others were better
-	Untrained             int // because the sweep had enough
+	Untrained             int // so that the final training has its time
 	AtLimit               int // of those done: limits.trial ended them, with the trees until then
 }
 

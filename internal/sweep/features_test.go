@@ -52,8 +52,6 @@ func TestParseFeaturesRefuses(t *testing.T) {
 			"search.random cannot be combined with search.features"},
 		{"  features: {try: forward}\n  stop: {rule: asha}\n", "", "",
 			"search.stop cannot be combined with try: forward"},
-		{"  features: {try: drop_one}\n", "limits: {", "limits: {patience: {trials: 3}, ",
-			"limits.patience cannot be combined with search.features"},
 		{"  features: {try: drop_one}\n", "seed: 7", "seed: 7\ntrials: 0", "trials is 0: use 1 to 10000"},
 	} {
 		text := featured(tc.search)

@@ -107,10 +107,6 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("validate",
 			"validate cannot be combined with several objectives: the models of folds are not kept; take it "+
 				"out, or use one metric with require")
-	case s.Limits.Patience != nil:
-		return doc.Errorf("limits.patience",
-			"patience cannot be combined with several objectives: it goes by the first, and most trials are for the "+
-				"others; take it out, or use one metric")
 	}
 	for i, name := range s.Metrics {
 		path := fmt.Sprintf("metric[%d]", i)

@@ -76,9 +76,6 @@ func (n Names) ParseJobRecord(name string) (number int, ok bool) {
 	return number, in && file && err == nil && number >= 1 && text == strconv.Itoa(number)
 }
 
-// Enough is the object that says that the sweep starts no more trials, and why.
-func (n Names) Enough() string { return n.Prefix() + "enough.json" }
-
 // Conclusion is the object that concludes a sweep.
 func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
 

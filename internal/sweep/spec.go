@@ -189,11 +189,6 @@ type Limits struct {
 	Trial  Duration `yaml:"trial" json:"trial"`
 	Sweep  Duration `yaml:"sweep" json:"sweep"`
 	Quorum float64  `yaml:"quorum" json:"quorum"`
-
-	// of the metric on valid: once a trial reaches it, no more are started
-	Target *float64 `yaml:"target" json:"target,omitempty"`
-	// after so many trials without improvement, no more are started
-	Patience *Patience `yaml:"patience" json:"patience,omitempty"`
 }
 
 // Duration is a time.Duration that is written "90s" or "2h" in YAML and JSON.
@@ -277,7 +272,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkEnsemble, s.checkFinal, s.checkEnough,
+		s.checkValidate, s.checkEnsemble, s.checkFinal,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

@@ -35,10 +35,9 @@ func (t *tester) damagedPlan() {
 	_, _, err := t.sweep.Plan(t.ctx)
 	t.wantDamaged("of another sweep", err, object)
 	for gone, old := range map[string]string{
-		"extend":          `"extends":{"sweep":"night-0"},"spec":{`,
-		"calibrate:":      `"spec":{"calibrate":{"by":["site"]},`,
-		"stop.noise:":     `"spec":{"search":{"stop":{"noise":0.1}},`,
-		"patience.noise:": `"spec":{"limits":{"patience":{"noise":0.1}},`,
+		"extend":      `"extends":{"sweep":"night-0"},"spec":{`,
+		"calibrate:":  `"spec":{"calibrate":{"by":["site"]},`,
+		"stop.noise:": `"spec":{"search":{"stop":{"noise":0.1}},`,
 	} {
 		data, err := json.Marshal(t.plan)
 		if err != nil {

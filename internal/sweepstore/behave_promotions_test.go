@@ -50,10 +50,6 @@ func (t *tester) promotions() {
 	t.equal("a paused trial that has not ended", known[1], sweep.Seen{Trial: 1, Status: sweep.StatusStopped,
 		Score: &score,
 		Rungs: []sweep.RungScore{{Step: 3, Score: 1}, {Step: 9, Score: 1}}})
-	finished, err := t.trials.Finished(t.ctx, l, map[int]sweep.Result{})
-	t.must("finished", err)
-	t.equal("finished", finished, []sweep.Seen{{Trial: 1, Status: sweep.StatusStopped, Score: new(1.0)}})
-
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(1)))
 	l, err = t.trials.List(t.ctx)
 	t.must("list", err)

@@ -39,7 +39,6 @@ func TestBehaviour(t *testing.T) {
 		{"rungs", (*tester).rungs},
 		{"listing", (*tester).listing},
 		{"strangers in a listing", (*tester).strangers},
-		{"ended by rule", (*tester).endedByRule},
 
 		{"damaged plan", (*tester).damagedPlan},
 		{"damaged claim", (*tester).damagedClaim},

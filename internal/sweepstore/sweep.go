@@ -131,19 +131,6 @@ func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (creat
 	return create(ctx, s.bucket, s.names.Conclusion(), &c)
 }
 
-// Enough reads why the sweep starts no more trials; nil as long as it does. An error of kind Damaged means that it
-// starts none, for an unknown reason.
-func (s *Sweep) Enough(ctx context.Context) (*sweep.Enough, error) {
-	return enoughKind.optional(ctx, s.bucket, s.names.Enough(), func(e *sweep.Enough) error {
-		return of(e.Sweep == s.id, "sweep %s", e.Sweep)
-	})
-}
-
-// CreateEnough records that the sweep starts no more trials. created is false if that was decided before.
-func (s *Sweep) CreateEnough(ctx context.Context, e sweep.Enough) (created bool, err error) {
-	return create(ctx, s.bucket, s.names.Enough(), &e)
-}
-
 // CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its
 // contents, so it does not matter if it exists already.
 func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {

@@ -33,7 +33,6 @@ type kind[T any] struct {
 var (
 	planKind          = kind[sweep.Plan]{"plan", 64 << 20, decodePlan}
 	conclusionKind    = kind[sweep.Conclusion]{"conclusion", 64 << 20, sweep.DecodeConclusion}
-	enoughKind        = kind[sweep.Enough]{"end by rule", 16 << 20, sweep.DecodeEnough}
 	claimKind         = kind[sweep.Claim]{"claim", 1 << 20, sweep.DecodeClaim}
 	heartbeatKind     = kind[sweep.Heartbeat]{"heartbeat", 1 << 20, sweep.DecodeHeartbeat}
 	curveKind         = kind[sweep.Curve]{"learning curve", 64 << 10, sweep.DecodeCurve}
@@ -52,7 +51,6 @@ func decodePlan(data []byte) (*sweep.Plan, error) {
 		Spec    struct {
 			Calibrate json.RawMessage
 			Search    struct{ Stop struct{ Noise float64 } }
-			Limits    struct{ Patience struct{ Noise float64 } }
 		}
 	}
 	if err := json.Unmarshal(data, &old); err != nil {
@@ -66,8 +64,6 @@ func decodePlan(data []byte) (*sweep.Plan, error) {
 		gone = "calibrate:"
 	case old.Spec.Search.Stop.Noise != 0:
 		gone = "stop.noise:"
-	case old.Spec.Limits.Patience.Noise != 0:
-		gone = "patience.noise:"
 	default:
 		return sweep.DecodePlan(data)
 	}

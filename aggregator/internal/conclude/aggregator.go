@@ -351,12 +351,8 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 		e.Early += fmt.Sprintf("; %d of them were paused by the stopping rule and count as stopped", n)
 	}
 
-	enough, err := o.a.enough(ctx, p, b)
-	if err != nil {
-		return false, err
-	}
-	if enough != "" && !e.Cancelled {
-		e.Early = strings.TrimPrefix(e.Early+"; "+enough, "; ")
+	if left := untrained(p, b); left != "" && !e.Cancelled {
+		e.Early = strings.TrimPrefix(e.Early+"; "+left, "; ")
 	}
 
 	e.Format, e.Sweep, e.At, e.Trials = sweep.FormatVersion, p.Sweep, o.a.Now().UTC(),

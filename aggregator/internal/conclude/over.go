@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/ledger"
-	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
@@ -105,29 +104,14 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", n, len(p.Own()), when)}
 }
 
-// enough says why the sweep started no more trials, and how many were not trained because of that; empty as long as it
-// starts trials.
-func (a *Aggregator) enough(ctx context.Context, p *sweep.Plan, b sweep.Board) (string, error) {
-	if n := b.Tally(p).Untrained; !p.EndsByRule() {
-		if _, final := p.Final(); !final || n == 0 {
-			return "", nil
-		}
-		return fmt.Sprintf(
-			"%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
-			n,
-			len(p.Own()),
-			p.Spec.Limits.Sweep,
-		), nil
+// untrained says how many trials were left out for the final training; empty if none was.
+func untrained(p *sweep.Plan, b sweep.Board) string {
+	n := b.Tally(p).Untrained
+	if _, final := p.Final(); !final || n == 0 {
+		return ""
 	}
-	e, err := a.sweep(p.Sweep).Enough(ctx)
-	if problem.Is(err, problem.Damaged) {
-		e, err = &sweep.Enough{Reason: err.Error()}, nil
-	}
-	if e == nil || err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d of %d trials were not trained because the sweep ended early: %s", b.Tally(p).Untrained,
-		len(p.Own()), e.Reason), nil
+	return fmt.Sprintf("%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
+		n, len(p.Own()), p.Spec.Limits.Sweep)
 }
 
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and
@@ -153,7 +137,7 @@ func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short strin
 
 // quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials
 // failed. Trials stopped because others were better do not count against it, nor do paused ones that the ending finds
-// to be behind: they would have been stopped. Trials that a rule of the sweep left untrained do not count at all.
+// to be behind: they would have been stopped. Trials that were left out for the final training do not count at all.
 func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
 	wanted, stopped := p.Configurations()-own.Untrained, own.Stopped+len(e.Behind)

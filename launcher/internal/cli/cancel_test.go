@@ -78,60 +78,6 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 		"x-f1")
 }
 
-// TestEndedByRuleIsShown: in status, on the leaderboard, as the reason why a trial was not trained, and as JSON.
-func TestEndedByRuleIsShown(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
-	spec := strings.Replace(sweepYAML, "sweep: 5m}", "sweep: 5m, target: 0.6, patience: {trials: 2}}", 1)
-	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
-	p := w.plan("night-1")
-	if out := w.must("status", "night-1"); strings.Contains(out, "ended by rule") {
-		t.Errorf("before it has enough, the status is\n%s", out)
-	}
-
-	trials := sweepstore.NewTrials(w.buckets["sweeps"], p)
-	o := sweep.Object{Name: sweep.Names("night-1").Attempt(0, 0) + "x"}
-	reason := "trial 0 has auc 0.61 on valid, and limits.target is 0.6"
-	for _, r := range []sweep.Result{{Trial: 0, Status: sweep.StatusDone, Score: 0.61, TreesGrown: 9, Model: &o,
-		Scores: &sweep.Scored{Calib: o, Test: o}},
-		{Trial: 1, Status: sweep.StatusStopped, Reason: "not trained, the sweep has enough: " + reason}} {
-		r.Format, r.Sweep = 1, "night-1"
-		if _, err := trials.CreateResult(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e := sweep.Enough{Format: 1, Sweep: "night-1", Rule: sweep.RuleTarget, Reason: reason, Trial: 1, Task: 2,
-		Seen: []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: new(0.61)}}}
-	if _, err := sweepstore.New(w.buckets["sweeps"], "night-1").CreateEnough(t.Context(), e); err != nil {
-		t.Fatal(err)
-	}
-
-	for _, tc := range []struct {
-		args  []string
-		wants []string
-	}{
-		{[]string{"status", "night-1"}, []string{"no more trials are started (not trained: 1): " + reason}},
-		{[]string{"status", "night-1", "--json"}, []string{`"enough": "` + reason, `"not_trained": 1`}},
-		{[]string{"leaderboard", "night-1"}, []string{"not trained"}},
-		{[]string{"why", "night-1", "1"}, []string{"target, found by task 2 when it had claimed trial 1",
-			"repeating the decision gives the same result", "not trained: "}},
-	} {
-		out := strings.Join(strings.Fields(strings.ReplaceAll(w.must(tc.args...), "│", " ")), " ")
-		for _, want := range tc.wants {
-			if !strings.Contains(out, want) {
-				t.Errorf("%v: got\n%s\nwant %q in it", tc.args, out, want)
-			}
-		}
-	}
-
-	page := w.dir + "/page.html"
-	w.must("report", "night-1", "--out", page)
-	if text := fileText(t, page); !strings.Contains(text, "ending by rule") ||
-		!strings.Contains(text, "The sweep had enough and started no more trials") {
-		t.Error("the page does not say that the sweep is ending by a rule, and why")
-	}
-}
-
 // fileText returns the contents of a file.
 func fileText(t *testing.T, path string) string {
 	t.Helper()

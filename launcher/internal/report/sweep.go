@@ -155,9 +155,6 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 				"importance and the plots over parameters mix both.", p.Spec.Search.Population,
 				p.Spec.Search.Population))
 	}
-	if e := state.Enough; e != nil {
-		v.Notes = append(v.Notes, fmt.Sprintf("The sweep had enough and started no more trials: %s.", e.Reason))
-	}
 	if s.Online {
 		v.Links = links(p)
 	}
@@ -205,8 +202,6 @@ func stateOf(s sweepview.State) string {
 		return "being cancelled"
 	case s.Ending:
 		return "being concluded"
-	case s.Enough != nil:
-		return "ending by rule"
 	}
 	return "running"
 }

@@ -98,9 +98,6 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	if snap.Stopped > 0 && snap.Folds == nil {
 		add("stopped", "%s, because others were better (`launcher why %s TRIAL`)", trials(snap.Stopped), p.Sweep)
 	}
-	if e := st.Enough; e != nil {
-		add("ended by rule", "no more trials are started (not trained: %d): %s", snap.Untrained, e.Reason)
-	}
 	if n := len(p.Earlier); n > 0 {
 		add("warm start", "%s, the newest %s", english.Plural(n, "earlier sweep", ""), p.Earlier[0].Sweep)
 	}

@@ -63,11 +63,6 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	if y.Live != "" {
 		rows = append(rows, [2]string{"live", y.Live})
 	}
-	if e := y.Enough; e != nil {
-		rows = append(rows, [2]string{"rule", fmt.Sprintf("%s, found by task %d when it had claimed trial %d", e.Rule,
-			e.Task, e.Trial)},
-			[2]string{"had seen", trials(len(e.Seen)) + " that had ended"}, [2]string{"again", y.Replayed})
-	}
 	w.Pairs(rows...)
 	if len(y.Rungs) > 0 {
 		w.rungs(p, y)

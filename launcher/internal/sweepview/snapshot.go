@@ -28,8 +28,7 @@ type Snapshot struct {
 	Waiting int                 `json:"waiting"` // running ones among them
 	// of those that wait: begun, and promoted or given back since
 	Ready      int               `json:"ready,omitempty"`
-	Untrained  int               `json:"not_trained,omitempty"` // the sweep had enough
-	Enough     string            `json:"enough,omitempty"`      // why
+	Untrained  int               `json:"not_trained,omitempty"` // so that the final training has its time
 	Stopped    int               `json:"stopped,omitempty"`
 	Paused     int               `json:"paused,omitempty"` // of those that wait: at a rung
 	Best       *Best             `json:"best,omitempty"`   // with folds the refit
@@ -55,9 +54,6 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 		Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their tasks are gone
-	}
-	if st.Enough != nil {
-		snap.Enough = st.Enough.Reason
 	}
 	if r := b.Best(); r != nil {
 		snap.Best = &Best{r.Trial, r.Score}

@@ -36,7 +36,6 @@ type State struct {
 	Paused     int // trials that wait at a rung
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
-	Enough     *sweep.Enough     // why no more trials are started; nil while they are
 	Conclusion *sweep.Conclusion // nil until it has ended
 }
 
@@ -100,15 +99,6 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	}
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
 		return State{}, err
-	}
-	if s.Plan.EndsByRule() {
-		state.Enough, err = s.whole.Enough(ctx)
-		if problem.Is(err, problem.Damaged) {
-			state.Enough, err = &sweep.Enough{Sweep: s.Plan.Sweep, Reason: err.Error()}, nil
-		}
-		if err != nil {
-			return State{}, err
-		}
 	}
 	state.Conclusion, err = s.whole.Conclusion(ctx)
 	return state, err

@@ -23,8 +23,6 @@ type Reasons struct {
 	// why the last trial of a cross-validated sweep trains what it does
 	Refit  string        `json:"refit,omitempty"`
 	Result *sweep.Result `json:"result,omitempty"`
-	// why no more trials were started, for one that was not trained
-	Enough *sweep.Enough `json:"enough,omitempty"`
 	// which model predicts, for the winner, the final training, and the trials of an ensemble
 	Live string `json:"live,omitempty"`
 }
@@ -49,10 +47,6 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 
 	if c := st.Conclusion; c != nil {
 		y.Live = whatPredicts(c, trial)
-	}
-	if r := y.Result; r != nil && r.Untrained() && st.Enough != nil {
-		y.Enough, y.Replayed = st.Enough, replayed(search.ReplayEnough(p, st.Enough))
-		return y, nil
 	}
 	if y.Trial.Refit {
 		y.Refit, err = whyRefit(p, st.Board)

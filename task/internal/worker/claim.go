@@ -40,7 +40,7 @@ func (w *Worker) rules() protocol.Task {
 		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
 	switch tasks, own := w.plan.Sizing.Tasks, len(w.plan.Own()); {
 	// the first trials of an adaptive search inform all later ones, so they start first
-	case w.plan.Open() || w.plan.EndsByRule():
+	case w.plan.Open():
 		t.Start = w.Task % own
 	case tasks > 0:
 		t.Start = w.Task % tasks * own / tasks

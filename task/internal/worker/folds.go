@@ -15,7 +15,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// untrainedError ends a claimed trial before it is trained: by a rule the sweep has enough, its configuration fell
+// untrainedError ends a claimed trial before it is trained: the final training needs the time, its configuration fell
 // behind after the first folds, one of its folds has no score, or the selection of columns ended before it.
 type untrainedError struct{ reason string }
 

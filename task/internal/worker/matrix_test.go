@@ -140,7 +140,6 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		open(sweep.MethodGP, narrow)(p)
 		p.Trials = p.Trials[:3]
 	}
-	target := func(p *sweep.Plan) { p.Spec.Limits.Target = new(0.0) }
 	halves := stopping(sweep.StopHalving)
 	all := func(want string) [5]string { return [5]string{want, want, want, want, want} }
 
@@ -181,8 +180,6 @@ func TestFaultsOfEveryObject(t *testing.T) {
 			[5]string{"3 done", "setup", "again", "3 done", "3 done"}},
 		{"model continued", "model.txt", of(10, population, "decision.json", 6),
 			[5]string{"5 done, 5 failed", "setup", "again", "5 done, 5 failed", "5 done, 5 failed"}},
-		{"enough", "enough.json", of(3, target, "enough.json", 1), [5]string{"1 done, 2 untrained", "setup", "again",
-			"1 done, 2 untrained", "1 done, 2 untrained"}},
 		{"rung", "rungs/", of(3, halves, "rungs/", 2), [5]string{"1 done, 2 stopped", "setup", "again",
 			"1 done, 2 stopped", "1 done, 2 stopped"}},
 		{"pause", "pauses/", of(3, halves, "pauses/", 1), all("1 done, 2 stopped")},

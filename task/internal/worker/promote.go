@@ -13,24 +13,13 @@ import (
 // verdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is
 // paused.
 func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, error) {
-	w := l.w
 	var paused []sweep.Reached
 	for _, t := range l.list.Trials {
 		if t.Paused {
 			paused = append(paused, sweep.Reached{Step: t.PausedAt(), Trial: t.Number})
 		}
 	}
-	enough, err := w.hasEnough(ctx)
-	if err != nil {
-		return protocol.Answer{}, err
-	}
-
-	var due *sweep.Promotion
-	if enough != nil && last {
-		due, err = l.closed(ctx, paused, enough)
-	} else if enough == nil {
-		due, err = l.resumable(ctx, paused, last)
-	}
+	due, err := l.resumable(ctx, paused, last)
 	if err != nil || due == nil {
 		return protocol.Answer{}, err
 	}
@@ -40,14 +29,6 @@ func (l *looking) verdict(ctx context.Context, last bool) (protocol.Answer, erro
 
 // turn picks one of the verdicts that are due: not all tasks want the same trial next.
 func turn[T any](w *Worker, due []T) T { return due[w.Task%len(due)] }
-
-// hasEnough reads why the sweep starts no more trials; nil if it does.
-func (w *Worker) hasEnough(ctx context.Context) (*sweep.Enough, error) {
-	if !w.plan.EndsByRule() {
-		return nil, nil
-	}
-	return w.readEnough(ctx)
-}
 
 // resumable returns one of the verdicts that are due on paused trials; nil if none is.
 func (l *looking) resumable(ctx context.Context, paused []sweep.Reached, last bool) (*sweep.Promotion, error) {
@@ -132,21 +113,6 @@ func (l *looking) coming(step int) (n int) {
 		}
 	}
 	return n
-}
-
-// closed returns the end of one of the paused trials of a sweep that has enough.
-func (l *looking) closed(ctx context.Context, paused []sweep.Reached, enough *sweep.Enough) (*sweep.Promotion, error) {
-	of := turn(l.w, paused)
-	passed, err := l.w.trials.AtPause(ctx, l.list.Trials[of.Trial])
-	if err != nil {
-		return nil, err
-	}
-	if n := len(passed); n > 0 {
-		of.Score = passed[n-1].Score
-	}
-	end := l.w.promotion(of, false, "the sweep has enough: "+enough.Reason)
-	end.Enough = true
-	return end, nil
 }
 
 // promotion returns what becomes of a paused trial.

@@ -145,32 +145,6 @@ func (w *world) dropAll(t *testing.T) {
 	}
 }
 
-// TestPausedTrialsOfASweepThatHasEnough end with the scores that they have; the others are not trained.
-func TestPausedTrialsOfASweepThatHasEnough(t *testing.T) {
-	w := newWorld(t, 4, func(p *sweep.Plan) {
-		p.Spec.Limits.Target = new(2.0)
-		stopping(sweep.StopHalving)(p)
-	})
-	worker := w.worker(0)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "pauses", do: func() {
-		e := sweep.Enough{Format: 1, Sweep: "test-1", Rule: sweep.RuleTarget, Reason: "that will do"}
-		if created, err := sweepstore.New(w.sweeps, "test-1").CreateEnough(t.Context(), e); err != nil || !created {
-			t.Errorf("write that the sweep has enough: created %t, error %v", created, err)
-		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		r := w.result(t, i)
-		if paused := r.TreesGrown == 3 && r.Score > 0.5; paused != (i == 0) || r.Status != sweep.StatusStopped ||
-			!strings.Contains(r.Reason, "that will do") {
-			t.Errorf("trial %d ended %s with %v after %d trees: %s; want the first stopped at its pause and the "+
-				"others not trained", i, r.State(), r.Score, r.TreesGrown, r.Reason)
-		}
-	}
-}
-
 // TestAPausedTrialWhoseScoreIsLost is promoted, and the record says why, so that it can be made again.
 func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	w := newWorld(t, 4, stopping(sweep.StopHalving))

@@ -50,21 +50,20 @@ func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 	return err
 }
 
-// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it. rung is the last one
-// that it has come to, if it was paused there.
-func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkpoint) (rung *sweep.Rung, err error) {
+// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it.
+func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkpoint) error {
 	if !w.plan.Pauses() || claim.Claim == 0 {
-		return nil, nil
+		return nil
 	}
 	if w.plan.Spec.Search.Stop.By == sweep.ByRows { // a sample's checkpoint says nothing about rungs
 		from = nil
 	}
 	c := &climbing{w: w, claim: claim, from: from}
-	err = c.run(ctx, 0)
+	err := c.run(ctx, 0)
 	for _, r := range c.before {
 		w.pass(r)
 	}
-	return c.rung, err
+	return err
 }
 
 // pass notes the score of the trial that is trained at a rung, once.

@@ -224,7 +224,7 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 		r.Params, chosen, err = w.settleFold(ctx, claim)
 		return chosen, err
 	}
-	rung, waits := w.stand(ctx, claim, s.from)
+	waits := w.stand(ctx, claim, s.from)
 	stopped := new(stoppedError)
 	if waits != nil && !errors.As(waits, &stopped) {
 		return nil, waits
@@ -233,16 +233,6 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	if waits == nil && s.kept && s.from == nil && !time.Now().Before(s.limit) {
 		waits = &untrainedError{"not trained, " + w.keptBack()}
 	}
-	if waits == nil {
-		over := new(untrainedError)
-		switch err := w.enough(ctx, claim); {
-		case errors.As(err, &over) && rung != nil: // it was trained, up to there
-			waits = &stoppedError{rung.Step, rung.Score, over.Error()}
-		case err != nil:
-			return nil, err
-		}
-	}
-
 	if w.plan.Folds != nil {
 		r.Params, chosen, err = w.settleFold(ctx, claim)
 	} else {
