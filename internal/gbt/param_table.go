@@ -206,7 +206,7 @@ var paramTable = []paramSpec{
 
 	{"tree_learner", "tree tree_type tree_learner_type",
 		"`task train --workers N` and a sweep's `final: {machines: N}` divide the rows; the bytes stay the same",
-		"serial", nil},
+		"serial feature data", nil},
 	{"device_type", "device", noGPU, "cpu", nil},
 	{"deterministic", "", "training always is", anyValue, nil},
 	{"force_col_wise", "", "the layout of the data is fixed", anyValue, nil},
@@ -256,7 +256,7 @@ var paramTable = []paramSpec{
 	{"cegb_penalty_feature_lazy", "", noCEGB, "", nil},
 	{"cegb_penalty_feature_coupled", "", noCEGB, "", nil},
 	{"top_k", "topk", "workers do not vote on features: their sums are exact", "20", nil},
-	{"num_machines", "num_machine", "`task train --workers N` or a sweep's `final: {machines: N}`", "1", nil},
+	{"num_machines", "num_machine", "`task train --workers N` or a sweep's `final: {machines: N}`", anyValue, nil},
 	{"bagging_seed", "bagging_fraction_seed", oneSeed, anyValue, nil},
 	{"feature_fraction_seed", "", oneSeed, anyValue, nil},
 	{"extra_seed", "", oneSeed, anyValue, nil},

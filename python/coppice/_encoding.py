@@ -116,7 +116,7 @@ def decode(data: bytes) -> Encoding:
         r.fail("two features have one name")
     if (version == 2) != any(f.derived for f in features):
         r.fail(f"format {version}, but the features are of the other one")
-    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), tuple(classes), _inputs(features, tables))
+    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), tuple(classes), inputs(features, tables))
 
 
 def is_column(name: str) -> bool:
@@ -228,7 +228,7 @@ def _feature(r: Reader, tables: list[LevelTable]) -> Feature:
     return Feature(name, kind, bins, missing_bin, other_bin, bounds, tuple(categories), made)
 
 
-def _inputs(features: list[Feature], tables: list[LevelTable]) -> tuple[str, ...]:
+def inputs(features: list[Feature], tables: list[LevelTable]) -> tuple[str, ...]:
     """The raw columns that features are made from, in the order in which they first need them."""
     names: dict[str, None] = {}
     for f in features:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import _program
+from ._encoding import inputs
 from ._frame import table_of
 from .errors import Error, InputError
 from .model import Model
@@ -68,14 +70,12 @@ except ImportError:  # the contract without scikit-learn: what its users would m
         """The estimator has not been fitted yet."""
 
 
-LABEL, WEIGHT, GROUP, SPLIT = "__label__", "__weight__", "__group__", "__split__"
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
 _LEAST = 10  # rows
-_FEW_OF_CLASS = 200  # rows of the rarer class, below which chance might leave a part without any
 _MOST_CLASSES = 100
 # no number, no blanks around it, and none of the texts that stand for a missing value
 _PLAIN_CLASS = re.compile(r"(?!(na|nan|n/a|null|none|inf|infinity|true|false)$)[A-Za-z]([\w .:/-]{0,80}\w)?", re.IGNORECASE | re.ASCII)
-_FEW = 1000  # rows, of which each part gets its share of each class
+_FEW = 1000  # rows, of whose parts it is not said that they are small
 
 
 class StagingWarning(UserWarning):
@@ -90,7 +90,7 @@ def _known(kind: type) -> list[str]:
 def _unknown(kind: type, name: str) -> str:
     """What is wrong with a parameter that an estimator does not have, and where LightGBM's are."""
     return f"{kind.__name__} has no parameter {name!r}; it has {', '.join(_known(kind))}. " \
-        "LightGBM's are set under params: in sweep.yaml"
+        f"LightGBM's parameters go into params={{{name!r}: ...}}"
 
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
@@ -123,6 +123,7 @@ class _Fitted(BaseEstimator):
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
+        params: dict[str, Any] | None = None,
         where: str = "local",
         name: str = "model",
         folder: str | os.PathLike[str] | None = None,
@@ -136,6 +137,7 @@ class _Fitted(BaseEstimator):
         self.trials = trials
         self.minutes = minutes
         self.metric = metric
+        self.params = params
         self.where = where
         self.name = name
         self.folder = folder
@@ -145,32 +147,28 @@ class _Fitted(BaseEstimator):
     # Training.
 
     def _train(
-        self, table: pa.Table, y: pa.Array, weight: Any, groups: Any, more: list[str], together: str = "--key"
+        self, table: pa.Table, y: pa.Array, named: Any, weight: Any, groups: Any, more: list[str], together: str = "--key"
     ) -> None:
         if not _NAME.match(self.name):
             raise ValueError(f"name={self.name!r}: 1 to 40 of a-z, 0-9 and '-', from a letter to a letter or digit")
-        for reserved in (LABEL, WEIGHT, GROUP, SPLIT):
-            if reserved in table.column_names:
-                raise InputError("the name is reserved; rename the column", reserved)
-        seed = self._seed()  # once: a generator moves on
-        args = ["--label", LABEL, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(seed)]
+        self._columns = table.column_names
+        label = _name(named, "y", table)
+        args = ["--label", label, "--name", self.name, "--minutes", str(self.minutes), "--seed", str(self._seed())]
         args += ["--where", self.where, *more]
-        table = table.append_column(LABEL, y)
-        values = y.to_numpy(zero_copy_only=False)
+        table = table.append_column(label, y)
         if weight is not None:
-            table = table.append_column(WEIGHT, pa.array(_weights(weight, table.num_rows)))
-            args += ["--weight", WEIGHT]
+            column = _name(weight, "sample_weight", table)
+            table = table.append_column(column, pa.array(_weights(weight, table.num_rows)))
+            args += ["--weight", column]
         if groups is not None:
+            group = _name(groups, "group", table)
             groups = np.asarray(groups)
             if groups.shape != (table.num_rows,):
                 raise ValueError(f"groups has the shape {groups.shape}, expected {(table.num_rows,)}")
-            table = table.append_column(GROUP, pa.array(groups))
-            args += [together, GROUP]
+            table = table.append_column(group, pa.array(groups))
+            args += [together, group]
         elif self.key is not None:
             args += ["--key", self.key]
-        elif self.time is None and (table.num_rows < _FEW or _rarer(values) < _FEW_OF_CLASS):
-            table = table.append_column(SPLIT, pa.array(_parts(values, seed)))
-            args += ["--split", SPLIT]
         for flag, value in (("--time", self.time), ("--metric", self.metric)):
             if value is not None:
                 args += [flag, str(value)]
@@ -181,14 +179,17 @@ class _Fitted(BaseEstimator):
             args += [part for n in one for part in (flag, str(n))]
 
         with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
-            file, out = f"{scratch}/table.parquet", f"{scratch}/version"
+            file, out, params = f"{scratch}/table.parquet", f"{scratch}/version", f"{scratch}/params"
             pq.write_table(table, file, row_group_size=1 << 17)
+            if self.params:
+                Path(params).write_text(json.dumps(self.params, indent=0, default=_plain), encoding="utf-8")
+                args += ["--params", params]
             args = ["fit", file, *args, "--out", out, "--page", f"{scratch}/page.html", "--save-specs", scratch]
             if self.where == "local":
                 args += ["--data", os.fspath(self.folder) if self.folder is not None else f"{scratch}/cloud"]
             progress = _Progress(self.verbose)
             try:
-                done = _program.run(args, progress, {file: "the table", f"--label {LABEL}": "the label", f"--group {GROUP}": "group", GROUP: "group", LABEL: "y"})
+                done = _program.run(args, progress, {file: "the table", f"--label {label}": "the label", params: "params"})
             finally:
                 progress.close()
             self._files = {p.relative_to(out).as_posix(): p.read_bytes() for p in Path(out).rglob("*") if p.is_file()}
@@ -197,8 +198,6 @@ class _Fitted(BaseEstimator):
             self.specs_ = {n: text.replace(file, "table.parquet") for n, text in specs.items()}
         for key in ("page", "folder"):  # they were in the temporary folder
             done.pop(key, None)
-        for found in done.get("found") or ():
-            found["text"] = found["text"].replace(LABEL, "the label").replace(GROUP, "group").replace(f" {SPLIT} says", " is drawn class by class")
         self._done = done
         self.version_ = done["version"]
         self.sweep_id_ = done["sweep"]
@@ -206,7 +205,10 @@ class _Fitted(BaseEstimator):
         self._model = self._restore()
         if self.verbose or self.verbose is None and not progress.notebook:  # which shows the estimator itself
             sys.stderr.write(self._line() + "\n")
-        for text in done.get("warnings") or ():
+        said = [f["text"] for f in done.get("found") or () if f["about"] == "left out" and "without a label" in f["text"]]
+        if not done["champion"]:
+            said.append(f"the model is registered, but not the champion: {done.get('why')}")
+        for text in [*said, *(done.get("warnings") or ())]:
             asked = "its rows stay in one split" in text  # by key=
             if table.num_rows < _FEW and " has only " in text or asked:
                 continue
@@ -363,6 +365,26 @@ class _Fitted(BaseEstimator):
             added[c + "expected_score"] = table.column(expected).to_numpy()
         return pandas.DataFrame(added)
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """The share of each column of X in the gain of all splits: float64, shape (n_features_in_,)."""
+        model = self._fitted()
+        encoding, text = model._encoder.encoding, model._text.decode()
+        gains, made = np.zeros(len(encoding.features)), dict.fromkeys(self._columns, 0.0)
+        for of, gain in zip(re.findall(r"^split_feature=(.*)$", text, re.M), re.findall(r"^split_gain=(.*)$", text, re.M)):
+            np.add.at(gains, np.array(of.split(), int), np.array(gain.split(), float))
+        for feature, gain in zip(encoding.features, gains / (gains.sum() or 1)):
+            columns = inputs([feature], list(encoding.tables))
+            for c in columns:
+                made[c] += gain / len(columns)
+        return np.array(list(made.values()))
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """All parameters of the trial that won."""
+        self._fitted()
+        return next(dict(row["params"]) for row in self._done["leaderboard"] if row["trial"] == self._done["trial"])
+
     def summary(self) -> dict[str, Any]:
         """What `launcher fit --json` says: what was decided, metrics on test, the most important features."""
         self._fitted()
@@ -406,6 +428,7 @@ class Classifier(ClassifierMixin, _Fitted):
         trials: configurations to try; by default ten a minute.
         minutes: how long to search. What has been trained by then counts.
         metric: what is optimised; log_loss by default, multi_logloss of several classes, for a regressor rmse.
+        params: LightGBM's parameters that every trial shall have, such as {"n_estimators": 200}; they are not searched.
         where: "local", or "batch": the table is staged here, and trained on Google Cloud Batch, with the
           environment of the launcher.
         name: of the model in the registry.
@@ -418,7 +441,8 @@ class Classifier(ClassifierMixin, _Fitted):
 
     Attributes:
         classes_: the labels, ascending. n_features_in_, feature_names_in_: as scikit-learn has them.
-        metrics_: metrics on the rows of test, which chose nothing. specs_: the specs as YAML, by file name.
+        metrics_: metrics on the rows of test, which chose nothing. feature_importances_, best_params_.
+        specs_: the specs as YAML, by file name. They run as they are beside table.parquet: X and the label, by its name.
         sweep_id_, version_: what the program calls them. model_: the coppice.Model.
     """
 
@@ -432,36 +456,36 @@ class Classifier(ClassifierMixin, _Fitted):
         """
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
-        X, y = _apart(X, y)
+        named, (X, y) = y, _apart(X, y)
         table = self._table(X, fitting=True)
-        labels = _labels(y, table.num_rows)
-        _enough(table.num_rows)
-        if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        labels, there = _labels(y, table.num_rows)
+        known = labels[there]
+        _enough(len(known))
+        if known.dtype.kind == "f" and (known != np.floor(known)).any():
             raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier, which expects "
                              "discrete classes, on a regression target with continuous values")
         try:
-            self.classes_ = np.unique(labels)
+            self.classes_, place = np.unique(known, return_inverse=True)
         except TypeError as e:
             raise ValueError(f"Unknown label type: y mixes types that cannot be compared: {e}") from e
         if sample_weight is not None:
-            heavy = np.unique(labels[_weights(sample_weight, len(labels)) > 0])
+            heavy = np.unique(known[_weights(sample_weight, len(labels))[there] > 0])
             if len(heavy) < 2:
                 raise ValueError(f"Classifier can't train when only one class has rows with a sample_weight above 0: {heavy[:1]}")
         if len(self.classes_) > _MOST_CLASSES:
             raise ValueError(f"y has {len(self.classes_)} classes, and {_MOST_CLASSES} are the most: group the rare ones")
-        few = [c for c in self.classes_ if (labels == c).sum() == 1]
-        if len(self.classes_) == 2 and few:
-            raise ValueError(f"The least populated class in y has only 1 member, which is too few: {few[0]!r} needs 2 rows")
         if len(self.classes_) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]!r}")
-        if len(self.classes_) == 2:
-            self._train(table, pa.array((labels == self.classes_[1]).astype(np.int8)), sample_weight, groups, [])
-            return self
         names = _class_names(self.classes_)
-        y = pa.array(names[np.searchsorted(self.classes_, labels)].tolist())
-        self._train(table, y, sample_weight, groups, ["--objective", "multiclass"])
-        known = list(self._model.classes)
-        self._places = [known.index(str(n)) for n in names]
+        values = np.full(len(labels), None, dtype=object)
+        values[there] = names[place].tolist()
+        more = ["--objective", "multiclass"] if len(names) > 2 else []
+        if not more and names.dtype.kind not in "iu":  # of numbers it is the greater one
+            more = ["--positive", str(names[1])]
+        self._train(table, pa.array(values), named, sample_weight, groups, more)
+        if len(names) > 2:
+            order = list(self._model.classes)
+            self._places = [order.index(str(n)) for n in names]
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -517,6 +541,7 @@ class Regressor(RegressorMixin, _Fitted):
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
+        params: dict[str, Any] | None = None,
         where: str = "local",
         name: str = "model",
         folder: str | os.PathLike[str] | None = None,
@@ -525,7 +550,7 @@ class Regressor(RegressorMixin, _Fitted):
     ) -> None:
         super().__init__(
             time=time, key=key, drop=drop, categorical=categorical, trials=trials, minutes=minutes, metric=metric,
-            where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
+            params=params, where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 
@@ -533,15 +558,15 @@ class Regressor(RegressorMixin, _Fitted):
         """Trains on a table; see Classifier.fit."""
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
-        X, y = _apart(X, y)
+        named, (X, y) = y, _apart(X, y)
         table = self._table(X, fitting=True)
-        target = _labels(y, table.num_rows)
-        _enough(len(target))
+        target, there = _labels(y, table.num_rows)
+        _enough(there.sum())
         try:
             target = target.astype(np.float64)
         except (TypeError, ValueError) as e:
             raise ValueError(f"Unknown label type: y holds {target.dtype} values, not numbers") from e
-        self._train(table, pa.array(target), sample_weight, groups, ["--objective", str(self.objective)])
+        self._train(table, pa.array(target, from_pandas=True), named, sample_weight, groups, ["--objective", str(self.objective)])
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -573,8 +598,8 @@ def _apart(X: Any, y: Any) -> tuple[Any, Any]:
     return table.drop_columns([y]), table.column(y)
 
 
-def _labels(y: Any, rows: int) -> np.ndarray:
-    """Labels as an array, one for each row."""
+def _labels(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as an array, one for each row, and which are not missing."""
     if isinstance(y, (pa.Array, pa.ChunkedArray)):
         y = y.to_pandas() if y.null_count else y.to_numpy(zero_copy_only=False) if isinstance(y, pa.Array) else y.to_numpy()
     values = np.asarray(y)
@@ -599,11 +624,11 @@ def _labels(y: Any, rows: int) -> np.ndarray:
         absent = np.array([v is None or v != v for v in values])
     else:
         absent = values != values  # NaN, NaT
-    if absent.any():
-        raise ValueError(f"Input y contains NaN: the label of row {int(np.argmax(absent))} (counted from 0) is missing")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise ValueError(f"Input y contains infinity or a value too large: row {int(np.argmin(np.isfinite(values)))}")
-    return values
+    if absent.all():
+        raise ValueError("Input y contains NaN: every label is missing")
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        raise ValueError(f"Input y contains infinity or a value too large: row {int(np.argmax(np.isinf(values)))}")
+    return values, ~absent
 
 
 def _class_names(classes: np.ndarray) -> np.ndarray:
@@ -621,31 +646,19 @@ def _enough(rows: int) -> None:
         raise ValueError(f"n_samples={rows}: at least {_LEAST} rows are needed to train, to choose and to judge")
 
 
-def _rarer(y: np.ndarray) -> int:
-    """The number of rows of the rarest class; all rows of numbers."""
-    _, counts = np.unique(y, return_counts=True)
-    return int(counts.min()) if _are_classes(y, counts) else len(y)
+def _name(given: Any, default: str, table: pa.Table) -> str:
+    """What a column is called that is not one of X: as it was given, or by default."""
+    name = given if isinstance(given, str) else getattr(given, "name", None)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        name = default
+    while name in table.column_names:
+        name += "_"
+    return name
 
 
-def _are_classes(y: np.ndarray, counts: np.ndarray) -> bool:
-    return len(counts) == 2 or y.dtype.kind != "f" and len(counts) <= _MOST_CLASSES
-
-
-def _parts(y: np.ndarray, seed: int) -> np.ndarray:
-    """The part of each row of a small table: six tenths train, two valid, one each calib and test, of each class."""
-    cycle = np.array(["train", "valid", "calib", "test", "train", "train", "train", "valid", "train", "train"])
-    order = np.random.default_rng(seed).permutation(len(y))
-    _, counts = np.unique(y, return_counts=True)
-    if _are_classes(y, counts):
-        order = order[np.argsort(y[order], kind="stable")]
-        rank = np.concatenate([np.arange(n) for n in counts])
-        if len(counts) == 2 and counts.min() < 4:  # calib and test are then taken out of valid
-            cycle = cycle[[0, 1, 4, 7]]
-    else:
-        rank = np.arange(len(y))
-    parts = np.empty(len(y), dtype=object)
-    parts[order] = cycle[rank % len(cycle)]
-    return parts
+def _plain(value: Any) -> Any:
+    """A number or array of numpy's as JSON has it."""
+    return value.tolist()
 
 
 def _weights(weight: Any, rows: int) -> np.ndarray:

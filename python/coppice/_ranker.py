@@ -39,6 +39,7 @@ class Ranker(_Fitted):
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
+        params: dict[str, Any] | None = None,
         where: str = "local",
         name: str = "model",
         folder: str | os.PathLike[str] | None = None,
@@ -47,7 +48,7 @@ class Ranker(_Fitted):
     ) -> None:
         super().__init__(
             time=time, key=key, drop=drop, categorical=categorical, trials=trials, minutes=minutes, metric=metric,
-            where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
+            params=params, where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 
@@ -64,15 +65,18 @@ class Ranker(_Fitted):
         """
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None")
-        X, y = _apart(X, y)
+        named, (X, y) = y, _apart(X, y)
         X, group = _apart(X, group)
         table = self._table(X, fitting=True)
-        grades = _labels(y, table.num_rows)
-        _enough(table.num_rows)
+        labels, there = _labels(y, table.num_rows)
+        grades = labels[there]
+        _enough(len(grades))
         if grades.dtype.kind not in "iufb" or not ((grades == np.floor(grades)) & (grades >= 0) & (grades <= _MAX_GRADE)).all():
             raise ValueError(f"y should be grades, whole numbers from 0 to {_MAX_GRADE}")
         more = ["--objective", str(self.objective)]
-        self._train(table, pa.array(grades.astype(np.int8)), sample_weight, _by_row(group, table.num_rows), more, "--group")
+        values = np.full(len(labels), None, dtype=object)
+        values[there] = grades.astype(np.int8).tolist()
+        self._train(table, pa.array(values), named, sample_weight, _by_row(group, table.num_rows), more, "--group")
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -85,7 +89,7 @@ class Ranker(_Fitted):
         rows, y = _apart(X, y)
         rows, group = _apart(rows, group)
         scores = self.predict(rows)
-        gains = 2.0 ** _labels(y, len(scores)) - 1
+        gains = 2.0 ** _labels(y, len(scores))[0] - 1
         _, number, sizes = np.unique(_by_row(group, len(scores)), return_inverse=True, return_counts=True)
         values: list[float] = []
         weights: list[float] = []

@@ -108,6 +108,8 @@ it became the champion or not.`,
 	)
 	fs.StringVar(&f.Metric, "metric", "",
 		"what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
+	fs.StringVar(&f.ParamsFile, "params", "",
+		"file of parameters that every trial has: YAML, or LightGBM's if it ends in .conf")
 	fs.Float64Var(&f.minutes, "minutes", 5, "how long to search, once staged; what is trained by then counts")
 	fs.IntVar(&f.Trials, "trials", 0, "configurations to try (default: ten a minute)")
 	fs.IntVar(&f.Seed, "seed", 0, "another seed draws other configurations, and splits at random by other draws")

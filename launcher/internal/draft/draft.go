@@ -44,13 +44,16 @@ type Request struct {
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
 	Metric      string
+	ParamsFile  string        // of parameters that every trial has
 	NoHeader    bool          // the first line of text is data
 	Trials      int           // 0: by Limit
 	Limit       time.Duration // for the whole sweep
 	Seed        int
-	argument    string // of Objective, for params
-	regression  bool   // the label is a number, whatever its values
-	Cores       int    // of this machine
+	argument    string         // of Objective, for params
+	given       map[string]any // of ParamsFile, by canonical names
+	rounds      string         // of early stopping
+	regression  bool           // the label is a number, whatever its values
+	Cores       int            // of this machine
 }
 
 // Draft is the two specs, as YAML, and what was decided in them.
@@ -77,6 +80,10 @@ func (d *Draft) found(about, format string, args ...any) {
 
 // Make looks at a table and writes its specs. Errors about the table are of kind Input.
 func Make(ctx context.Context, q Request) (*Draft, error) {
+	d := &Draft{}
+	if err := d.setParams(&q); err != nil {
+		return nil, err
+	}
 	if q.Metric != "" {
 		if _, err := metric.Lookup(q.Metric); err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--metric")
@@ -93,7 +100,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		return nil, err
 	}
 	q.Drop, q.Categorical = s.drop, s.categorical
-	d := &Draft{Name: cmp.Or(q.Name, nameOf(q.Sources[0])), Rows: s.rows}
+	d.Name, d.Rows = cmp.Or(q.Name, nameOf(q.Sources[0])), s.rows
 	label, objective, err := d.label(q, &s.label)
 	if err != nil {
 		return nil, err
@@ -526,6 +533,11 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 	if ids {
 		first, second = second, first
 	}
+	first, second = q.without(first, ", "), q.without(second, ", ")
+	space := q.without(space, "\n")
+	if strings.TrimSpace(space) == "" { // everything is given
+		trials = 1
+	}
 	vcpus, threads := machine(q.Cores)
 
 	var b bytes.Buffer
@@ -536,9 +548,9 @@ objective: %s
 metric: %s
 trials: %d
 seed: %d
-early_stopping_rounds: 50
-params: {num_iterations: 1000%s}
-`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, q.argument)
+early_stopping_rounds: %s
+params: %s
+`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, cmp.Or(q.rounds, "50"), q.params())
 	if trials == 1 {
 		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
 	} else {

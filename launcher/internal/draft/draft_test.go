@@ -132,7 +132,8 @@ func TestDecisions(t *testing.T) {
 			ask:  Request{Label: "y"},
 			says: []string{"categorical: [\"campaign_id\"]\n"}},
 		"a rare class": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, min(1, i/1990)) },
-			ask: Request{Label: "y"}, says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}"}},
+			ask:  Request{Label: "y"},
+			says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}"}},
 		"a time that is called an id": {header: "day_id,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d", i/20, i%2) },
 			ask: Request{Label: "y", Time: "day_id"}, says: []string{`column: "day_id"`}, not: []string{"categorical"}},
@@ -149,7 +150,8 @@ func TestDecisions(t *testing.T) {
 		"no header": {header: "1,0", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "c1", NoHeader: true}, says: []string{"csv: {header: false}"}},
 		"few rows": {header: "a,y", rows: 100, row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
-			ask: Request{Label: "y"}, says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}"}},
+			ask:  Request{Label: "y"},
+			says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}"}},
 		"ids first": {header: "site,y", row: func(i int) string { return fmt.Sprintf("s%d,%d", i%500, i%2) },
 			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofIDs}},
 		"numbers first": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
@@ -304,6 +306,52 @@ func TestClassesBeginWithRegularisation(t *testing.T) {
 			for name, value := range params {
 				if got := spec.Search.Fixed[i][name]; got != value {
 					t.Errorf("%d rows: configuration %d has %s %v, want %v, in\n%s", rows, i, name, got, value, d.Sweep)
+				}
+			}
+		}
+	}
+}
+
+// TestParamsOfEveryTrial: what a file gives every trial is in the sweep's params, and in the search no more.
+func TestParamsOfEveryTrial(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p")
+	table := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })
+	for _, c := range []struct {
+		suffix, text string
+		says, not    []string
+	}{
+		{".yaml", "n_estimators: 50\neta: 0.1\nbagging_fraction: 0.5\nbagging_freq: 1\nearly_stopping: 7\n",
+			[]string{"params: {bagging_fraction: 0.5, bagging_freq: 1, learning_rate: 0.1, num_iterations: 50}",
+				"early_stopping_rounds: 7", "fixed:\n    - {}\n", "num_leaves: {log_int"},
+			[]string{"learning_rate: {", "learning_rate: 0.05", "1000"}},
+		{".conf", "objective = binary\nmetric = auc_mu,auc\nnum_leaves = 9\nnum_threads = 3\ntask = train\n",
+			[]string{"params: {num_iterations: 1000, num_leaves: 9}", "metric: auc"}, []string{"num_leaves: {"}},
+		{".yaml", "learning_rate: 1\nnum_leaves: 5\nmin_data_in_leaf: 3\nfeature_fraction: 1\nlambda_l2: 0\n" +
+			"extra_trees: false\n", []string{"trials: 1\n", "search: {fixed: [{}]}"}, nil},
+		{".yaml", "bagging_fraction: 0.5\n", nil, nil},
+		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil},
+	} {
+		if err := os.WriteFile(file+c.suffix, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Make(t.Context(), Request{Sources: []string{table}, Label: "y", ParamsFile: file + c.suffix,
+			Limit: time.Minute, Cores: 2})
+		if c.says == nil {
+			if problem.Of(err) != problem.Input {
+				t.Errorf("%s: got %v, expected a refusal of kind input", c.text, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
+			t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
+		}
+		for i, words := range [][]string{c.not, c.says} {
+			for _, w := range words {
+				if strings.Contains(string(d.Sweep), w) != (i == 1) {
+					t.Errorf("%q is or is not in\n%s", w, d.Sweep)
 				}
 			}
 		}

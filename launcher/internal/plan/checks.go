@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -101,14 +102,28 @@ func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 	return nil
 }
 
-// checkSearched rejects a space over one of LightGBM's parameters that are accepted and change nothing.
-func checkSearched(s *sweep.Spec) error {
+// checkSearched rejects a space over a parameter that changes nothing, here or beside the others, whatever they are.
+func checkSearched(s *sweep.Spec, m *dataset.Manifest) error {
 	var names []string
-	for name := range s.Search.Random {
-		names = append(names, "search.random."+name)
+	most := maps.Clone(s.Params) // with the values that differ most from the defaults
+	if most == nil {
+		most = sweep.Params{}
 	}
-	for name := range s.Search.Grid {
+	usual := gbt.Defaults().Map()
+	farthest := func(name string, values []any) {
+		for _, v := range values {
+			if v != usual[name] {
+				most[name] = v
+			}
+		}
+	}
+	for name, d := range s.Search.Random {
+		names = append(names, "search.random."+name)
+		farthest(name, d.Extremes())
+	}
+	for name, values := range s.Search.Grid {
 		names = append(names, "search.grid."+name)
+		farthest(name, values)
 	}
 	slices.Sort(names)
 	for _, path := range names {
@@ -117,5 +132,34 @@ func checkSearched(s *sweep.Spec) error {
 			return s.Errorf(path, "%s has no effect here, so that there is nothing to search", name)
 		}
 	}
+
+	p, err := gbt.ParseParams(most)
+	if err != nil { // a combination that the search does not have to contain
+		return nil //nolint:nilerr // trials are checked one by one
+	}
+	for _, idle := range p.Idle(hasCategories(m)) {
+		for _, path := range names {
+			if strings.HasSuffix(path, "."+idle.Name) {
+				return s.Errorf(path, "%v, so that there is nothing to search", idle)
+			}
+		}
+	}
 	return nil
+}
+
+func hasCategories(m *dataset.Manifest) bool {
+	return slices.ContainsFunc(features(m), func(f gbt.Feature) bool { return f.Categorical })
+}
+
+// withoutEffect says which of the given parameters change nothing: here, or on a table without categories.
+func withoutEffect(given sweep.Params, m *dataset.Manifest) []string {
+	notes := gbt.NoEffect(given)
+	p, err := gbt.ParseParams(given)
+	if err != nil || hasCategories(m) {
+		return notes
+	}
+	for _, idle := range p.Idle(false)[len(p.Idle(true)):] {
+		notes = append(notes, idle.Error())
+	}
+	return notes
 }

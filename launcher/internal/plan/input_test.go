@@ -66,6 +66,21 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 	}
 }
 
+// TestTrialsThatWouldBeTheSame: where some draws of bagging_freq are 0, bagging_fraction is not drawn beside them.
+func TestTrialsThatWouldBeTheSame(t *testing.T) {
+	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\ntrials: 8\n"+
+		"params: {cat_l2: 3}\nsearch:\n  random: {bagging_fraction: {step: [0.5, 0.8, 0.1]}, bagging_freq: {choice: [0, 1]}}\n"),
+		plan.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := build(s, manifest(all...))
+	if err != nil || len(p.Trials) != 5 || !strings.Contains(strings.Join(p.Notes, "\n"), "cat_l2: has no effect on") {
+		t.Errorf("got %v, %d trials and the notes %q; expected 4 and the final one, and that cat_l2 has no effect", err,
+			len(p.Trials), p.Notes)
+	}
+}
+
 // TestWhatIsSearchedHasAPlace: an error about configurations names the line of the spec.
 func TestWhatIsSearchedHasAPlace(t *testing.T) {
 	for text, want := range map[string]string{
@@ -76,6 +91,12 @@ func TestWhatIsSearchedHasAPlace(t *testing.T) {
 			"constraint num_leaves > 20",
 		"trials: 2\nsearch:\n  random: {verbosity: {choice: [0, 1]}}\n": "sweep.yaml:6:24: verbosity has " +
 			"no effect here, so that there is nothing to search",
+		"trials: 4\nsearch:\n  grid: {bagging_fraction: [0.5, 0.6, 0.7, 0.8]}\n": "sweep.yaml:6:3: search: grid " +
+			"bagging_fraction=0.5: bagging_fraction: has no effect without bagging_freq of 1 or more",
+		"trials: 4\nparams: {bagging_fraction: 0.5}\n": "sweep.yaml:1:1: search: params: bagging_fraction: has no " +
+			"effect without bagging_freq of 1 or more",
+		"trials: 4\nsearch:\n  random: {cat_l2: {uniform: [1, 9]}}\n": "sweep.yaml:6:21: cat_l2: has no effect on a " +
+			"table without categorical features, so that there is nothing to search",
 	} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\n"+text),
 			plan.Vocabulary())

@@ -105,9 +105,9 @@ func Build(q Inputs) (*Planned, error) {
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
 	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
-		p.Notes = append(p.Notes, gbt.NoEffect(params)...)
+		p.Notes = append(p.Notes, withoutEffect(params, q.Manifest)...)
 	}
-	if err := checkSearched(s); err != nil {
+	if err := checkSearched(s, q.Manifest); err != nil {
 		return nil, err
 	}
 

@@ -120,9 +120,9 @@ class Contract(unittest.TestCase):
         """Whichever name was given, what the estimator takes is listed, and where LightGBM's are set."""
         for kind in (coppice.Classifier, coppice.Regressor, coppice.Ranker):
             with self.assertRaisesRegex(TypeError, f"^{kind.__name__} has no parameter 'n_estimators'; it has .*trials, "
-                                        ".*LightGBM's are set under params: in sweep.yaml"):
+                                        ".*LightGBM's parameters go into params=.'n_estimators': ...."):
                 kind(n_estimators=200)
-            with self.assertRaisesRegex(TypeError, "'depth_max'; it has .*random_state, verbose. LightGBM's are set"):
+            with self.assertRaisesRegex(TypeError, "'depth_max'; it has .*random_state, verbose. LightGBM's parameters"):
                 kind(depth_max=3)
 
     def test_classifier(self):
@@ -208,14 +208,47 @@ class SameBytes(unittest.TestCase):
         again = quick(trials=3, random_state=4).set_params(name="visits").fit(X, Y)
         self.assertEqual(model._files["model.txt"], again._files["model.txt"])
         with tempfile.TemporaryDirectory() as folder:
-            table, _ = _estimators.table_of(X)
-            table = table.append_column(_estimators.LABEL, pa.array(Y.astype(np.int8)))
-            table = table.append_column(_estimators.SPLIT, pa.array(_estimators._parts(Y, 4)))
-            _estimators.pq.write_table(table, f"{folder}/visits.parquet", row_group_size=1 << 17)
-            args = ["fit", "visits.parquet", "--label", _estimators.LABEL, "--split", _estimators.SPLIT]
-            args += ["--trials", "3", "--minutes", "1", "--seed", "4", "--out", "version"]
-            subprocess.run([_program.path(), *args], check=True, cwd=folder, capture_output=True)
+            X.assign(y=Y).to_parquet(f"{folder}/visits.parquet")
+            args = ["fit", "visits.parquet", "--label", "y", "--trials", "3", "--minutes", "1", "--seed", "4"]
+            subprocess.run([_program.path(), *args, "--out", "version"], check=True, cwd=folder, capture_output=True)
             self.assertEqual(Path(f"{folder}/version/model.txt").read_bytes(), model._files["model.txt"])
+
+    def test_specs(self):
+        """They run as they are, and train the same model: with a label of texts, and parameters of every trial."""
+        x, y = X.assign(a=X.a + Y, b=RNG.normal(size=N) + 2 * Y), pd.Series(np.array(["no", "yes"])[Y], name="bought")
+        params = {"n_estimators": 40, "learning_rate": 1e-1, "min_data_in_leaf": np.int64(5)}
+        model = quick(trials=2, params=params).fit(x, y)
+        self.assertEqual({k: model.best_params_[k] for k in ("num_iterations", "learning_rate", "min_data_in_leaf")},
+                         {"num_iterations": 40, "learning_rate": 0.1, "min_data_in_leaf": 5})
+        self.assertEqual(model.feature_importances_.shape, (3,))
+        self.assertAlmostEqual(model.feature_importances_.sum(), 1)
+        self.assertGreater(model.feature_importances_[2], model.feature_importances_[1])
+        with tempfile.TemporaryDirectory() as folder:
+            x.assign(bought=y).to_parquet(f"{folder}/table.parquet")
+            for name, text in model.specs_.items():
+                Path(f"{folder}/{name}").write_text(text, encoding="utf-8")
+            quick(folder=f"{folder}/cloud", name="other").fit(X, Y)  # makes the cloud
+            for command in (["stage", f"{folder}/dataset.yaml"], ["sweep", f"{folder}/sweep.yaml"],
+                            ["predict", "--model", "model", "--in", f"{folder}/table.parquet", "--out", f"{folder}/p.parquet"]):
+                _program.tell(command, f"{folder}/cloud")
+            got = pd.read_parquet(f"{folder}/p.parquet").iloc[:, -1]
+            np.testing.assert_allclose(got, model.predict_proba(x)[:, 1], rtol=1e-12)
+        for wrong, says in (({"n_jobs": 2}, "params:.*n_jobs: it is not a training parameter here"),
+                            ({"bagging_fraction": 0.5}, "has no effect without bagging_freq")):
+            with self.assertRaisesRegex(coppice.InputError, says):
+                quick(params=wrong).fit(X, Y)
+
+    def test_copies(self):
+        """A table that was copied makes no champion, and that is said."""
+        with self.assertWarnsRegex(_estimators.StagingWarning, "not the champion.*are copies of rows in train"):
+            quick().fit(pd.concat([X] * 4), np.tile(RNG.integers(0, 2, N), 4))
+
+    def test_missing_labels(self):
+        """Rows without a label are left out, as on the command line, and that is said."""
+        for kind, y in ((coppice.Classifier, np.where(np.arange(N) == 7, np.nan, Y)), (coppice.Regressor, X.a.where(X.a < 2)),
+                        (coppice.Classifier, [None if i == 7 else "ab"[i % 2] for i in range(N)])):
+            with self.assertWarnsRegex(_estimators.StagingWarning, "rows? without a label"):
+                quick(kind).fit(X, y)
 
     def test_trees(self):
         """Rows that the program scores have the bits of numpy's, also of several classes and by several threads."""
@@ -302,16 +335,17 @@ TABLES = {
     "one row": ((X[:1], Y[:1]), (ValueError, "n_samples=1")),
     "nine rows": ((X[:9], Y[:9]), (ValueError, "at least 10 rows")),
     "ten rows": ((X[:10], Y[:10]), None),
-    "one row of a class": ((X[:30], (np.arange(30) == 4) * 1), (ValueError, "only 1 member")),
-    "two rows of a class": ((X[:30], (np.arange(30) < 2) * 1), None),
+    "one row of a class": ((X[:30], (np.arange(30) == 4) * 1), (ValueError, "the rarer class has 1 of 30 rows")),
+    "three rows of a class": ((X[:30], (np.arange(30) < 3) * 1), (ValueError, "at least 4 are needed")),
+    "four rows of a class": ((X[:30], (np.arange(30) < 4) * 1), None),
     "one class": ((X, np.ones(N)), (ValueError, "one class")),
     "three classes": ((X, np.arange(N) % 3), None),
     "classes of text": ((X, np.array(["NA", "b c", "1"])[np.arange(N) % 3]), None),
     "classes that no float tells apart": ((X, np.array([1, 2**53, 2**53 + 1])[np.arange(N) % 3]), None),
     "too many classes": ((X, np.arange(N) % 101), (ValueError, "101 classes")),
     "continuous label": ((X, np.linspace(0, 1, N)), (ValueError, "continuous")),
-    "label with NaN": ((X, np.where(np.arange(N) == 7, np.nan, Y)), (ValueError, "row 7")),
-    "label with None": ((X, [None if i == 7 else "ab"[i % 2] for i in range(N)]), (ValueError, "row 7")),
+    "no label": ((X, np.full(N, np.nan)), (ValueError, "every label is missing")),
+    "infinite label": ((X, np.where(np.arange(N) == 7, np.inf, Y)), (ValueError, "row 7")),
     "label of texts": ((X, np.array(["no", "yes"])[Y]), None),
     "label of a category": ((X, pd.Series(np.array(["no", "yes"])[Y], dtype="category")), None),
     "label of bools": ((X, Y == 1), None),
@@ -330,7 +364,7 @@ TABLES = {
     "a name with a line break": ((frame(**{"a\nb": X.a}), Y), (coppice.InputError, "control character")),
     "a blank name": ((frame(**{" ": X.a}), Y), None),
     "rare positives": ((pd.concat([X] * 4), (np.arange(4 * N) % 300 == 7) * 1), None),
-    "reserved name": ((frame(__label__=1), Y), (coppice.InputError, "reserved")),
+    "the label's name": ((X.assign(y=X.a), pd.Series(Y, name="y")), None),
     "mixed types": ((frame(m=[1 if i % 2 else "a" for i in range(N)]), Y), None),
     "objects": ((frame(m=[object() for _ in range(N)]), Y), None),
     "decimals": ((frame(m=[decimal.Decimal(i) / 7 for i in range(N)]), Y), None),

@@ -9,7 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
-	"coppice/internal/strictyaml"
+	"coppice/internal/problem"
 )
 
 // conf is shortened from LightGBM's examples/binary_classification/train.conf.
@@ -29,6 +29,48 @@ is_enable_sparse = true
 use_two_round_loading = false
 output_model = LightGBM_model.txt
 `
+
+// examples have the keys of LightGBM's six examples besides those of conf.
+var examples = map[dataset.LabelKind]string{
+	dataset.Binary: "objective = binary\nmetric = binary_logloss,auc\nmetric_freq = 1\nis_training_metric = true\n" +
+		"label_column = 0\ntree_learner = feature\nnum_machines = 2\nlocal_listen_port = 12400\n" +
+		"machine_list_file = mlist.txt\nis_save_binary_file = false\nbagging_freq = 5\nbagging_fraction = 0.8\n",
+	dataset.Regression: "objective = rank_xendcg\nmetric = ndcg\nndcg_eval_at = 1,3,5\nnum_threads = 1\n" +
+		"objective_seed = 7\nfeature_fraction = 1.0\ntree_learner = serial\nnum_machines = 1\nlocal_listen_port = 12400\n",
+	dataset.Classes: "objective = multiclass\nmetric = multi_logloss,auc_mu\nauc_mu_weights = 0,1,2,0\nnum_class = 2\n" +
+		"early_stopping = 10\nmax_bin = 255\n",
+}
+
+// TestConfOfExamples: the keys of LightGBM's examples are read, what has no effect is noted, and all refusals come at
+// once.
+func TestConfOfExamples(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "train.conf")
+	for kind, text := range examples {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		label := &dataset.LabelInfo{Kind: kind}
+		if kind == dataset.Classes {
+			label.Classes = []string{"a", "b"}
+		}
+		var notes []string
+		_, metrics, err := readParams(file, label, func(n string) { notes = append(notes, n) })
+		_, first, _ := strings.Cut(text, "metric = ")
+		if err != nil || len(notes) < 2 || !strings.HasPrefix(first, metrics[0].Name) && metrics[0].Name != "log_loss" {
+			t.Errorf("%s: error %v, metrics %v, notes %q; expected notes and its first metric", text, err, metrics,
+				notes)
+		}
+	}
+
+	wrong := "num_leaves = 1\nlinear_tree = true\nlocal_listen_port = 1\nlearning_rat = 1\n"
+	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary}, func(string) {})
+	if err == nil || strings.Count(err.Error(), "train.conf:") != 3 || problem.Of(err) != problem.Input {
+		t.Errorf("got %v, expected the refusals of lines 1, 2 and 4, of kind input", err)
+	}
+}
 
 // TestConf: a LightGBM parameter file means what the same parameters mean in YAML, and what has no effect is said.
 func TestConf(t *testing.T) {
@@ -70,26 +112,4 @@ func TestConf(t *testing.T) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
-}
-
-// FuzzConf: whatever the file holds, it is refused, or becomes YAML of as many lines that can be read.
-func FuzzConf(f *testing.F) {
-	f.Add([]byte(conf))
-	f.Add([]byte("a = \"x\n: - {\nb=1,,e\r\nc = -\x00\xff"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		yaml, err := fromConf("x.conf", text)
-		if err != nil {
-			return
-		}
-		if got, want := strings.Count(string(yaml), "\n"), strings.Count(string(text), "\n"); got-want > 1 ||
-			got < want {
-			t.Errorf("got %d lines, want %d", got, want)
-		}
-		values := map[string]any{}
-		_, err = strictyaml.Decode("x.conf", yaml, &values)
-		if err != nil && !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "duplicate") &&
-			len(yaml) < 1<<16 {
-			t.Errorf("%q: got %v, want values", yaml, err)
-		}
-	})
 }

@@ -300,15 +300,13 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	values := map[string]any{}
 	var doc *strictyaml.Document
 	if file != "" {
-		data, err := strictyaml.ReadFile(file)
-		if err == nil && strings.HasSuffix(file, ".conf") {
-			data, err = fromConf(file, data)
-		}
-		if err != nil {
+		var notes []string
+		var err error
+		if values, notes, doc, err = gbt.ReadParams(file); err != nil {
 			return gbt.Params{}, nil, err
 		}
-		if doc, err = strictyaml.Decode(file, data, &values); err != nil {
-			return gbt.Params{}, nil, err
+		for _, text := range notes {
+			note(text)
 		}
 	}
 
@@ -331,8 +329,8 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		return params, nil, err
 	}
 
-	for _, text := range gbt.NoEffect(values) {
-		note(text)
+	for _, idle := range params.Idle(true) {
+		note(idle.Error())
 	}
 
 	// Label, objective and metrics have to match.
@@ -357,6 +355,10 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	var metrics []metric.Metric
 	for _, name := range names {
 		m, err := metric.Lookup(name)
+		if err != nil && len(names) > 1 && strings.HasSuffix(file, ".conf") {
+			note(fmt.Sprintf("%s is left out: %v", name, err))
+			continue
+		}
 		if err == nil {
 			err = m.CheckObjective(params.Objective)
 		}

@@ -1,14 +1,60 @@
-package cli
+package gbt
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 )
+
+// ReadParams reads a file of parameters by name: YAML, or LightGBM's if it ends in .conf, of which what belongs
+// elsewhere is left out. Every value is checked, but metric, which is not the trainer's; an error has all refusals.
+// notes say what has no effect, and the document knows where each name is.
+func ReadParams(file string) (values map[string]any, notes []string, doc *strictyaml.Document, err error) {
+	data, err := strictyaml.ReadFile(file)
+	conf := strings.HasSuffix(file, ".conf")
+	if err == nil && conf {
+		data, err = fromConf(file, data)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	values = map[string]any{}
+	if doc, err = strictyaml.Decode(file, data, &values); err != nil {
+		return nil, nil, nil, err
+	}
+
+	var refused []*strictyaml.Error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name == "metric" {
+			continue
+		}
+		s, err := findOther(name), CheckParam(name, values[name])
+		switch {
+		case s != nil && s.fine == elsewhere && conf:
+			notes = append(notes, fmt.Sprintf("%s has no effect here; in its place: %s", name, s.note))
+			delete(values, name)
+		case err != nil:
+			refused = append(refused, doc.Errorf(name, "%v", err))
+		}
+	}
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b *strictyaml.Error) int { return cmp.Compare(a.Line, b.Line) })
+		lines := make([]string, len(refused))
+		for i, err := range refused {
+			lines[i] = err.Error()
+		}
+		return nil, nil, nil, problem.New(problem.Input, "%s", strings.Join(lines, "\n"))
+	}
+	return values, append(notes, NoEffect(values)...), doc, nil
+}
 
 // confLine is one parameter of a LightGBM file: name = value.
 var confLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)

@@ -1,0 +1,88 @@
+package draft
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/problem"
+)
+
+// setParams reads the parameters that every trial shall have. What sweep.yaml has a key for stands behind the flags.
+func (d *Draft) setParams(q *Request) error {
+	if q.ParamsFile == "" {
+		return nil
+	}
+	values, notes, _, err := gbt.ReadParams(q.ParamsFile)
+	if err != nil {
+		return problem.Wrap(problem.Input, err, "--params")
+	}
+	for _, text := range notes {
+		d.found("params", "%s", text)
+	}
+	q.given = map[string]any{}
+	for name, value := range values {
+		switch canonical := gbt.CanonicalName(name); {
+		case canonical == "objective" && q.Objective == "":
+			q.Objective = fmt.Sprint(value)
+		case canonical == "metric" && q.Metric == "":
+			q.Metric = knownMetric(value)
+		case canonical == "early_stopping_round":
+			q.rounds = fmt.Sprint(value)
+		case slices.Contains(gbt.ParamNames(), canonical) && canonical != "objective":
+			q.given[canonical] = value
+		}
+	}
+	p, err := gbt.ParseParams(q.given)
+	if err == nil {
+		for _, idle := range p.Idle(true) {
+			err = idle
+		}
+	}
+	if err != nil {
+		return problem.Wrap(problem.Input, err, "--params %s", q.ParamsFile)
+	}
+	return nil
+}
+
+// knownMetric is the first of LightGBM's metrics, one or a list, that there is here.
+func knownMetric(value any) string {
+	names, ok := value.([]any)
+	if !ok {
+		names = []any{value}
+	}
+	for _, name := range names {
+		if m, err := metric.Lookup(fmt.Sprint(name)); err == nil {
+			return m.Name
+		}
+	}
+	return fmt.Sprint(names[0])
+}
+
+// without is a configuration, {a: 1, b: 2}, or lines of ranges, without what is given.
+func (q *Request) without(text, separator string) string {
+	inside := strings.Trim(text, "{}")
+	kept := slices.DeleteFunc(strings.Split(inside, separator), func(one string) bool {
+		name, _, _ := strings.Cut(strings.TrimSpace(one), ":")
+		_, given := q.given[name]
+		return given
+	})
+	return strings.Replace(text, inside, strings.Join(kept, separator), 1)
+}
+
+// params are what every trial has, in YAML.
+func (q *Request) params() string {
+	out := "num_iterations: 1000"
+	if q.given["num_iterations"] != nil {
+		out = ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.given)) {
+		text, _ := json.Marshal(q.given[name]) // it was read from YAML
+		out += fmt.Sprintf(", %s: %s", name, text)
+	}
+	return "{" + strings.TrimPrefix(out+q.argument, ", ") + "}"
+}
