@@ -145,9 +145,10 @@ const (
 	rateRise    = 0.2  // largest rise: a sale is no fault
 	rateFar     = 0.5  // largest difference from the earlier mean, whatever was expected
 	rateNotice  = 0.1
-	rateUsual   = 2.2 // usual deviations that are put down to chance
-	unlabelled  = 0.1 // largest rise of the share of rows without a label
-	labelChance = 2.5 // standard errors of a mean that are put down to chance
+	rateUsual   = 2.2  // usual deviations that are put down to chance
+	unlabelled  = 0.1  // largest rise of the share of rows without a label
+	labelChance = 2.5  // standard errors of a mean that are put down to chance
+	costBlocks  = 0.01 // of the labels' entropy, if a model believes tonight's mean and the expected one is right
 )
 
 // checkLabels compares tonight's labels with what the nights before suggest.
@@ -253,6 +254,33 @@ func (c *comparison) checkRate() {
 	}
 	fell := off < -u.doubt()*fall-rateUsual*size && change(mean, u.lo) < 0
 	rose := off > u.doubt()*rateRise+rateUsual*size
-	c.addIf(far || fell || rose, math.Abs(off) > u.doubt()*rateNotice+size, CodeLabelRate, "",
-		"the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean, u.lo, u.hi, expected)
+	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
+		u.lo, u.hi, expected)
+	costly, thinned := false, false
+	if c.p.Label.Kind == dataset.Binary && expected > 0 && expected < 1 && mean > 0 && mean < 1 {
+		text += fmt.Sprintf(". If that is wrong, a model of it predicts %.0f positive rows for every 100",
+			100*mean/expected)
+		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(off)-size), off))
+		costly = divergence(expected, surely) > costBlocks*entropyOf(expected)
+		if thinned = off > u.doubt()*rateNotice+size && c.fewerRows(off/2); thinned {
+			text += "; there are fewer rows than a week ago, too, as if negative ones had been left out"
+		}
+	}
+	blocks := far || fell || rose || costly || thinned
+	c.addIf(blocks, math.Abs(off) > u.doubt()*rateNotice+size, CodeLabelRate, "", "%s", text)
+}
+
+// fewerRows reports whether there are fewer rows than a week ago by that much, as a logarithm, beyond how weeks grow.
+func (c *comparison) fewerRows(by float64) bool {
+	change := func(p *Profile) (float64, bool) {
+		for _, q := range c.before {
+			if days := p.Newest.Sub(q.Newest).Hours() / 24; math.Abs(days-7) < 0.5 && p.Rows > 0 && q.Rows > 0 {
+				return math.Log(float64(p.Rows) / float64(q.Rows)), true
+			}
+		}
+		return 0, false
+	}
+	tonight, known := change(c.p)
+	usual := c.learn(change)
+	return known && usual.nights >= 3 && tonight < usual.center-by
 }

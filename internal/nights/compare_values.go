@@ -58,10 +58,9 @@ func (c *comparison) checkValues() {
 const missingMore = 0.045
 
 // changesNightly reports whether a column has one number for each level of another, a new one each night: an aggregate.
-// Then the share of a number is that of the level.
+// Then the share of a number is that of the level, and last night's numbers are stale.
 func (c *comparison) changesNightly(k, old *Column) bool {
-	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 ||
-		sharedPrints(k.Prints, old.Prints) > 0.5 {
+	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 {
 		return false
 	}
 	stays := c.learnChange(func(p, before *Profile) (float64, bool) {
@@ -71,7 +70,12 @@ func (c *comparison) changesNightly(k, old *Column) bool {
 		}
 		return sharedPrints(a.Prints, b.Prints), true
 	})
-	return stays.nights == 0 || stays.center < 0.5
+	same := sharedPrints(k.Prints, old.Prints)
+	if same > 0.5 && stays.nights > 1 && stays.hi < 0.5 {
+		c.add(Blocking, CodeStale, k.Name, "%s of the column's numbers are last night's, but usually at most %s are",
+			percent(same), percent(stays.hi))
+	}
+	return same <= 0.5 && (stays.nights == 0 || stays.center < 0.5)
 }
 
 // Numbers far outside of all earlier ones.

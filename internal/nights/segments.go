@@ -208,6 +208,7 @@ type segmentKey struct{ column, level string }
 type usualSegment struct {
 	nights             int
 	positive, expected float64
+	share              float64 // of the rows, summed over nights
 	slope, info        float64
 }
 
@@ -220,6 +221,7 @@ type suspect struct {
 	expected float64 // positive rows
 	slope    float64 // beyond the usual one
 	isSlope  bool
+	thinned  bool    // there are fewer rows, and as many positive ones, as if negative ones had been left out
 	z        float64 // standard errors
 	loss     float64 // share of the labels' entropy that is lost almost surely
 }
@@ -245,13 +247,45 @@ func (c *comparison) checkSegments() {
 		}
 		apart := spreads[s.Column]
 		if s.Level != allRows {
-			found = append(found, rateSuspect(s, u, apart.rate, entropy))
+			one := rateSuspect(s, u, apart.rate, entropy)
+			rate := s.Positive / max(1, one.expected)
+			one.thinned = s.Column != "" && rate > 1 && !c.restless(s.Column) &&
+				s.Rows/all.Rows < u.share/float64(u.nights)/math.Sqrt(rate)
+			found = append(found, one)
 		}
 		if s.Info > 0 && u.info > 0 {
 			found = append(found, slopeSuspect(s, u, apart.slope, entropy))
 		}
 	}
-	c.report(discovered(found))
+	c.report(together(discovered(found)))
+}
+
+// together adds, for each column of which several levels have lost labels, what they have lost in all.
+func together(found []suspect) []suspect {
+	var sums []suspect
+	count := map[string]int{}
+	for _, s := range found {
+		if s.isSlope || s.segment.Positive >= s.expected || s.loss == 0 {
+			continue
+		}
+		i := slices.IndexFunc(sums, func(sum suspect) bool { return sum.segment.Column == s.segment.Column })
+		if i < 0 {
+			i, sums = len(sums), append(sums, suspect{segment: SegmentCounts{Column: s.segment.Column}})
+		}
+		sum := &sums[i]
+		if count[s.segment.Column]++; count[s.segment.Column] > 1 {
+			sum.segment.Level += ", "
+		}
+		sum.segment.Level += s.segment.Level
+		sum.segment.Rows += s.segment.Rows
+		sum.segment.Positive += s.segment.Positive
+		sum.expected, sum.z, sum.loss = sum.expected+s.expected, -math.Hypot(sum.z, s.z), sum.loss+s.loss/sure(s.z)
+	}
+	sums = slices.DeleteFunc(sums, func(s suspect) bool { return count[s.segment.Column] < 2 })
+	for i := range sums {
+		sums[i].loss *= sure(sums[i].z)
+	}
+	return append(sums, found...)
 }
 
 // usualSegments pools the segments of the last nights.
@@ -270,6 +304,7 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 			u.nights++
 			u.positive, u.expected = u.positive+s.Positive, u.expected+s.Expected
 			u.slope, u.info = u.slope+s.Slope, u.info+s.Info
+			u.share += s.Rows / max(1, p.Segments[0].Rows)
 			usual[key] = u
 		}
 	}
@@ -371,7 +406,7 @@ func (c *comparison) report(found []suspect) {
 		code, text := s.says()
 		blocks := s.loss > lossBlocks
 		if !s.isSlope && s.segment.Positive > s.expected {
-			blocks = s.loss > riseBlocks
+			blocks = s.loss > riseBlocks || s.thinned && s.loss > lossBlocks
 		}
 		switch {
 		case s.loss < lossWarns || said[code]:
@@ -401,8 +436,11 @@ func (s suspect) says() (Code, string) {
 	}
 	text := fmt.Sprintf("%s%.0f of %.0f rows have a positive label, but %.0f are expected from earlier nights", where,
 		s.segment.Positive, s.segment.Rows, s.expected)
-	if s.segment.Positive < s.expected {
+	switch {
+	case s.segment.Positive < s.expected:
 		return CodeLabelsLost, text
+	case s.thinned:
+		text += ", as if negative rows had been left out"
 	}
 	return CodeLabelRate, text
 }

@@ -155,7 +155,8 @@ var heldOut = []string{
 var harmless = []string{
 	"70 % of the biggest campaign's clicks lost", "labels shuffled within the biggest campaign",
 	"placements of another row in an exchange", "two campaigns' ids exchanged", "no desktops",
-	"the last four hours lack 70 % of their clicks",
+	"the last four hours lack 70 % of their clicks", "a fifth of the negatives left out",
+	"30 % of an exchange's negatives left out", "the clicks of an eighth of the users lost",
 }
 
 // Kinds are the kinds of bad nights.

@@ -1,6 +1,7 @@
 package nightstest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -122,6 +123,42 @@ func subtleLabels() []Kind {
 			Break: func(rng *rand.Rand, t, _ Table) Table {
 				return permuted(rng, t, "is_click", func(int) bool { return rng.Float64() < 0.5 })
 			}},
+		{Name: "half of the clicks of three countries lost", Want: code(nights.CodeLabelsLost),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 0.5, func(i int) bool {
+					return t.has(i, "country", "DE") || t.has(i, "country", "FR") || t.has(i, "country", "GB")
+				})
+			}},
+		{Name: "a fifth of the negatives left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return only(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.8 })
+			}},
+		{Name: "30 % of an exchange's negatives left out", Want: code(nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return only(t, func(i int) bool {
+					return t.has(i, "is_click", "1") || !t.has(i, "exchange", "adx") || rng.Float64() < 0.7
+				})
+			}},
+		{Name: "the clicks of an eighth of the users lost", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				at := t.place("user_id")
+				return labels(t, func(i int, old string) string {
+					if user, err := strconv.Atoi(t.Rows[i][at][1:]); err == nil && user%8 == 3 {
+						return "0"
+					}
+					return old
+				})
+			}},
+		{Name: "40 % of the clicks twice", Want: code(nights.CodeRepeatedRows, nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				out := t.clone()
+				for i, r := range t.Rows {
+					if t.has(i, "is_click", "1") && rng.Float64() < 0.4 {
+						out.Rows = append(out.Rows, slices.Clone(r))
+					}
+				}
+				return out
+			}},
 		{Name: "every second negative left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
 				return only(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.5 })
@@ -150,6 +187,13 @@ func subtleValues() []Kind {
 					return strconv.Itoa(len(t.Rows[i][click-1]) / 2)
 				}), "user_clicks_30d", 2)
 			}},
+		{Name: "a stale aggregate", Want: code(nights.CodeStale), Break: func(_ *rand.Rand, t, y Table) Table {
+			old, at := map[string]string{}, y.place("campaign_id")
+			for _, r := range y.Rows {
+				old[r[at]] = r[y.place("campaign_ctr_7d")]
+			}
+			return t.each("campaign_ctr_7d", func(i int, now string) string { return cmp.Or(old[t.Rows[i][at]], now) })
+		}},
 		{Name: "an exchange without prices", Want: code(nights.CodeMissingValues),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
 				return t.each("price", func(i int, old string) string {
