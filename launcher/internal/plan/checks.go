@@ -103,7 +103,7 @@ func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 }
 
 // checkSearched rejects a space over a parameter that changes nothing, here or beside the others, whatever they are.
-func checkSearched(s *sweep.Spec, m *dataset.Manifest) error {
+func checkSearched(s *sweep.Spec) error {
 	var names []string
 	most := maps.Clone(s.Params) // with the values that differ most from the defaults
 	if most == nil {
@@ -137,7 +137,7 @@ func checkSearched(s *sweep.Spec, m *dataset.Manifest) error {
 	if err != nil { // a combination that the search does not have to contain
 		return nil //nolint:nilerr // trials are checked one by one
 	}
-	for _, idle := range p.Idle(hasCategories(m)) {
+	for _, idle := range p.Idle(true) { // a spec may be for several tables, some without categories
 		for _, path := range names {
 			if strings.HasSuffix(path, "."+idle.Name) {
 				return s.Errorf(path, "%v, so that there is nothing to search", idle)
@@ -147,8 +147,9 @@ func checkSearched(s *sweep.Spec, m *dataset.Manifest) error {
 	return nil
 }
 
+// hasCategories reports whether some features are categories, or are not known.
 func hasCategories(m *dataset.Manifest) bool {
-	return slices.ContainsFunc(features(m), func(f gbt.Feature) bool { return f.Categorical })
+	return slices.ContainsFunc(m.Features, func(f dataset.Feature) bool { return f.Kind != dataset.Numeric })
 }
 
 // withoutEffect says which of the given parameters change nothing: here, or on a table without categories.

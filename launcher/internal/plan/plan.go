@@ -107,7 +107,7 @@ func Build(q Inputs) (*Planned, error) {
 	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
 		p.Notes = append(p.Notes, withoutEffect(params, q.Manifest)...)
 	}
-	if err := checkSearched(s, q.Manifest); err != nil {
+	if err := checkSearched(s); err != nil {
 		return nil, err
 	}
 
