@@ -232,6 +232,9 @@ func (t *Trial) Note(c Claim) {
 	}
 }
 
+// begun reports whether a task holds the trial, or another has to go on with it.
+func (t Trial) begun() bool { return t.Made > 0 && !t.Ended && !t.Paused }
+
 // Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
 func (t Trial) Free() bool { return t.Made == 0 || t.Last.Released }
 

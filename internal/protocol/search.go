@@ -19,6 +19,9 @@ type Task struct {
 	Stages []int
 	// Together says that the trials at a rung wait for each other, and then several go on at once.
 	Together bool
+	// Alone says that the sweep has one task: a trial that was begun ends, or is paused, before another is begun, since
+	// what that trains depends on it.
+	Alone bool
 	// Team is how many tasks may train the trial of the last stage together; 0 and 1 for its holder alone.
 	Team int
 }
@@ -150,6 +153,13 @@ func (s Search) listed(a Answer) (Search, Action) {
 		s.idle = s.list.Ended
 		return s.rest(false)
 	}
+	if n := slices.IndexFunc(s.list.Trials, Trial.begun); s.task.Alone && n >= 0 {
+		if s.index = (n - s.task.Start + len(s.list.Trials)) % len(s.list.Trials); s.list.Trials[n].Free() {
+			return s.take()
+		}
+		s.index = 0
+		return s.look()
+	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
 		return s, Action{Do: AskVerdict, Last: s.last()}
@@ -179,6 +189,7 @@ func (s Search) decided() Search {
 // look continues through the listing to the next action.
 func (s Search) look() (Search, Action) {
 	t, stage := s.task, s.stage()
+	wait := t.Alone && slices.ContainsFunc(s.list.Trials, Trial.begun) // for its end, or its holder's
 	for ; s.pass < passes; s.pass++ {
 		for ; s.index < len(s.list.Trials); s.index++ {
 			number := s.number()
@@ -190,7 +201,7 @@ func (s Search) look() (Search, Action) {
 			case s.pass == leftBehind && t.Attempt > 0 && trial.Made > 0:
 				return s.about(ReadClaim, number, trial.Last.Number)
 
-			case s.pass == resumed && trial.Resumed && trial.Free(), s.pass == free && trial.Free():
+			case s.pass == resumed && trial.Resumed && trial.Free() && !wait, s.pass == free && trial.Free() && !wait:
 				return s.take()
 
 			case s.pass == silent && trial.Made > 0:
@@ -273,7 +284,7 @@ func (s Search) rest(room bool) (Search, Action) {
 		return s.stop(AllEnded)
 	case t.Team > 1 && later*t.Team > held: // it has the work of that trial before it
 		s.idle = s.list.Ended
-	case later > held, t.Together && held > 0 && paused > held:
+	case later > held, t.Together && held > 0 && paused > held, t.Alone && held > 1:
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
 	case room && t.Team > 1 && later == 0 && held == 1 && !s.list.Trials[last].Free():

@@ -45,6 +45,7 @@ func (w *Worker) rules() protocol.Task {
 	case tasks > 0:
 		t.Start = w.Task % tasks * own / tasks
 	}
+	t.Alone = w.plan.Sizing.Tasks == 1 && (w.plan.Open() || w.plan.EndsByRule() || w.plan.Pauses())
 	return t
 }
 

@@ -1,0 +1,60 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"coppice/internal/sweep"
+)
+
+// TestOneTaskIsInterrupted: whatever the moment at which the only task of a search that learns is killed, its successor
+// proposes what it would have proposed, and trains the same models: it goes on with what was begun first.
+func TestOneTaskIsInterrupted(t *testing.T) {
+	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": {Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}} {
+		change := func(p *sweep.Plan) {
+			open(sweep.MethodGP, wide)(p)
+			p.Sizing.Tasks, p.Spec.Search.Stop = 1, stop
+		}
+		run := func(t *testing.T, w *world, at string, skip int) {
+			ctx, vanish := context.WithCancel(t.Context())
+			defer vanish()
+			k := w.worker(0)
+			killed := &vanishing{Store: w.sweeps, at: at, skip: skip, vanish: vanish}
+			k.Sweeps = killed
+			if err := k.Run(ctx); err == nil || !killed.gone {
+				t.Fatalf("the task was not killed: %v", err)
+			}
+		}
+		outcome := func(t *testing.T, w *world) map[int]string {
+			if err := w.worker(0).Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out := map[int]string{}
+			for i := range w.plan.Trials {
+				r := w.result(t, i)
+				out[i] = fmt.Sprint(r.Status, r.Score, r.Params["num_leaves"], r.Params["learning_rate"])
+			}
+			return out
+		}
+		var want map[int]string
+		calm := newWorld(t, 7, change)
+		synctest.Test(t, func(t *testing.T) { want = outcome(t, calm) })
+		for _, at := range []string{"0002/claims/", "0003/decision.json", "0003/heartbeats/", "configurations/", "/rungs/",
+			"/pauses/", "/promotions/"} {
+			if stop == nil && strings.HasPrefix(at, "/") {
+				continue
+			}
+			w := newWorld(t, 7, change)
+			synctest.Test(t, func(t *testing.T) {
+				run(t, w, at, 0)
+				if got := outcome(t, w); !maps.Equal(got, want) {
+					t.Errorf("killed after it wrote %s, the sweep%s ended as\n%v\nexpected\n%v", at, name, got, want)
+				}
+			})
+		}
+	}
+}
