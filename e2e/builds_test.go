@@ -3,11 +3,16 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/cloud/gcs"
 )
 
 // TestE2EOldLocalCloud: a folder of the first localemu (e2e/testdata/cloud-1 is what its commit f886c52c47c5 left of one
@@ -48,4 +53,62 @@ func TestE2EOldLocalCloud(t *testing.T) {
 	for range 2 {
 		l.must("launcher", "registry", "list")
 	}
+}
+
+// TestE2ETwoBuilds: one build's launcher leaves a plan that the other's programs would misunderstand. All of them refuse
+// it in words that name its build, whichever is newer, and it can still be trained once that build is there.
+func TestE2ETwoBuilds(t *testing.T) {
+	e := &export{local: newLocal(t)}
+	file := e.smallSweep(2)
+	e.up()
+	launcher := func(args ...string) ran {
+		return execute(t, e.dir, e.env, binaryOf(t, "launcher"), args...)
+	}
+	dry := launcher("sweep", file, "--dry-run", "--json")
+	dry.ok(t)
+	var out struct{ Plan json.RawMessage }
+	decode(t, dry.out, &out)
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, out.Plan); err != nil {
+		t.Fatal(err)
+	}
+	ours := compact.String()
+	var named struct{ Sweep, Coppice string }
+	decode(t, ours, &named)
+	client, err := gcs.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	bucket, object := client.Bucket("coppice-sweeps"), "plans/"+named.Sweep+".json"
+
+	theirs := strings.Replace(ours, `"coppice":"`+named.Coppice+`"`, `"coppice":"v0.9"`, 1)
+	at := blob.Absent
+	for name, edit := range map[string][2]string{
+		"an older build, whose key is gone": {`"spec":{`, `"spec":{"when":[],`},
+		"a newer build, with a new key":     {`"trials":[{`, `"trials":[{"moon":1,`},
+		"a newer build's format":            {`"format":1`, `"format":2`},
+	} {
+		plan := strings.Replace(theirs, edit[0], edit[1], 1)
+		if plan == theirs || theirs == ours {
+			t.Fatalf("%s: the plan does not have %s:\n%s", name, edit[0], theirs)
+		}
+		attrs, err := bucket.Put(t.Context(), object, at, strings.NewReader(plan))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = attrs.Generation
+		task := execute(t, e.dir, append(e.env, "COPPICE_SWEEP="+named.Sweep, "COPPICE_JOB="+named.Sweep,
+			"COPPICE_SCRATCH="+t.TempDir(), "COPPICE_TASK=0", "COPPICE_ATTEMPT=0"), binaryOf(t, "task"), "run")
+		for who, r := range map[string]ran{"launcher sweep": launcher("sweep", file),
+			"launcher watch": launcher("watch", named.Sweep), "task": task} {
+			if said := r.errOut + r.out; r.code != 3 || !strings.Contains(said, "coppice v0.9 wrote it") {
+				t.Errorf("%s: %s ended with %d, expected 3, and said\n%s", name, who, r.code, said)
+			}
+		}
+	}
+	if _, err := bucket.Put(t.Context(), object, at, strings.NewReader(ours)); err != nil {
+		t.Fatal(err)
+	}
+	launcher("sweep", file).ok(t)
 }

@@ -194,6 +194,9 @@ func overlay(m map[string]any) (Params, error) {
 	return p, nil
 }
 
+// IsParam reports whether this build knows a training parameter of that name.
+func IsParam(name string) bool { return findParam(name) != nil || findOther(name) != nil }
+
 // CheckParam validates a parameter's name and its value by itself.
 func CheckParam(name string, value any) error {
 	_, err := overlay(map[string]any{name: value})

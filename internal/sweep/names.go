@@ -115,6 +115,14 @@ func (n Names) Release(trial, claim int) string {
 	return fmt.Sprintf("%sreleases/%d", n.Trial(trial), claim)
 }
 
+// Trouble is what holds a task of a job up, or has ended it; it is empty once that is over.
+func (n Names) Trouble(job string, task int) string {
+	return fmt.Sprintf("%s%s.%d", n.Troubles(), job, task)
+}
+
+// Troubles is the folder of the tasks' troubles, ending in a slash: beside the trials, to be listed with them.
+func (n Names) Troubles() string { return n.Trials() + "troubles/" }
+
 // Team is the folder where tasks meet that train a trial together with the holder of a claim, ending in a slash.
 func (n Names) Team(trial, claim int) string {
 	return fmt.Sprintf("%steams/%d/%d/", n.Prefix(), trial, claim)

@@ -14,6 +14,7 @@
 package sweep
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -240,6 +241,11 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("not a %s of Coppice: 
 // Unwrap returns the reason.
 func (e *DecodeError) Unwrap() error { return e.err }
 
+// WroteIt says what to do about a plan that another build wrote.
+func WroteIt(version string) error {
+	return fmt.Errorf("coppice %s wrote it: use programs and images of one version", version)
+}
+
 // Kind is problem.Damaged.
 func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 
@@ -247,8 +253,9 @@ func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 // where it has one, and what later code relies on.
 func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	var head struct {
-		Format int     `json:"format"`
-		Sweep  *string `json:"sweep"`
+		Format  int     `json:"format"`
+		Sweep   *string `json:"sweep"`
+		Coppice string  `json:"coppice"`
 	}
 	v := new(T)
 	err := json.Unmarshal(data, &head)
@@ -259,7 +266,15 @@ func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 		err = CheckID(*head.Sweep)
 	}
 	if err == nil {
-		err = json.Unmarshal(data, v)
+		// What a plan says beyond what this build knows would change what it means.
+		d := json.NewDecoder(bytes.NewReader(data))
+		if _, plan := any(v).(*Plan); plan {
+			d.DisallowUnknownFields()
+		}
+		err = d.Decode(v)
+	}
+	if err != nil && head.Coppice != "" {
+		err = fmt.Errorf("%w; %w", err, WroteIt(head.Coppice))
 	}
 	if err == nil {
 		err = check(v)

@@ -58,6 +58,27 @@ type Release struct {
 	Written
 }
 
+// Trouble is what holds a task up, or has ended it.
+type Trouble struct {
+	Format  int       `json:"format"`
+	Sweep   ID        `json:"sweep"`
+	Task    int       `json:"task"`
+	Version string    `json:"version"` // of the task
+	Text    string    `json:"text"`
+	Refused bool      `json:"refused,omitempty"` // the task cannot train this plan, and no trial is to blame
+	At      time.Time `json:"at"`
+}
+
+// DecodeTrouble decodes a task's trouble.
+func DecodeTrouble(data []byte) (*Trouble, error) {
+	return decode("trouble", data, func(t *Trouble) error {
+		if t.Text == "" || len(t.Text) > maxReason {
+			return fmt.Errorf("a text of %d bytes", len(t.Text))
+		}
+		return nil
+	})
+}
+
 // DecodeClaim decodes a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
 	return decode("claim", data, func(c *Claim) error {

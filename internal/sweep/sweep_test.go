@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -250,6 +251,31 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	other.Trials[3].Params["num_leaves"] = 99.0
 	if other.Fingerprint() == p.Fingerprint() {
 		t.Error("another configuration has the same fingerprint")
+	}
+}
+
+// TestPlansOfOtherBuilds: a plan that says more than this build knows is refused, with the build that wrote it; what an
+// object of another kind says beside is left alone.
+func TestPlansOfOtherBuilds(t *testing.T) {
+	p := plan()
+	p.Coppice = "v9.1"
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, more := range map[string]string{
+		`"format":1`:  `"format":2`,
+		`"trials":[{`: `"trials":[{"moon":0,`,
+		`"spec":{`:    `"spec":{"moon":true,`,
+		`"valid":{`:   `"valid":{"moon":1,`,
+	} {
+		_, err := sweep.DecodePlan(bytes.Replace(data, []byte(old), []byte(more), 1))
+		if err == nil || !strings.Contains(err.Error(), "coppice v9.1 wrote it: use programs and images of one version") {
+			t.Errorf("a plan with %s: error %v, expected the version that wrote it", more, err)
+		}
+	}
+	if _, err := sweep.DecodeHeartbeat([]byte(`{"format":1,"moon":1}`)); err != nil {
+		t.Errorf("a heartbeat with another key: %v", err)
 	}
 }
 

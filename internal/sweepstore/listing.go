@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/blob"
@@ -18,6 +19,7 @@ type Listing struct {
 	Began, Ended time.Time
 	Latest       time.Time // write time of the newest object, by the store's clock; zero if there is none
 	Trials       []Listed  // one for each of the plan's, in order
+	Trouble      string    // name of the newest object with what holds a task up, or has ended it; "" if there is none
 }
 
 // View is what the rules of a task see of the listing.
@@ -88,6 +90,7 @@ func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx,
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Listed, len(t.plan.Trials))}
 	claims := make([]map[int]*ListedClaim, len(l.Trials))
+	var told time.Time // when l.Trouble was written
 
 	for attrs, err := range t.bucket.List(ctx, prefix) {
 		if err != nil {
@@ -95,6 +98,9 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 		}
 		if attrs.Updated.After(l.Latest) {
 			l.Latest = attrs.Updated
+		}
+		if strings.HasPrefix(attrs.Name, t.names.Troubles()) && attrs.Size > 0 && !attrs.Updated.Before(told) {
+			l.Trouble, told = attrs.Name, attrs.Updated
 		}
 		trial, part, number, ok := t.names.ParseTrialObject(attrs.Name)
 		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {

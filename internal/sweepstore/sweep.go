@@ -1,15 +1,18 @@
 package sweepstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -86,6 +89,32 @@ func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
 // CreatePlan creates the sweep. created is false if it exists already.
 func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err error) {
 	return create(ctx, s.bucket, s.names.Plan(), &p)
+}
+
+// Tell overwrites what holds a task of a job up; nil says that nothing does.
+func (s *Sweep) Tell(ctx context.Context, job string, task int, t *sweep.Trouble) (err error) {
+	var data []byte
+	if t != nil {
+		if data, err = json.Marshal(t); err != nil {
+			return err
+		}
+	}
+	_, err = s.bucket.Put(ctx, s.names.Trouble(job, task), blob.Any, bytes.NewReader(data))
+	return err
+}
+
+// Trouble is what the listing says holds a task up, or has ended it; nil if nothing does, or it cannot be read.
+func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) {
+	if l.Trouble == "" {
+		return nil, nil
+	}
+	t, err := troubleKind.optional(ctx, s.bucket, l.Trouble, func(t *sweep.Trouble) error {
+		return of(t.Sweep == s.id, "sweep %s", t.Sweep)
+	})
+	if problem.Is(err, problem.Damaged) {
+		return nil, nil
+	}
+	return t, err
 }
 
 // Cancelled reports whether the sweep was cancelled. The object's contents do not matter.

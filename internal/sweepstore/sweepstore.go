@@ -34,6 +34,7 @@ var (
 	planKind          = kind[sweep.Plan]{"plan", 64 << 20, decodePlan}
 	conclusionKind    = kind[sweep.Conclusion]{"conclusion", 64 << 20, sweep.DecodeConclusion}
 	claimKind         = kind[sweep.Claim]{"claim", 1 << 20, sweep.DecodeClaim}
+	troubleKind       = kind[sweep.Trouble]{"trouble", 64 << 10, sweep.DecodeTrouble}
 	heartbeatKind     = kind[sweep.Heartbeat]{"heartbeat", 1 << 20, sweep.DecodeHeartbeat}
 	curveKind         = kind[sweep.Curve]{"learning curve", 64 << 10, sweep.DecodeCurve}
 	resultKind        = kind[sweep.Result]{"result", 16 << 20, sweep.DecodeResult}

@@ -314,6 +314,9 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		if a.Jobs != nil {
 			answer.Yes, o.state, err = o.jobs.ended(ctx)
 		}
+		if answer.Yes && err == nil {
+			answer.Yes, err = o.canTrain(ctx)
+		}
 
 	case protocol.CreateEnding:
 		answer.Yes, err = o.end(ctx, do.Why)
@@ -336,11 +339,26 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
+// canTrain reports whether the sweep's tasks could train its plan. If none could, and no trial was begun, a later job of
+// programs of the plan's version can.
+func (o *concluding) canTrain(ctx context.Context) (bool, error) {
+	t, err := o.a.sweep(o.k.plan.Sweep).Trouble(ctx, o.k.listing)
+	begun := slices.ContainsFunc(o.k.listing.Trials, func(l sweepstore.Listed) bool { return len(l.Claims) > 0 })
+	return t == nil || !t.Refused || begun, err
+}
+
 // end writes the ending: why the sweep ends, and which results count.
 func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
 	p := o.k.plan
 	b := o.k.board(nil)
+	t, err := o.a.sweep(p.Sweep).Trouble(ctx, o.k.listing)
+	if err != nil {
+		return false, err
+	}
 	e := ending(why, b, p, o.spent, o.state)
+	if t != nil && (why == protocol.AtLimit || why == protocol.JobOver) {
+		e.Early += fmt.Sprintf(" (task %d: %s)", t.Task, t.Text)
+	}
 
 	if why != protocol.AllEnded {
 		if e.Behind, err = o.a.behind(ctx, o.k); err != nil {

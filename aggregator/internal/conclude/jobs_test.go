@@ -139,3 +139,26 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 			c, err)
 	}
 }
+
+// TestTroubleOfTasks: a sweep that ends with its job says what its tasks said. One whose tasks are of another build than
+// its plan, and have begun nothing, does not end with it: another job goes on.
+func TestTroubleOfTasks(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		w := newWorld(t, options{skip: func(i int) bool { return i < 50 }})
+		trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "no space left on device",
+			Refused: refused, At: created}
+		if err := w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble); err != nil {
+			t.Fatal(err)
+		}
+		a := w.aggregator()
+		a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
+		a.Now = func() time.Time { return created.Add(time.Minute) }
+		c, err := a.Consider(t.Context(), w.plan.Sweep)
+		if err != nil || refused != (c == nil) {
+			t.Fatalf("the tasks refused the plan: %t; concluded as %+v (%v)", refused, c, err)
+		}
+		if !refused {
+			contains(t, c.Reason, "when the Batch job was FAILED (task 3: no space left on device)")
+		}
+	}
+}

@@ -213,7 +213,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
 		err := sweepview.NoWinner(c, "")
-		if c.Done+c.Failed == 0 {
+		if c.Done+c.Failed == 0 && st.Trouble == nil {
 			err = fmt.Errorf("%w\nNo trial ended within %s: give more --minutes", err, f.Limit)
 		}
 		return err

@@ -26,6 +26,8 @@ type SweepProgress struct {
 	seen map[int]bool // trials that have ended
 	last string       // what was printed of the job, or as JSON
 
+	trouble string // the latest
+
 	untrained map[string]int // trials by why they were not trained: news at the end only, and once
 }
 
@@ -56,7 +58,7 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 		v.lines(ended, snap)
 		return
 	}
-	if len(ended) > 0 {
+	if len(ended) > 0 || snap.Trouble != v.trouble {
 		_ = v.bar.Clear() // a bar that cannot be drawn is no reason to stop watching
 		v.lines(ended, snap)
 	}
@@ -115,6 +117,11 @@ func (v *SweepProgress) lines(ended []sweep.Row, s sweepview.Snapshot) {
 		fmt.Fprintln(v.w.Out, how)
 		v.last = s.Job.State
 	}
+
+	if s.Trouble != v.trouble && s.Trouble != "" {
+		fmt.Fprintf(v.w.Out, "%s\n", s.Trouble)
+	}
+	v.trouble = s.Trouble
 
 	for _, row := range ended {
 		r := row.Result

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 )
@@ -42,6 +43,10 @@ func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
+	}
+	if p.missing == 0 && !p.ended.IsZero() && st.Trouble != nil && st.Trouble.Refused && !st.Ending {
+		return problem.New(problem.Environment, "sweep %s: %s; then start it again, on Batch after deleting job %s: "+
+			"nothing of it is lost", id, st.Trouble.Text, job.Name)
 	}
 	patience := concludeFor
 	if st.Ending {

@@ -36,6 +36,7 @@ type Snapshot struct {
 	Left       float64           `json:"seconds_left,omitempty"`
 	LeftLow    float64           `json:"seconds_left_low,omitempty"` // of a range of about 95 %
 	LeftHigh   float64           `json:"seconds_left_high,omitempty"`
+	Trouble    string            `json:"trouble,omitempty"` // what holds a task up, or has ended it
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 	Night      *Night            `json:"night,omitempty"` // of status
 }
@@ -54,6 +55,9 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 		Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready = 0, 0 // their tasks are gone
+	}
+	if st.Trouble != nil && st.Conclusion == nil {
+		snap.Trouble = fmt.Sprintf("task %d: %s", st.Trouble.Task, st.Trouble.Text)
 	}
 	if r := b.Best(); r != nil {
 		snap.Best = &Best{r.Trial, r.Score}

@@ -37,6 +37,7 @@ type State struct {
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Conclusion *sweep.Conclusion // nil until it has ended
+	Trouble    *sweep.Trouble    // what holds a task up, or has ended it
 }
 
 // Open reads the plan. The error about one that does not exist is of kind NotFound.
@@ -98,6 +99,9 @@ func (s *View) Look(ctx context.Context) (State, error) {
 		return State{}, err
 	}
 	if state.Ending, err = s.whole.HasEnding(ctx); err != nil {
+		return State{}, err
+	}
+	if state.Trouble, err = s.whole.Trouble(ctx, l); err != nil {
 		return State{}, err
 	}
 	state.Conclusion, err = s.whole.Conclusion(ctx)

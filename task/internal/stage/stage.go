@@ -278,6 +278,7 @@ func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen 
 	}
 
 	if _, err := file.WriteAt(data, offset); err != nil {
+		_ = file.Truncate(0) // room to tell of it, where the bucket is on the same disk
 		return onDisk("write "+info.Name, err)
 	}
 	c.report(length)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -45,7 +47,7 @@ func (w *Worker) rules() protocol.Task {
 	case tasks > 0:
 		t.Start = w.Task % tasks * own / tasks
 	}
-	t.Alone = w.plan.Sizing.Tasks == 1 && (w.plan.Open() || w.plan.EndsByRule() || w.plan.Pauses())
+	t.Alone = w.plan.Sizing.Tasks == 1 && (w.plan.Open() || w.plan.Pauses())
 	return t
 }
 
@@ -127,7 +129,12 @@ func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
 	enough = enough || l.assistant != nil // which has the memory
 	if !enough && !l.short {
 		w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
+		w.tell(fmt.Errorf("it waits for memory: %s are free, and a trial needs %s", humanize.IBytes(uint64(have)),
+			humanize.IBytes(uint64(need))), false)
 		l.short = true
+	}
+	if enough {
+		w.tell(nil, false)
 	}
 	return protocol.Answer{View: l.rules, Full: !enough}, nil
 }

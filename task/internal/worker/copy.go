@@ -99,9 +99,13 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",
 				pause.Seconds())
+			w.tell(err, false)
 		}))
 	if cause := context.Cause(ctx); err != nil && unwanted(cause) {
 		return nil, nil
+	}
+	if err == nil {
+		w.tell(nil, false)
 	}
 	return ds, err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/task/internal/stage"
@@ -55,6 +57,7 @@ type Worker struct {
 	plan     *sweep.Plan
 	whole    *sweepstore.Sweep
 	trials   *sweepstore.Trials
+	told     bool // of a trouble that is not over
 	metrics  []metric.Metric
 	dataset  *dataset.Dataset
 	table    *fit.Table
@@ -87,8 +90,12 @@ func Transient(err error) error {
 func (w *Worker) Run(ctx context.Context) error {
 	w.after = newDeadlines(ctx)
 	defer w.after.cancel()
+	w.told = w.Attempt > 0 // by the attempt before, perhaps
 
 	if err := w.open(ctx); err != nil {
+		if ctx.Err() == nil {
+			w.tell(err, permanent(err))
+		}
 		return w.classify(err)
 	}
 	over, err := w.over(ctx)
@@ -97,15 +104,48 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	if err == nil || ctx.Err() != nil {
 		w.tidy(w.after.release)
+	} else {
+		w.tell(err, false)
 	}
 	return w.classify(err)
 }
+
+// tell lets whoever watches the sweep know what holds this task up, or ends it; nil says that it goes on. refused says
+// that the task cannot train the plan.
+func (w *Worker) tell(why error, refused bool) {
+	if why == nil && !w.told {
+		return
+	}
+	var t *sweep.Trouble
+	if w.told = why != nil; w.told {
+		t = &sweep.Trouble{Format: sweep.FormatVersion, Sweep: w.Sweep, Task: w.Task, Version: w.Version,
+			Text: sweep.CutReason(program.Redact(why.Error())), Refused: refused, At: time.Now().UTC()}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellFor)
+	defer cancel()
+	if err := w.whole.Tell(ctx, w.Job, w.Task, t); err != nil {
+		w.Log.Warn("could not tell of it", "error", err.Error())
+	}
+}
+
+// tellFor is how long a task tries to tell why it waits, or leaves.
+const tellFor = 10 * time.Second
 
 // open reads the sweep's plan.
 func (w *Worker) open(ctx context.Context) (err error) {
 	w.whole = sweepstore.New(w.Sweeps, w.Sweep)
 	if w.plan, _, err = w.whole.Plan(ctx); err != nil {
 		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
+	}
+	names := sweep.Params{}
+	for _, t := range append(w.plan.Trials, sweep.Trial{Params: w.plan.Base}) {
+		maps.Copy(names, t.Params)
+	}
+	for name := range names {
+		if !gbt.IsParam(name) {
+			return problem.New(problem.Environment, "task %s does not know the parameter %q of the plan; %v", w.Version,
+				name, sweep.WroteIt(w.plan.Coppice))
+		}
 	}
 	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
 	w.seen, w.results = map[int]sweep.Seen{}, map[int]sweep.Result{}
