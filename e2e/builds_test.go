@@ -15,9 +15,9 @@ import (
 	"coppice/internal/cloud/gcs"
 )
 
-// TestE2EOldLocalCloud: a folder of the first localemu (e2e/testdata/cloud-1 is what its commit f886c52c47c5 left of one
-// upload) and one of a later one are refused by all that would write into them, and stay as they are; a folder of this
-// build is used again.
+// TestE2EOldLocalCloud: a folder of the first localemu (e2e/testdata/cloud-1 is what its commit f886c52c47c5 left of
+// one upload) and one of a later one are refused by all that would write into them, and stay as they are; a folder of
+// this build is used again.
 func TestE2EOldLocalCloud(t *testing.T) {
 	for format, reads := range map[string]string{
 		"format is 1 and this build reads 2": "localemu f886c52c47c5",
@@ -55,8 +55,8 @@ func TestE2EOldLocalCloud(t *testing.T) {
 	}
 }
 
-// TestE2ETwoBuilds: one build's launcher leaves a plan that the other's programs would misunderstand. All of them refuse
-// it in words that name its build, whichever is newer, and it can still be trained once that build is there.
+// TestE2ETwoBuilds: one build's launcher leaves a plan that the other's programs would misunderstand. All of them
+// refuse it in words that name its build, whichever is newer, and it can still be trained once that build is there.
 func TestE2ETwoBuilds(t *testing.T) {
 	e := &export{local: newLocal(t)}
 	file := e.smallSweep(2)

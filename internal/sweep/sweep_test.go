@@ -270,7 +270,8 @@ func TestPlansOfOtherBuilds(t *testing.T) {
 		`"valid":{`:   `"valid":{"moon":1,`,
 	} {
 		_, err := sweep.DecodePlan(bytes.Replace(data, []byte(old), []byte(more), 1))
-		if err == nil || !strings.Contains(err.Error(), "coppice v9.1 wrote it: use programs and images of one version") {
+		const says = "coppice v9.1 wrote it: use programs and images of one version"
+		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("a plan with %s: error %v, expected the version that wrote it", more, err)
 		}
 	}

@@ -178,7 +178,7 @@ class _Fitted(BaseEstimator):
             one = [names] if isinstance(names, str) else names or ()
             args += [part for n in one for part in (flag, str(n))]
 
-        with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
+        with _program.scratch() as scratch:
             file, out, params = f"{scratch}/table.parquet", f"{scratch}/version", f"{scratch}/params"
             pq.write_table(table, file, row_group_size=1 << 17)
             if self.params:
@@ -351,7 +351,7 @@ class _Fitted(BaseEstimator):
         import pandas
 
         model = self._fitted()
-        with tempfile.TemporaryDirectory(prefix="coppice-") as scratch:
+        with _program.scratch() as scratch:
             version, file, out = f"{scratch}/version", f"{scratch}/table.parquet", f"{scratch}/out.parquet"
             _write(self._files, Path(version))
             pq.write_table(self._table(X, fitting=False), file, row_group_size=1 << 17)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 from .errors import Error, InputError, NotFoundError
 
 _HERE = Path(__file__).parent / "bin"
+_SCRATCH = "coppice-python-"  # begins the names of temporary folders
 _MOST_LINES = 200  # of an error, the last ones
 _CTRL_BREAK, _NEW_GROUP = 1, 0x200  # signal.CTRL_BREAK_EVENT, subprocess.CREATE_NEW_PROCESS_GROUP
 _EXIT_INPUT, _EXIT_NOT_FOUND, _EXIT_INTERRUPTED = (2, 3), 4, 130
@@ -23,6 +26,25 @@ _EXIT_INPUT, _EXIT_NOT_FOUND, _EXIT_INTERRUPTED = (2, 3), 4, 130
 
 class TrainingError(Error):
     """The program could not train a model. The message is what it says on the command line."""
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[str]:
+    """A temporary folder, for tables too. A process that is killed leaves its own, which the next one removes: nobody
+    has it locked."""
+    if os.name == "nt":
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder:
+            yield folder
+        return
+    import fcntl
+
+    for lock in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*/lock"):
+        with contextlib.suppress(OSError), lock.open("r+") as left:  # another user's, or one that is in use
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder, open(f"{folder}/lock", "w") as mine:
+        fcntl.flock(mine, fcntl.LOCK_EX)
+        yield folder
 
 
 def own() -> Path | None:

@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import os
 import re
+import stat
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,10 @@ class Folder:
         """See Store."""
         path = self.path / name
         try:
-            size = path.stat().st_size
+            info = path.stat()
+            size = info.st_size
+            if not stat.S_ISREG(info.st_mode):  # a pipe waits for its writer, and a device may have no end
+                raise CorruptError(f"{path}: not a file")
             if size > limit:
                 raise CorruptError(f"{path}: {size} bytes, more than {limit}")
             if size == 0:
@@ -98,6 +102,9 @@ class Bucket:
     def read(self, name: str, limit: int) -> pa.Buffer:
         """See Store."""
         try:
+            here = self._fs.type_name in ("local", "subtree")
+            if here and self._fs.get_file_info(f"{self._base}/{name}").type == pafs.FileType.Unknown:  # as in Folder
+                raise CorruptError(f"{self.describe(name)}: not a file")
             with self._fs.open_input_file(f"{self._base}/{name}") as f:
                 size = f.size()
                 if size > limit:

@@ -108,9 +108,9 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// dropPermanent swallows an error that a retry would not fix, an object of the sweep that is damaged, and logs it once.
-// Once the object is repaired, the next reconciliation concludes the sweep. Damage to the registry is no such error: it
-// concerns all sweeps of a model, so the reconciliation fails until it is repaired.
+// dropPermanent swallows an error that a retry would not fix, an object of the sweep that is damaged, and logs it
+// once. Once the object is repaired, the next reconciliation concludes the sweep. Damage to the registry is no such
+// error: it concerns all sweeps of a model, so the reconciliation fails until it is repaired.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	if !errors.As(err, new(*sweep.DecodeError)) {
 		return err
@@ -339,8 +339,8 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// canTrain reports whether the sweep's tasks could train its plan. If none could, and no trial was begun, a later job of
-// programs of the plan's version can.
+// canTrain reports whether the sweep's tasks could train its plan. If none could, and no trial was begun, a later job
+// of programs of the plan's version can.
 func (o *concluding) canTrain(ctx context.Context) (bool, error) {
 	t, err := o.a.sweep(o.k.plan.Sweep).Trouble(ctx, o.k.listing)
 	begun := slices.ContainsFunc(o.k.listing.Trials, func(l sweepstore.Listed) bool { return len(l.Claims) > 0 })

@@ -140,8 +140,8 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestTroubleOfTasks: a sweep that ends with its job says what its tasks said. One whose tasks are of another build than
-// its plan, and have begun nothing, does not end with it: another job goes on.
+// TestTroubleOfTasks: a sweep that ends with its job says what its tasks said. One whose tasks are of another build
+// than its plan, and have begun nothing, does not end with it: another job goes on.
 func TestTroubleOfTasks(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		w := newWorld(t, options{skip: func(i int) bool { return i < 50 }})

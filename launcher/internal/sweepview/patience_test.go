@@ -36,7 +36,8 @@ func TestPatience(t *testing.T) {
 		"failed": {[]provision.JobStatus{{State: "FAILED", Finished: true, Failure: "exit code 3"}}, waiting,
 			time.Hour, "(job FAILED; exit code 3)"},
 		"of another build": {[]provision.JobStatus{{State: "FAILED", Finished: true, Name: "j"}},
-			sweepview.State{Board: waiting.Board, Trouble: &sweep.Trouble{Refused: true, Text: "coppice v2 wrote it"}}, 0,
+			sweepview.State{Board: waiting.Board,
+				Trouble: &sweep.Trouble{Refused: true, Text: "coppice v2 wrote it"}}, 0,
 			"sweep x: coppice v2 wrote it; then start it again, on Batch after deleting job j: nothing of it is lost"},
 		"failed just now": {[]provision.JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {

@@ -14,7 +14,8 @@ import (
 // TestOneTaskIsInterrupted: whatever the moment at which the only task of a search that learns is killed, its successor
 // proposes what it would have proposed, and trains the same models: it goes on with what was begun first.
 func TestOneTaskIsInterrupted(t *testing.T) {
-	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": {Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}} {
+	asha := &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}
+	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": asha} {
 		change := func(p *sweep.Plan) {
 			open(sweep.MethodGP, wide)(p)
 			p.Sizing.Tasks, p.Spec.Search.Stop = 1, stop
@@ -43,8 +44,8 @@ func TestOneTaskIsInterrupted(t *testing.T) {
 		var want map[int]string
 		calm := newWorld(t, 7, change)
 		synctest.Test(t, func(t *testing.T) { want = outcome(t, calm) })
-		for _, at := range []string{"0002/claims/", "0003/decision.json", "0003/heartbeats/", "configurations/", "/rungs/",
-			"/pauses/", "/promotions/"} {
+		for _, at := range []string{"0002/claims/", "0003/decision.json", "0003/heartbeats/", "configurations/",
+			"/rungs/", "/pauses/", "/promotions/"} {
 			if stop == nil && strings.HasPrefix(at, "/") {
 				continue
 			}

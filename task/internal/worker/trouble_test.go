@@ -63,14 +63,14 @@ func TestTroubleIsTold(t *testing.T) {
 	}
 }
 
-// TestAPlanOfAnotherBuild: a parameter that this build does not know is no trial's failure. The task claims nothing, and
-// names both versions.
+// TestAPlanOfAnotherBuild: a parameter that this build does not know is no trial's failure. The task claims nothing,
+// and names both versions.
 func TestAPlanOfAnotherBuild(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) { p.Coppice, p.Trials[1].Params["bagging_moons"] = "v9.1", 3 })
 	k := w.worker(0)
 	k.Version = "v9.0"
 	err := k.Run(t.Context())
-	const says = `task v9.0 does not know the parameter "bagging_moons" of the plan; coppice v9.1 wrote it: use programs`
+	const says = `task v9.0 does not know the parameter "bagging_moons" of the plan; coppice v9.1 wrote it: use `
 	if !problem.Is(err, problem.Environment) || !strings.Contains(err.Error(), says) {
 		t.Errorf("the task ended with %v, expected %q", err, says)
 	}
