@@ -3,7 +3,6 @@ package metric
 import (
 	"math"
 	"slices"
-	"strings"
 )
 
 // OfConstant is what always predicting the shares of the classes scores: of labels 0 and 1, those of both. ok is false
@@ -46,14 +45,6 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 		return shares[1], true
 	}
 	return 0, false
-}
-
-// OfRate is OfConstant of labels 0 and 1, of which so many are 1.
-func OfRate(name string, rate float64) (value float64, ok bool) {
-	if strings.HasPrefix(name, "multi_") { // of other labels, of which a rate is one class's share
-		return 0, false
-	}
-	return OfConstant(name, []float64{1 - rate, rate})
 }
 
 // OfOne is what the named metrics measure if all rows have one prediction: the mean label or, of groups, a score, whose

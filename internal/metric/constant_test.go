@@ -52,9 +52,6 @@ func TestOfConstant(t *testing.T) {
 			t.Errorf("log_loss of %v: got %v, want that it says nothing", shares, v)
 		}
 	}
-	if v, ok := metric.OfRate("multi_logloss", 0.5); ok {
-		t.Errorf("of one class's share alone: got %v, want that it says nothing of all", v)
-	}
 	binary := metric.Tested{Calibrated: true, Bins: []metric.Bin{{Weight: 3, Positive: 1}, {Weight: 5, Positive: 1}}}
 	if s := binary.Shares(); len(s) != 2 || s[0] != 0.75 || s[1] != 0.25 {
 		t.Errorf("the shares of 2 of 8 are %v, want 0.75 and 0.25", s)

@@ -430,7 +430,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"none", allAre(page.StateFailed), []string{"No winner: all 8 trials failed",
 			"it may need more memory than the machine has", "Take machines with more memory", "the quorum is 4"}},
 		{"model", versions(10), []string{"Version 9 is live", "promoted", "1 day ago: not promoted",
-			"the base rate alone", "Worse than version 9 by 0.0031", "9 of 11 nights"}},
+			"Worse than version 9 by 0.0031", "9 of 11 nights"}},
 		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
 		{"blocked dataset", blocked(), []string{"The newest night is blocked",
 			"Found: price: the numbers are 100 times what they were: median 299, before 2.99",

@@ -14,7 +14,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
-	"coppice/internal/metric"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 )
@@ -225,10 +224,6 @@ func (p *datasetPage) trends() []*plot.Chart {
 		columns := []string{"at", "version", t.id, "state", "verdict"}
 		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
 		if t.id == "value" {
-			last := p.Nights[len(p.Nights)-1].LabelRate
-			if alone, ok := metric.OfRate(p.Metric, last); ok {
-				c.Summary += " The base rate alone scores about " + plot.Plain.Format(alone) + "."
-			}
 			c.Y.Label = directed(p.Metric)
 		}
 		if t.id == "cost" {

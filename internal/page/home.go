@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -34,7 +33,6 @@ type IndexModel struct {
 	Trend              []float64   // of the metric on test of the newest winners, oldest first
 	Last               *IndexSweep // that has ended; nil without
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
-	Rate               float64     // of the label in the newest table of the last sweep's dataset. Write fills it in
 }
 
 // IndexSweep is a line of the list of sweeps.
@@ -121,14 +119,6 @@ func (i *Index) Write(w io.Writer) error {
 					"pages; no other sweep waits for it.", "launcher status " + s.ID})
 		}
 	}
-	for i := range p.Models {
-		m := &p.Models[i]
-		for _, d := range p.Datasets {
-			if m.Last != nil && d.Night != nil && strings.HasPrefix(m.Last.Dataset, d.Name+"@") {
-				m.Rate = d.Night.LabelRate
-			}
-		}
-	}
 	later := func(n need) int { return map[bool]int{true: 1}[n.Class != answerNone] } // than what is broken
 	slices.SortStableFunc(p.Needs, func(a, b need) int { return cmp.Compare(later(a), later(b)) })
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
@@ -199,15 +189,12 @@ func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }
 
 // Trended says what the trend shows: the values at its ends.
 func (m IndexModel) Trended() string {
-	last, base := len(m.Trend)-1, ""
-	if alone, ok := metric.OfRate(m.Metric, m.Rate); ok {
-		base = "; the base rate alone has about " + plot.Plain.Format(alone)
-	}
+	last := len(m.Trend) - 1
 	if last < 1 {
-		return fmt.Sprintf("%s on test: %s%s", m.Metric, plot.Plain.Format(m.Trend[last]), base)
+		return fmt.Sprintf("%s on test: %s", m.Metric, plot.Plain.Format(m.Trend[last]))
 	}
-	return fmt.Sprintf("Test %s: from %s to %s in %s, each on its own rows%s", directed(m.Metric),
-		plot.Plain.Format(m.Trend[0]), plot.Plain.Format(m.Trend[last]), english.Plural(last, "night", ""), base)
+	return fmt.Sprintf("Test %s: from %s to %s in %s, each on its own rows", directed(m.Metric),
+		plot.Plain.Format(m.Trend[0]), plot.Plain.Format(m.Trend[last]), english.Plural(last, "night", ""))
 }
 
 // directed is a metric's name with which way is better, where the name is known.

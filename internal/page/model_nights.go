@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -30,7 +29,6 @@ type ModelNight struct {
 	Metric    string
 	Was       int // the version that was live before
 	Next, New float64
-	Rate      float64 // of the label in the night's table; 0 if unknown
 
 	Live    int    // the version that was live afterwards; 0 without. Write fills it in
 	Changed string // against the version before. Write fills it in
@@ -151,9 +149,6 @@ func (p *modelPage) answer() answer {
 	if !math.IsNaN(last.Next) {
 		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
 		v.add(last.Metric+", new", plot.Plain.Format(last.New))
-		if alone, ok := metric.OfRate(last.Metric, last.Rate); ok {
-			v.add(shareAlone+", about", plot.Plain.Format(alone))
-		}
 	}
 	return v
 }

@@ -224,9 +224,6 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 	fitted := show.NewFit(d, p, st, view)
-	if rows, ok := staged.Manifest.FindSplit(p.Holdout.Test.Split); ok && p.Spec.Objective == "binary" {
-		fitted.Base = rows.LabelMean
-	}
 	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
 		if err := view.WriteFile(fitted.Page); err != nil {
 			return err

@@ -39,7 +39,7 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 		for _, r := range records {
 			ref := name + "@" + r.Version
 			for _, i := range trained[ref] {
-				m.Nights[i].Found, m.Nights[i].Rate = found(r.Findings), r.Profile.Label.Mean
+				m.Nights[i].Found = found(r.Findings)
 			}
 			if r.Blocked() && trained[ref] == nil {
 				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Dataset: ref, Verdict: sweep.VerdictBlocked,

@@ -108,6 +108,9 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		}
 		if t := view.Winner.Tested; t != nil {
 			f.Classes, f.Alone = rates(t.Classes), t.Alone
+			if shares := t.Shares(); t.Calibrated && len(shares) == 2 { // of the rows that the metrics are of
+				f.Base = shares[1]
+			}
 		}
 	}
 	return f

@@ -34,7 +34,8 @@ func TestNewFit(t *testing.T) {
 	st := sweepview.State{Board: sweep.Board{Rows: rows},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "clicks", Version: 4, Trial: 1, Done: 2,
 			Gate: &sweep.GateDecision{Reason: "no better"}}}
-	view := &page.Sweep{Winner: &page.Winner{}}
+	view := &page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Calibrated: true,
+		Bins: []metric.Bin{{Weight: 3, Positive: 1}, {Weight: 5, Positive: 1}}}}}
 	for range 20 {
 		view.Winner.Features = append(view.Winner.Features, page.Importance{Feature: "site", Gain: 0.05})
 	}
@@ -45,6 +46,9 @@ func TestNewFit(t *testing.T) {
 	}
 	if want := "num_iterations=1000 num_leaves=1"; f.Params != want { // as registry show has them
 		t.Errorf("got the parameters %q, want those that differ from their defaults, %q", f.Params, want)
+	}
+	if f.Base != 0.25 { // of the rows that were judged, whatever the table's is
+		t.Errorf("got the base rate %v, expected that of the 8 tested rows, .25", f.Base)
 	}
 	if f.Default == nil {
 		t.Error("the first configuration has no score; want 0.7")
