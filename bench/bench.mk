@@ -60,7 +60,7 @@ bench-search: bench-programs ## normalised regret of the ways to search
 	@mkdir -p $(BENCH)
 	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
 	bin/gauge regret --seeds $(SEEDS) --methods gp,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret-table $(BENCH)/search-synthetic.jsonl
+	python3 bench/regret_table.py $(BENCH)/search-synthetic.jsonl
 	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo \
 	  "no $(DATA)/surrogate: synthetic functions only"; fi
 
@@ -97,7 +97,7 @@ bench-search-surrogate: $(PEERS_READY)
 	  16,100 >> $(BENCH)/search.jsonl
 	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 \
 	  $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
-	bin/gauge regret-table $(BENCH)/search.jsonl
+	python3 bench/regret_table.py $(BENCH)/search.jsonl
 
 # DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour
 bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, hessboost, YDF, scikit-learn, joblib, Ray Tune

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -222,19 +222,33 @@ func TestRegretTable(t *testing.T) {
 		{Method: "good", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.9, 1.0}, Best: &best, Median: &median},
 		{Method: "peer", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.7, 0.7}},
 	}
-	var out strings.Builder
-	if err := regretTable(&out, all); err != nil {
+	table := func(all []searched) (string, error) {
+		file := filepath.Join(t.TempDir(), "searched.jsonl")
+		var lines bytes.Buffer
+		for _, s := range all {
+			if err := json.NewEncoder(&lines).Encode(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(file, lines.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("python3", "../regret_table.py", file).Output()
+		return string(out), err
+	}
+	out, err := table(all)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |",
 		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |"} {
-		if !strings.Contains(out.String(), row) {
-			t.Errorf("regretTable: got\n%s\nwant a row %s", out.String(), row)
+		if !strings.Contains(out, row) {
+			t.Errorf("regret_table.py: got\n%s\nwant a row %s", out, row)
 		}
 	}
 
-	if err := regretTable(io.Discard, all[1:]); err == nil {
-		t.Error("regretTable of a peer alone, whose task has no median: got no error, want one")
+	if _, err := table(all[1:]); err == nil {
+		t.Error("regret_table.py of a peer alone, whose task has no median: got no error, want one")
 	}
 }
 

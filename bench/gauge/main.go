@@ -27,7 +27,7 @@ func main() {
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
 	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), regretCommand(out),
-		regretTableCommand(out), versionsCommand(os.Stdin, out))
+		versionsCommand(os.Stdin, out))
 	return cmd
 }
 

@@ -3,20 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"gonum.org/v1/gonum/stat"
 
-	"coppice/internal/program"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -158,114 +152,4 @@ func rounded(v float64) float64 {
 		return v
 	}
 	return short
-}
-
-func regretTableCommand(out io.Writer) *cobra.Command {
-	return &cobra.Command{
-		Use:     "regret-table FILE...",
-		Short:   "What regret and peers wrote as a table: mean normalised regret with its standard error",
-		Args:    cobra.MinimumNArgs(1),
-		Example: "  gauge regret-table build/bench/search.jsonl",
-		RunE: func(_ *cobra.Command, files []string) error {
-			var all []searched
-			for _, file := range files {
-				some, err := readSearched(file)
-				if err != nil {
-					return err
-				}
-				all = append(all, some...)
-			}
-			return regretTable(out, all)
-		},
-	}
-}
-
-func readSearched(file string) ([]searched, error) {
-	in, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	var all []searched
-	for decoder := json.NewDecoder(in); ; {
-		var s searched
-		err := decoder.Decode(&s)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, s)
-	}
-}
-
-// yardstick is what normalises the regrets of a task.
-type yardstick struct {
-	median    float64
-	reference float64 // the best of a large random sample, which the objective itself states
-	shared    float64 // the best that any search in the table has found, and at least the reference
-}
-
-// yardsticks gives one for each task; a task whose median nothing states is an error.
-func yardsticks(all []searched) (map[string]*yardstick, error) {
-	of := map[string]*yardstick{}
-	for _, s := range all {
-		if s.Best != nil && s.Median != nil {
-			of[s.Task] = &yardstick{*s.Median, *s.Best, *s.Best}
-		}
-	}
-
-	for _, s := range all {
-		y := of[s.Task]
-		if y == nil {
-			return nil, program.Usagef("nothing says what the median of %s is; give the file of `gauge regret`, too",
-				s.Task)
-		}
-		y.shared = max(y.shared, slices.Max(s.Found))
-	}
-	return of, nil
-}
-
-// regretTable prints (best - found) / (best - median) twice: with the reference as best, below which a search can come,
-// and with the best that any search in the table has found.
-func regretTable(out io.Writer, all []searched) error {
-	of, err := yardsticks(all)
-	if err != nil {
-		return err
-	}
-
-	type way struct {
-		method        string
-		batch, trials int
-	}
-	reference, shared, millis := map[way][]float64{}, map[way][]float64{}, map[way][]float64{}
-	var order []way
-	for _, s := range all {
-		w, y := way{s.Method, s.Batch, s.Trials}, of[s.Task]
-		if !slices.Contains(order, w) {
-			order = append(order, w)
-		}
-		for _, found := range s.Found {
-			reference[w] = append(reference[w], (y.reference-found)/(y.reference-y.median))
-			shared[w] = append(shared[w], (y.shared-found)/(y.shared-y.median))
-		}
-		millis[w] = append(millis[w], s.Millis)
-	}
-
-	fmt.Fprintln(out, "| method | trials | at once | regret against the reference | standard error | against the "+
-		"best of all | standard error | ms per proposal |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
-	for _, w := range order {
-		took := strings.TrimSuffix(fmt.Sprintf("%.1f", stat.Mean(millis[w], nil)), ".0")
-		fmt.Fprintf(out, "| %s | %d | %d | %s | %s | %s |\n", w.method, w.trials, w.batch,
-			meanAndError(reference[w]), meanAndError(shared[w]), took)
-	}
-	return nil
-}
-
-// meanAndError are two cells of a table.
-func meanAndError(values []float64) string {
-	mean, deviation := stat.MeanStdDev(values, nil)
-	return fmt.Sprintf("%.4f | %.4f", mean, stat.StdErr(deviation, float64(len(values))))
 }

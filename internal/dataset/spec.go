@@ -209,18 +209,17 @@ const (
 // warehouses and collections of tables write.
 func DefaultMissing() []string {
 	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "n/a", "<NA>", "NaT", "-nan", "-NaN", "#NA",
-		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", minus}
+		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", "-"}
 }
 
-// minus stands for a missing value, but not as a label: there may be + and -.
-const minus = "-"
-
-// LabelMissing are the texts that stand for a missing label.
+// LabelMissing are the texts that stand for a missing label: without the last of the default ones, as there may be + and
+// -.
 func (s *Spec) LabelMissing() []string {
-	if !slices.Equal(s.Missing, DefaultMissing()) {
+	n := len(DefaultMissing())
+	if len(s.Missing) < n || !slices.Equal(s.Missing[:n], DefaultMissing()) {
 		return s.Missing
 	}
-	return slices.DeleteFunc(DefaultMissing(), func(text string) bool { return text == minus })
+	return slices.Concat(s.Missing[:n-1], s.Missing[n:])
 }
 
 // Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was

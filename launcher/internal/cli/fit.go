@@ -93,10 +93,11 @@ it became the champion or not.`,
 	fs.StringVar(&f.Key, "key", "", "column whose rows stay on one side of the split, such as user_id")
 	fs.StringVar(&f.Group, "group", "",
 		"column whose rows are to be ordered by the label, such as query_id: learns a ranking")
-	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row")
+	fs.StringVar(&f.Parts, "split", "", "column that says train, valid, calib or test of each row, or random")
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
 	fs.StringArrayVar(&f.Categorical, "categorical", nil,
 		"columns of numbers that are names; repeatable, or with commas")
+	fs.StringArrayVar(&f.Missing, "missing", nil, "another text, or number, that stands for a missing value; repeatable")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(

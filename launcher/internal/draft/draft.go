@@ -40,7 +40,8 @@ type Request struct {
 	Time        string   // column by which to split
 	Key         string   // column whose rows stay together
 	Group       string   // column whose rows are ordered, such as a query
-	Parts       string   // column that says train, valid, calib or test of each row
+	Parts       string   // column that says train, valid, calib or test of each row; or splitRandom
+	Missing     []string // texts that stand for a missing value, too
 	Drop        []string // columns that are not features
 	Categorical []string // columns of numbers that are names
 	Metric      string
@@ -167,6 +168,9 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
+	case q.Group == "" && !q.regression && (len(l.texts) > 0 || q.wantsClasses()) && values > 2 && l.single() != "":
+		return "", "", fail("%s is the label of one row, from which nothing can be learnt: leave it out with --missing %[1]s, "+
+			"or name the value that means yes with --positive", l.single())
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		spec, err = d.classes(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
@@ -237,6 +241,16 @@ func (l *labels) of(value string) int64 {
 	return l.texts[value]
 }
 
+// single is a value that one row has, a text if there is one; empty if there is none.
+func (l *labels) single() string {
+	for _, v := range slices.Backward(l.values()) {
+		if l.of(v) == 1 && len(l.numbers)+len(l.texts) <= dataset.MaxClasses {
+			return v
+		}
+	}
+	return ""
+}
+
 // yesWords are values that mean yes.
 var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
 	"converted", "fraud", "bad", "won"}
@@ -289,6 +303,10 @@ const (
 // split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
 // a key whose rows are alike; else at random.
 func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
+	random := q.Parts == splitRandom && s.column(splitRandom) == nil
+	if random {
+		q.Parts = ""
+	}
 	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
 		"--split": q.Parts, "--group": q.Group} {
 		if name != "" && (s.column(name) == nil || name == q.Label) {
@@ -296,7 +314,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 				s.suggest(name, q.Label))
 		}
 	}
-	if q.Time != "" && q.Key != "" || q.Parts != "" && q.Time+q.Key != "" {
+	if q.Time != "" && q.Key != "" || (random || q.Parts != "") && q.Time+q.Key != "" || random && q.Group != "" {
 		return "", problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
 	}
 	if err := s.checkOrder(q); err != nil {
@@ -316,8 +334,19 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	case s.rows > largeRows:
 		parts = "train: 0.85, valid: 0.05, calib: 0.05, test: 0.05"
 	}
+	if random {
+		d.found("split", "at random, as asked for")
+		return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
+	}
 	judged := "the newest rows judge"
-	if c := s.byTime(q); c != nil {
+	c, times, err := s.byTime(q)
+	if err != nil {
+		return "", err
+	}
+	if len(times) > 1 {
+		d.found("times", "%s: by which are the rows split? Name it with --time", strings.Join(times, ", "))
+	}
+	if c != nil {
 		if c.missing > 0 && q.Time != "" {
 			return "", problem.New(problem.Input, "--time %s: %s rows have no time", c.Name, humanize.Comma(c.missing))
 		}
@@ -331,7 +360,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	}
 	if c := s.byKey(q); c != nil {
 		d.splitBy = c.Name
-		d.found("split", "by %s: its rows stay together (%s values)", c.Name, humanize.Comma(c.distinct.n()))
+		d.found("split", "by %s: its rows stay together (%s values), so that it is no feature: right if later rows are of "+
+			"others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {
@@ -339,47 +369,16 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 			s.label.few(rarest))
 		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed)), nil
 	}
-	d.found("split", "at random, since there is neither a time (--time) nor a key (--key) that rows repeat")
+	why := "there is neither a time (--time) nor a key (--key) that rows repeat"
+	if len(times) > 1 {
+		why = "it is not clear which is the row's time"
+	}
+	d.found("split", "at random, since %s", why)
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 }
 
-// byTime is the column of the row's time; nil if there is none, or several.
-func (s *seen) byTime(q Request) *column {
-	if q.Time != "" {
-		return s.column(q.Time)
-	}
-	if q.Key != "" || q.Group != "" {
-		return nil
-	}
-	var times []*column
-	for _, c := range s.columns {
-		if c.Name != q.Label && c.Unreadable == "" && c.isTime() && c.missing == 0 && c.distinct.n() >= minTimes &&
-			!ofSubject(c.Name) && !slices.Contains(q.Drop, c.Name) {
-			times = append(times, c)
-		}
-	}
-	named := slices.DeleteFunc(slices.Clone(times), func(c *column) bool { return !namedTime(c.Name) })
-	if len(named) == 1 {
-		return named[0]
-	}
-	if len(times) == 1 {
-		return times[0]
-	}
-	return nil
-}
-
-// namedTime reports whether a column is named like the time of its row.
-func namedTime(name string) bool {
-	return slices.Contains([]string{"ts", "time", "timestamp", "datetime", "date_time", "date", "day", "event_time",
-		"event_date", "created_at", "created", "occurred_at"}, strings.ToLower(name))
-}
-
-// ofSubject reports whether a time is a property of what the row is about, such as a birthday.
-func ofSubject(name string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due_"},
-		func(w string) bool { return strings.Contains(name, w) })
-}
+// splitRandom is the --split that is no column.
+const splitRandom = "random"
 
 // byKey is the column whose rows are alike; nil if there is none.
 func (s *seen) byKey(q Request) *column {
@@ -388,7 +387,7 @@ func (s *seen) byKey(q Request) *column {
 	}
 	for _, c := range s.columns {
 		n := c.distinct.n()
-		if c.Name != q.Label && mayBeKey(c.Name) && n >= minKeys && n < maxCounted &&
+		if c.Name != q.Label && mayBeKey(c.Name) && !slices.Contains(q.Categorical, c.Name) && n >= minKeys && n < maxCounted &&
 			float64(c.present) >= minRepeats*float64(n) &&
 			!slices.Contains(q.Drop, c.Name) {
 			return c
@@ -473,6 +472,9 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	}
 	if q.NoHeader {
 		b.WriteString("csv: {header: false}\n")
+	}
+	if len(q.Missing) > 0 {
+		fmt.Fprintf(&b, "missing: %s\n", list(q.missing()))
 	}
 	if len(drop) > 0 {
 		fmt.Fprintf(&b, "drop: %s\n", list(drop))

@@ -27,6 +27,7 @@ type seen struct {
 	rows    int64
 	label   labels
 	queries queries
+	markers *cell.Markers
 
 	drop, categorical []string // what was asked for, as names of columns
 }
@@ -65,6 +66,7 @@ type column struct {
 	texts    bool // some value is not a number
 	parts    bool // some number is not whole
 	times    bool // every value is a time
+	lo, hi   float64
 	distinct counter
 }
 
@@ -111,19 +113,22 @@ func look(ctx context.Context, q Request) (*seen, error) {
 		return nil, fmt.Errorf("--label: %w", err)
 	}
 
-	s := &seen{byName: map[string]*column{}}
+	s := &seen{byName: map[string]*column{}, markers: cell.NewMarkers(q.missing())}
 	if err := s.first(ctx, t, &q); err != nil {
 		return nil, err
 	}
 	return s, s.all(ctx, t, q)
 }
 
+// missing are the texts that stand for a missing value.
+func (q *Request) missing() []string { return append(dataset.DefaultMissing(), q.Missing...) }
+
 // first reads the first rows of all columns, and finds the columns that the request names.
 func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error) {
 	var names []string
 	for _, c := range t.Columns() {
 		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
-		s.columns = append(s.columns, &column{Column: c, times: true, counted: named || c.Type == dataset.Text ||
+		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1), counted: named || c.Type == dataset.Text ||
 			c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
@@ -131,11 +136,10 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 		}
 	}
 
-	markers := cell.NewMarkers(dataset.DefaultMissing())
 	read := int64(0)
 	err = t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {
 		for i, name := range b.Names {
-			s.column(name).observe(&b.Columns[i], markers)
+			s.column(name).observe(&b.Columns[i], s.markers)
 		}
 		if read += int64(b.Rows); read >= sampleRows {
 			return errEnough
@@ -157,13 +161,13 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 
 // all reads all rows of the label, and of what may be a time or a key.
 func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
-	markers := cell.NewMarkers(dataset.DefaultMissing())
+	markers, labels := s.markers, cell.NewMarkers((&dataset.Spec{Missing: q.missing()}).LabelMissing())
 	wanted := []string{q.Label}
 	for _, c := range s.columns {
 		asked := c.Name == q.Time || c.Name == q.Key || c.Name == q.Group
 		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (asked || c.isTime() || mayBeKey(c.Name)) {
 			wanted = append(wanted, c.Name)
-			c.present, c.missing, c.distinct = 0, 0, counter{}
+			c.present, c.missing, c.distinct, c.counted = 0, 0, counter{}, true
 		}
 	}
 	return t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
@@ -172,7 +176,7 @@ func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
 		for i, name := range b.Names {
 			if name == q.Label {
 				label = &b.Columns[i]
-				s.label.observe(label, markers, q.Positive)
+				s.label.observe(label, labels, q.Positive)
 				continue
 			}
 			s.column(name).observe(&b.Columns[i], markers)
@@ -223,6 +227,9 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 			} else if c.form != nil && !c.form.MatchString(text) {
 				c.form = nil
 			}
+		}
+		if isNumber {
+			c.lo, c.hi = min(c.lo, x), max(c.hi, x)
 		}
 		c.distinct.add(v.TextOf(i))
 	}

@@ -1,0 +1,71 @@
+package draft
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestGuessesOfColumns: what is guessed is said with its price, can be undone, and is asked for where values do not tell.
+func TestGuessesOfColumns(t *testing.T) {
+	const header = "a,b,Age,userId,d,price,y"
+	row := func(i int) string {
+		return fmt.Sprintf("2024-10-%02d 00:00:00 UTC,2025/01/%d,%d,%d,%02d/01/2004,\"%d,5\",%d", i%28+1, i%28+1, 18+i%60, i%40,
+			i%12+1, i%90, i%2)
+	}
+	users := func(i int) string { return strings.Join(strings.Split(row(i), ",")[2:], ",") }
+	for name, tc := range map[string]struct {
+		ask        Request
+		times      bool
+		want, fail string
+	}{
+		"two times":           {times: true, want: "a, b: by which are the rows split? Name it with --time"},
+		"no time":             {times: true, ask: Request{Time: "Age"}, fail: "numbers from 18 to 77, which are no times"},
+		"key":                 {want: "so that it is no feature: right if later rows are of others; --split random"},
+		"no key":              {ask: Request{Parts: "random"}, want: "at random, as asked for"},
+		"no key, by its kind": {ask: Request{Categorical: []string{"userId"}}, want: "at random, since"},
+		"random and a key":    {ask: Request{Parts: "random", Key: "userId"}, fail: "rows are split by one of them"},
+		"missing and formats": {ask: Request{Parts: "random", Missing: []string{"-999"}}, want: "\"-\", \"-999\"]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			head, rows := header[4:], users
+			if tc.times {
+				head, rows = header, row
+			}
+			tc.ask.Label, tc.ask.Trials = "y", 2
+			tc.ask.Sources = []string{written(t, head, 1500, rows)}
+			d, err := Make(context.Background(), tc.ask)
+			if tc.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fail) {
+					t.Errorf("got %v, expected ... %s ...", err, tc.fail)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := fmt.Sprint(d.Found) + string(d.Dataset); !strings.Contains(said, tc.want) {
+				t.Errorf("said is %s\nexpected ... %s ...", said, tc.want)
+			}
+		})
+	}
+}
+
+// TestRowsOfTotals: a class of one row is a mistake of the table.
+func TestRowsOfTotals(t *testing.T) {
+	ask := Request{Label: "y", Trials: 2, Sources: []string{written(t, "x,y", 301, func(i int) string {
+		if i == 300 {
+			return "4711,TOTAL"
+		}
+		return fmt.Sprintf("%d,%d", i, i%2)
+	})}}
+	_, err := Make(context.Background(), ask)
+	if want := "TOTAL is the label of one row"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, expected ... %s ...", err, want)
+	}
+	ask.Missing = []string{"TOTAL"}
+	if d, err := Make(context.Background(), ask); err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {
+		t.Errorf("with TOTAL as a missing label: %v", err)
+	}
+}

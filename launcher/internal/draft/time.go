@@ -1,0 +1,81 @@
+package draft
+
+import (
+	"slices"
+	"strings"
+
+	"coppice/internal/problem"
+)
+
+// byTime is the column of the row's time; nil if there is none, or several, which are then named.
+func (s *seen) byTime(q Request) (c *column, several []string, err error) {
+	if q.Time != "" {
+		return s.column(q.Time), nil, s.checkTime(q.Time)
+	}
+	if q.Key != "" || q.Group != "" {
+		return nil, nil, nil
+	}
+	var times, named []*column
+	for _, c := range s.columns {
+		if c.Name == q.Label || c.Unreadable != "" || ofSubject(c.Name) || slices.Contains(q.Drop, c.Name) {
+			continue
+		}
+		if c.isTime() && c.missing == 0 && c.distinct.n() >= minTimes && !slices.Contains(q.Categorical, c.Name) {
+			times, several = append(times, c), append(several, c.Name)
+			if namedTime(c.Name) {
+				named = append(named, c)
+			}
+		}
+	}
+	if len(named) == 1 {
+		return named[0], nil, nil
+	}
+	if len(times) == 1 {
+		return times[0], nil, nil
+	}
+	return nil, several, nil
+}
+
+// checkTime refuses a column that a person calls the time, and that is none.
+func (s *seen) checkTime(name string) error {
+	c := s.column(name)
+	switch {
+	case c.isTime() || c.present == 0:
+		return nil
+	case c.texts:
+		return problem.New(problem.Input, "--time %s: the column holds texts that are no times", name)
+	}
+	for _, of := range timeRanges {
+		if c.lo >= of[0] && c.hi <= of[1] {
+			return nil
+		}
+	}
+	lower := strings.ToLower(name)
+	if slices.ContainsFunc(timeWords, func(w string) bool { return strings.Contains(lower, w) }) {
+		return nil
+	}
+	return problem.New(problem.Input, "--time %s: the column holds numbers from %v to %v, which are no times; by numbers "+
+		"rows are split in a spec alone (--save-specs)", name, c.lo, c.hi)
+}
+
+// Numbers that may be times: seconds, and thousandths, since 1980, years, months 202612 and days 20261231; or what is
+// called so.
+var (
+	timeRanges = [][2]float64{{3.1e8, 5e9}, {3.1e11, 5e12}, {3.1e14, 5e15}, {3.1e17, 5e18}, {1900, 2200},
+		{190001, 220012}, {19000101, 22001231}}
+	timeWords = []string{"time", "date", "day", "hour", "minute", "second", "week", "month", "year", "step", "epoch", "ts",
+		"when", "night", "period", "quarter", "seq", "order"}
+)
+
+// namedTime reports whether a column is named like the time of its row.
+func namedTime(name string) bool {
+	return slices.Contains([]string{"ts", "time", "timestamp", "datetime", "date_time", "date", "day", "event_time",
+		"event_date", "created_at", "created", "occurred_at"}, strings.ToLower(name))
+}
+
+// ofSubject reports whether a time is a property of what the row is about, such as a birthday.
+func ofSubject(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due_"},
+		func(w string) bool { return strings.Contains(name, w) })
+}
