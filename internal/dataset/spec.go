@@ -212,8 +212,7 @@ func DefaultMissing() []string {
 		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", "-"}
 }
 
-// LabelMissing are the texts that stand for a missing label: without the last of the default ones, as there may be + and
-// -.
+// LabelMissing are the texts that stand for a missing label: without the last of the default ones, as there may be +.
 func (s *Spec) LabelMissing() []string {
 	n := len(DefaultMissing())
 	if len(s.Missing) < n || !slices.Equal(s.Missing[:n], DefaultMissing()) {

@@ -97,7 +97,7 @@ it became the champion or not.`,
 	fs.StringArrayVar(&f.Drop, "drop", nil, "columns that are not features; repeatable, or with commas")
 	fs.StringArrayVar(&f.Categorical, "categorical", nil,
 		"columns of numbers that are names; repeatable, or with commas")
-	fs.StringArrayVar(&f.Missing, "missing", nil, "another text, or number, that stands for a missing value; repeatable")
+	fs.StringArrayVar(&f.Missing, "missing", nil, "another text that stands for a missing value; repeatable")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(

@@ -169,8 +169,8 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
 	case q.Group == "" && !q.regression && (len(l.texts) > 0 || q.wantsClasses()) && values > 2 && l.single() != "":
-		return "", "", fail("%s is the label of one row, from which nothing can be learnt: leave it out with --missing %[1]s, "+
-			"or name the value that means yes with --positive", l.single())
+		return "", "", fail("%s is the label of one row, from which nothing can be learnt: leave it out with "+
+			"--missing %[1]s, or name the value that means yes with --positive", l.single())
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		spec, err = d.classes(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
@@ -360,8 +360,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	}
 	if c := s.byKey(q); c != nil {
 		d.splitBy = c.Name
-		d.found("split", "by %s: its rows stay together (%s values), so that it is no feature: right if later rows are of "+
-			"others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
+		d.found("split", "by %s: its rows stay together (%s values), so that it is no feature: right if later "+
+			"rows are of others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {
@@ -387,7 +387,8 @@ func (s *seen) byKey(q Request) *column {
 	}
 	for _, c := range s.columns {
 		n := c.distinct.n()
-		if c.Name != q.Label && mayBeKey(c.Name) && !slices.Contains(q.Categorical, c.Name) && n >= minKeys && n < maxCounted &&
+		if c.Name != q.Label && mayBeKey(c.Name) && !slices.Contains(q.Categorical, c.Name) && n >= minKeys &&
+			n < maxCounted &&
 			float64(c.present) >= minRepeats*float64(n) &&
 			!slices.Contains(q.Drop, c.Name) {
 			return c

@@ -128,8 +128,9 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 	var names []string
 	for _, c := range t.Columns() {
 		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
-		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1), counted: named || c.Type == dataset.Text ||
-			c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
+		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1),
+			counted: named || c.Type == dataset.Text ||
+				c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
 			names = append(names, c.Name)

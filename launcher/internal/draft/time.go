@@ -54,8 +54,8 @@ func (s *seen) checkTime(name string) error {
 	if slices.ContainsFunc(timeWords, func(w string) bool { return strings.Contains(lower, w) }) {
 		return nil
 	}
-	return problem.New(problem.Input, "--time %s: the column holds numbers from %v to %v, which are no times; by numbers "+
-		"rows are split in a spec alone (--save-specs)", name, c.lo, c.hi)
+	return problem.New(problem.Input, "--time %s: the column holds numbers from %v to %v, which are no times; "+
+		"by numbers rows are split in a spec alone (--save-specs)", name, c.lo, c.hi)
 }
 
 // Numbers that may be times: seconds, and thousandths, since 1980, years, months 202612 and days 20261231; or what is
@@ -63,8 +63,8 @@ func (s *seen) checkTime(name string) error {
 var (
 	timeRanges = [][2]float64{{3.1e8, 5e9}, {3.1e11, 5e12}, {3.1e14, 5e15}, {3.1e17, 5e18}, {1900, 2200},
 		{190001, 220012}, {19000101, 22001231}}
-	timeWords = []string{"time", "date", "day", "hour", "minute", "second", "week", "month", "year", "step", "epoch", "ts",
-		"when", "night", "period", "quarter", "seq", "order"}
+	timeWords = []string{"time", "date", "day", "hour", "minute", "second", "week", "month", "year", "step", "epoch",
+		"ts", "when", "night", "period", "quarter", "seq", "order"}
 )
 
 // namedTime reports whether a column is named like the time of its row.
