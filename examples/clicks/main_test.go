@@ -3,6 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -22,5 +25,24 @@ func TestOnlyAFileIsReplaced(t *testing.T) {
 	}
 	if err := write(file, 10, 7); err != nil {
 		t.Errorf("writing %s: %v, expected a table", file, err)
+	}
+}
+
+// TestTheTutorialKnowsTheTable: the columns that it repeats beside predictions are there.
+func TestTheTutorialKnowsTheTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := regexp.MustCompile(`--keep\s+([a-z_,]+)`).FindAllSubmatch(text, -1)
+	if len(kept) == 0 {
+		t.Error("the tutorial has no --keep any more: this test looks for nothing")
+	}
+	for _, found := range kept {
+		for _, name := range strings.Split(string(found[1]), ",") {
+			if !slices.Contains(names, name) {
+				t.Errorf("the tutorial keeps %q, which is none of %q", name, names)
+			}
+		}
 	}
 }

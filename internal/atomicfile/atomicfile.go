@@ -39,6 +39,9 @@ func Create(path string, perm fs.FileMode) (*Pending, error) {
 		if err != nil && f != nil {
 			err = errors.Join(err, f.Close(), os.Remove(name))
 		}
+		if inner, ok := errors.AsType[*fs.PathError](err); ok {
+			inner.Path = path // which means something to the caller
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,7 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 	}
 	for name, aliases := range all {
 		for _, word := range append(aliases, name) {
-			if s := findAmong(paramTable, word); s == nil || s.name != name {
+			if s := findAmong(0, len(paramTable), word); s == nil || s.name != name {
 				t.Errorf("LightGBM's %s, called %s: got %+v", name, word, s)
 			}
 		}
@@ -228,4 +228,19 @@ func parameters() []parameter {
 	}
 	slices.SortFunc(all[len(trainedWith):], func(a, b parameter) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// TestParsingIsCheap: a plan of ten thousand trials reads each one's parameters a few times. No name is looked for by
+// splitting the aliases of all.
+func TestParsingIsCheap(t *testing.T) {
+	complete := Defaults().Map()
+	allocations := testing.AllocsPerRun(5, func() {
+		if _, err := ParseParams(complete); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if most := float64(5 * len(complete)); allocations > most {
+		t.Errorf("parsing %d parameters takes %.0f allocations, expected at most %.0f", len(complete), allocations,
+			most)
+	}
 }

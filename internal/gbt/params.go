@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
@@ -128,17 +129,26 @@ func paramWords() []string {
 
 // findParam finds one that is trained with by its name or an alias, and findOther one that is not; nil if there is
 // none.
-func findParam(name string) *paramSpec { return findAmong(trainedWith, name) }
-func findOther(name string) *paramSpec { return findAmong(paramTable[len(trainedWith):], name) }
+func findParam(name string) *paramSpec { return findAmong(0, len(trainedWith), name) }
+func findOther(name string) *paramSpec { return findAmong(len(trainedWith), len(paramTable), name) }
 
-func findAmong(all []paramSpec, name string) *paramSpec {
-	for i := range all {
-		if s := &all[i]; s.name == name || slices.Contains(strings.Fields(s.aliases), name) {
-			return s
-		}
+func findAmong(from, to int, name string) *paramSpec {
+	if i, ok := paramIndex()[name]; ok && i >= from && i < to {
+		return &paramTable[i]
 	}
 	return nil
 }
+
+// paramIndex has the rows of paramTable by all their names.
+var paramIndex = sync.OnceValue(func() map[string]int {
+	index := map[string]int{}
+	for i, s := range slices.Backward(paramTable) { // of two that claim a name the first has it
+		for _, name := range append(strings.Fields(s.aliases), s.name) {
+			index[name] = i
+		}
+	}
+	return index
+})
 
 // suggestParam returns the most similar parameter, by its canonical name.
 func suggestParam(key string) string {
@@ -150,7 +160,7 @@ func suggestParam(key string) string {
 
 // CanonicalName returns the name that an alias stands for; an unknown name is returned unchanged.
 func CanonicalName(name string) string {
-	if s := findAmong(paramTable, name); s != nil {
+	if s := findAmong(0, len(paramTable), name); s != nil {
 		return s.name
 	}
 	return name

@@ -3,7 +3,9 @@ package program
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
+	"syscall"
 
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -41,6 +43,8 @@ func ExitCode(ctx context.Context, err error) int {
 		return sweep.ExitNotFound
 	case kind == problem.Transient:
 		return sweep.ExitTransient
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+		return sweep.ExitSetup
 	case ctx.Err() != nil:
 		return sweep.ExitInterrupt
 	}

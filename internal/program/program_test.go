@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sethvargo/go-envconfig"
@@ -51,6 +52,9 @@ func TestExitCodes(t *testing.T) {
 		"absent":     {fmt.Errorf("a: %w", fs.ErrNotExist), sweep.ExitNotFound},
 		"version":    {&registry.DeletedError{}, sweep.ExitNotFound},
 		"conflict":   {&registry.ConflictError{}, sweep.ExitConflict},
+		"permission": {&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, sweep.ExitSetup},
+		"read only":  {&fs.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, sweep.ExitSetup},
+		"full disk":  {&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, sweep.ExitSetup},
 		"setup":      {fmt.Errorf("a: %w", &cloud.SetupError{Err: fs.ErrNotExist}), sweep.ExitSetup},
 	} {
 		if code, _, _ := run(t.Context(), fine, tc.err); code != tc.want {

@@ -186,9 +186,11 @@ func (r *Registry) usable(ctx context.Context, model string, number int) error {
 	return cmp.Or(err, why)
 }
 
-// unusable says why an alias may not be moved to a version: it was deleted, or marked bad. err is any other reason.
+// unusable says why an alias may not be moved to a version: it was deleted, or marked bad, or a file of it is damaged.
+// err is any other reason.
 func (r *Registry) unusable(ctx context.Context, model string, number int) (why, err error) {
-	if _, err := r.numbered(ctx, model, number); err != nil {
+	v, err := r.numbered(ctx, model, number)
+	if err != nil {
 		if deleted := new(DeletedError); errors.As(err, &deleted) {
 			return err, nil
 		}
@@ -202,6 +204,13 @@ func (r *Registry) unusable(ctx context.Context, model string, number int) (why,
 		return problem.New(problem.Conflict,
 			"registry: version %d of %s was marked bad by %s on %s: %s; clear the mark "+
 				"first, if it is good after all", number, model, bad.By, bad.At.Format(time.DateTime), bad.Why), nil
+	}
+	for _, f := range v.Files {
+		if _, err := r.ReadFile(ctx, v, f.Name); problem.Is(err, problem.Damaged) {
+			return err, nil
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	return nil, nil
 }

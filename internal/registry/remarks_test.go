@@ -234,3 +234,23 @@ func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted er
 		t.Errorf("%s: verify: %v", name, err)
 	}
 }
+
+// TestDamagedVersions: an alias is moved to no version of which a file is damaged or gone, and rolling back passes over
+// it.
+func TestDamagedVersions(t *testing.T) {
+	s, r := chained(t)
+	ctx := t.Context()
+	overwrite(t, s, "registry/ctr/versions/2/model.txt", "cut off")
+	if _, err := r.SetAlias(ctx, "ctr", "canary", 2, registry.Expect{Any: true}, act(4, "watch")); !problem.Is(err,
+		problem.Damaged) || !strings.Contains(err.Error(), "versions/2/model.txt") {
+		t.Errorf("promoting a damaged version: %v, expected an error that names the file", err)
+	}
+	if _, err := r.RollbackTo(ctx, "ctr", registry.Champion, 2, registry.Expect{Version: 3},
+		act(5, "alarm")); !problem.Is(err, problem.Damaged) {
+		t.Errorf("rolling back to a damaged version: %v", err)
+	}
+	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(6, "alarm"))
+	if err != nil || a.Version != 1 {
+		t.Errorf("rolled back from 3 over the damaged 2: %+v, %v; expected version 1", a, err)
+	}
+}

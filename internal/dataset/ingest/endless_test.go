@@ -3,6 +3,8 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -48,6 +51,20 @@ func TestATableWithoutFeatures(t *testing.T) {
 		filepath.Join(t.TempDir(), "out"), Options{})
 	if err == nil || !strings.Contains(err.Error(), "no column is left to be a feature") {
 		t.Errorf("staging a column of long texts: %v, expected an error that says that no feature is left", err)
+	}
+
+	b.Reset()
+	b.WriteString("y,thing_id\n")
+	r := rand.New(rand.NewPCG(2, 1))
+	for range 6000 { // nine of ten values are alone
+		fmt.Fprintf(&b, "%d,t%d\n", r.IntN(2), r.IntN(60_000))
+	}
+	_, err = Stage(t.Context(), parseSpec(t, "label: y\n"), []table.File{writeFile(t, "b.csv", b.String())},
+		filepath.Join(t.TempDir(), "out"), Options{Learner: func(context.Context, *encode.Lesson) ([]float64, error) {
+			return nil, errors.New("there is nothing to learn from")
+		}})
+	if err == nil || !strings.Contains(err.Error(), "no column is left to be a feature") {
+		t.Errorf("staging an id alone: %v, expected an error that says that no feature is left", err)
 	}
 }
 

@@ -47,10 +47,10 @@ Tables in a bucket (a name, a glob or a folder) are scored into one each below -
 other. What is there is not made again, whatever made it: after an interruption, the same command goes on; another
 version or other flags need another PREFIX.
 --max-unseen ends the run at the first table that has more.`,
-		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,ad_id
+		Example: `  launcher predict --model ctr --in today.parquet --out scored.parquet --keep user_id,campaign_id
   launcher predict --model ctr@3 --in today.csv --out scored.csv --raw
   launcher predict --model ctr --in today.csv --out scored.csv --max-unseen 0.2   # writes nothing if ids have changed
-  launcher predict --model ctr --in today.csv --out why.csv --keep ad_id --explain top:3
+  launcher predict --model ctr --in today.csv --out why.csv --keep campaign_id --explain top:3
   launcher predict --model ctr@3 --in 'gs://clicks/day=26/*.parquet' --out gs://scored/day=26/`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runPredict(cmd.Context(), w, f)
