@@ -229,7 +229,7 @@ build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
 	@touch $@
 
 door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, notebooks, the same bytes
-	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_estimators test_notebooks
+	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_columns test_estimators test_notebooks
 
 DIST := build/dist
 dist: PLATFORMS = $(ALL_PLATFORMS)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import _text
+from ._frame import narrow
 from .errors import InputError, MissingColumnsError, PrecisionWarning, TypeMismatchError
 
 TEXT, FLOAT, INT, BOOL, TIME = "text", "float", "int", "bool", "time"
@@ -164,7 +165,7 @@ def _columns_of(data: Any) -> tuple[list[Any], Callable[[str], Any]]:
         return list(data.columns), lambda name: data[name]
     if hasattr(data, "__arrow_c_stream__"):
         try:
-            table = pa.table(data)
+            table = pa.table(narrow(data))
         except (pa.ArrowException, TypeError, ValueError) as e:
             raise InputError(f"a {type(data).__name__} that cannot be converted to Arrow: {e}") from e
         return _columns_of(table)
@@ -188,6 +189,8 @@ def _to_arrow(name: str, values: Any) -> pa.ChunkedArray:
         else:
             if hasattr(values, "sparse"):  # a pandas.Series of a sparse type
                 values = np.asarray(values)
+            if type(getattr(values, "dtype", None)).__name__ in ("PeriodDtype", "IntervalDtype"):  # texts, as in training
+                values = [None if v is None or v != v else str(v) for v in values]
             if isinstance(values, np.ndarray):
                 values = _native(name, values)
             elif isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__"):
@@ -270,7 +273,7 @@ def _convert(name: str, t: pa.DataType, values: pa.ChunkedArray) -> tuple[str, p
             return BOOL, storage.cast(pa.bool_()), ""
         return _convert(name, t.storage_type, storage)
     if is_.is_dictionary(t):
-        if is_.is_string(t.value_type) or is_.is_large_string(t.value_type):
+        if is_.is_string(t.value_type) or is_.is_large_string(t.value_type) or str(t.value_type) == "string_view":
             return TEXT, _text_dictionary(values), ""
         values = values.cast(t.value_type)
         return _convert(name, values.type, values)
@@ -293,6 +296,9 @@ def _convert(name: str, t: pa.DataType, values: pa.ChunkedArray) -> tuple[str, p
         return _counts(values.cast(pa.time32("ms")) if t.unit == "s" else values)
     if is_.is_duration(t):
         return INT, values.cast(pa.int64()), ""
+    if is_.is_decimal(t) and t.bit_width < 128:
+        values = values.cast(pa.decimal128(t.precision, t.scale))
+        return _decimals(values.type, values)
     if is_.is_decimal(t):
         return _decimals(t, values)
     if is_.is_null(t):

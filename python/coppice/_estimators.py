@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from . import _program
 from ._encoding import inputs
-from ._frame import table_of
+from ._frame import _array, is_missing, table_of
 from .errors import Error, InputError
 from .model import Model
 
@@ -165,7 +165,7 @@ class _Fitted(BaseEstimator):
             groups = np.asarray(groups)
             if groups.shape != (table.num_rows,):
                 raise ValueError(f"groups has the shape {groups.shape}, expected {(table.num_rows,)}")
-            table = table.append_column(group, pa.array(groups))
+            table = table.append_column(group, _array(group, groups))
             args += [together, group]
         elif self.key is not None:
             args += ["--key", self.key]
@@ -202,14 +202,17 @@ class _Fitted(BaseEstimator):
         self.version_ = done["version"]
         self.sweep_id_ = done["sweep"]
         self.metrics_ = dict(done.get("test") or {})
+        self.types_ = {t["name"]: (t["kind"], t["because"]) for t in done.get("types") or ()}
         self._model = self._restore()
         if self.verbose or self.verbose is None and not progress.notebook:  # which shows the estimator itself
             sys.stderr.write(self._line() + "\n")
+        if self.verbose:
+            sys.stderr.write("".join(f"  {n}: {kind} ({why})\n" for n, (kind, why) in [*self.types_.items()][:40]))
         said = [f["text"] for f in done.get("found") or () if f["about"] == "left out" and "without a label" in f["text"]]
         if not done["champion"]:
             said.append(f"the model is registered, but not the champion: {done.get('why')}")
         for text in [*said, *(done.get("warnings") or ())]:
-            asked = "its rows stay in one split" in text  # by key=
+            asked = "its rows stay in one split" in text and (self.key is not None or groups is not None)
             if table.num_rows < _FEW and " has only " in text or asked:
                 continue
             warnings.warn(text, StagingWarning, stacklevel=3)
@@ -443,6 +446,7 @@ class Classifier(ClassifierMixin, _Fitted):
         classes_: the labels, ascending. n_features_in_, feature_names_in_: as scikit-learn has them.
         metrics_: metrics on the rows of test, which chose nothing. feature_importances_, best_params_.
         specs_: the specs as YAML, by file name. They run as they are beside table.parquet: X and the label, by its name.
+        types_: what each column became, and why: numeric, time or categorical.
         sweep_id_, version_: what the program calls them. model_: the coppice.Model.
     """
 
@@ -621,7 +625,11 @@ def _labels(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
     if len(values) != rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: [{rows}, {len(values)}]")
     if values.dtype == object:
-        absent = np.array([v is None or v != v for v in values])
+        absent = np.array([is_missing(v) for v in values], dtype=bool)
+        plain = np.array(values[~absent].tolist())
+        if absent.any() and plain.dtype.kind in "iuf":  # numbers beside pandas.NA
+            values = np.full(len(values), np.nan)
+            values[~absent] = plain
     else:
         absent = values != values  # NaN, NaT
     if absent.all():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ._frame import is_missing
 from ._estimators import _apart, _enough, _Fitted, _labels, _telling
 
 _MAX_GRADE = 30
@@ -90,7 +91,10 @@ class Ranker(_Fitted):
         rows, group = _apart(rows, group)
         scores = self.predict(rows)
         gains = 2.0 ** _labels(y, len(scores))[0] - 1
-        _, number, sizes = np.unique(_by_row(group, len(scores)), return_inverse=True, return_counts=True)
+        known: dict[Any, int] = {}  # a row without a query is one of its own
+        of_row = [object() if is_missing(g) else g for g in _by_row(group, len(scores)).tolist()]
+        number = np.array([known.setdefault(g, len(known)) for g in of_row])
+        sizes = np.bincount(number)
         values: list[float] = []
         weights: list[float] = []
         for of in np.split(np.argsort(number, kind="stable"), np.cumsum(sizes)[:-1]):

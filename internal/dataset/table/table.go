@@ -2,6 +2,9 @@ package table
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,6 +176,9 @@ func openSource(f File, o Options) (source, error) {
 		return nil, err
 	}
 
+	if other := otherFormat(f, head); other != "" {
+		return nil, &InputError{File: f.URI, Msg: other}
+	}
 	ext := Suffix(f.URI)
 	isParquet := ext == ".parquet" || ext == ".pq"
 	packed := unsupported(head)
@@ -194,6 +200,26 @@ func openSource(f File, o Options) (source, error) {
 		return openJSONL(f, head)
 	}
 	return openCSV(f, head, o.CSV)
+}
+
+// svmLine is how a file of svmlight begins, with or without queries.
+var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid:|[0-9]+:)`)
+
+// otherFormat says which format a file has that is not read, by its first bytes or the files beside it; empty for others.
+func otherFormat(f File, head string) string {
+	switch {
+	case strings.HasPrefix(head, "ARROW1"), strings.HasPrefix(head, "FEA1"):
+		return "an Arrow IPC (Feather) file, which is not read; write Parquet"
+	case svmLine.MatchString(head):
+		return "an svmlight (LibSVM) file, which is not read; write CSV or Parquet with a column for each feature"
+	}
+	for suffix, column := range map[string]string{".query": "group", ".weight": "weight"} {
+		if _, err := os.Stat(f.Path + suffix); err == nil && f.Path != "" {
+			return fmt.Sprintf("%s%s lies beside it, which is not read; write its values into a column, and name that as the %s",
+				filepath.Base(f.Path), suffix, column)
+		}
+	}
+	return ""
 }
 
 func checkNames(f File, columns []Column) error {

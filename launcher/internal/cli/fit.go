@@ -233,6 +233,11 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	for _, warning := range staged.Manifest.About.Warnings {
 		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
 	}
+	for _, c := range staged.Manifest.Features {
+		if c.From == nil {
+			fitted.Types = append(fitted.Types, show.Typed{Name: c.Name, Kind: c.Kind, Because: c.Why})
+		}
+	}
 	if f.data != LocalFolder {
 		fitted.Data = f.data
 	}

@@ -22,7 +22,7 @@ import (
 // splits, warnings.
 func (w Printer) Dataset(s *stager.Staged) {
 	m := s.Manifest
-	w.features(m)
+	w.features(m, len(m.Features))
 	w.encodings(m)
 	w.splits(m)
 
@@ -52,8 +52,8 @@ func (w Printer) Dataset(s *stager.Staged) {
 	w.printf("%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
 }
 
-// features prints the features that are columns, or are computed from one.
-func (w Printer) features(m *dataset.Manifest) {
+// features prints the features that are columns, or are computed from one, up to a number of them.
+func (w Printer) features(m *dataset.Manifest, most int) {
 	rows := 0
 	for _, sp := range m.Splits {
 		rows += m.TableRows(sp.Name)
@@ -70,6 +70,10 @@ func (w Printer) features(m *dataset.Manifest) {
 		f := &m.Features[i]
 		if f.IsDerived() && f.From.Table >= 0 {
 			continue
+		}
+		if most--; most < 0 {
+			t.Row("...")
+			break
 		}
 		t.Row(f.Name, f.Kind, f.Why, f.Bins, Percent(float64(f.Missing)/float64(max(rows, 1))),
 			values(f, about[f.Name]))

@@ -7,6 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
@@ -41,6 +42,7 @@ type Fit struct {
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []Used             `json:"features,omitempty"`
 	Warnings []string           `json:"warnings,omitempty"`
+	Types    []Typed            `json:"types,omitempty"` // of what is not a statistic of others
 	Page     string             `json:"page,omitempty"`
 	Folder   string             `json:"folder,omitempty"` // with a copy of the version
 	Data     string             `json:"-"`                // the local cloud's folder, if it is not the usual one
@@ -64,11 +66,21 @@ type ClassRate struct {
 	Rate float64 `json:"rate"`
 }
 
+// Typed says what a column became, and why.
+type Typed struct {
+	Name    string       `json:"name"`
+	Kind    dataset.Kind `json:"kind"`
+	Because dataset.Why  `json:"because"`
+}
+
 // Used is a feature's part of the gain of all splits.
 type Used struct {
 	Name string  `json:"name"`
 	Gain float64 `json:"gain"`
 }
+
+// mostTyped is of how many features a fit prints the types.
+const mostTyped = 40
 
 // mostFeatures is how many features a summary names.
 const mostFeatures = 8
@@ -138,6 +150,7 @@ func (w Printer) Found(all []draft.Finding) {
 // Notable writes what a person should know of a staged table, and where to see the rest.
 func (w Printer) Notable(s *stager.Staged) {
 	m := s.Manifest
+	w.features(m, mostTyped)
 	w.warnings(m.About.Warnings)
 	if len(m.About.Warnings) > 0 {
 		w.printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN; all else goes into the specs: "+

@@ -1,6 +1,7 @@
 package show_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -118,10 +119,19 @@ func TestBaseRateOfClasses(t *testing.T) {
 // TestNotable: what a warning advises for dataset.yaml is a flag of fit.
 func TestNotable(t *testing.T) {
 	m := &dataset.Manifest{Name: "visits"}
+	for i := range 50 {
+		m.Features = append(m.Features, dataset.Feature{Name: fmt.Sprintf("f%02d", i), Kind: dataset.Numeric,
+			Why: dataset.WhyNumbers})
+	}
 	m.About.Warnings = []dataset.Warning{{Column: "ticket", Text: "consider drop: [ticket]"}}
 	var out strings.Builder
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Notable(&stager.Staged{Manifest: m})
-	if want := "as flags: --drop COLUMN"; !strings.Contains(out.String(), want) {
-		t.Errorf("got %s\nwant %q", out.String(), want)
+	for _, want := range []string{"as flags: --drop COLUMN", "f39 ", "all numbers", "..."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s\nwant %q", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "f40") {
+		t.Error("types of more than 40 features are printed")
 	}
 }

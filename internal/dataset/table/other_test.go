@@ -1,0 +1,36 @@
+package table
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Formats that are not read are refused by their names, at once.
+func TestOtherFormats(t *testing.T) {
+	for name, want := range map[string]string{"t.feather": "Arrow IPC", "t.arrow": "Arrow IPC", "old.feather": "Arrow IPC",
+		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it", "b.csv": "b.csv.weight lies",
+		"plain.csv": "", "times.csv": ""} {
+		text := map[string]string{"t.feather": "ARROW1\x00\x00....", "t.arrow": "ARROW1\x00\x00....", "old.feather": "FEA1........",
+			"rank.train": "0 1:0.5 7:1\n1 2:3\n", "queries.txt": "2 qid:1 1:0.5\n", "times.csv": "y 10:03,x\n1,2\n"}[name]
+		if text == "" {
+			text = "y,x\n1,2\n"
+		}
+		path := filepath.Join(t.TempDir(), name)
+		beside := map[string]string{"a.csv": ".query", "b.csv": ".weight"}[name]
+		for suffix, content := range map[string]string{"": text, beside: text} {
+			if err := os.WriteFile(path+suffix, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, Options{})
+		if got := ""; err != nil {
+			if got = err.Error(); want == "" || !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, expected %q", name, got, want)
+			}
+		} else if want != "" {
+			t.Errorf("%s is read, expected %q", name, want)
+		}
+	}
+}
