@@ -9,11 +9,12 @@ import (
 
 // Formats that are not read are refused by their names, at once.
 func TestOtherFormats(t *testing.T) {
-	for name, want := range map[string]string{"t.feather": "Arrow IPC", "t.arrow": "Arrow IPC", "old.feather": "Arrow IPC",
-		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it", "b.csv": "b.csv.weight lies",
-		"plain.csv": "", "times.csv": ""} {
-		text := map[string]string{"t.feather": "ARROW1\x00\x00....", "t.arrow": "ARROW1\x00\x00....", "old.feather": "FEA1........",
-			"rank.train": "0 1:0.5 7:1\n1 2:3\n", "queries.txt": "2 qid:1 1:0.5\n", "times.csv": "y 10:03,x\n1,2\n"}[name]
+	for name, want := range map[string]string{"t.feather": "Arrow IPC", "old.feather": "Arrow IPC",
+		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it",
+		"b.csv": "b.csv.weight lies", "plain.csv": "", "times.csv": ""} {
+		text := map[string]string{"t.feather": "ARROW1\x00\x00....", "old.feather": "FEA1........",
+			"rank.train": "0 1:0.5 7:1\n1 2:3\n", "queries.txt": "2 qid:1 1:0.5\n",
+			"times.csv": "y 10:03,x\n1,2\n"}[name]
 		if text == "" {
 			text = "y,x\n1,2\n"
 		}

@@ -205,7 +205,7 @@ func openSource(f File, o Options) (source, error) {
 // svmLine is how a file of svmlight begins, with or without queries.
 var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid:|[0-9]+:)`)
 
-// otherFormat says which format a file has that is not read, by its first bytes or the files beside it; empty for others.
+// otherFormat says what is not read, by a file's first bytes or the files beside it; empty for others.
 func otherFormat(f File, head string) string {
 	switch {
 	case strings.HasPrefix(head, "ARROW1"), strings.HasPrefix(head, "FEA1"):
@@ -215,8 +215,8 @@ func otherFormat(f File, head string) string {
 	}
 	for suffix, column := range map[string]string{".query": "group", ".weight": "weight"} {
 		if _, err := os.Stat(f.Path + suffix); err == nil && f.Path != "" {
-			return fmt.Sprintf("%s%s lies beside it, which is not read; write its values into a column, and name that as the %s",
-				filepath.Base(f.Path), suffix, column)
+			return fmt.Sprintf("%s%s lies beside it, which is not read; write its values into a column, "+
+				"and name that as the %s", filepath.Base(f.Path), suffix, column)
 		}
 	}
 	return ""
