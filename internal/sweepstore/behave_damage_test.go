@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"coppice/internal/blob"
@@ -34,18 +35,21 @@ func (t *tester) damagedPlan() {
 	t.putJSON(object, other)
 	_, _, err := t.sweep.Plan(t.ctx)
 	t.wantDamaged("of another sweep", err, object)
-	for gone, old := range map[string]string{
-		"extend":      `"extends":{"sweep":"night-0"},"spec":{`,
-		"calibrate:":  `"spec":{"calibrate":{"by":["site"]},`,
-		"stop.noise:": `"spec":{"search":{"stop":{"noise":0.1}},`,
+	for key, old := range map[string]string{ // of earlier builds
+		"extends":   `"extends":{"sweep":"night-0"},"spec":{`,
+		"calibrate": `"spec":{"calibrate":{"by":["site"]},`,
+		"noise":     `"spec":{"search":{"stop":{"noise":0.1}},`,
 	} {
-		data, err := json.Marshal(t.plan)
+		their := *t.plan
+		their.Coppice = "v0.9"
+		data, err := json.Marshal(their)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.put(object, strings.Replace(string(data), `"spec":{`, old, 1))
-		if _, _, err = t.sweep.Plan(t.ctx); err == nil || !strings.Contains(err.Error(), problem.Gone(gone)) {
-			t.Errorf("a plan with %s: error %v, expected %q", old, err, problem.Gone(gone))
+		want := fmt.Sprintf("unknown field %q; coppice v0.9 wrote it", key)
+		if _, _, err = t.sweep.Plan(t.ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a plan with %s: error %v, expected %q", old, err, want)
 		}
 		t.wantDamaged("with "+old, err, object)
 	}

@@ -31,7 +31,7 @@ type kind[T any] struct {
 // The kinds of objects. A plan and a conclusion name up to sweep.MaxTrials trials; a decision, a rung, a promotion and
 // an end by rule name all that they were based on.
 var (
-	planKind          = kind[sweep.Plan]{"plan", 64 << 20, decodePlan}
+	planKind          = kind[sweep.Plan]{"plan", 64 << 20, sweep.DecodePlan}
 	conclusionKind    = kind[sweep.Conclusion]{"conclusion", 64 << 20, sweep.DecodeConclusion}
 	claimKind         = kind[sweep.Claim]{"claim", 1 << 20, sweep.DecodeClaim}
 	troubleKind       = kind[sweep.Trouble]{"trouble", 64 << 10, sweep.DecodeTrouble}
@@ -43,33 +43,6 @@ var (
 	rungKind          = kind[sweep.Rung]{"rung", 16 << 20, sweep.DecodeRung}
 	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
-
-// decodePlan refuses two kinds of plans of earlier builds: one made of another sweep, which alone has the results of
-// its first trials, and one whose trials or model would come out otherwise here.
-func decodePlan(data []byte) (*sweep.Plan, error) {
-	var old struct {
-		Extends json.RawMessage
-		Spec    struct {
-			Calibrate json.RawMessage
-			Search    struct{ Stop struct{ Noise float64 } }
-		}
-	}
-	if err := json.Unmarshal(data, &old); err != nil {
-		return sweep.DecodePlan(data) // says what is wrong
-	}
-	var gone string
-	switch {
-	case old.Extends != nil:
-		gone = "extend"
-	case old.Spec.Calibrate != nil:
-		gone = "calibrate:"
-	case old.Spec.Search.Stop.Noise != 0:
-		gone = "stop.noise:"
-	default:
-		return sweep.DecodePlan(data)
-	}
-	return nil, sweep.NotA("plan", errors.New(problem.Gone(gone)))
-}
 
 // damaged is an object whose contents match neither its name nor, perhaps, its checksum: too long, not JSON of its
 // kind, of a format that this build does not read, or about another sweep, trial or claim. It is of kind
