@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -180,6 +181,81 @@ func TestParquetFilesMustAgree(t *testing.T) {
 		dataset.CSVSpec{}, 3)
 	if want := `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// TestParquetFilesOfDays: what pandas writes from one day to the next is read in types that hold all of it: whole and
+// other numbers, a column of nulls, times in other units, a column that is new.
+func TestParquetFilesOfDays(t *testing.T) {
+	type column struct {
+		name string
+		v    dataset.Values
+	}
+	file := func(name string, columns ...column) File {
+		var out bytes.Buffer
+		var cols []Column
+		b := &Batch{Rows: 2}
+		for _, c := range columns {
+			cols = append(cols, Column{Name: c.name, Type: c.v.Type, Unit: c.v.Unit})
+			b.Names, b.Columns = append(b.Names, c.name), append(b.Columns, c.v)
+		}
+		w, err := NewParquetWriter(&out, cols, Snappy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(b), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return writeFile(t, name, out.String())
+	}
+	ints := func(n ...int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: n} }
+	floats := func(x ...float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: x} }
+	texts := func(s ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: s} }
+	times := func(u dataset.Unit, n ...int64) dataset.Values {
+		return dataset.Values{Type: dataset.Time, Unit: u, Int: n}
+	}
+	none := floats(math.NaN(), math.NaN())
+	day, second := times(dataset.Day, 20000, 20001), int64(20000*86400+7)
+	for _, c := range []struct {
+		name         string
+		first, other dataset.Values
+		want         []string // of both files, or an error
+	}{
+		{"int and float", ints(1, 2), floats(0.5, 3), []string{"1", "2", "0.5", "3"}},
+		{"a whole number that no float has", ints(1<<53+1, 2), floats(0.5, 3), nil},
+		{"nulls and texts", none, texts("a", "b"), []string{"<null>", "<null>", "a", "b"}},
+		{"texts and nulls", texts("a", "b"), none, []string{"a", "b", "<null>", "<null>"}},
+		{"numbers and texts", floats(1, 2), texts("a", "b"), nil},
+		{"nulls and times", none, times(dataset.Nano, second*1e9, 0), []string{"<null>", "<null>",
+			"2024-10-04T00:00:07Z", "1970-01-01T00:00:00Z"}},
+		{"ms and ns", times(dataset.Milli, second*1e3, -1), times(dataset.Nano, 1, 2), []string{"2024-10-04T00:00:07Z",
+			"1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000000001Z", "1970-01-01T00:00:00.000000002Z"}},
+		{"days and us", day, times(dataset.Micro, 5e6, 0), []string{"2024-10-04T00:00:00Z", "2024-10-05T00:00:00Z",
+			"1970-01-01T00:00:05Z", "1970-01-01T00:00:00Z"}},
+		{"days that no ns has", times(dataset.Day, 2e6, 0), times(dataset.Nano, 1, 2), nil},
+	} {
+		files := []File{file("1.parquet", column{"x", c.first}), file("2.parquet", column{"x", c.other},
+			column{"new", ints(8, 9)})}
+		names, cells, err := readAll(files, dataset.CSVSpec{}, 2)
+		if c.want == nil {
+			if err == nil || !strings.Contains(err.Error(), `column "x": is`) {
+				t.Errorf("%s: got %v %v, expected an error about x", c.name, cells, err)
+			}
+			continue
+		}
+		var got, added []string
+		for _, row := range cells {
+			got, added = append(got, row[0]), append(added, row[1])
+		}
+		if err != nil || !slices.Equal(got, c.want) || !slices.Equal(names, []string{"x", "new"}) ||
+			!slices.Equal(added, []string{"<null>", "<null>", "8", "9"}) {
+			t.Errorf("%s: got %v: %v and %v, error %v; expected %v, and new", c.name, names, got, added, err, c.want)
+		}
+	}
+	gone := []File{file("1.parquet", column{"x", ints(1, 2)}, column{"y", ints(1, 2)}), file("2.parquet",
+		column{"x", ints(1, 2)})}
+	if _, err := Open(gone, Options{}); err == nil || !strings.Contains(err.Error(), `2.parquet: column "y": missing here`) {
+		t.Errorf("a column that is gone: got %v, expected an error", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -52,69 +51,31 @@ func Partitions(fixed, name string) ([]Partition, error) {
 	return out, nil
 }
 
-// partitioned is a file with the columns that its folders give. A column that it holds itself is read from it.
-type partitioned struct {
-	source
-	given map[int]Partition // by place in cols
-	cols  []Column
-}
-
 // withPartitions adds the columns of a file's folders to those of its own. Files of objects also have columns that only
 // other files hold: such a one has the folder's value here.
 func withPartitions(s source, f File, own []Column) source {
-	p := &partitioned{source: s, given: map[int]Partition{}, cols: slices.Clone(s.columns())}
+	_, has := placesOf(own)
+	out, given := &reshaped{source: s, cols: slices.Clone(s.columns())}, map[int]Partition{}
+	for i := range out.cols {
+		out.at = append(out.at, i)
+	}
 	for _, c := range f.Partitions {
-		named := func(have Column) bool { return have.Name == c.Name }
-		if slices.ContainsFunc(own, named) {
+		if _, ok := has[c.Name]; ok {
 			continue
 		}
-		place := slices.IndexFunc(p.cols, named)
+		place := slices.IndexFunc(out.cols, func(have Column) bool { return have.Name == c.Name })
 		if place < 0 {
-			place = len(p.cols)
-			p.cols = append(p.cols, Column{Name: c.Name, Type: dataset.Text, Untyped: true})
+			place = len(out.cols)
+			out.cols = append(out.cols, Column{Name: c.Name, Type: dataset.Text, Untyped: true})
+			out.at = append(out.at, 0)
 		}
-		p.given[place] = c
+		given[place], out.at[place] = c, -1
 	}
-	if len(p.given) == 0 {
+	if len(given) == 0 {
 		return s
 	}
-	return p
-}
-
-func (p *partitioned) columns() []Column { return p.cols }
-
-func (p *partitioned) read(ctx context.Context, q request) error {
-	inner := q
-	inner.places = nil
-	for _, place := range q.places {
-		if _, given := p.given[place]; !given {
-			inner.places = append(inner.places, place)
-		}
-	}
-
-	// The file fills a batch of its own; that of the caller gets its columns and the given ones.
-	var outer *Batch
-	inner.empty = func() *Batch {
-		if outer = q.empty(); outer.inner == nil {
-			outer.inner = &Batch{}
-		}
-		return outer.inner
-	}
-	inner.emit = func(b *Batch, done, total int64) error {
-		columns := make([]dataset.Values, 0, len(q.places))
-		next := 0
-		for _, place := range q.places {
-			if given, ok := p.given[place]; ok {
-				columns = append(columns, given.values(b.Rows))
-				continue
-			}
-			columns = append(columns, b.Columns[next])
-			next++
-		}
-		*outer = Batch{Columns: columns, Rows: b.Rows, First: b.First, Lines: b.Lines, inner: b}
-		return q.emit(outer, done, total)
-	}
-	return p.source.read(ctx, inner)
+	out.fill = func(place, rows int) dataset.Values { return given[place].values(rows) }
+	return out
 }
 
 // values are the column's, of some rows.

@@ -142,30 +142,36 @@ func Open(files []File, o Options) (*Table, error) {
 	}
 	shareKeys(t.sources)
 
+	var from []string // by column, the first file that has it
 	for i, f := range files {
 		s := withPartitions(t.sources[i], f, own[i])
 		t.sources[i] = s
 		if err := checkNames(f, s.columns()); err != nil {
 			return nil, err
 		}
-
-		if t.columns == nil {
-			t.columns = slices.Clone(s.columns())
-			t.byName = make(map[string]int, len(t.columns))
-			for i, c := range t.columns {
-				t.byName[c.Name] = i
-			}
-		}
-
-		places, err := matchColumns(files[0], t.columns, f, s.columns())
-		if err != nil {
+		var err error
+		if t.columns, from, err = merge(t.columns, from, files[0], f, s.columns()); err != nil {
 			return nil, err
 		}
-		t.places = append(t.places, places)
-		for i, place := range places {
-			t.columns[i].Dictionary = t.columns[i].Dictionary || s.columns()[place].Dictionary
-			t.columns[i].Index = t.columns[i].Index || s.columns()[place].Index
+	}
+	_, t.byName = placesOf(t.columns)
+	for i, s := range t.sources {
+		at, same := make([]int, len(t.columns)), true
+		whole := make([]int, len(t.columns))
+		_, own := placesOf(s.columns())
+		for k, c := range t.columns {
+			whole[k], at[k] = k, -1
+			if place, ok := own[c.Name]; ok {
+				at[k] = place
+				o := s.columns()[place]
+				same = same && o.Type == c.Type && o.Unit == c.Unit
+			}
+			same = same && at[k] >= 0
 		}
+		if !same {
+			t.sources[i], at = t.widened(i, at, from), whole
+		}
+		t.places = append(t.places, at)
 	}
 	return t, nil
 }
@@ -235,42 +241,6 @@ func checkNames(f File, columns []Column) error {
 		seen[c.Name] = i
 	}
 	return nil
-}
-
-// matchColumns returns the index in file f of each column of the first file.
-func matchColumns(first File, want []Column, f File, have []Column) ([]int, error) {
-	at := make(map[string]int, len(have))
-	names := make([]string, len(have))
-	for i, c := range have {
-		at[c.Name], names[i] = i, c.Name
-	}
-
-	places := make([]int, len(want))
-	for i, c := range want {
-		place, ok := at[c.Name]
-		if !ok {
-			return nil, &InputError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("missing here, but present in %s%s",
-				first.URI, Suggest(c.Name, names))}
-		}
-
-		other := have[place]
-		if other.Type != c.Type || other.Unit != c.Unit || other.Untyped != c.Untyped {
-			return nil, &InputError{File: f.URI, Column: c.Name,
-				Msg: fmt.Sprintf("is %s here and %s in %s; write all files with the same types", describe(other),
-					describe(c), first.URI)}
-		}
-
-		places[i] = place
-		delete(at, c.Name)
-	}
-
-	for _, c := range have {
-		if _, extra := at[c.Name]; extra {
-			return nil, &InputError{File: f.URI, Column: c.Name, Msg: fmt.Sprintf("present here, but missing in %s",
-				first.URI)}
-		}
-	}
-	return places, nil
 }
 
 func describe(c Column) string {

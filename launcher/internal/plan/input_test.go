@@ -97,6 +97,10 @@ func TestWhatIsSearchedHasAPlace(t *testing.T) {
 			"no effect here, so that there is nothing to search",
 		"trials: 4\nsearch:\n  grid: {bagging_fraction: [0.5, 0.6, 0.7, 0.8]}\n": "sweep.yaml:6:3: search: grid " +
 			"bagging_fraction=0.5: bagging_fraction: has no effect without bagging_freq of 1 or more",
+		"trials: 4\nsearch:\n  method: auto\n  random: {bagging_fraction: {uniform: [0.5, 0.9]}}\n": "sweep.yaml:6:3: " +
+			"search: found 0 of 4 trials: of 10000 random draws 10000 were refused by the trainer (bagging_fraction=" +
+			"0.528695: bagging_fraction: has no effect without bagging_freq of 1 or more); loosen the constraints, widen " +
+			"the ranges or ask for fewer trials",
 		"trials: 4\nparams: {bagging_fraction: 0.5}\n": "sweep.yaml:1:1: search: params: bagging_fraction: has no " +
 			"effect without bagging_freq of 1 or more",
 	} {

@@ -1,0 +1,190 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset"
+)
+
+// merge adds a file's columns to those of the files before it: a column has a type that holds the values of all. A
+// number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new in a typed
+// file are null in those before; one that a file lacks is an error.
+func merge(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
+	fail := func(column, format string, args ...any) error {
+		return &InputError{File: f.URI, Column: column, Msg: fmt.Sprintf(format, args...)}
+	}
+	names, at := placesOf(have)
+	for i := range all {
+		c := &all[i]
+		place, ok := at[c.Name]
+		if !ok {
+			return nil, nil, fail(c.Name, "missing here, but present in %s%s", from[i], Suggest(c.Name, names))
+		}
+		other := have[place]
+		typ, unit, ok := widest(*c, other)
+		if !ok {
+			return nil, nil, unlike(f.URI, other, first.URI, *c)
+		}
+		if typ != c.Type {
+			from[i] = f.URI
+		}
+		c.Type, c.Unit, c.Untyped = typ, unit, c.Untyped || other.Untyped
+		c.Dictionary, c.Index = c.Dictionary || other.Dictionary, c.Index || other.Index
+	}
+	_, known := placesOf(all)
+	for _, c := range have {
+		if _, ok := known[c.Name]; ok {
+			continue
+		}
+		if f.URI != first.URI && c.Untyped {
+			return nil, nil, fail(c.Name, "present here, but missing in %s", first.URI)
+		}
+		all, from = append(all, c), append(from, f.URI)
+	}
+	return all, from, nil
+}
+
+// placesOf are the names of columns, and where each is.
+func placesOf(columns []Column) (names []string, at map[string]int) {
+	names, at = make([]string, len(columns)), make(map[string]int, len(columns))
+	for i, c := range columns {
+		names[i], at[c.Name] = c.Name, i
+	}
+	return names, at
+}
+
+// widest is the type of two columns together; not ok if there is none.
+func widest(a, b Column) (dataset.Type, dataset.Unit, bool) {
+	number := func(c Column) bool { return c.Type == dataset.Float || c.Type == dataset.Int }
+	switch {
+	case a.Type == b.Type && a.Unit == b.Unit && a.Untyped == b.Untyped && (a.Unreadable == "") == (b.Unreadable == ""):
+		return a.Type, a.Unit, true
+	case a.Unreadable != "" || b.Unreadable != "":
+	case number(a) && number(b):
+		return dataset.Float, "", true
+	case a.Type == dataset.Time && b.Type == dataset.Time:
+		if a.Unit.PerSecond() < b.Unit.PerSecond() {
+			a = b
+		}
+		return dataset.Time, a.Unit, true
+	case number(a):
+		return b.Type, b.Unit, true
+	case number(b):
+		return a.Type, a.Unit, true
+	}
+	return "", "", false
+}
+
+// reshaped is a file with other columns than its own: given ones beside them, or its own in other types.
+type reshaped struct {
+	source
+	cols []Column
+	at   []int                                                      // by column, the file's own; -1 where it has none
+	fill func(place, rows int) dataset.Values                       // a column that it does not have
+	turn func(place int, v *dataset.Values) (dataset.Values, error) // nil: as they are
+}
+
+func (f *reshaped) columns() []Column { return f.cols }
+
+func (f *reshaped) read(ctx context.Context, q request) error {
+	inner := q
+	inner.places = nil
+	for _, place := range q.places {
+		if f.at[place] >= 0 {
+			inner.places = append(inner.places, f.at[place])
+		}
+	}
+
+	// The file fills a batch of its own; that of the caller gets its columns and the others.
+	var outer *Batch
+	inner.empty = func() *Batch {
+		if outer = q.empty(); outer.inner == nil {
+			outer.inner = &Batch{}
+		}
+		return outer.inner
+	}
+	inner.emit = func(b *Batch, done, total int64) (err error) {
+		columns, next := make([]dataset.Values, len(q.places)), 0
+		for i, place := range q.places {
+			if f.at[place] < 0 {
+				columns[i] = f.fill(place, b.Rows)
+				continue
+			}
+			if columns[i] = b.Columns[next]; f.turn != nil {
+				if columns[i], err = f.turn(place, &b.Columns[next]); err != nil {
+					return err
+				}
+			}
+			next++
+		}
+		*outer = Batch{Columns: columns, Rows: b.Rows, First: b.First, Lines: b.Lines, inner: b}
+		return q.emit(outer, done, total)
+	}
+	return f.source.read(ctx, inner)
+}
+
+// widened is file i with its columns in the types of the table; from is where each type comes from.
+func (t *Table) widened(i int, at []int, from []string) source {
+	fill := func(place, rows int) dataset.Values { return nulls(&t.columns[place], rows) }
+	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
+		c := &t.columns[place]
+		out, ok := widen(v, c)
+		if !ok {
+			return out, unlike(from[place], *c, t.files[i].URI, Column{Type: v.Type, Unit: v.Unit})
+		}
+		return out, nil
+	}}
+}
+
+func unlike(here string, c Column, there string, other Column) error {
+	return &InputError{File: here, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s; write all files with "+
+		"the same types", describe(c), describe(other), there)}
+}
+
+// nulls are rows of a column without values.
+func nulls(c *Column, rows int) dataset.Values {
+	v := dataset.Values{Type: c.Type, Unit: c.Unit, Null: slices.Repeat([]bool{true}, rows)}
+	switch c.Type {
+	case dataset.Text:
+		v.Text = make([]string, rows)
+	case dataset.Float:
+		v.Float = slices.Repeat([]float64{math.NaN()}, rows)
+	default:
+		v.Int = make([]int64, rows)
+	}
+	return v
+}
+
+// widen returns values in a column's type; not ok if one of them is none of it.
+func widen(v *dataset.Values, c *Column) (out dataset.Values, ok bool) {
+	if v.Type == c.Type && v.Unit == c.Unit {
+		return *v, true
+	}
+	out = nulls(c, v.Len())
+	for i := range out.Null {
+		if v.IsNull(i) || v.Type == dataset.Float && v.Float[i] != v.Float[i] {
+			continue
+		}
+		out.Null[i] = false
+		switch {
+		case v.Type == dataset.Int && c.Type == dataset.Float:
+			x := v.Int[i]
+			if out.Float[i] = float64(x); x > dataset.MaxExact || x < -dataset.MaxExact {
+				return out, false
+			}
+		case v.Type == dataset.Time && c.Type == dataset.Time:
+			sec, nsec := v.Unit.Split(v.Int[i])
+			per := c.Unit.PerSecond()
+			if sec > math.MaxInt64/per-1 || sec < math.MinInt64/per+1 {
+				return out, false
+			}
+			out.Int[i] = sec*per + nsec/(1e9/per)
+		default:
+			return out, false
+		}
+	}
+	return out, true
+}
