@@ -303,7 +303,7 @@ func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, err
 	if err != nil {
 		return nil, err
 	}
-	for _, idle := range p.Idle(true) { // trials that differ in it alone would be the same
+	for _, idle := range p.Idle() { // trials that differ in it alone would be the same
 		if idle.Name == "bagging_fraction" {
 			return nil, idle
 		}

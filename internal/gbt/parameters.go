@@ -29,22 +29,16 @@ func NoEffect(params map[string]any) []string {
 	return out
 }
 
-// Idle says of each parameter that is not at its default and changes nothing beside the others why that is so; of a
-// table with or without categories.
-func (p *Params) Idle(categories bool) []*ParamError {
+// Idle says of each parameter that is not at its default and changes nothing beside the others why that is so.
+func (p *Params) Idle() []*ParamError {
 	var out []*ParamError
 	add := func(idle bool, name, why string) {
 		if idle {
 			out = append(out, &ParamError{name, "has no effect " + why})
 		}
 	}
-	usual := Defaults()
 	add(p.BaggingFraction < 1 && p.BaggingFreq == 0, "bagging_fraction", "without bagging_freq of 1 or more")
 	add(p.BaggingFreq > 0 && !p.bags(), "bagging_freq", "without a bagging_fraction below 1")
-	add(p.Boosting == averagedTrees && p.LearningRate != usual.LearningRate, "learning_rate", "with boosting: rf")
-	for _, name := range []string{"cat_l2", "cat_smooth", "max_cat_threshold", "max_cat_to_onehot",
-		"min_data_per_group"} {
-		add(!categories && p.Map()[name] != usual.Map()[name], name, "on a table without categorical features")
-	}
+	add(p.Boosting == averagedTrees && p.LearningRate != Defaults().LearningRate, "learning_rate", "with boosting: rf")
 	return out
 }

@@ -41,12 +41,10 @@ func (s *splitter) observeClasses(b *table.Batch, label *dataset.Values) error {
 		if _, known := s.classes[name]; !known && len(s.classes) > dataset.MaxClasses {
 			name = "" // which the label's own check refuses
 		}
-		c := s.classes[name]
-		if c == nil {
-			c = &classRows{}
-			s.classes[name] = c
+		if s.classes[name] == nil {
+			s.classes[name] = &classRows{}
 		}
-		hash := s.rowHash(b, i)
+		c, hash := s.classes[name], s.rowHash(b, i)
 		c.counts[s.byShare(hash)]++
 		if len(c.hashes) <= rankedRows {
 			c.hashes = append(c.hashes, hash)

@@ -365,8 +365,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {
-		d.found("split", "at random, class by class: %s, and neither a time (--time) nor a key (--key) that rows repeat",
-			s.label.few(rarest))
+		d.found("split", "at random, class by class (the rarest has %s rows), since there is neither a time (--time) "+
+			"nor a key (--key) that rows repeat", humanize.Comma(rarest))
 		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed)), nil
 	}
 	why := "there is neither a time (--time) nor a key (--key) that rows repeat"

@@ -324,7 +324,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 			[]string{"params: {bagging_fraction: 0.5, bagging_freq: 1, learning_rate: 0.1, num_iterations: 50}",
 				"early_stopping_rounds: 7", "fixed:\n    - {}\n", "num_leaves: {log_int"},
 			[]string{"learning_rate: {", "learning_rate: 0.05", "1000"}},
-		{".conf", "objective = binary\nmetric = auc_mu,auc\nnum_leaves = 9\nnum_threads = 3\ntask = train\n",
+		{".conf", "objective = binary\nmetric = auc,auc_mu\nnum_leaves = 9\nnum_threads = 3\ntask = train\n",
 			[]string{"params: {num_iterations: 1000, num_leaves: 9}", "metric: auc"}, []string{"num_leaves: {"}},
 		{".yaml", "learning_rate: 1\nnum_leaves: 5\nmin_data_in_leaf: 3\nfeature_fraction: 1\nlambda_l2: 0\n" +
 			"extra_trees: false\n", []string{"trials: 1\n", "search: {fixed: [{}]}"}, nil},

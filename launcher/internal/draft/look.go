@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
@@ -338,14 +336,6 @@ func (l *labels) rarest(classes bool) int64 {
 	}
 	return min(slices.Min(append(slices.Collect(maps.Values(l.numbers)), l.present)),
 		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
-}
-
-// few says why rows are divided class by class.
-func (l *labels) few(rarest int64) string {
-	if l.present < fewRows {
-		return humanize.Comma(l.present) + " rows"
-	}
-	return humanize.Comma(rarest) + " rows of the rarest"
 }
 
 // valueOf is value i as a number, or else as a text.

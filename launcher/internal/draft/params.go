@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/problem"
 )
 
@@ -30,7 +29,10 @@ func (d *Draft) setParams(q *Request) error {
 		case canonical == "objective" && q.Objective == "":
 			q.Objective = fmt.Sprint(value)
 		case canonical == "metric" && q.Metric == "":
-			q.Metric = knownMetric(value)
+			if list, several := value.([]any); several { // the first one stops and chooses, as in LightGBM
+				value = list[0]
+			}
+			q.Metric = fmt.Sprint(value)
 		case canonical == "early_stopping_round":
 			q.rounds = fmt.Sprint(value)
 		case slices.Contains(gbt.ParamNames(), canonical) && canonical != "objective":
@@ -39,7 +41,7 @@ func (d *Draft) setParams(q *Request) error {
 	}
 	p, err := gbt.ParseParams(q.given)
 	if err == nil {
-		for _, idle := range p.Idle(true) {
+		for _, idle := range p.Idle() {
 			err = idle
 		}
 	}
@@ -47,20 +49,6 @@ func (d *Draft) setParams(q *Request) error {
 		return problem.Wrap(problem.Input, err, "--params %s", q.ParamsFile)
 	}
 	return nil
-}
-
-// knownMetric is the first of LightGBM's metrics, one or a list, that there is here.
-func knownMetric(value any) string {
-	names, ok := value.([]any)
-	if !ok {
-		names = []any{value}
-	}
-	for _, name := range names {
-		if m, err := metric.Lookup(fmt.Sprint(name)); err == nil {
-			return m.Name
-		}
-	}
-	return fmt.Sprint(names[0])
 }
 
 // without is a configuration, {a: 1, b: 2}, or lines of ranges, without what is given.

@@ -119,21 +119,3 @@ func checkSearched(s *sweep.Spec) error {
 	}
 	return nil
 }
-
-// hasCategories reports whether some features are categories, or are not known.
-func hasCategories(m *dataset.Manifest) bool {
-	return slices.ContainsFunc(m.Features, func(f dataset.Feature) bool { return f.Kind != dataset.Numeric })
-}
-
-// withoutEffect says which of the given parameters change nothing: here, or on a table without categories.
-func withoutEffect(given sweep.Params, m *dataset.Manifest) []string {
-	notes := gbt.NoEffect(given)
-	p, err := gbt.ParseParams(given)
-	if err != nil || hasCategories(m) {
-		return notes
-	}
-	for _, idle := range p.Idle(false)[len(p.Idle(true)):] {
-		notes = append(notes, idle.Error())
-	}
-	return notes
-}

@@ -105,7 +105,7 @@ func Build(q Inputs) (*Planned, error) {
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
 	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
-		p.Notes = append(p.Notes, withoutEffect(params, q.Manifest)...)
+		p.Notes = append(p.Notes, gbt.NoEffect(params)...)
 	}
 	if err := checkSearched(s); err != nil {
 		return nil, err

@@ -329,7 +329,7 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		return params, nil, err
 	}
 
-	for _, idle := range params.Idle(true) {
+	for _, idle := range params.Idle() {
 		note(idle.Error())
 	}
 
