@@ -54,6 +54,12 @@ demo: build ## generate clicks, stage them, sweep 50 candidates on the local clo
 test: ## run the tests (`make lint` vets them); in FULL, all sizes and seeds of those that try some
 	$(GO) test -vet=off -timeout $(if $(FULL),60,20)m ./...
 
+.PHONY: tables
+# Python's door where build/venv is
+tables: ## seventy odd tables through the doors: stage and fit, CSV and JSONL, predict, Python
+	COPPICE_FULL=1 COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
+	  $(GO) test -count 1 -v -run '^TestTables$$' ./launcher/internal/draft
+
 .PHONY: pictures
 pictures: ## the pictures of docs/page.md, of made-up sweeps and nights (needs chromium)
 	$(GO) test -tags browser,$(TAGS) -count 1 -run Pictures ./internal/page -pictures $(abspath docs/images)

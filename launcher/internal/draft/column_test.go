@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// TestGuessesOfColumns: what is guessed is said with its price, can be undone, and is asked for where values do not tell.
+// TestGuessesOfColumns: what is guessed is said with its price, and can be undone.
 func TestGuessesOfColumns(t *testing.T) {
 	const header = "a,b,Age,userId,d,price,y"
 	row := func(i int) string {
-		return fmt.Sprintf("2024-10-%02d 00:00:00 UTC,2025/01/%d,%d,%d,%02d/01/2004,\"%d,5\",%d", i%28+1, i%28+1, 18+i%60, i%40,
+		return fmt.Sprintf("2024-10-%02d 00:00:00 UTC,2025/01/%d,%d,%d,%02d/01/2004,\"%d,5\",%d", i%28+1, i%28+1, 18+i%60,
+			i%40,
 			i%12+1, i%90, i%2)
 	}
 	users := func(i int) string { return strings.Join(strings.Split(row(i), ",")[2:], ",") }
@@ -20,8 +21,9 @@ func TestGuessesOfColumns(t *testing.T) {
 		times      bool
 		want, fail string
 	}{
-		"two times":           {times: true, want: "a, b: by which are the rows split? Name it with --time"},
-		"no time":             {times: true, ask: Request{Time: "Age"}, fail: "numbers from 18 to 77, which are no times"},
+		"two times": {times: true, want: "a, b: by which are the rows split? Name it with --time"},
+		"no time": {times: true, ask: Request{Time: "Age"},
+			fail: "numbers from 18 to 77, which are no times"},
 		"key":                 {want: "so that it is no feature: right if later rows are of others; --split random"},
 		"no key":              {ask: Request{Parts: "random"}, want: "at random, as asked for"},
 		"no key, by its kind": {ask: Request{Categorical: []string{"userId"}}, want: "at random, since"},
@@ -65,7 +67,8 @@ func TestRowsOfTotals(t *testing.T) {
 		t.Errorf("got %v, expected ... %s ...", err, want)
 	}
 	ask.Missing = []string{"TOTAL"}
-	if d, err := Make(context.Background(), ask); err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {
+	d, err := Make(context.Background(), ask)
+	if err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {
 		t.Errorf("with TOTAL as a missing label: %v", err)
 	}
 }
