@@ -124,7 +124,8 @@ type SplitSpec struct {
 	Test   Portion `yaml:"test" json:"test,omitzero"`
 }
 
-// Portion is one split's part: for hash, random, classes and time a share of the rows, for column the values that select it.
+// Portion is one split's part: for hash, random, classes and time a share of the rows, for column the values that
+// select it.
 type Portion struct {
 	Share  float64  `json:"share,omitempty"`
 	Values []string `json:"values,omitempty"`
@@ -205,8 +206,8 @@ const (
 	DefaultBinRows = 200_000
 )
 
-// DefaultMissing lists the texts that stand for a missing value unless the spec lists its own: what pandas, spreadsheets,
-// warehouses and collections of tables write.
+// DefaultMissing lists the texts that stand for a missing value unless the spec lists its own: what pandas,
+// spreadsheets, warehouses and collections of tables write.
 func DefaultMissing() []string {
 	return []string{"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "n/a", "<NA>", "NaT", "-nan", "-NaN", "#NA",
 		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", "-"}

@@ -19,8 +19,8 @@ const (
 	sameRows    = 5_000 // to compare columns by
 )
 
-// checkCopies looks for rows that the table holds several times, some in train and some in test. Where rows are alike by
-// nature, their labels differ as by chance; those of copies do not. It reports whether it found any.
+// checkCopies looks for rows that the table holds several times, some in train and some in test. Where rows are alike
+// by nature, their labels differ as by chance; those of copies do not. It reports whether it found any.
 func (c *comparison) checkCopies() bool {
 	if c.p.Shared <= sharedFirst {
 		return false

@@ -13,8 +13,8 @@ func (c *comparison) checkPrints() {
 		return x > u.hi+u.doubt()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
 	}
 
-	// Of the rows that should be new, those that last night had: as they were, or by their contents, since an export may
-	// have new dates or ids.
+	// Of the rows that should be new, those that last night had: as they were, or by their contents, since an export
+	// may have new dates or ids.
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
 		return 1 - (1-overlap)/(1-c.common(p, b)), len(p.Bare) > 0 && len(b.Bare) > 0

@@ -114,8 +114,8 @@ func Reason(findings []Finding) string {
 // Doubt is the first finding that speaks against labels, or the number of rows that have them; empty for none.
 func Doubt(findings []Finding) string {
 	i := slices.IndexFunc(findings, func(f Finding) bool {
-		return slices.Contains([]Code{CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeLeak, CodeScrambled,
-			CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}, f.Code)
+		return slices.Contains([]Code{CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeLeak,
+			CodeScrambled, CodeInverted, CodeLabelsLost, CodeLabelRate, CodeShuffled}, f.Code)
 	})
 	if i < 0 {
 		return ""

@@ -234,7 +234,8 @@ func (p *sweepPage) importance() *plot.Chart {
 	case len(above) == 0:
 		c.Summary = "No parameter matters significantly (5 % level, black line). " + byPedAnova
 	default:
-		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", english.WordSeries(above, "and"), byPedAnova)
+		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", english.WordSeries(above, "and"),
+			byPedAnova)
 	}
 
 	tabulate(p.data, "importance", c.Title, p.weights, []field[weight]{

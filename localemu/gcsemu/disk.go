@@ -67,8 +67,8 @@ func (s *Server) checkLayout() error {
 	case err != nil:
 		return problem.As(problem.Damaged, fmt.Errorf("%s: %w", s.path(formatFile), err))
 	case found.Format != layout:
-		return problem.New(problem.Conflict, "its format is %d and this build reads %d: use localemu %s, which reads it, "+
-			"or another --data folder", found.Format, layout, found.Build)
+		return problem.New(problem.Conflict, "its format is %d and this build reads %d: use localemu %s, which reads "+
+			"it, or another --data folder", found.Format, layout, found.Build)
 	case absent:
 		return atomicfile.Write(s.path(formatFile), append(text, '\n'), 0o644)
 	}

@@ -171,8 +171,8 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 
 // takeBack makes the version before the champion the champion again if tonight's rows, which neither was trained on,
 // show that the champion should not have replaced it. Where tonight's rows are doubted themselves, it takes a second
-// night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the
-// next one finds the move in the history.
+// night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The alias moves
+// only if nobody has moved it meanwhile; if this process dies afterwards, the next one finds the move in the history.
 func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	a, model := m.a, m.plan.Spec.Model
 	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
@@ -185,8 +185,8 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		return nil // the gate says so
 	}
 	second := len(m.past) > 1 && m.past[1].Number == now.Version && m.past[0].regrets == now.Version
-	if err != nil || m.tonight == nil || len(m.past) == 0 || now.Version != m.past[0].Number && !second ||
-		now.Last.From == 0 || now.Last.Kind != registry.Promoted || now.Last.By != byGate {
+	last := len(m.past) > 0 && m.past[0].Number == now.Version || second
+	if err != nil || m.tonight == nil || !last || !byTheGate(now) {
 		return err
 	}
 	// Labels that are not to be believed move nothing that is live.
@@ -210,23 +210,27 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		return nil
 	}
 	// A sweep that promotes nothing by itself takes nothing back by itself.
-	if m.gate.OnRegret == sweep.RegretRollback && m.gate.Promote == sweep.PromoteAuto {
-		_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
-			registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
-			registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
-		switch {
-		case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
-			m.regret, m.past = nil, before
-			return nil
-		case problem.Of(err) == problem.NotFound || problem.Of(err) == problem.Input:
-			r.Reason += fmt.Sprintf(" (version %d cannot be used any more: %v)", now.Last.From, err)
-		case err != nil:
-			return err
-		default:
-			r.TakenBack = true
-		}
+	if m.gate.OnRegret != sweep.RegretRollback || m.gate.Promote != sweep.PromoteAuto {
+		return nil
 	}
-	return nil
+	_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
+		registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
+		registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
+	switch {
+	case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
+		m.regret, m.past = nil, before
+		return nil
+	case problem.Of(err) == problem.NotFound || problem.Of(err) == problem.Input:
+		r.Reason += fmt.Sprintf(" (version %d cannot be used any more: %v)", now.Last.From, err)
+		return nil
+	}
+	r.TakenBack = err == nil
+	return err
+}
+
+// byTheGate reports whether a version is champion since the gate promoted it after another one.
+func byTheGate(now registry.Alias) bool {
+	return now.Last.From != 0 && now.Last.Kind == registry.Promoted && now.Last.By == byGate
 }
 
 // doubt says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a version on

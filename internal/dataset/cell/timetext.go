@@ -18,10 +18,10 @@ const (
 )
 
 // ParseTime reads a date, or a date and a time, that can be read in one way only: 2017-07-02, 2017/7/2 10:03,
-// 2017-07-02T10:03:20.5Z, 20170702T100320+0200, July 2, 2017 10:03 PM, 2 Jul 2017, 02/Jul/2017:10:03:20, Sun, 02 Jul 2017
-// 10:03:20 GMT. Month, day and hour may have one digit. Behind the time may be a zone: Z, UTC, GMT, +02:00,
-// Europe/Berlin, +02:00[Europe/Berlin]; the default is UTC. It returns the seconds since 1970 and the nanoseconds beyond
-// them.
+// 2017-07-02T10:03:20.5Z, 20170702T100320+0200, July 2, 2017 10:03 PM, 2 Jul 2017, 02/Jul/2017:10:03:20, Sun, 02 Jul
+// 2017 10:03:20 GMT. Month, day and hour may have one digit. Behind the time may be a zone: Z, UTC, GMT, +02:00,
+// Europe/Berlin, +02:00[Europe/Berlin]; the default is UTC. It returns the seconds since 1970 and the nanoseconds
+// beyond them.
 func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFirst) }
 
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {

@@ -33,7 +33,8 @@ type splitter struct {
 }
 
 func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter {
-	s := &splitter{spec: spec, by: spec.Split.By, labels: labels, classes: map[string]*classRows{}, keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
+	s := &splitter{spec: spec, by: spec.Split.By, labels: labels, classes: map[string]*classRows{},
+		keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
 	shares := spec.Split.Shares()
 
 	switch s.by {

@@ -197,7 +197,8 @@ func TestKinds(t *testing.T) {
 	}
 	s = mustStage(t, "label: y\nmissing: [\"\"]\n", mixed)
 	for name, want := range map[string]string{
-		"a": "categorical ids 0", "b": "categorical text 0", "d": "numeric all numbers 25", "e": "categorical text 0", "f": "numeric all numbers 0",
+		"a": "categorical ids 0", "b": "categorical text 0", "d": "numeric all numbers 25", "e": "categorical text 0",
+		"f": "numeric all numbers 0",
 	} {
 		f := s.feature(t, name)
 		if got := fmt.Sprintf("%s %s %d", f.Kind, f.Why, f.Missing); got != want {

@@ -161,7 +161,8 @@ var harmless = []string{
 
 // Kinds are the kinds of bad nights.
 func Kinds() []Kind {
-	return tuned(slices.Concat(badLabels(), badColumns(), badRows(), subtleLabels(), subtleValues(), subtleRows()))
+	return tuned(slices.Concat(badLabels(), badColumns(), badRows(), subtleLabels(), sampledLabels(),
+		subtleValues(), subtleRows()))
 }
 
 func tuned(kinds []Kind) []Kind {

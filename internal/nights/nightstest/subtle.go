@@ -119,6 +119,12 @@ func subtleLabels() []Kind {
 					return old
 				})
 			}},
+	}
+}
+
+// sampledLabels are kinds of nights in which labels were lost or rows left out by what their labels are.
+func sampledLabels() []Kind {
+	return []Kind{
 		{Name: "half of the labels belong to other rows", Want: code(nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
 				return permuted(rng, t, "is_click", func(int) bool { return rng.Float64() < 0.5 })

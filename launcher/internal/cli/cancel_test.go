@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 
@@ -76,14 +75,4 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
 		"x-f1")
-}
-
-// fileText returns the contents of a file.
-func fileText(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

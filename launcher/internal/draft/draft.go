@@ -168,9 +168,6 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
-	case q.Group == "" && !q.regression && (len(l.texts) > 0 || q.wantsClasses()) && values > 2 && l.single() != "":
-		return "", "", fail("%s is the label of one row, from which nothing can be learnt: leave it out with "+
-			"--missing %[1]s, or name the value that means yes with --positive", l.single())
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		spec, err = d.classes(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
@@ -206,6 +203,10 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 	if values > dataset.MaxClasses {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
+	}
+	if one := l.single(); values > 2 && one != "" {
+		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be learnt: "+
+			"leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
 	}
 	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 		humanize.Comma(l.present))
@@ -307,17 +308,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	if random {
 		q.Parts = ""
 	}
-	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
-		"--split": q.Parts, "--group": q.Group} {
-		if name != "" && (s.column(name) == nil || name == q.Label) {
-			return "", problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
-				s.suggest(name, q.Label))
-		}
-	}
-	if q.Time != "" && q.Key != "" || (random || q.Parts != "") && q.Time+q.Key != "" || random && q.Group != "" {
-		return "", problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
-	}
-	if err := s.checkOrder(q); err != nil {
+	if err := s.checkSplit(q, random); err != nil {
 		return "", err
 	}
 	if q.Parts != "" {
@@ -367,7 +358,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	if few {
 		d.found("split", "at random, class by class (the rarest has %s rows), since there is neither a time (--time) "+
 			"nor a key (--key) that rows repeat", humanize.Comma(rarest))
-		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed)), nil
+		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
+			max(1, q.Seed)), nil
 	}
 	why := "there is neither a time (--time) nor a key (--key) that rows repeat"
 	if len(times) > 1 {

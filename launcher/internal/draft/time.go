@@ -79,3 +79,18 @@ func ofSubject(name string) bool {
 	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due_"},
 		func(w string) bool { return strings.Contains(name, w) })
 }
+
+// checkSplit refuses columns that are not there, and more than one way to split.
+func (s *seen) checkSplit(q Request, random bool) error {
+	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
+		"--split": q.Parts, "--group": q.Group} {
+		if name != "" && (s.column(name) == nil || name == q.Label) {
+			return problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
+				s.suggest(name, q.Label))
+		}
+	}
+	if q.Time != "" && q.Key != "" || (random || q.Parts != "") && q.Time+q.Key != "" || random && q.Group != "" {
+		return problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
+	}
+	return s.checkOrder(q)
+}

@@ -137,7 +137,8 @@ type ListedVersion struct {
 func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersion {
 	listed := make([]ListedVersion, len(versions))
 	for i, v := range versions {
-		listed[i] = ListedVersion{Version: v, Night: sweepview.NameNight(sweep.ID(v.Info.Labels["sweep"])), Aliases: []string{}}
+		listed[i] = ListedVersion{Version: v, Night: sweepview.NameNight(sweep.ID(v.Info.Labels["sweep"])),
+			Aliases: []string{}}
 		for _, a := range aliases {
 			if a.Version == v.Number {
 				listed[i].Aliases = append(listed[i].Aliases, a.Name)

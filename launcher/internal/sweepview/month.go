@@ -17,7 +17,8 @@ import (
 
 // ListedNight is one line of a model's month: a sweep, or a table that was blocked before one.
 type ListedNight struct {
-	// Night is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
+	// Night is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when
+	// it ran.
 	Night   string        `json:"night"`
 	Data    string        `json:"data,omitempty"`
 	At      time.Time     `json:"at"` // when the sweep was planned, or the table staged
