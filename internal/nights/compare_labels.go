@@ -48,7 +48,8 @@ func (c *comparison) checkLeaks() {
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:
 			c.add(Blocking, CodeLeak, k.Name, "the column alone explains %s of the labels' entropy (AUC %.4f), "+
-				"compared with at most %s before: is it known before the label is?", percent(k.Info), k.AUC, percent(before.hi))
+				"compared with at most %s before: is it known before the label is?", percent(k.Info), k.AUC,
+				percent(before.hi))
 		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew:
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, and alone explains %s of the labels' entropy (AUC "+
 				"%.4f), where no other explains more than %s: is it known before the label is?", percent(k.Info), k.AUC,

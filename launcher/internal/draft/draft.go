@@ -205,8 +205,8 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
 	}
 	if one := l.single(); values > 2 && one != "" {
-		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be learnt: "+
-			"leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
+		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be "+
+			"learnt: leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
 	}
 	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 		humanize.Comma(l.present))
