@@ -252,8 +252,7 @@ func (l *Levels) CheckBinary() error {
 	for at := range l.Len() {
 		if most := l.Seen(at); !(l.Sum[at] >= 0 && l.Sum[at] <= most*(1+rounding)) {
 			return badFile(LevelsFile, -1, fmt.Sprintf("level %d: labels 0 and 1 of rows that weigh %v add up to %v",
-				at,
-				most, l.Sum[at]))
+				at, most, l.Sum[at]))
 		}
 	}
 	return nil

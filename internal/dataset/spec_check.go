@@ -200,7 +200,8 @@ func (s *Spec) checkSplit() error {
 
 	switch {
 	case sp.By != SplitByRandom && sp.By != SplitByClasses && s.doc.Has("split.seed"):
-		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for random or classes", sp.By)
+		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for a split by random "+
+			"or classes", sp.By)
 	case sp.Seed < 0:
 		return s.Errorf("split.seed", "seed is %d: use 0 or more", sp.Seed)
 	}

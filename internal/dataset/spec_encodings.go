@@ -216,8 +216,7 @@ func (s *Spec) checkEncodedColumns() error {
 		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) &&
 			list.Has(EncodeLevels) {
 			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both",
-				strings.Join(list, ", "),
-				strings.Join(words, ", "))
+				strings.Join(list, ", "), strings.Join(words, ", "))
 		}
 	}
 	return nil

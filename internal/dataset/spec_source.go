@@ -151,8 +151,7 @@ func (s *Spec) checkSource() error {
 	}
 	if m := src.Missing; m != "" && m != MissingAllow {
 		return s.Errorf("source.missing", "missing %q: use %s, or leave it out: then a day without a file is an error",
-			m,
-			MissingAllow)
+			m, MissingAllow)
 	}
 	if src.Missing != "" && src.Last < 2 {
 		return s.Errorf("source.missing", "missing needs last, of two days or more: the newest day is never optional")

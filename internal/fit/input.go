@@ -198,8 +198,7 @@ func lost(was, is *dataset.Feature, known map[string]bool) error {
 
 	if share := float64(gone) / float64(max(all, 1)); share > maxLost {
 		return refuse("%.60q: %.1f %% of the rows that the input model was trained on have categories that now "+
-			"count as other, mainly %.60q; train from scratch",
-			is.Name, 100*share, name)
+			"count as other, mainly %.60q; train from scratch", is.Name, 100*share, name)
 	}
 	return nil
 }

@@ -123,8 +123,7 @@ func (h *checkpointHead) check() error {
 	case outside(p.Round, maxRounds) || outside(p.RoundsWithoutSplit, p.Round) || outside(p.BestIn, p.Round) ||
 		outside(h.Trees, p.Round) || outside(p.Best, h.Trees):
 		return fmt.Errorf("%d trees after %d rounds, %d of them without a split, the best metric at tree %d in "+
-			"round %d",
-			h.Trees, p.Round, p.RoundsWithoutSplit, p.Best, p.BestIn)
+			"round %d", h.Trees, p.Round, p.RoundsWithoutSplit, p.Best, p.BestIn)
 	case h.Elapsed < 0 || h.Elapsed > maxElapsed:
 		return fmt.Errorf("%s of training", h.Elapsed)
 	}

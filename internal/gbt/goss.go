@@ -129,8 +129,7 @@ func (p *Params) checkGOSS() error {
 	case p.TopRate+p.OtherRate > 1:
 		return &ParamError{
 			sampleStrategy,
-			fmt.Sprintf("top_rate %v and other_rate %v are more than all rows", p.TopRate,
-				p.OtherRate),
+			fmt.Sprintf("top_rate %v and other_rate %v are more than all rows", p.TopRate, p.OtherRate),
 		}
 	case p.Boosting == averagedTrees:
 		return &ParamError{sampleStrategy, "goss needs gradients that change, and those of rf do not"}

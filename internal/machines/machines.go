@@ -99,8 +99,7 @@ func (t Type) CheckDisks(n int) error {
 		return nil
 	case t.BuiltIn:
 		return problem.New(problem.Input, "%s comes with %d local SSDs, not %d; leave the number out", t.Name,
-			t.Disks[0],
-			n)
+			t.Disks[0], n)
 	}
 	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)
 }

@@ -75,8 +75,7 @@ func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 		weight = float64(m.k.count)
 		if weight > total {
 			return 0, 0, fault(m, -1, "there are fewer rows than the metric looks at: the rows' weight is %v; use a "+
-				"lower count or a share, such as 1%%",
-				total)
+				"lower count or a share, such as 1%%", total)
 		}
 	}
 

@@ -159,8 +159,7 @@ func (p *sweepPage) curves() *plot.Chart {
 	c.Y.Low, c.Y.High = p.window(with)
 
 	c.Summary = fmt.Sprintf("%s of at most %d points. A dot on each of the best %d marks the iteration that was "+
-		"scored.",
-		english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
+		"scored.", english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
 	if early > 0 {
 		c.Summary += fmt.Sprintf(" %s stopped.", english.Plural(early, "trial", ""))
 	}
@@ -169,8 +168,7 @@ func (p *sweepPage) curves() *plot.Chart {
 			Label: fmt.Sprintf("%d: trial %d", i+1, t.Number)})
 	}
 	c.Keys = append(c.Keys, plot.Key{Class: "curve", Label: "others"},
-		plot.Key{Class: "peak key", Label: "scored iteration"},
-		plot.Key{Class: "curve own", Label: "picked out"})
+		plot.Key{Class: "peak key", Label: "scored iteration"}, plot.Key{Class: "curve own", Label: "picked out"})
 	p.data.Curves = kept
 	p.data.table("curves", "Learning curves", "trial", "tree", "score")
 	return c.Draw()

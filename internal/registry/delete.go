@@ -91,8 +91,7 @@ func (r *Registry) unused(ctx context.Context, model string, number int) error {
 		return nil
 	}
 	return problem.New(problem.Conflict, "registry: version %d of %s is %s; move or remove the alias first", number,
-		model,
-		strings.Join(in, " and "))
+		model, strings.Join(in, " and "))
 }
 
 // notDeleted returns nil for a version that was not deleted, else a *DeletedError.

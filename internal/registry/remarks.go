@@ -150,8 +150,7 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err1 := readAll(ctx, numbers, func(ctx context.Context, n int) (Remarks,
-		error) {
+	all, err1 := readAll(ctx, numbers, func(ctx context.Context, n int) (Remarks, error) {
 		return r.Remarks(ctx, model, n)
 	})
 

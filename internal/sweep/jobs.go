@@ -27,8 +27,7 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 	return decode("job record", data, func(r *JobRecord) error {
 		if r.Sweep != p.Sweep || r.Number != n || n < 1 || n > p.LastJob() || r.Job != p.JobName(n) ||
 			len(r.Reason) > maxReason {
-			return fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep,
-				r.Job)
+			return fmt.Errorf("number %d of sweep %.80q, job %.200q", r.Number, r.Sweep, r.Job)
 		}
 		return nil
 	})

@@ -83,8 +83,7 @@ func DecodeTrouble(data []byte) (*Trouble, error) {
 func DecodeClaim(data []byte) (*Claim, error) {
 	return decode("claim", data, func(c *Claim) error {
 		if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
-			return fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim,
-				c.Task, c.Attempt)
+			return fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim, c.Task, c.Attempt)
 		}
 		return nil
 	})

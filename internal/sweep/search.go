@@ -150,8 +150,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 				return fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)
 			}
 			if err := checkRungs(s.Rungs); err != nil {
-				return fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial,
-					err)
+				return fmt.Errorf("of trial %d: has seen trial %d with %w", d.Trial, s.Trial, err)
 			}
 		}
 		return nil

@@ -226,8 +226,7 @@ func DecodePromotion(data []byte) (*Promotion, error) {
 		}
 		for _, s := range r.Seen {
 			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
-				return fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial,
-					s.Trial, s.Step)
+				return fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial, s.Trial, s.Step)
 			}
 		}
 		return nil

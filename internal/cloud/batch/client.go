@@ -146,8 +146,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 	// Repeating our own request returns the first job without an error, so the plan is compared in any case.
 	if has, want := got.GetLabels()[PlanLabel], j.Labels[PlanLabel]; has != want {
 		return "", false, problem.New(problem.Conflict, "batch job %s exists and was made for another plan (%s, not "+
-			"%s); "+
-			"use another sweep id, or delete that job", name, has, want)
+			"%s); use another sweep id, or delete that job", name, has, want)
 	}
 	return name, existed, nil
 }
@@ -188,8 +187,7 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 		}
 	}
 	return got, false, fmt.Errorf("batch job %s was created %d times and was gone each time; something deletes it: "+
-		"use "+
-		"another sweep id", name, maxAgain)
+		"use another sweep id", name, maxAgain)
 }
 
 // find gets a job that must exist, although it may not be readable yet.

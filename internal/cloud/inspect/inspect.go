@@ -292,8 +292,7 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
 	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
-		c.opts.Project, zone, machineType),
-		url.Values{"fields": {"name"}}, nil, &m)
+		c.opts.Project, zone, machineType), url.Values{"fields": {"name"}}, nil, &m)
 }
 
 // Image returns nil if the image exists.

@@ -264,8 +264,7 @@ func (l *jsonLine) broken(key, expected string) error {
 		return l.fail(key, "the line ends where %s belongs; an object must be on one line", expected)
 	}
 	return l.fail(key, "%.20q at character %d, where %s belongs", l.text[l.at:], utf8.RuneCountInString(l.text[:l.at])+
-		1,
-		expected)
+		1, expected)
 }
 
 func (l *jsonLine) value(key string) (jsonValue, error) {

@@ -32,8 +32,7 @@ func (p *Page) Axe(file string) (findings []string) {
 	for _, f := range found {
 		first := f.Nodes[0]
 		findings = append(findings, fmt.Sprintf("%s, %s: %s in %d places: %.300s\n%s", f.Impact, f.ID, f.Help,
-			len(f.Nodes), first.HTML,
-			first.FailureSummary))
+			len(f.Nodes), first.HTML, first.FailureSummary))
 	}
 	return findings
 }

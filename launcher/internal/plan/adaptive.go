@@ -177,8 +177,7 @@ func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 
 	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
 		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
-			"stopped; lower min_trees, raise num_iterations, or leave stop out",
-			most, stop.Eta, stop.MinTrees)
+			"stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
 	p.note("search.stop: trials are compared after %v trees (%s, one in %d continues)",

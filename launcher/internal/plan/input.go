@@ -75,8 +75,7 @@ func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *data
 	}
 	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
 		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s",
-			v.Number,
-			v.Model, was, s.Objective)
+			v.Number, v.Model, was, s.Objective)
 	}
 	return &Continued{Model: v.Model, Version: v.Number, Trees: moved.Iterations(), Cuts: moved.Cuts,
 		Moved: moved.Moved,
@@ -106,8 +105,7 @@ func (p *Planned) begin(in *Continued, s *sweep.Spec, now *dataset.Manifest) {
 	if why := mixed(in.Trained, now); why != "" {
 		p.note("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
 			"these rows, so metrics, calibration and gate look too good; split by time or by a hash of an id, the "+
-			"same "+
-			"way in all versions of the dataset, or leave continue out", in.Version, why)
+			"same way in all versions of the dataset, or leave continue out", in.Version, why)
 	}
 }
 

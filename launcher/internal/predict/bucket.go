@@ -77,8 +77,7 @@ func (q *Bucket) find(ctx context.Context) ([]blob.Attrs, error) {
 		name := q.output(o.Name)
 		if other, ok := outputs[name]; ok {
 			return nil, problem.New(problem.Input, "--in: %s and %s would both be scored into %s; rename one", other,
-				o.Name,
-				name)
+				o.Name, name)
 		}
 		if q.Same && table.Matches(q.Pattern, name) {
 			return nil, problem.New(problem.Usage, "--out: %s would itself be a table to score; give another prefix",

@@ -266,8 +266,7 @@ func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (
 		return page.StateCancelled, "had not started when the sweep was concluded"
 	case paused:
 		return page.StatePaused,
-			fmt.Sprintf("paused %s, behind others; it may resume",
-				s.follow.Plan.Spec.Search.Stop.Reached(step))
+			fmt.Sprintf("paused %s, behind others; it may resume", s.follow.Plan.Spec.Search.Stop.Reached(step))
 	case step > 0 && listed.Free():
 		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task",
 			s.follow.Plan.Spec.Search.Stop.Reached(step))

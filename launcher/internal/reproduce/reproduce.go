@@ -97,8 +97,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	defer ds.Close()
 	if ds.Manifest.Name != p.Dataset.Name || ds.Manifest.Version != p.Dataset.Version {
 		return nil, problem.New(problem.Input, "the dataset is %s@%s, but the version was trained on %s@%s",
-			ds.Manifest.Name,
-			ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
+			ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
 	}
 
 	threads := q.Threads
@@ -228,8 +227,7 @@ func checkLineage(q Recipe) error {
 	}
 	if len(q.Lineage) != generation {
 		return problem.New(problem.Input, "trial %d is of generation %d, but the version's result has a lineage of %d",
-			q.Trial,
-			generation+1, len(q.Lineage))
+			q.Trial, generation+1, len(q.Lineage))
 	}
 	for i, own := range q.Lineage {
 		for name := range own {

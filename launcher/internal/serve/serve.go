@@ -83,8 +83,7 @@ func (c *Config) Check(env Environment) error {
 	for _, route := range []string{env.Health, env.Predict} {
 		if route != "" && (route[0] != '/' || route == "/" || strings.ContainsAny(route, "{} \t")) {
 			return problem.New(problem.Usage, "AIP_HEALTH_ROUTE and AIP_PREDICT_ROUTE are paths such as /health, "+
-				"not %q",
-				route)
+				"not %q", route)
 		}
 	}
 	c.Health, c.Predict = env.Health, env.Predict

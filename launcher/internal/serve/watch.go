@@ -209,8 +209,7 @@ func (s *Server) compare(now, next *Model) string {
 	}
 	return fmt.Sprintf("on the last %d rows its mean prediction is %.4g where that of %s is %.4g, a shift of %.0f %% "+
 		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again",
-		rows,
-		after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
+		rows, after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
 }
 
 // otherClasses says in what a version's answers are unlike another's; empty if they have the same classes.

@@ -120,8 +120,7 @@ func (w Printer) History(events []registry.Event) {
 		if e.From > 0 {
 			to = fmt.Sprintf("%d -> %s", e.From, to)
 		}
-		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By,
-			FirstLine(e.Why))
+		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By, FirstLine(e.Why))
 	}
 	t.Print()
 }

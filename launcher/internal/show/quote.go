@@ -72,8 +72,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 		kept = append(kept, "wait", "fallback")
 	}
 	if len(kept) > 0 {
-		line += fmt.Sprintf("\n# without %s: keep those of machine:, not compared",
-			strings.Join(kept, ", "))
+		line += fmt.Sprintf("\n# without %s: keep those of machine:, not compared", strings.Join(kept, ", "))
 	}
 	return line
 }

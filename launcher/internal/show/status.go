@@ -79,8 +79,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	rows = append(rows, nightRows(snap.Night, ref)...)
 	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
 		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "at their limit", snap.AtLimit, "running",
-			snap.Running, "failed",
-			snap.Failed, "not started", snap.NotStarted()), ", ")})
+			snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
 
 	add := func(label, format string, args ...any) {
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})

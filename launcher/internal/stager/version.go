@@ -134,8 +134,7 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	if m.Name != name || m.Version != version {
 		return nil, problem.New(problem.Damaged,
 			"dataset %s@%s: not a dataset manifest of Coppice: version: it is the manifest of %s@%s", name, version,
-			m.Name,
-			m.Version)
+			m.Name, m.Version)
 	}
 	return m, nil
 }

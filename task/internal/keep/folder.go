@@ -44,8 +44,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	}
 	if !locked {
 		return nil, problem.New(problem.Conflict, "another training is using %s for its checkpoints; wait until it "+
-			"ends "+
-			"or use another folder", dir)
+			"ends or use another folder", dir)
 	}
 	return f, nil
 }

@@ -57,8 +57,7 @@ func checkVersion(q *Request, m *dataset.Manifest) error {
 		return nil
 	}
 	return fmt.Errorf("dataset %s@%s: its manifest says %s@%s; %w", q.Dataset.Name, q.Dataset.Version, m.Name,
-		m.Version,
-		ErrVersion)
+		m.Version, ErrVersion)
 }
 
 // onDisk marks a failure of the local disk, full or broken, as transient: an immediate retry would meet it again, a
