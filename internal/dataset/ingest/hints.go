@@ -113,6 +113,23 @@ func (f *built) hints(warn func(code, format string, args ...any)) {
 	}
 }
 
+// sentinel warns of a number among the labels that is far from all others.
+func (t *trainSample) sentinel(l *dataset.LabelInfo) []dataset.Warning {
+	numbers := make([]float64, len(t.labels))
+	for i, y := range t.labels {
+		numbers[i] = float64(y)
+	}
+	var counter cell.Counter
+	all, _ := counter.Count(numbers)
+	c := findCode(all, len(numbers))
+	if l.Kind != dataset.Regression || c == nil {
+		return nil
+	}
+	return []dataset.Warning{{Code: WarnCode, Column: l.Column, Text: fmt.Sprintf("%d of %d sampled labels are %s, "+
+		"and all others %s to %s: it is learnt as it is; if it stands for a missing label, list it under missing: (--missing)",
+		c.rows, len(numbers), numberText(c.x), numberText(c.near), numberText(c.far))}}
+}
+
 func numberText(x float64) string { return string(dataset.AppendNumber(nil, x)) }
 
 // keyHint reports that the column by which a table is split by hash is not a feature.

@@ -53,10 +53,6 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 	if v.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
 	}
-	if l.observePlain(v) {
-		return nil, nil
-	}
-
 	places := make([]int32, 0, b.Rows)
 	for i := range b.Rows {
 		if !l.present(v, i) {
@@ -159,6 +155,22 @@ func (l *labeler) classOf(b *table.Batch, v *dataset.Values, i int) (string, err
 		return string(dataset.AppendNumber(nil, float64(y))), err
 	}
 	return className(v, i), nil
+}
+
+// rare are the warnings of classes, and of a label's values, with one row.
+func (l *labeler) rare() (out []dataset.Warning) {
+	rows := maps.Clone(l.texts)
+	if l.info.Kind == dataset.Binary {
+		rows = map[string]int64{"0": l.negatives, "1": l.positives}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		if rows[name] == 1 && l.info.Kind != dataset.Regression {
+			out = append(out, dataset.Warning{Code: WarnRare, Column: l.info.Column,
+				Text: fmt.Sprintf("one row alone has %.40q, from which nothing can be learnt: is it no label, such as "+
+					"a total? Then list it under missing:", name)})
+		}
+	}
+	return out
 }
 
 // spellings are the warnings of classes that are written in several ways.

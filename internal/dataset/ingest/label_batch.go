@@ -5,41 +5,6 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// In most batches every label is a present number; these take a shorter path.
-
-// observePlain is observe for a batch whose labels are all 0 or 1, as most are; it returns false for other batches.
-func (l *labeler) observePlain(v *dataset.Values) bool {
-	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression ||
-		l.info.Kind == dataset.Classes || !l.allPresent(v) {
-		return false
-	}
-
-	zeros, ones := int64(0), int64(0)
-	for _, x := range v.Float {
-		switch x {
-		case 0:
-			zeros++
-		case 1:
-			ones++
-		}
-	}
-	for _, n := range v.Int {
-		switch n {
-		case 0:
-			zeros++
-		case 1:
-			ones++
-		}
-	}
-
-	if zeros+ones < int64(v.Len()) {
-		return false
-	}
-
-	l.zeros, l.ones = l.zeros+zeros, l.ones+ones
-	return true
-}
-
 // allPresent reports whether it is evident that every row has a numeric label.
 func (l *labeler) allPresent(v *dataset.Values) bool {
 	if v.Null != nil || len(l.markers.Numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {

@@ -63,3 +63,30 @@ func TestTimesInTexts(t *testing.T) {
 		}
 	}
 }
+
+// A sentinel among the labels, and a value that one row has, are told.
+func TestOddLabels(t *testing.T) {
+	for want, label := range map[string]func(i int) string{
+		"99 of 297 sampled labels are -999, and all others 1 to 98": func(i int) string {
+			return []string{"-999", fmt.Sprint(i % 99), fmt.Sprint(i % 99)}[i%3]
+		},
+		`one row alone has "TOTAL"`: func(i int) string { return []string{"a", "b", "TOTAL"}[i%2+i/296*(2-i%2)] },
+		`one row alone has "1"`:     func(i int) string { return fmt.Sprint(i / 296) },
+	} {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range 297 {
+			fmt.Fprintf(&b, "%s,%d\n", label(i), i%7)
+		}
+		kind := "label: y\n"
+		if strings.Contains(want, "99") {
+			kind = "label: {column: y, kind: regression}\n"
+		} else if strings.Contains(want, "TOTAL") {
+			kind = "label: {column: y, kind: classes}\n"
+		}
+		said := fmt.Sprint(mustStage(t, kind, b.String()).Manifest.About.Warnings)
+		if !strings.Contains(said, want) {
+			t.Errorf("said is %s\nexpected ... %s ...", said, want)
+		}
+	}
+}

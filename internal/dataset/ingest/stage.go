@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
@@ -189,7 +190,7 @@ func (s *survey) manifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.unripe()
-	m.About.Warnings = append(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings()...)
+	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(), s.labels.rare())
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
 			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it " +
@@ -257,6 +258,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 			Text: text})
 	}
 	m.About.Warnings = append(m.About.Warnings, s.keyHint()...)
+	m.About.Warnings = append(m.About.Warnings, train.sentinel(&m.Label)...)
 	for _, w := range warnings {
 		m.About.Warnings = append(m.About.Warnings, w...)
 	}
