@@ -126,7 +126,7 @@ func (t *trainSample) sentinel(l *dataset.LabelInfo) []dataset.Warning {
 		return nil
 	}
 	return []dataset.Warning{{Code: WarnCode, Column: l.Column, Text: fmt.Sprintf("%d of %d sampled labels are %s, "+
-		"and all others %s to %s: it is learnt as it is; if it stands for a missing label, list it under missing: (--missing)",
+		"and all others %s to %s: it is learnt as it is; if it means that there is no label, list it under missing:",
 		c.rows, len(numbers), numberText(c.x), numberText(c.near), numberText(c.far))}}
 }
 
