@@ -79,7 +79,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2442,
 	"launcher/internal/show":       2222,
 	"launcher/internal/slot":       251,
-	"launcher/internal/stager":     1487,
+	"launcher/internal/stager":     1488,
 	"launcher/internal/sweepview":  1009,
 	"localemu":                     15,
 	"localemu/batchemu":            2030,

@@ -171,7 +171,7 @@ func ReadJSON(ctx context.Context, s Store, name string, v any) (Attrs, error) {
 		return Attrs{}, err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return Attrs{}, fmt.Errorf("read %s: not the JSON that belongs there: %w", name, err)
+		return Attrs{}, problem.Wrap(problem.Damaged, err, "read %s: not the JSON that belongs there", name)
 	}
 	return attrs, nil
 }

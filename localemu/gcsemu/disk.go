@@ -39,9 +39,6 @@ const layout = 2
 // lastOfFirst is the last commit that reads the first layout.
 const lastOfFirst = "f886c52c47c5"
 
-// maxRecord bounds what is read whole.
-const maxRecord = 1 << 20
-
 // checkLayout refuses a folder that this build would show as empty and overwrite, and gives a new one its number.
 func (s *Server) checkLayout() error {
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
@@ -52,7 +49,7 @@ func (s *Server) checkLayout() error {
 		Build  string `json:"build"` // that wrote it
 	}{layout, s.opts.Version}
 
-	text, err := strictyaml.ReadUpTo(s.path(formatFile), maxRecord)
+	text, err := strictyaml.ReadFile(s.path(formatFile))
 	absent := errors.Is(err, fs.ErrNotExist)
 	if absent {
 		text, err = json.Marshal(found)
@@ -103,7 +100,7 @@ func (s *Server) load() error {
 	var objects []*object
 	for _, f := range files {
 		path := filepath.Join(s.opts.Dir, recordsFolder, f.Name())
-		data, err := strictyaml.ReadUpTo(path, maxRecord)
+		data, err := strictyaml.ReadFile(path)
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,7 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 
 	latest := map[string]string{}
 	for _, name := range pointers {
-		var p pointer
-		if _, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p); err == nil {
+		if p, err := readPointer(ctx, store, sweep.DatasetLatest(name)); err == nil {
 			latest[name] = p.Version
 		}
 	}

@@ -24,6 +24,15 @@ type pointer struct {
 	CRC32C map[string]uint32 `json:"crc32c,omitempty"`
 }
 
+// readPointer refuses what another build wrote, by which this one would be misled and which it must not overwrite.
+func readPointer(ctx context.Context, store blob.Store, object string) (p pointer, err error) {
+	if _, err = blob.ReadJSON(ctx, store, object, &p); err == nil && p.Format != 1 {
+		err = problem.New(problem.Conflict, "%s has format %d, and this build reads 1: use the build that wrote it",
+			object, p.Format)
+	}
+	return p, err
+}
+
 // known returns the manifest of the version that this input was staged as; nil if there is none, or it is not complete.
 func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
 	if d.Store != nil {
@@ -51,17 +60,12 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 }
 
 func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
-	text, _, err := blob.ReadAll(ctx, d.Store, sweep.DatasetInput(name, fingerprint), maxPointer)
-	if errors.Is(err, blob.ErrNotExist) {
+	p, err := readPointer(ctx, d.Store, sweep.DatasetInput(name, fingerprint))
+	if damaged(err) { // without a readable pointer the input counts as new
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-
-	var p pointer
-	if json.Unmarshal(text, &p) != nil {
-		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
 	}
 
 	m, err := Manifest(ctx, d.Store, name, p.Version)
@@ -104,10 +108,10 @@ func (d Destination) latest(ctx context.Context, m *dataset.Manifest) error {
 	return nil
 }
 
-// maxPointer bounds a pointer's bytes.
-const maxPointer = 1 << 20
-
 func (d Destination) point(ctx context.Context, name string, p pointer) error {
+	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
+		return err
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -154,8 +158,7 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 	}
 
 	if version == "" {
-		var p pointer
-		_, err := blob.ReadJSON(ctx, store, sweep.DatasetLatest(name), &p)
+		p, err := readPointer(ctx, store, sweep.DatasetLatest(name))
 		if errors.Is(err, blob.ErrNotExist) {
 			return nil, NotStaged(ref)
 		}
