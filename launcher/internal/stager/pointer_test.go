@@ -27,7 +27,7 @@ func TestPointersOfAnotherBuild(t *testing.T) {
 		}
 		for what, err := range map[string]error{"following": follow(),
 			"overwriting": d.point(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"})} {
-			if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "format 2, and this build reads 1") {
+			if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "2, and this build reads 1") {
 				t.Errorf("%s %s: %v, expected a refusal that names the formats", what, name, err)
 			}
 		}
