@@ -302,7 +302,7 @@ func (c *comparison) checkLevels(k *Column) bool {
 		}
 		return c.addIf(len(values) > max(newsLevels, len(old.Levels)/4), true, CodeUnseen, k.Name,
 			"%s of the rows have values that did not occur last night (%s): are they new, or written differently?",
-			percent(came), firstOf(values))
+			percent(came), strings.Join(values[:min(len(values), newsLevels)], ", "))
 	}
 
 	churn, churned := levelDistance(k, old), both(levelDistance)
@@ -310,14 +310,6 @@ func (c *comparison) checkLevels(k *Column) bool {
 	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
 		CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
 		churned.atMost("but usually at most %s have"))
-}
-
-// firstOf joins the first of some texts, and says how many more there are.
-func firstOf(all []string) string {
-	if n := len(all) - newsLevels; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:newsLevels], ", "), n)
-	}
-	return strings.Join(all, ", ")
 }
 
 // restless reports whether levels of the column come and go on most nights.

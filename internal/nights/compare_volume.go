@@ -173,7 +173,8 @@ func (c *comparison) checkTimes() {
 	case newest < 0 && intact && nightsOff:
 	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4:
 		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
-			newest.Abs().Round(time.Minute), direction(newest), stamp(c.p.Newest))
+			newest.Abs().Round(time.Minute), map[bool]string{true: "later", false: "earlier"}[newest > 0],
+			stamp(c.p.Newest))
 	case newest > slack && nightsOff:
 		c.add(Warning, CodeFuture, c.p.TimeColumn,
 			"the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?",
@@ -196,13 +197,6 @@ func (c *comparison) checkTimes() {
 }
 
 func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
-
-func direction(d time.Duration) string {
-	if d < 0 {
-		return "earlier"
-	}
-	return "later"
-}
 
 // gapRows is how many sampled rows an hour must usually have for their absence to mean something.
 const gapRows = 60

@@ -63,7 +63,7 @@ type GateCalibration struct {
 
 // Defaults of a gate; docs/nights.md explains them.
 const (
-	DefaultConfidence      = 0.98
+	DefaultConfidence      = 0.995
 	DefaultMargin          = 0.01 // of the old model's value
 	DefaultReferenceNights = 7
 	DefaultMaxShare        = 0.9

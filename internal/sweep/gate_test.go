@@ -33,7 +33,7 @@ func TestGateIsRefused(t *testing.T) {
 // A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc"}).Gated()
-	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.98 || g.MaxShare != 0.9 ||
+	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.995 || g.MaxShare != 0.9 ||
 		*g.Reference != 7 || !slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) {
 		t.Errorf("defaults: %+v %d %+v", g, *g.Reference, *g.Calibration)
 	}

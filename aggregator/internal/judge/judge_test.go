@@ -95,6 +95,27 @@ func TestEqualModels(t *testing.T) {
 	}
 }
 
+// TestFewRowsHoldNothingBack: of a weak signal few rows show neither that a model beats the base rate nor that it is
+// calibrated. Rows on which the rate is another one say nothing of a model that is as far off as the one before.
+func TestFewRowsHoldNothingBack(t *testing.T) {
+	m, held := logLoss(t), 0
+	for night := range uint64(100) {
+		w := world{rand.New(rand.NewPCG(night, 11)), -3}
+		e := judge.Evidence{Binary: true, Seed: night, Champion: 1, Tonight: w.rows(700, 0.9, 0.9),
+			Earlier: earlier(w.rows(700, 0.9, 0.9), 1), Shares: even}
+		if night%2 == 1 {
+			e.Tonight.New, e.Tonight.Old = scaled(e.Tonight.New, 0.6), scaled(e.Tonight.Old, 0.6)
+		}
+		if d := judge.Judge(gate(nil), m, e); !d.Passed {
+			held++
+			t.Log(d.Reason)
+		}
+	}
+	if held > 2 {
+		t.Errorf("%d of 100 models as good as the one before were held back, want 2", held)
+	}
+}
+
 // A better model is recognised as such by the whole gate.
 func TestBetterModelsArePromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
