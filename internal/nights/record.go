@@ -106,8 +106,7 @@ func (r *Record) Encode() ([]byte, error) {
 // Damaged reports a record that cannot be decoded.
 func Damaged(dataset, version string, err error) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf("%w; stage it again", err),
-		"the record of the night %s@%s is damaged",
-		dataset, version)
+		"the record of the night %s@%s is damaged", dataset, version)
 }
 
 // DecodeRecord reads the record of a dataset's version. Errors are of the kind Damaged.

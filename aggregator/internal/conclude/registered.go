@@ -128,8 +128,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 
 	var r report
 	if err := a.readRecord(ctx, v, scorer.FileReport, func(text []byte) error {
-		return json.Unmarshal(text,
-			&r)
+		return json.Unmarshal(text, &r)
 	}); err != nil {
 		return nil, err
 	}

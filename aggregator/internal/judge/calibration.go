@@ -129,8 +129,7 @@ func (d *decision) ece(seed uint64, r *Judged) {
 	excess := max(value-chance-chanceErrors*spread, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= maxECE, Value: excess, Rows: len(in.Pred)}
 	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit "+
-		"%.3g %%)",
-		100*excess, len(in.Pred), 100*maxECE)
+		"%.3g %%)", 100*excess, len(in.Pred), 100*maxECE)
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = thinned(&Judged{New: last, Label: r.Label}).Pred
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {

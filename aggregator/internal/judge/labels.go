@@ -61,8 +61,7 @@ func ranking(tonight metric.Interval, before float64) string {
 		return ""
 	}
 	return fmt.Sprintf("ranks tonight's labels with an AUC of %.4f (%.4f to %.4f), and those of earlier nights with "+
-		"%.4f: tonight's labels are not like theirs",
-		tonight.Value, tonight.Low, tonight.High, before)
+		"%.4f: tonight's labels are not like theirs", tonight.Value, tonight.Low, tonight.High, before)
 }
 
 func calibrated(tonight metric.Interval, before float64) string {

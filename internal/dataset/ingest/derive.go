@@ -59,8 +59,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 				}
 				part := dataset.Part{Column: name, Kind: dataset.Temporal}
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
-				d.encoders = append(d.encoders,
-					cell.NewNumbers(name, dataset.Temporal, t))
+				d.encoders = append(d.encoders, cell.NewNumbers(name, dataset.Temporal, t))
 			}
 
 			r.derivers = append(r.derivers, d)

@@ -93,8 +93,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
 		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay "+
-			"of %v "+
-			"cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
+			"of %v cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
 	}
 	p.dropUseless()
 	p.findAtoms()

@@ -163,8 +163,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 			known = append(known, part.String())
 		case found >= 0:
 			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word,
-				describePart(&p.atoms[found].part),
-				describePart(part), word)
+				describePart(&p.atoms[found].part), describePart(part), word)
 		default:
 			found = a
 		}

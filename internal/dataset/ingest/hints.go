@@ -103,13 +103,11 @@ func findCode(all []cell.Distinct, rows int) *code {
 func (f *built) hints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
 		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the "+
-			"column under categorical:, otherwise under numeric:",
-			f.different, f.present)
+			"column under categorical:, otherwise under numeric:", f.different, f.present)
 	}
 	if c := f.code; c != nil {
 		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, "+
-			"list it under missing:",
-			c.rows, f.present, numberText(c.x), numberText(c.near), numberText(c.far))
+			"list it under missing:", c.rows, f.present, numberText(c.x), numberText(c.near), numberText(c.far))
 	}
 }
 

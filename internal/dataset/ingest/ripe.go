@@ -66,8 +66,7 @@ func (r *ripener) time(b *table.Batch, v *dataset.Values, i int) (float64, error
 	x, ok := timeAt(v, i)
 	if !ok {
 		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %.40q is not a "+
-			"time "+
-			"(such as 2017-07-02T10:03:20Z)", v.TextOf(i))
+			"time (such as 2017-07-02T10:03:20Z)", v.TextOf(i))
 	}
 	return x, nil
 }

@@ -108,8 +108,7 @@ func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split u
 		if split, known = s.values[string(s.buf)]; !known {
 			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "%.40q is not a split; known are %s. Map it in the spec, "+
 				"such as split: {by: column, column: %s, train: [%s], ...}",
-				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column,
-				string(s.buf))
+				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, string(s.buf))
 		}
 	case dataset.SplitByTime:
 		x, _ := s.time(column, i)

@@ -26,9 +26,9 @@ func TestOtherFormats(t *testing.T) {
 			}
 		}
 		_, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, Options{})
-		if got := ""; err != nil {
-			if got = err.Error(); want == "" || !strings.Contains(got, want) {
-				t.Errorf("%s: got %s, expected %q", name, got, want)
+		if err != nil {
+			if want == "" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, expected %q", name, err, want)
 			}
 		} else if want != "" {
 			t.Errorf("%s is read, expected %q", name, want)

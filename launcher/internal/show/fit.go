@@ -196,8 +196,7 @@ func (w Printer) Fitted(f *Fit) {
 		[2]string{"", f.WithoutFeatures()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
-		[2]string{"final", final},
-		[2]string{"uses", strings.Join(uses, ", ")}, [2]string{"page", f.Page})
+		[2]string{"final", final}, [2]string{"uses", strings.Join(uses, ", ")}, [2]string{"page", f.Page})
 	predicts := f.Model
 	if !f.Champion { // the champion is another
 		predicts = version
