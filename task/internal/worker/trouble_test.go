@@ -2,6 +2,7 @@ package worker
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,9 +36,10 @@ func TestTroubleIsTold(t *testing.T) {
 		},
 		"a trial needs": func(_ *testing.T, w *world, k *Worker) func() {
 			w.plan.Sizing.TrialBytes = 1 << 20
-			free := int64(1 << 10)
-			k.Available = func() int64 { return free }
-			return func() { free = 1 << 30 }
+			var free atomic.Int64
+			free.Store(1 << 10)
+			k.Available = free.Load
+			return func() { free.Store(1 << 30) }
 		},
 	} {
 		w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 1 << 20 })
