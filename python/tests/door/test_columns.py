@@ -3,9 +3,7 @@
 import datetime
 import decimal
 import io
-import sys
 import unittest
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,12 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from coppice._columns import Table  # noqa: E402
-from coppice._estimators import _labels  # noqa: E402
-from coppice._frame import table_of  # noqa: E402
-from coppice.errors import InputError  # noqa: E402
+from coppice._columns import Table
+from coppice._estimators import _labels
+from coppice._frame import table_of
+from coppice.errors import InputError
 
 _D = decimal.Decimal
 
