@@ -204,12 +204,16 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
 	}
-	if one := l.single(); values > 2 && one != "" {
+	one := l.single()
+	if values > 2 && one != "" && !q.wantsClasses() {
 		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be "+
 			"learnt: leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
 	}
 	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 		humanize.Comma(l.present))
+	if one != "" { // classes were asked for
+		d.found("label", "%s is the label of one row, from which nothing can be learnt", one)
+	}
 	return fmt.Sprintf("{column: %s, kind: classes}", quoted(q.Label)), nil
 }
 

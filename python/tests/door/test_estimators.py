@@ -373,7 +373,7 @@ TABLES = {
     "nested Arrow": ((pa.table({"a": X.a.to_numpy(), "s": STRUCT}), Y), None),
     "only nested": ((pa.table({"s": STRUCT}), Y), (coppice.Error, "no column of the table is left to be a feature")),
     "bytes": ((frame(m=[b"a\xff" if i % 3 else b"b" for i in range(N)]), Y),
-              (coppice.InputError, 'the table: row 2: column "m"')),
+              (coppice.InputError, "column 'm': it holds bytes that are no text in UTF-8")),
     "dates": ((frame(d=[datetime.date(2026, 1, 1) + datetime.timedelta(i) for i in range(N)]), Y), None),
     "dates before 1970": ((frame(d=pd.date_range("1900-01-01", periods=N)), Y), None),
     "times with a zone": ((frame(d=DAYS.tz_localize("Europe/Berlin", ambiguous=True)), Y), None),
