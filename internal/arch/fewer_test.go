@@ -33,14 +33,16 @@ func TestFewKeys(t *testing.T) {
 	}
 }
 
-// goneWords are what was taken out and must not come back, or be left behind: packages, identifiers, verbs, flags, keys.
+// goneWords are what was taken out and must not come back, or be left behind: packages, identifiers, verbs, flags,
+// keys.
 // CHANGELOG.md, LAB.md and the table of package problem may name them.
 var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`enforce-iam|keep-jobs|AllowAccount|getIamPolicy|\b(full_disk|memory_limit|foreign_messages)\b`),
 	regexp.MustCompile(`\b(clock_offset|pause_task|slow_machine|restart_batch|pause_aggregators|damage_object)\b`),
 	regexp.MustCompile(`\b(damage_disk|retry_pause|after_messages)\b`),
 	regexp.MustCompile(`bench/(class_rates|ranking|forest|ids_staging|search_(peers|stopping|trained)|serve)\.py`),
-	regexp.MustCompile(`bench-(serve|predict|ids-staging|search-peers|search-trained)\b|regret-stopping|requirements-search`),
+	regexp.MustCompile(
+		`bench-(serve|predict|ids-staging|search-peers|search-trained)\b|regret-stopping|requirements-search`),
 	regexp.MustCompile(`prices refresh|cloud/billing|cloudbilling|COPPICE_BILLING_ENDPOINT|\bPriceList\b|ssd_sku`),
 	regexp.MustCompile(`\b[fF]orcedSplits?\b|\bforced_splits:`),
 	regexp.MustCompile(`\brestPolicy\b|\bdoctor\.NoCredentials\b|\bcloud\.(Policy|Subscription|Bucket)\b`),
@@ -57,42 +59,59 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b(sweep\.Extension|plan\.Extend|[Ss]weep that (it|this one) extends)\b|\.Inherits\(\)`),
 	regexp.MustCompile(`GRPCInferenceService|binary_data_size|raw_input_contents|binary_tensor_data|tritonclient`),
 	regexp.MustCompile(`serve[-_]clients|dataset\.ReadStream|arrow_stream\.go`),
-	regexp.MustCompile(`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
+	regexp.MustCompile(
+		`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
-	regexp.MustCompile(`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|hugePage|\bgbt\.Disk\b|openUncached`),
+	regexp.MustCompile(
+		`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|hugePage|\bgbt\.Disk\b|openUncached`),
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
 		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),
-	regexp.MustCompile(`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
-	regexp.MustCompile(`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|\bJobKind\b|DatasetReproduction`),
+	regexp.MustCompile(
+		`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
+	regexp.MustCompile(
+		`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|\bJobKind\b|DatasetReproduction`),
 	regexp.MustCompile(`\bmanCommand\b|cobra/doc|wheel/deb\.py|\.deb\b|make man\b|md2man/v2 v2\.0\.6 `),
-	regexp.MustCompile(`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|serveExplain|explaintest|data-act\b`),
-	regexp.MustCompile(`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
+	regexp.MustCompile(
+		`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|serveExplain|explaintest|data-act\b`),
+	regexp.MustCompile(
+		`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
-	regexp.MustCompile("watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),
-	regexp.MustCompile(`serve[^\n]* --(profiles|tell)\b|--then\b|--at-most\b|object/served|StillPolicy|HighInHours|-found-`),
-	regexp.MustCompile(`registry (history|verify|alias)\b|launcher ls\b|datasets pull\b|\b(lsCommand|datasetsPullCommand)\b`),
+	regexp.MustCompile(
+		"watch[-_]labels|watchLabels|launcher served|internal/served|ServedMessage|OccasionServed|keepLast"),
+	regexp.MustCompile(
+		`serve[^\n]* --(profiles|tell)\b|--then\b|--at-most\b|object/served|StillPolicy|HighInHours|-found-`),
+	regexp.MustCompile(
+		`registry (history|verify|alias)\b|launcher ls\b|datasets pull\b|\b(lsCommand|datasetsPullCommand)\b`),
 	regexp.MustCompile(`\bregistry\.Live\b|\bParseMoment\b|registry(History|Verify|Alias)Command`),
-	regexp.MustCompile("`--(accept|attempts|download|held-out|max-bytes|max-rows|poll|prices|reconcile|regression|top)\\b"),
-	regexp.MustCompile(`Var\([^"\n]*"(accept|attempts|held-out|max-(bytes|rows)|poll|prices|regression|scratch|timeout|top)", `),
-	regexp.MustCompile(`--prices FILE|stage[^\n]* --(accept|scratch)\b|leaderboard[^\n]* --top\b|bill[^\n]* --attempts\b`),
+	regexp.MustCompile(
+		"`--(accept|attempts|download|held-out|max-bytes|max-rows|poll|prices|reconcile|regression|top)\\b"),
+	regexp.MustCompile(
+		`Var\([^"\n]*"(accept|attempts|held-out|max-(bytes|rows)|poll|prices|regression|scratch|timeout|top)", `),
+	regexp.MustCompile(
+		`--prices FILE|stage[^\n]* --(accept|scratch)\b|leaderboard[^\n]* --top\b|bill[^\n]* --attempts\b`),
 	regexp.MustCompile(`launcher plot\b|\bplotCommand\b|\bWriteSVG\b|\bs\.plot\(|coppice\.Drawing\b`),
 	regexp.MustCompile(`findings_total|page-day\.png|GET /day|day\.html`),
-	regexp.MustCompile(`\bmode: ?refit\b|\bgbt\.Refit\b|\bRefitMode\b|\bGrowMode\b|\bRefitDecayRate\b|input-dataset.*--refit`),
+	regexp.MustCompile(
+		`\bmode: ?refit\b|\bgbt\.Refit\b|\bRefitMode\b|\bGrowMode\b|\bRefitDecayRate\b|input-dataset.*--refit`),
 	regexp.MustCompile(`(?i)calibrat(ion|ed) by segment|\bcalibrate: ?\{|\b(FitSegments|PredictSegments|SegmentCalibration)\b|` +
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
-	regexp.MustCompile(`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
+	regexp.MustCompile(
+		`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
 	regexp.MustCompile(`\bGateReference\b|\bMaxReferenceRows\b|reference: \{(nights: 7|rows)|\bmetric\.Segment\b|` +
 		`calibration: \{(by|segment|reference|normalized)`),
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +
 		`lose_machine: \[|\bsample_rows: \d`),
-	regexp.MustCompile(`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
+	regexp.MustCompile(
+		`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
 	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
 	regexp.MustCompile(`objective-(time|cost)|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
-	regexp.MustCompile(`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
-	regexp.MustCompile(`\blimits\.(target|patience)\b|\bpatience: \{|\b(Create|Decode|Replay|check|read|has)Enough\b|enough\.json`),
+	regexp.MustCompile(
+		`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
+	regexp.MustCompile(
+		`\blimits\.(target|patience)\b|\bpatience: \{|\b(Create|Decode|Replay|check|read|has)Enough\b|enough\.json`),
 	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
 }
 

@@ -92,8 +92,8 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 	}
 }
 
-// TestCopiesAreToldFromRowsThatAreAlike: a table that was copied, or whose positive rows were, is said whatever the share
-// of its rows; rows of few values are alike by nature, and their labels differ.
+// TestCopiesAreToldFromRowsThatAreAlike: a table that was copied, or whose positive rows were, is said whatever the
+// share of its rows; rows of few values are alike by nature, and their labels differ.
 func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 	const split = "label: y\nencodings: none\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
 	r := rand.New(rand.NewPCG(1, 2))
@@ -137,7 +137,8 @@ func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 				At: nightstest.First})
 			copied := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeCopiedRows })
 			if copied != c.copied {
-				t.Errorf("%s: copies %v, expected %v; %.3g of test's rows are in train, found %v", name, copied, c.copied,
+				t.Errorf("%s: copies %v, expected %v; %.3g of test's rows are in train, found %v", name, copied,
+					c.copied,
 					p.Shared, found)
 			}
 		}

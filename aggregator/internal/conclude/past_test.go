@@ -248,8 +248,8 @@ func (w *world) staged(t *testing.T, r nights.Record) {
 	overwrite(t, w.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
 }
 
-// TestADoubtedNightTakesNothingBack: staging warns of tonight's rows, so that the champion stays although it is worse on
-// them. A second night that says the same takes it back.
+// TestADoubtedNightTakesNothingBack: staging warns of tonight's rows, so that the champion stays although it is worse
+// on them. A second night that says the same takes it back.
 func TestADoubtedNightTakesNothingBack(t *testing.T) {
 	warning := nights.Record{Findings: []nights.Finding{{Code: nights.CodeRepeatedRows, Level: nights.Warning,
 		Text: "7 % of the rows occur more than once"}}}
@@ -261,7 +261,8 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 		now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
 		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) || err != nil ||
 			now.Version != 5-night {
-			t.Fatalf("night %d: got the regret %+v and champion %d; want version 2, taken back by the second such night",
+			t.Fatalf("night %d: got the regret %+v and champion %d; want version 2, taken back by the second such "+
+				"night",
 				night, g.Regret, now.Version)
 		}
 		if night == 4 {

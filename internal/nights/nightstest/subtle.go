@@ -232,12 +232,7 @@ func subtleValues() []Kind {
 				a := busiest(t)
 				b := busiest(only(t, func(i int) bool { return !t.has(i, "campaign_id", a) }))
 				swap := map[string]string{a: b, b: a}
-				return t.each("campaign_id", func(_ int, old string) string {
-					if to, ok := swap[old]; ok {
-						return to
-					}
-					return old
-				})
+				return t.each("campaign_id", func(_ int, old string) string { return cmp.Or(swap[old], old) })
 			}},
 		{Name: "a fifth of the countries written differently", Want: code(nights.CodeUnseen, nights.CodeLevel,
 			nights.CodeDrift), Break: func(rng *rand.Rand, t, _ Table) Table {

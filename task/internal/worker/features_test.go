@@ -88,7 +88,8 @@ func TestForwardSelection(t *testing.T) {
 	}
 }
 
-// chosen repeats the selection from the scores alone: the best group of each step, while the score is better than before.
+// chosen repeats the selection from the scores alone: the best group of each step, while the score is better than
+// before.
 func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
 	f, scores := p.Spec.Search.Features, map[int]float64{}
 	for _, row := range b.Rows {

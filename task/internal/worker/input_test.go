@@ -93,7 +93,8 @@ func TestTrialsContinueAModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, tree := range from.Trees {
-			if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) || !slices.Equal(tree.LeafValue, m.Trees[n].LeafValue) {
+			if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) ||
+				!slices.Equal(tree.LeafValue, m.Trees[n].LeafValue) {
 				t.Errorf("trial %d: tree %d of the model that it continues has changed", i, n)
 			}
 		}

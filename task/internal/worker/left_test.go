@@ -24,7 +24,8 @@ func TestATrialThatAnotherHasEndedIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.result(t, 0); r.Status != another.Status || r.Reason != another.Reason {
-		t.Errorf("trial 0, ended by another while it trained, ended %s: %s; want the other's result", r.Status, r.Reason)
+		t.Errorf("trial 0, ended by another while it trained, ended %s: %s; want the other's result", r.Status,
+			r.Reason)
 	}
 	if r := w.result(t, 1); r.Status != sweep.StatusDone {
 		t.Errorf("trial 1 ended %s: %s; want the task to have gone on with it", r.Status, r.Reason)
