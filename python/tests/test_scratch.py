@@ -11,8 +11,11 @@ import unittest
 
 import pyarrow.fs as pafs
 
-from coppice import _program, _registry
-from coppice.errors import CorruptError
+PACKAGE = str(pathlib.Path(__file__).resolve().parent.parent)
+sys.path.insert(0, PACKAGE)
+
+from coppice import _program, _registry  # noqa: E402
+from coppice.errors import CorruptError  # noqa: E402
 
 
 @unittest.skipIf(os.name == "nt", "Windows has no pipes or devices among its files")
@@ -33,8 +36,11 @@ class Scratch(unittest.TestCase):
 
     def test_a_killed_process(self):
         hold = "import time; from coppice import _program\nwith _program.scratch() as s: print(s, flush=True); time.sleep(60)"
-        with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE, text=True) as p:
-            theirs = pathlib.Path(p.stdout.readline().strip())
+        env = os.environ | {"PYTHONPATH": PACKAGE}
+        with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE, text=True, env=env) as p:
+            said = p.stdout.readline().strip()
+            self.assertTrue(said, "the other process made no folder")
+            theirs = pathlib.Path(said)
             with _program.scratch() as mine:
                 self.assertTrue(theirs.is_dir(), "a folder in use was removed")
                 p.send_signal(signal.SIGKILL)
