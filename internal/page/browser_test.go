@@ -326,8 +326,8 @@ func TestBrowserPages(t *testing.T) {
 		do   func(*pagetest.Page)
 	}{
 		{"dataset", manyNights(30), func(p *pagetest.Page) {
-			p.Eval("document.querySelector('[data-table=drift-0]').click()", nil)
-			want(t, "rows of a drift's table", p.Number("document.querySelectorAll('#drift-0 .data tbody tr').length"),
+			p.Eval("document.querySelector('[data-table=trend-label]').click()", nil)
+			want(t, "rows of a trend's table", p.Number("document.querySelectorAll('#trend-label .data tbody tr').length"),
 				30.0)
 			want(t, "links of a file", p.Number("document.querySelectorAll('a.in[href]').length"), 0.0)
 		}},

@@ -59,8 +59,7 @@ type datasetPage struct {
 	Newest  []Night // newest first
 	Answer  answer
 	Trends  []*plot.Chart
-	Drifts  []*plot.Chart
-	Splits  *plot.Chart
+	Drifts  []drift
 	Columns []*plot.Chart
 
 	data *data
@@ -81,7 +80,6 @@ func (s *DatasetPage) lay() *datasetPage {
 	p.Trends = p.trends()
 	p.Drifts = p.drifts()
 	if s.Table != nil {
-		p.Splits = p.splits()
 		p.Columns = p.spread()
 	}
 	return p
@@ -140,12 +138,6 @@ func (p *datasetPage) columns() {
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
 	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
-	add(d, "estimated", "cost is estimated", plot.Plain, n, func(n Night) any {
-		if math.IsNaN(n.Cost) {
-			return nil
-		}
-		return map[bool]string{true: "yes", false: "no"}[n.Estimated]
-	})
 	for _, t := range trends {
 		if t.id == "ratio" && !p.Calibrated() {
 			continue
@@ -169,10 +161,6 @@ var trends = []struct {
 		func(n *Night) float64 { return n.Ratio }},
 	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil,
 		func(n *Night) float64 { return n.LabelRate }},
-	{"rows", "rows", plot.Count, "Rows of the table that have a label.", nil, func(n *Night) float64 { return n.Rows }},
-	{"took", "duration", plot.Seconds, "From the sweep's plan to its conclusion.", nil,
-		func(n *Night) float64 { return n.Seconds }},
-	{"cost", "cost", plot.USD, "", nil, func(n *Night) float64 { return n.Cost }},
 }
 
 // Class is how a night is painted.
@@ -221,43 +209,14 @@ func (p *datasetPage) trends() []*plot.Chart {
 		if len(c.Points) == 0 {
 			continue
 		}
-		columns := []string{"at", "version", t.id, "state", "verdict"}
 		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
 		if t.id == "value" {
 			c.Y.Label = directed(p.Metric)
 		}
-		if t.id == "cost" {
-			c.Summary = p.costWords() + " " + lastOf(c.Points, t.unit)
-			columns = append(columns, "estimated")
-		}
-		p.data.table(c.ID, title, columns...)
+		p.data.table(c.ID, title, "at", "version", t.id, "state", "verdict")
 		charts = append(charts, c.Draw())
 	}
 	return charts
-}
-
-// costWords say what the costs of nights are made of.
-func (p *datasetPage) costWords() string {
-	const bill = "What the sweep's machines cost, as launcher bill adds it up."
-	known, estimated := 0, 0
-	for _, n := range p.Nights {
-		switch {
-		case math.IsNaN(n.Cost):
-		case n.Estimated:
-			estimated++
-		default:
-			known++
-		}
-	}
-	switch {
-	case estimated == 0:
-		return bill
-	case known == 0:
-		return "Estimated: the planned machines at their price, from plan to conclusion. launcher bill has the " +
-			"exact sum."
-	}
-	return bill + fmt.Sprintf(" For %s it is estimated: the planned machines, from plan to conclusion.",
-		counted(estimated, "night", "nights"))
 }
 
 // Price is what the night cost, as text.
@@ -287,11 +246,8 @@ func lastOf(points []plot.Point, unit plot.Unit) string {
 	return text + "."
 }
 
-// mostDrifts is how many columns have a drawing of their drift, and mostSpread how many of what they hold.
-const (
-	mostDrifts = 24
-	mostSpread = 60
-)
+// mostSpread is how many columns have a drawing of what they hold.
+const mostSpread = 60
 
 func counted(n int, one, many string) string {
 	if n == 1 {
@@ -300,33 +256,24 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// splits draws how many rows each part has.
-func (p *datasetPage) splits() *plot.Chart {
-	t := p.Table
-	c := plot.Bars{Chart: plot.Chart{ID: "splits", Title: "Splits", W: plot.Half},
-		X: plot.Axis{Label: "rows", Unit: plot.Count}, Room: 70}
-	for _, s := range t.Splits {
-		c.Bars = append(c.Bars,
-			plot.Bar{Label: s.Name, Class: "bar", Value: float64(t.TableRows(s.Name)),
-				Note: humanize.Comma(int64(t.TableRows(s.Name))) + noteOf(t, &s)})
+// Parts are the splits, each with its rows and what there is to say of them.
+func (p *datasetPage) Parts() (parts []Pair) {
+	for _, s := range p.Table.Splits {
+		parts = append(parts, Pair{s.Name, humanize.Comma(int64(p.Table.TableRows(s.Name))) + noteOf(p.Table, &s)})
 	}
-	c.Summary = "Split " + splitWords(t.Split) + "."
-	if t.LeftOut > 0 {
-		c.Summary += fmt.Sprintf(" %s rows had no label and were left out.", humanize.Comma(t.LeftOut))
+	return parts
+}
+
+// SplitWords say how rows came into their splits, and which are in none.
+func (p *datasetPage) SplitWords() string {
+	text := "Split " + splitWords(p.Table.Split) + "."
+	if p.Table.LeftOut > 0 {
+		text += fmt.Sprintf(" %s rows had no label and were left out.", humanize.Comma(p.Table.LeftOut))
 	}
-	if t.Thinned > 0 {
-		c.Summary += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(t.Thinned))
+	if p.Table.Thinned > 0 {
+		text += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(p.Table.Thinned))
 	}
-	fields := []field[dataset.Rows]{
-		{"split", plot.Plain, func(s dataset.Rows) any { return s.Name }},
-		{"rows", plot.Count, func(s dataset.Rows) any { return t.TableRows(s.Name) }},
-		{"label's mean", plot.Plain, func(s dataset.Rows) any { return s.LabelMean }},
-	}
-	if t.Label.Kind == dataset.Classes {
-		fields = fields[:2] // the mean of their numbers says nothing
-	}
-	tabulate(p.data, "splits", c.Title, t.Splits, fields)
-	return c.Draw()
+	return text
 }
 
 // rows are those of the table, each counted once.
@@ -458,12 +405,6 @@ func (p *datasetPage) RateKeys() []plot.Key {
 
 // TrendKeys are the colours of nights.
 func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }
-
-// DriftKeys are the colours of drifts.
-func (p *datasetPage) DriftKeys() []plot.Key {
-	return []plot.Key{{Class: "s0 key", Label: "no finding"}, {Class: "s5 key", Label: "warning"},
-		{Class: "s2x", Label: "blocked the night"}}
-}
 
 // slab is a range of a column's numbers.
 type slab struct{ low, high, share, rate float64 }

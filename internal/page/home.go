@@ -185,7 +185,7 @@ func (s IndexSweep) Pace() pace {
 }
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.
-func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 160, 32) }
+func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 0, 160, 32) }
 
 // Trended says what the trend shows: the values at its ends.
 func (m IndexModel) Trended() string {

@@ -3,7 +3,6 @@ package page_test
 import (
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,7 +108,7 @@ func TestNightsCloseTogether(t *testing.T) {
 			d.Nights = d.Nights[:1]
 		}
 		text := write(t, d)
-		begin := strings.Index(text, `<figure id="trend-rows"`)
+		begin := strings.Index(text, `<figure id="trend-label"`)
 		drawn := text[begin : begin+strings.Index(text[begin:], "</figure>")]
 		on := d.Nights[0].At.UTC().Format("Jan ")
 		if got := len(regexp.MustCompile(`>`+on+`\d+( \d\d:\d\d)?</text>`).FindAllString(drawn, -1)); got < 2 {
@@ -152,32 +151,6 @@ func TestMachinesAreToldApart(t *testing.T) {
 			t.Errorf("a machine alone is called %q, expected machine vm", l.String)
 		}
 	}
-}
-
-// TestABudgetFarAway: where there is no room for the total behind the budget's line, it stands before it.
-func TestABudgetFarAway(t *testing.T) {
-	s := sample(4)
-	s.Money.Total, s.Money.Budget = 0.000456, 5
-	c := chart(t, s, "money")
-	line := ""
-	for _, m := range c.Marks {
-		if m.Class == "limit" {
-			line = strings.TrimPrefix(m.D[:strings.IndexByte(m.D, ' ')], "M")
-		}
-	}
-	for _, l := range c.Labels {
-		if l.String != "$0.000456" {
-			continue
-		}
-		x, xErr := strconv.ParseFloat(l.X, 64)
-		at, atErr := strconv.ParseFloat(line, 64)
-		if xErr != nil || atErr != nil || l.Class != "l" || x+60 > at {
-			t.Errorf("the total stands at %s as %q, the budget's line at %s; expected the total to end before it", l.X,
-				l.Class, line)
-		}
-		return
-	}
-	t.Error("the total is not written")
 }
 
 // TestThePageSaysWhatPredicts: the final training's model, or why the judged one does.

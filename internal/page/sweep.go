@@ -176,7 +176,6 @@ type sweepPage struct {
 	Rank       *plot.Chart
 	Slices     []*plot.Chart
 	Gantt      *plot.Chart
-	Money      *plot.Chart
 	Won        []*plot.Chart // of the winner, whether it can be trusted
 	Rivals     *plot.Chart   // nil like all that there may not be
 	WonBy      *plot.Chart   // the winner's features
@@ -224,7 +223,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt, p.Money}, p.Objective...)
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt}, p.Objective...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
@@ -244,7 +243,6 @@ func (s *Sweep) lay() *sweepPage {
 	p.Rank = p.pairRank()
 	p.Slices = p.slices()
 	p.Gantt = p.gantt()
-	p.Money = p.money()
 	won := p.winner()
 	p.Won, p.Rivals, p.WonBy, p.Sure = won.all(), won.Rivals, won.Features, won.Sure
 	p.Answer = p.answer()

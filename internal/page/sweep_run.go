@@ -133,70 +133,37 @@ func yes(is bool) string {
 	return ""
 }
 
-// spending is a line of the bill.
-type spending struct {
-	name, class string
-	value       float64
-}
-
-// money draws what was spent on what.
-func (p *sweepPage) money() *plot.Chart {
+// Spent is what the sweep cost: the sum, what it is made of, then what it is compared with. Empty of what is free.
+func (p *sweepPage) Spent() (rows []Pair) {
 	m := p.Sweep.Money
 	if m == nil || m.Free {
 		return nil
 	}
-	c := plot.Bars{
-		Chart: plot.Chart{ID: "money", Title: "Cost", W: plot.Half},
-		X:     plot.Axis{Unit: plot.USD, Label: "USD"},
-		Room:  172,
+	add := func(name string, sum float64, more string) {
+		rows = append(rows, Pair{name, plot.USD.Format(sum) + more})
 	}
-	// What the total is made of, then what it is compared with.
-	rows := []spending{
-		{"trials with a model", "m0", m.Useful}, {"trials without", "m1", m.Stopped}, {"work lost", "m2", m.Lost},
-		{"machines starting", "m3", m.Lead}, {"idle slots", "m4", m.Idle},
-		{"total", "m5", m.Total},
+	if m.Known {
+		for _, of := range []struct {
+			name string
+			sum  float64
+		}{{"total", m.Total}, {"trials with a model", m.Useful}, {"trials without", m.Stopped}, {"work lost", m.Lost},
+			{"machines starting", m.Lead}, {"idle slots", m.Idle}} {
+			add(of.name, of.sum, "")
+		}
+	} else {
+		rows = append(rows, Pair{"total", "unknown, as the price of these machines is"})
 	}
+	rows = append(rows, Pair{"machine time", plot.Seconds.Format(3600 * m.MachineHours)})
 	if m.Quote > 0 {
-		rows = append(rows, spending{"quoted", "m6", m.Quote})
+		add("quoted", m.Quote, fmt.Sprintf(" (%s to %s)", plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh)))
+	}
+	if m.Budget > 0 {
+		add("budget", m.Budget, "")
 	}
 	if m.Saved > 0 {
-		rows = append(rows, spending{"saved by stopping early", "m7", m.Saved})
+		add("saved by stopping early", m.Saved, " or so, from the trials' own pace to their maximum number of trees")
 	}
-	for _, r := range rows {
-		b := plot.Bar{Label: r.name, Class: "bar " + r.class, Value: r.value,
-			Note: plot.USD.Format(r.value)}
-		if r.name == "total" {
-			b.Limit = m.Budget
-		}
-		if m.Known {
-			c.Bars = append(c.Bars, b)
-		}
-	}
-
-	switch {
-	case !m.Known:
-		c.Summary = fmt.Sprintf("The price of these machines is unknown. They ran for %s.",
-			plot.Seconds.Format(3600*m.MachineHours))
-	default:
-		c.Summary = fmt.Sprintf("%s for %s of machine time.", plot.USD.Format(m.Total),
-			plot.Seconds.Format(3600*m.MachineHours))
-		if m.Quote > 0 {
-			c.Summary += fmt.Sprintf(" The quote was %s (%s to %s).", plot.USD.Format(m.Quote),
-				plot.USD.Format(m.QuoteLow), plot.USD.Format(m.QuoteHigh))
-		}
-		if m.Budget > 0 {
-			c.Summary += fmt.Sprintf(" The budget, the line across the total, is %s.", plot.USD.Format(m.Budget))
-		}
-		if m.Saved > 0 {
-			c.Summary += " What stopping early saved is estimated from the trials' own pace, up to their maximum " +
-				"number of trees."
-		}
-	}
-	tabulate(p.data, "money", c.Title, rows, []field[spending]{
-		{"what", plot.Plain, func(r spending) any { return r.name }},
-		{"cost", plot.USD, func(r spending) any { return r.value }},
-	})
-	return c.Draw()
+	return rows
 }
 
 // winnerCharts are the drawings of a winner; nil where there is nothing to draw.

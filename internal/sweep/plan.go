@@ -154,10 +154,9 @@ type Trial struct {
 }
 
 // Fingerprint is a hash of all that makes two plans the same sweep: everything except when and by which build they were
-// written, and the sweep's expected and allowed cost and whose it is, since trials do not depend on them. For the
-// same reason, with spot: auto, it leaves out what prices have decided. It also leaves out the results of earlier
-// sweeps, the trials that follow from them, and the rungs, which depend on the most trees that any trial is expected to
-// have: all of these change from day to day, and an existing plan keeps its own.
+// written, and the sweep's expected and allowed cost and whose it is, since trials do not depend on them. It leaves out
+// the results of earlier sweeps, too, the trials that follow from them, and the rungs, which depend on the most trees
+// that any trial is expected to have: all of these change from day to day, and an existing plan keeps its own.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
@@ -166,9 +165,6 @@ func (p *Plan) Fingerprint() string {
 		same.Earlier, same.Trials = nil, nil
 	}
 	same.Spec.ForgetHistory()
-	if same.Spec.Machine.SpotAuto {
-		same.Spec.Machine.Spot = nil
-	}
 	data, err := json.Marshal(same)
 	if err != nil {
 		// only for a NaN among parameters, which ParseSpec rejects

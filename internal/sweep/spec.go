@@ -100,12 +100,10 @@ type Distribution struct {
 
 // Machine says what the trials run on.
 type Machine struct {
-	Type string `yaml:"type" json:"type"` // a Compute Engine machine type
-	// never nil once parsed; with SpotAuto the launcher has decided
-	Spot           *bool `yaml:"-" json:"spot"`
-	SpotAuto       bool  `yaml:"-" json:"spot_auto,omitempty"`             // spot: auto
-	VMs            int   `yaml:"vms" json:"vms"`                           // how many at once, default 1
-	ThreadsPerTask int   `yaml:"threads_per_task" json:"threads_per_task"` // default 4
+	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
+	Spot           *bool  `yaml:"spot" json:"spot"`                         // default true; never nil once parsed
+	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
+	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
 	// default auto: as many as CPU and memory allow
 	TasksPerVM Auto `yaml:"tasks_per_vm" json:"tasks_per_vm"`
 	// disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
@@ -117,25 +115,6 @@ type Machine struct {
 	// entry waits for as long as it takes.
 	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
 	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
-
-	// Asked is spot as written, default true; ParseSpec derives Spot and SpotAuto from it.
-	Asked *SpotChoice `yaml:"spot" json:"-"`
-}
-
-// SpotChoice is whether machines are Spot machines: true, false, or auto, which leaves it to the launcher.
-type SpotChoice struct{ Spot, Auto bool }
-
-// UnmarshalYAML accepts true, false and the word auto.
-func (c *SpotChoice) UnmarshalYAML(decode func(any) error) error {
-	if decode(&c.Spot) == nil {
-		return nil
-	}
-	var word string
-	if err := decode(&word); err != nil || word != "auto" {
-		return fmt.Errorf("spot is true, false or auto, not %.40q", word)
-	}
-	*c = SpotChoice{Spot: true, Auto: true}
-	return nil
 }
 
 // Fallback is what a sweep runs on if the machines before it in the order are not available. Unset fields are as in
@@ -366,11 +345,10 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	if s.Machine.Type == "" {
 		s.Machine.Type = "n2-highmem-16"
 	}
-	if s.Machine.Asked == nil {
-		s.Machine.Asked = &SpotChoice{Spot: true}
+	if s.Machine.Spot == nil {
+		spot := true
+		s.Machine.Spot = &spot
 	}
-	s.Machine.Spot, s.Machine.SpotAuto = &s.Machine.Asked.Spot, s.Machine.Asked.Auto
-	s.Machine.Asked = nil
 
 	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
 		s.Machine.Wait = Duration(10 * time.Minute)

@@ -210,10 +210,13 @@ func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
 	c.Handles = append(c.Handles, h)
 }
 
-// Spark is the path of a curve without axes in a box of so many pixels; empty of fewer than two numbers.
-func Spark(values []float64, w, h float64) string {
-	var a Axis
-	a.fit(values)
+// Spark is the path of a curve without axes in a box of so many pixels; empty of fewer than two numbers. It goes from 0
+// to high, or, where that is 0, from the least number to the greatest.
+func Spark(values []float64, high, w, h float64) string {
+	a := Axis{High: high}
+	if high == 0 {
+		a.fit(values)
+	}
 	n := 0
 	var p pen
 	for i, v := range values {

@@ -162,10 +162,6 @@ func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices mac
 	}
 	return w.print(map[string]any{"dataset": ref, "trials": len(p.Trials), "region": q.Region,
 		"startup_seconds": f.Startup.Seconds(), "assumptions": f.Assumptions, "comparison": c}, func() {
-		if spec.Machine.SpotAuto {
-			p.Notes = append(p.Notes, "spot: auto decides when the sweep is started, by the prices of that day: on "+
-				"demand if Spot is expected to cost as much or to exceed limits.sweep")
-		}
 		w.screen().Comparison(p, spec.Machine, &q, c)
 	})
 }

@@ -44,7 +44,7 @@ func TestStrictIsStrict(t *testing.T) {
 		{"vms: 2", "tasks_per_vm: '2'", "leave the quotes out"},
 		{"vms: 2", "fallback: [{type: n2-highmem-4, local_ssd: 0}]", "machine.fallback[0].local_ssd is 0"},
 		{"vms: 2", "wait: 0s, fallback: [{type: n2-highmem-4}]", "machine.wait is 0s"},
-		{"vms: 2", "spot: 'true'", "spot is true, false or auto"},
+		{"vms: 2", "spot: 'true'", "expected true or false"},
 		{"threads_per_task: 1", "threads_per_task: 1.5", `found "1.5"`},
 		{"threads_per_task: 1", "threads_per_task: 0", "machine.threads_per_task is 0"},
 		{"trial: 1m", "trial: 0s", "limits.trial is 0s"},

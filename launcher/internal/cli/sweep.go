@@ -397,9 +397,8 @@ func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) erro
 		w.say("note: sweep %s was started with %s, and keeps it\n", p.Sweep, show.Budget(has))
 	}
 
-	// The existing plan's choice for spot: auto holds, whatever the prices are now, and so do the results of earlier
-	// sweeps.
-	if p.Spec.Machine.SpotAuto || p.Spec.Search.WarmStart != "" {
+	// The existing plan's results of earlier sweeps hold, whatever there is now.
+	if p.Spec.Search.WarmStart != "" {
 		p.Plan = existing.Plan
 	}
 	return nil

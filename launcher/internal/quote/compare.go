@@ -117,7 +117,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 
 // rank orders by cost; without a price an offer comes last, ordered by time.
 func (q *Estimator) rank(o *Offer) float64 {
-	s := o.Side(q.spot(o))
+	s := o.Side(*q.Plan.Spec.Machine.Spot)
 	if s.Cost != nil {
 		return s.Cost.Expected
 	}
@@ -183,7 +183,7 @@ func (q *Estimator) fewest(with func(int) (*Offer, error), most int, hours float
 		return nil, err
 	}
 
-	takes := func(o *Offer) float64 { return o.Side(q.spot(o)).Hours.Expected }
+	takes := func(o *Offer) float64 { return o.Side(*q.Plan.Spec.Machine.Spot).Hours.Expected }
 	n := 1 + sort.Search(most-1, func(i int) bool {
 		o, err := with(1 + i)
 		return err == nil && takes(o) <= hours
@@ -350,33 +350,6 @@ func (q *Estimator) notes() []string {
 	return notes
 }
 
-// spot says under which price model the plan runs the offer: as in the spec or, with spot: auto, as decide says.
-func (q *Estimator) spot(o *Offer) bool {
-	if q.Plan.Spec.Machine.SpotAuto {
-		spot, _ := q.decide(o)
-		return spot
-	}
-	return *q.Plan.Spec.Machine.Spot
-}
-
-// decide is the rule of spot: auto, with the reason. It chooses Spot unless that is expected to cost at least as much
-// as on demand, or to exceed the sweep's time limit when on demand does not. An unknown price is no objection.
-func (q *Estimator) decide(o *Offer) (spot bool, why string) {
-	limit := time.Duration(q.Plan.Spec.Limits.Sweep)
-	late := o.Spot.Hours.Expected > limit.Hours() && o.OnDemand.Hours.Expected <= limit.Hours()
-	switch {
-	case late:
-		return false, fmt.Sprintf("at %v preemptions an hour Spot is expected to take %s hours, more than "+
-			"limits.sweep (%s), on demand %s",
-			q.Preemptions, hoursText(o.Spot.Hours.Expected), limit, hoursText(o.OnDemand.Hours.Expected))
-	case o.Spot.Cost == nil || o.OnDemand.Cost == nil:
-		return true, "one of the two prices is not known"
-	case o.Spot.Cost.Expected >= o.OnDemand.Cost.Expected:
-		return false, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
-	}
-	return true, fmt.Sprintf("at %v preemptions an hour %s", q.Preemptions, o.compared())
-}
-
 // compared states hours and money under both models.
 func (o *Offer) compared() string {
 	return fmt.Sprintf("Spot is expected to take %s hours and %s USD, on demand %s hours and %s USD",
@@ -405,22 +378,8 @@ func (q *Estimator) unpaid(offers ...Offer) (notes []string) {
 			continue
 		}
 		notes = append(notes, fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f "+
-			"an hour, and spot: auto in sweep.yaml chooses the cheaper", o.Machine, q.Preemptions, o.compared(),
+			"an hour; spot: false in sweep.yaml", o.Machine, q.Preemptions, o.compared(),
 			o.SpotPays))
 	}
 	return notes
-}
-
-// settle writes the decision of spot: auto into the plan, and explains it; it does nothing if the spec decides itself.
-func (q *Estimator) settle(o *Offer) []string {
-	m := &q.Plan.Spec.Machine
-	if !m.SpotAuto {
-		if *m.Spot {
-			return q.unpaid(*o)
-		}
-		return nil
-	}
-	spot, why := q.decide(o)
-	m.Spot = &spot
-	return []string{fmt.Sprintf("spot: auto chose %s: %s", model(spot), why)}
 }

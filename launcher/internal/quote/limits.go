@@ -11,7 +11,7 @@ import (
 // training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit would do.
 func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
-	hours := o.Side(q.spot(o)).Hours
+	hours := o.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)
 	does := func(limit string, high float64) string {
 		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, upTo(high))

@@ -241,7 +241,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 	return t
 }
 
-// Price writes the expected cost on the plan's machines and on each of its fallbacks into the plan, decides spot: auto,
+// Price writes the expected cost on the plan's machines and on each of its fallbacks into the plan,
 // and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
 // parameters.
 func (q *Estimator) Price() error {
@@ -253,7 +253,10 @@ func (q *Estimator) Price() error {
 	if err != nil {
 		return err
 	}
-	notes := q.settle(o)
+	var notes []string
+	if *q.Plan.Spec.Machine.Spot {
+		notes = q.unpaid(*o)
+	}
 	out := q.quoted(o)
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
@@ -390,7 +393,7 @@ func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]
 
 // quoted is the offer in the plan's format.
 func (q *Estimator) quoted(o *Offer) *sweep.Quote {
-	spot := q.spot(o)
+	spot := *q.Plan.Spec.Machine.Spot
 	s := o.Side(spot)
 	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly,
 		PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,

@@ -4,9 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
-
-	"coppice/internal/sweep"
 )
 
 func offer(t *testing.T, q *Estimator) *Offer {
@@ -58,48 +55,11 @@ func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	c := compare(t, q, wish)
 	if notes := strings.Join(c.Notes, "\n"); strings.Count(notes,
 		"Spot does not pay on n2-highmem-64: at 15 preemptions an hour Spot is expected to take ") != 1 ||
-		!strings.Contains(notes, "spot: auto") {
+		!strings.Contains(notes, "spot: false") {
 		t.Errorf("where Spot costs %v and on demand %v: %s", c.Offers[0].Spot.Cost, c.Offers[0].OnDemand.Cost, notes)
 	}
 	if c.Recommended == nil || c.Recommended.Spot {
 		t.Errorf("recommended is %+v, expected on demand", c.Recommended)
-	}
-}
-
-// TestSpotAutoGoesByTheRule of docs/cost.md, and the quote that is written into the plan is of what it chose.
-func TestSpotAutoGoesByTheRule(t *testing.T) {
-	for name, c := range map[string]struct {
-		rate  float64
-		edits []string
-		limit time.Duration
-		spot  bool
-		says  string
-	}{
-		"cheaper": {0.05, []string{"spot: true", "spot: auto"}, 0, true,
-			"spot: auto chose Spot: at 0.05 preemptions an hour Spot is expected to take "},
-		"dearer": {15, []string{"spot: true", "spot: auto"}, 0, false,
-			"spot: auto chose on-demand: at 15 preemptions an hour Spot is expected to take "},
-		"too late": {3, []string{"spot: true", "spot: auto"}, 2 * time.Hour, false,
-			"more than limits.sweep (2h0m0s)"},
-		"no price": {15, []string{"spot: true", "spot: auto", "n2-highmem-64", "m1-ultramem-40"},
-			400 * time.Hour, true, "one of the two prices"},
-		"said by the spec":       {0.05, nil, 0, true, ""},
-		"said, and does not pay": {15, nil, 0, true, "Spot does not pay on n2-highmem-64"},
-	} {
-		q := request(t, large, c.edits...)
-		q.Preemptions = c.rate
-		if c.limit > 0 {
-			q.Plan.Spec.Limits.Sweep = sweep.Duration(c.limit)
-		}
-		o := offer(t, q)
-		notes := strings.Join(q.settle(o), "\n")
-		if m := q.Plan.Spec.Machine; *m.Spot != c.spot || !strings.Contains(notes, c.says) || c.says == "" &&
-			notes != "" {
-			t.Errorf("%s: spot is %t, expected %t; %q, expected %q", name, *m.Spot, c.spot, notes, c.says)
-		}
-		if kept := q.quoted(o); kept.Spot != c.spot || kept.Hourly != o.Side(c.spot).Hourly {
-			t.Errorf("%s: the quote in the plan is of spot %t at %v an hour", name, kept.Spot, kept.Hourly)
-		}
 	}
 }
 

@@ -53,7 +53,7 @@ func (q *Estimator) finalNotes(w *work, o *Offer) []string {
 		n = min(o.VMs, sweep.MaxFinalMachines)
 	}
 	few, many := o.with(1), o.with(n)
-	spot := q.spot(o)
+	spot := *q.Plan.Spec.Machine.Spot
 	a, b := few.Side(spot), many.Side(spot)
 	pays := b.Hours.Expected < (1-shortened)*a.Hours.Expected
 

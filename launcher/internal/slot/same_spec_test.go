@@ -16,9 +16,9 @@ func TestSameSpec(t *testing.T) {
 			Rungs:    rungs}
 		return s
 	}
-	spot := func(now, auto bool) *sweep.Spec {
+	spot := func(is bool) *sweep.Spec {
 		s := spec(sweep.WarmAuto, 3, 5, 11, 33)
-		s.Machine.Spot, s.Machine.SpotAuto = &now, auto
+		s.Machine.Spot = &is
 		return s
 	}
 	before := spec(sweep.WarmAuto, 3, 5, 11, 33)
@@ -31,9 +31,7 @@ func TestSameSpec(t *testing.T) {
 		"rungs of other winners":         {before, spec(sweep.WarmAuto, 3, 5, 12, 37, 111), true},
 		"another eta":                    {before, spec(sweep.WarmAuto, 4, 5, 11, 33), false},
 		"other rungs without warm start": {spec("", 3, 5, 11, 33), spec("", 3, 5, 12, 37), false},
-		"other prices of Spot":           {spot(true, true), spot(false, true), true},
-		"on demand from now on":          {spot(true, false), spot(false, false), false},
-		"left to prices from now on":     {spot(true, false), spot(true, true), false},
+		"on demand from now on":          {spot(true), spot(false), false},
 	} {
 		if got := sameSpec(tc.a, tc.b); got != tc.want {
 			t.Errorf("%s: the same spec %t, want %t", name, got, tc.want)

@@ -234,16 +234,12 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 	return last, nil
 }
 
-// sameSpec compares what two sweeps train; it ignores what they may cost, what earlier sweeps had found by then, and
-// what prices decided about Spot if the spec leaves it to them.
+// sameSpec compares what two sweeps train; it ignores what they may cost, and what earlier sweeps had found by then.
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	for _, s := range []*sweep.Spec{&x, &y} {
 		s.Budget, s.Labels = 0, nil
 		s.ForgetHistory()
-		if s.Machine.SpotAuto {
-			s.Machine.Spot = nil
-		}
 	}
 	one, err1 := json.Marshal(x)
 	other, err2 := json.Marshal(y)
