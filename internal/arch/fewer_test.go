@@ -107,7 +107,8 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(
 		`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
 	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
-	regexp.MustCompile(`objective-(time|cost)|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
+	regexp.MustCompile(`\bSpotAuto\b|\bSpotChoice\b|spot: auto|\bcostWords\b|\bmostDrifts\b`),
+	regexp.MustCompile(`objective-(time|cost|trials)|data-choose|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
 	regexp.MustCompile(
 		`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
 	regexp.MustCompile(

@@ -335,9 +335,6 @@
     remember();
   }
 
-  // One of several drawings is shown.
-  function choose(s) { $$('.' + s.dataset.choose).forEach((e, i) => { e.hidden = i !== +s.value; }); }
-
   // The leaderboard without some of its columns.
   const without = new Set();
   function setColumn(i, shown) {
@@ -411,7 +408,6 @@
   });
   document.addEventListener('change', e => {
     if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
-    if (e.target.dataset.choose) choose(e.target);
     if (e.target.dataset.column) setColumn(+e.target.dataset.column, e.target.checked);
     if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
   });
@@ -515,7 +511,7 @@
     if (!answer.ok) return;
     const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const open = $$('details[open] > summary').map(s => s.textContent), known = $$('details > summary').map(s => s.textContent);
-    const chosen = $$('[data-choose]').map(s => s.value), tables = $$('figure:has(.data)').map(f => f.id);
+    const tables = $$('figure:has(.data)').map(f => f.id);
     const scrolls = $$('.scroll').map(s => [s.scrollLeft, s.scrollTop]), focus = document.activeElement && document.activeElement.id;
     $('#main').replaceWith(next.getElementById('main'));
     $('#data').textContent = next.getElementById('data').textContent;
@@ -523,7 +519,6 @@
     $('meta[name=version]').content = $('meta[name=version]', next).content;
     begin();
     $$('details > summary').forEach(s => { s.parentNode.open = open.includes(s.textContent) || !known.includes(s.textContent) && s.parentNode.open; });
-    $$('[data-choose]').forEach((s, i) => { if (chosen[i]) { s.value = chosen[i]; choose(s); } });
     tables.forEach(id => { const b = $(`#${id} [data-table]`); b && toggleTable(b); });
     $$('.scroll').forEach((s, i) => { if (scrolls[i]) [s.scrollLeft, s.scrollTop] = scrolls[i]; });
     focus && $('#' + focus) && $('#' + focus).focus({preventScroll: true});

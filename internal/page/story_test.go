@@ -32,28 +32,6 @@ func values(t *testing.T, text, column string) string {
 	return found[1]
 }
 
-// TestScoresOverWhatAllTrialsTook: what trials without a score cost is spent, too; trials of another sweep cost this
-// one nothing; and a score that is a mean is known when its last part is.
-func TestScoresOverWhatAllTrialsTook(t *testing.T) {
-	s := sample(1)
-	of := func(n int, score, cost float64, minutes int) page.TrialRow {
-		return page.TrialRow{Number: n, State: page.StateComplete, Score: score, Cost: cost, Seconds: 1,
-			Private: math.NaN(), Ended: s.Planned.Add(time.Duration(minutes) * time.Minute)}
-	}
-	s.Winner, s.Params, s.Attempts = nil, nil, nil
-	s.Trials = []page.TrialRow{of(0, 0.9, math.NaN(), 0), of(1, math.NaN(), 5, 1), of(2, 0.8, 1, 2), of(3, 0.7, 2, 3)}
-	s.Trials[1].State = page.StateEarly
-	s.Trials[2].Known = s.Planned.Add(4 * time.Minute)
-
-	text := write(t, s)
-	if got := values(t, text, "order"); got != "1,4,3,null" {
-		t.Errorf("by rank, the trials ended as %s, expected 1,4,3,null", got)
-	}
-	if c := chart(t, s, "objective-trials"); c.Empty() || marks(c, "s0") != 3 {
-		t.Errorf("the score by trial has %d trials, expected the three with a score", marks(c, "s0"))
-	}
-}
-
 // TestFrontIsMarked: with several objectives the trials of the front stand out.
 func TestFrontIsMarked(t *testing.T) {
 	s := goals(40)

@@ -89,8 +89,7 @@ type TrialRow struct {
 	Attempts  int
 	Private   float64 // bytes
 	Ended     time.Time
-	Known     time.Time // of a score that was known only later: when
-	Best      int       // the iteration of the score
+	Best      int // the iteration of the score
 	CurveX    []float64
 	CurveY    []float64
 	Highlight bool // it won
@@ -169,7 +168,7 @@ type sweepPage struct {
 	Board      []boardColumn // rank, trial and state first
 	Counts     []stateCount
 	Answer     answer
-	Objective  []*plot.Chart
+	Fronts     []*plot.Chart
 	Curves     *plot.Chart
 	Parallel   *plot.Chart
 	Importance *plot.Chart
@@ -223,7 +222,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt}, p.Objective...)
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt}, p.Fronts...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
@@ -236,7 +235,7 @@ func (s *Sweep) lay() *sweepPage {
 	p.columns()
 	p.weigh()
 
-	p.Objective = p.objective()
+	p.Fronts = p.fronts()
 	p.Curves = p.curves()
 	p.Importance = p.importance()
 	p.Parallel = p.parallel()

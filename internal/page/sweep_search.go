@@ -1,12 +1,10 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -14,50 +12,8 @@ import (
 	"coppice/internal/search"
 )
 
-// known is when a trial's score was known.
-func (t *TrialRow) known() time.Time {
-	if !t.Known.IsZero() {
-		return t.Known
-	}
-	return t.Ended
-}
-
-// objective draws the scores over the trials in the order in which they ended, of which those without a score are some,
-// and over each of the other objectives.
-func (p *sweepPage) objective() []*plot.Chart {
-	all := slices.DeleteFunc(slices.Clone(p.Ranked), func(t *TrialRow) bool { return t.Ended.IsZero() })
-	slices.SortStableFunc(all,
-		func(a, b *TrialRow) int { return cmp.Or(a.known().Compare(b.known()), cmp.Compare(a.Number, b.Number)) })
-	order := map[int]float64{}
-	c := plot.Scatter{Chart: plot.Chart{ID: "objective-trials", Title: "Score by trial", W: plot.Half, H: 250,
-		Summary: p.best(), Keys: []plot.Key{{Class: "best", Label: "best so far"}}},
-		X: plot.Axis{Label: "trials ended", Whole: true}, Y: plot.Axis{Label: p.Metric}, Best: p.sign()}
-	states := map[string]bool{}
-	for i, t := range all {
-		if t.scored() {
-			order[t.Number] = float64(i + 1)
-			states[t.State] = true
-			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: order[t.Number], Y: t.Score, Class: t.Class()})
-		}
-	}
-	if n := len(c.Points); n > 0 {
-		best := p.scored()[0]
-		c.Summary = fmt.Sprintf("The best, trial %d with %s, came at %s of %s trials with a score.", best.Number,
-			plot.Plain.Format(best.Score), plot.Plain.Format(order[best.Number]), plot.Plain.Format(c.Points[n-1].X))
-	}
-	for _, state := range States {
-		if states[state] {
-			c.Keys = append(c.Keys, plot.Key{Class: class(state) + " key", Label: state})
-		}
-	}
-	add(p.data, "order", "ended as number", plot.Plain, p.Ranked, func(t *TrialRow) any {
-		if n, ok := order[t.Number]; ok {
-			return n
-		}
-		return math.NaN()
-	})
-	p.data.table(c.ID, c.Title, "trial", "order", "score", "state")
-	charts := []*plot.Chart{c.Draw()}
+// fronts draw the metric over each of the other objectives.
+func (p *sweepPage) fronts() (charts []*plot.Chart) {
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
 		charts = append(charts, p.frontOver(g, p.Goals[g]))
 	}
@@ -305,18 +261,24 @@ func (p *sweepPage) pairRank() *plot.Chart {
 		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name,
 			p.Params[b].Name)
 	}
+	if len(c.Points) == 0 {
+		c.Summary = noScore
+	}
 	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""},
 		{Class: "rk key q0", Label: "worst eighth"}}
 	p.data.table("rank", c.Title, "trial", paramKey(a), paramKey(b), "rank", "score")
 	return c.Draw()
 }
 
-// slices draws the score over each parameter alone.
+// mostSlices is over how many parameters the score is drawn; the parallel coordinates have all.
+const mostSlices = 4
+
+// slices draws the score over each of the most important parameters alone, with a ring around the winner.
 func (p *sweepPage) slices() []*plot.Chart {
 	var charts []*plot.Chart
 	scored := p.scored()
 
-	for _, i := range p.byWeight() {
+	for _, i := range p.byWeight()[:min(mostSlices, len(p.Params))] {
 		q := &p.Params[i]
 		id := "slice-" + strconv.Itoa(i)
 		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: plot.Quarter, H: 200}, X: q.axis(),
@@ -325,6 +287,9 @@ func (p *sweepPage) slices() []*plot.Chart {
 
 		for _, t := range slices.Backward(scored) {
 			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
+			if p.Winner != nil && t.Highlight {
+				c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: "ring"})
+			}
 		}
 		if len(scored) > 0 {
 			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(scored[0].Values[i])))

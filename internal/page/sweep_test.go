@@ -157,8 +157,8 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 }
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
-var charts = []string{"objective-trials", "curves", "parallel",
-	"importance", "rank", "slice-0", "slice-3", "gantt",
+var charts = []string{"curves", "parallel",
+	"importance", "rank", "slice-0", "slice-4", "gantt",
 	"reliability", "gain", "rivals", "features"}
 
 // goals is a sample with several objectives.

@@ -66,7 +66,7 @@ func TestFallback(t *testing.T) {
 		"too many disks": {"{fallback: [{spot: false, local_ssd: 49}]}", "local_ssd is 49"},
 		"too many": {"{fallback: [" + strings.Repeat("{spot: false}, {type: n2-highmem-8}, ", 11) + "]}",
 			"use at most 20"},
-		"what prices decided": {"{spot: auto}", `expected true or false, found "auto"`},
+		"what prices decided": {"{spot: 'auto'}", `expected true or false, found "auto"`},
 		"a wrong key":         {"{fallback: [{kind: spot}]}", "kind"},
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())

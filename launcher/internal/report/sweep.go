@@ -426,9 +426,6 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *params) []pag
 		}
 
 		for f, n := range c.Trials {
-			if one := &trials[c.Trials[0]]; trials[n].Ended.After(one.Known) {
-				one.Known = trials[n].Ended // the mean takes all folds
-			}
 			text := fmt.Sprintf("configuration %d, fold %d", c.Configuration, f+1)
 			if s := c.Scores[f]; s != nil {
 				text += fmt.Sprintf(": %.6g", *s)
