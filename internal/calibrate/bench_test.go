@@ -26,7 +26,7 @@ func BenchmarkChoose(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			for b.Loop() {
-				c, err := calibrate.Choose(raw, label, nil, 0)
+				c, err := calibrate.Choose(raw, label, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -36,7 +36,7 @@ func BenchmarkChoose(b *testing.B) {
 			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/n, "B/row")
 		})
 	}
-	c, err := calibrate.Fit(calibrate.Isotonic, raw[:1_000_000], label[:1_000_000], nil)
+	c, err := calibrate.Fit(calibrate.Platt, raw[:1_000_000], label[:1_000_000], nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,8 +1,7 @@
 // Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are
-// positive. It fits isotonic regression and Platt's sigmoid, and chooses between them and no calibration by
-// cross-validated log loss (Choose):
+// positive. Choose multiplies log odds by what rows beyond chance ask for:
 //
-//	raw scores, labels, weights -> data (checked, sorted once) -> each method on each fold -> Choice
+//	raw scores, labels, weights -> data (checked, sorted) -> slope and its error -> Choice
 //	Choice.Calibrator -> calibrator.json -> Predict
 //
 // A raw score is the model's output in log odds, before any sigmoid. Every calibrator is non-decreasing (up to the last
@@ -10,8 +9,7 @@
 // finite.
 //
 // Weights are relative. They are scaled to add up to the effective number of rows (Kish 1965: the square of their sum
-// divided by the sum of their squares), because all methods smooth with imaginary rows, whose influence must not depend
-// on the weights' unit.
+// divided by the sum of their squares), since standard errors must not depend on the weights' unit.
 //
 // The same rows give the same bytes for any number of processors.
 package calibrate
@@ -28,13 +26,10 @@ type Method string
 
 // The methods.
 const (
-	Isotonic Method = "isotonic" // non-decreasing and piecewise linear: needs many rows, assumes nothing
+	Isotonic Method = "isotonic" // non-decreasing and piecewise linear, of earlier builds
 	Platt    Method = "platt"    // a sigmoid of the raw score: two parameters
 	None     Method = "none"     // the plain sigmoid, as the model was trained
 )
-
-// methods are all methods, in the order in which a tie is decided.
-var methods = []Method{None, Platt, Isotonic}
 
 const (
 	// maxRaw bounds raw scores, so that their squares do not overflow.
@@ -106,18 +101,6 @@ func (c *Calibrator) between(i int, raw float64) float64 {
 	x0, x1, y0, y1 := c.x[i-1], c.x[i], c.y[i-1], c.y[i]
 	t := (raw - x0) / (x1 - x0)
 	return min(y0+float64((y1-y0)*t), y1) // rounding must not raise it above the next knot
-}
-
-// fitter returns a function that fits the method to the rows outside a fold, or to all with everyFold.
-func (d *data) fitter(m Method) func(without int) *Calibrator {
-	switch m {
-	case Isotonic:
-		return func(without int) *Calibrator { return fitIsotonic(d, without) }
-	case Platt:
-		p := newPlatt(d)
-		return p.fit
-	}
-	return func(int) *Calibrator { return &Calibrator{method: None} }
 }
 
 // sigmoid is written so that rounding keeps its order: the quotient e/(1+e), usual for negative z, does not.

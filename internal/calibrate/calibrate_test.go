@@ -2,10 +2,8 @@ package calibrate_test
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -98,17 +96,29 @@ func TestPredictAll(t *testing.T) {
 	}
 }
 
-// TestCalibratesTheMean: the sum of calibrated probabilities is the number of positives, but for the smoothing.
+// TestCalibratesTheMean: the sum of calibrated probabilities is that of the labels where it is another beyond chance,
+// and otherwise stays.
 func TestCalibratesTheMean(t *testing.T) {
-	raw, label, _ := rows(seeded(t), 20_000, 0)
-	for _, m := range []calibrate.Method{calibrate.Isotonic, calibrate.Platt} {
-		c := fit(t, m, raw, label, nil)
-		diff := 0.0
-		for i, p := range c.PredictAll(nil, raw) {
-			diff += p - float64(label[i])
+	raw, label, _ := rows(rand.New(rand.NewPCG(3, 0)), 20_000, 0)
+	for name, shift := range map[string]float64{"another": 1.5, "the same": 0} {
+		was, is, labels := 0.0, 0.0, 0.0
+		moved := slices.Clone(raw)
+		for i := range raw {
+			moved[i] = raw[i]/2 + shift
 		}
-		if !(math.Abs(diff) < 2.5) {
-			t.Errorf("%s: %.3f positives too many", m, diff)
+		c, err := calibrate.Choose(moved, label, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range c.Calibrator.PredictAll(nil, moved) {
+			was, is, labels = was+1/(1+math.Exp(-moved[i])), is+p, labels+float64(label[i])
+		}
+		want := was
+		if shift != 0 {
+			want = labels
+		}
+		if !(math.Abs(is/want-1) < 2e-3) || strings.Contains(c.Reason, "another rate") != (shift != 0) {
+			t.Errorf("%s level: predictions add up to %v, expected %v: %s", name, is, want, c.Reason)
 		}
 	}
 }
@@ -170,12 +180,11 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		var out strings.Builder
 		for _, w := range [][]float32{nil, weight} {
-			c, err := calibrate.Choose(raw, label, w, 3)
+			c, err := calibrate.Choose(raw, label, w)
 			if err != nil {
 				t.Fatal(err)
 			}
 			out.WriteString(encode(t, c))
-			out.WriteString(encode(t, c.LogLoss))
 			out.WriteString(encode(t, fit(t, calibrate.Platt, raw, label, w)))
 		}
 		return out.String()
@@ -188,135 +197,98 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 	}
 }
 
+// TestChoose: scores twice too steep are halved; what chance explains is left alone, and what few rows say is believed
+// in part.
 func TestChoose(t *testing.T) {
-	r := seeded(t)
+	r := rand.New(rand.NewPCG(7, 0))
 	raw, label, weight := rows(r, 40_000, 0)
-	c, err := calibrate.Choose(raw, label, weight, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	// What has the lowest loss is chosen. The scores are a sigmoid's, twice too steep: that is Platt's or, by chance,
-	// so little less of a step function's that it does not matter.
-	all := []calibrate.Method{calibrate.None, calibrate.Platt, calibrate.Isotonic}
-	lowest := slices.MinFunc(all, func(a, b calibrate.Method) int { return cmp.Compare(c.LogLoss[a], c.LogLoss[b]) })
-	platt, none := c.LogLoss[calibrate.Platt], c.LogLoss[calibrate.None]
-	if c.Method != lowest || platt-c.LogLoss[lowest] > 1e-3 || none-platt < 0.01 || len(c.LogLoss) != 3 {
-		t.Errorf("chose %s by the losses %v; want the lowest, Platt's within 0.001 of it, none's at least 0.01 "+
-			"above that", c.Method, c.LogLoss)
-	}
-	if got, want := encode(t, c.Calibrator), encode(t, fit(t, c.Method, raw, label, weight)); got != want {
-		t.Errorf("the chosen calibrator is %s, not Fit's %s", got, want)
-	}
-	other, third := calibrate.Isotonic, c.LogLoss[calibrate.Isotonic]
-	if c.Method == calibrate.Isotonic {
-		other, third = calibrate.Platt, platt
-	}
-	want := fmt.Sprintf("%s has the lowest log loss over 5 folds: %.6f against uncalibrated %.6f and %s %.6f", c.Method,
-		c.LogLoss[c.Method], none, other, third)
-	if c.Reason != want {
-		t.Errorf("%q, want %q", c.Reason, want)
-	}
-	reseeded, err := calibrate.Choose(raw, label, weight, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reseeded.LogLoss[calibrate.Isotonic] == c.LogLoss[calibrate.Isotonic] {
-		t.Error("another seed makes the same folds")
-	}
-
-	// Probabilities in steps are nothing that a sigmoid can follow.
+	right := make([]float64, len(raw))
 	for i := range raw {
-		raw[i] = r.NormFloat64()
-		label[i] = 0
-		if r.Float64() < 0.2+0.6*math.Floor(math.Abs(math.Mod(raw[i]+5, 10)/2))/5 {
-			label[i] = 1
-		}
+		right[i] = raw[i] / 2
 	}
-	c, err = calibrate.Choose(raw, label, nil, 0)
-	if err != nil || c.Method != calibrate.Isotonic {
-		t.Errorf("chose %s, %v: %s", c.Method, err, c.Reason)
+	few := fit(t, calibrate.Platt, raw[:60], label[:60], weight[:60])
+	logit := func(p float64) float64 { return math.Log(p) - math.Log1p(-p) }
+	alone := logit(few.Predict(1)) - logit(few.Predict(0)) + 0.01
+	for name, tc := range map[string]struct {
+		raw       []float64
+		n         int
+		low, high float64 // of the slope
+		reason    string
+	}{
+		"too steep": {raw, len(raw), 0.48, 0.52, "they are multiplied by"},
+		"right":     {right, len(raw), 1, 1, "which chance explains"},
+		"few rows":  {raw, 60, alone, 1, "they are multiplied by"},
+	} {
+		c, err := calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		slope := logit(c.Calibrator.Predict(1)) - logit(c.Calibrator.Predict(0))
+		if slope < tc.low-1e-12 || slope > tc.high+1e-12 || !strings.Contains(c.Reason, tc.reason) {
+			t.Errorf("%s: the slope is %v, expected %v to %v: %s", name, slope, tc.low, tc.high, c.Reason)
+		}
 	}
 }
 
-// TestUncalibratedCompetes: scores that are right as they are stay so by default, and where few rows are positive the
-// reason says how few.
+// TestUncalibratedCompetes: scores that are right as they are stay so, and a slope that two hundred tables of sixty
+// positives show is nearer to theirs than what each shows alone.
 func TestUncalibratedCompetes(t *testing.T) {
-	for _, tc := range []struct {
-		rows, positives int
-		few             string
-	}{{40_000, 1 << 30, ""}, {40_000, 60, ", by only 60 positive rows"}} {
-		r := rand.New(rand.NewPCG(7, 0))
-		raw, label := make([]float64, tc.rows), make([]float32, tc.rows)
-		positives := 0
-		shift := math.Log(0.0015)
-		if tc.few == "" {
-			shift = -1
-		}
+	r := rand.New(rand.NewPCG(7, 0))
+	drawn, alone, none := 0.0, 0.0, 0
+	for range 200 {
+		raw, label := make([]float64, 1000), make([]float32, 1000)
 		for i := range raw {
-			raw[i] = shift + r.NormFloat64()/2
-			if r.Float64() < 1/(1+math.Exp(-raw[i])) && positives < tc.positives {
+			raw[i] = -3 + r.NormFloat64()/2
+			if r.Float64() < 1/(1+math.Exp(-raw[i])) {
 				label[i] = 1
-				positives++
 			}
 		}
-		c, err := calibrate.Choose(raw, label, nil, 0)
-		if err != nil || c.Positives != positives {
-			t.Fatalf("%d positives, want %d (%v)", c.Positives, positives, err)
+		c, err := calibrate.Choose(raw, label, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if c.Method != calibrate.None ||
-			!strings.HasPrefix(c.Reason, "uncalibrated has the lowest log loss over 5 folds: ") {
-			t.Errorf("%d positives: %s is chosen though the scores are right: %s", positives, c.Method, c.Reason)
+		if c.Method == calibrate.None {
+			none++
 		}
-		if tc.few == "" && strings.Contains(c.Reason, "by only") || !strings.Contains(c.Reason, tc.few) {
-			t.Errorf("%d positives: %s; want ...%s", positives, c.Reason, tc.few)
+		for _, x := range raw {
+			p := 1 / (1 + math.Exp(-x))
+			drawn += math.Pow(c.Calibrator.Predict(x)-p, 2)
+			alone += math.Pow(fit(t, calibrate.Platt, raw, label, nil).Predict(x)-p, 2)
+			break
 		}
+	}
+	if none < 110 || drawn > 0.6*alone {
+		t.Errorf("of 200 tables whose scores are right %d stay as they are; squared errors are %v, of regressions %v",
+			none, drawn, alone)
 	}
 }
 
 func TestDegenerateRows(t *testing.T) {
-	// All scores equal: the smoothed share of positives, whatever the score.
-	raw, label := make([]float64, 98), make([]float32, 98)
+	// All scores equal: nothing is known of the slope, and the level is that of the labels.
+	raw, label := slices.Repeat([]float64{1.5}, 400), make([]float32, 400)
 	for i := range raw {
-		raw[i] = 1.5
 		label[i] = float32(i % 2)
 	}
-	label[0] = 1 // 50 of 98
-	for m, want := range map[calibrate.Method]float64{
-		calibrate.Isotonic: 51.0 / 100,
-		calibrate.Platt:    (50*(51.0/52) + 48*(1/50.0)) / 98,
-	} {
-		c := fit(t, m, raw, label, nil)
-		for _, x := range []float64{-7, 1.5, 1e9} {
-			if got := c.Predict(x); !(math.Abs(got-want) < 1e-12) {
-				t.Errorf("%s of equal scores at %v: %v, want %v", m, x, got, want)
-			}
-		}
+	c, err := calibrate.Choose(raw, label, nil)
+	if err != nil || !(math.Abs(c.Calibrator.Predict(1.5)-0.5) < 0.02) {
+		t.Errorf("of equal scores %v, %v: %s", c.Calibrator, err, c.Reason)
 	}
 	// Separable: finite and on the right sides.
-	for _, m := range calibrate.Methods() {
+	for _, m := range []calibrate.Method{calibrate.None, calibrate.Platt} {
 		c := fit(t, m, []float64{-3, -2, -1, 1, 2, 3}, []float32{0, 0, 0, 1, 1, 1}, nil)
 		if p, q := c.Predict(-3), c.Predict(3); !(p < 0.3 && q > 0.7) {
 			t.Errorf("%s: %v and %v", c, p, q)
 		}
 	}
-	// One positive among few: some folds have none to learn from.
+	// One positive among few.
 	few := make([]float64, 20)
 	one := make([]float32, 20)
 	for i := range few {
 		few[i] = float64(i)
 	}
 	one[13] = 1
-	for seed := range uint64(50) {
-		c, err := calibrate.Choose(few, one, nil, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for m, loss := range c.LogLoss {
-			if !(loss > 0 && loss < 40) {
-				t.Errorf("seed %d: log loss of %s is %v", seed, m, loss)
-			}
-		}
+	if c, err = calibrate.Choose(few, one, nil); err != nil || !(c.Calibrator.Predict(13) > 0) {
+		t.Errorf("one positive of twenty: %v, %v", c.Calibrator, err)
 	}
 }
 
@@ -352,26 +324,26 @@ func TestErrors(t *testing.T) {
 			"calibrate: all labels are the same: none is 1; a calibration needs positives and negatives"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := calibrate.Choose(tc.raw, tc.label, tc.weight, 0)
+			_, err := calibrate.Fit(calibrate.Platt, tc.raw, tc.label, tc.weight)
 			if !errors.Is(err, tc.is) || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if _, err := calibrate.Fit(calibrate.Platt, tc.raw, tc.label, tc.weight); !errors.Is(err, tc.is) {
-				t.Errorf("Fit: %v", err)
+			if _, err := calibrate.Choose(tc.raw, tc.label, tc.weight); !errors.Is(err, tc.is) {
+				t.Errorf("Choose: %v", err)
 			}
 		})
 	}
 }
 
-// TestFewRows: rows that are too few to compare methods leave scores uncalibrated, and Fit says so.
+// TestFewRows: rows that are too few leave scores uncalibrated.
 func TestFewRows(t *testing.T) {
-	for name, rows := range map[string]int{"none": 0, "one": 1, "nine": 9} {
+	for name, rows := range map[string]int{"none": 0, "one": 1, "nine of one class": 9} {
 		raw, label := make([]float64, rows), make([]float32, rows)
 		for i := range rows {
-			raw[i], label[i] = float64(i), float32(i%2)
+			raw[i], label[i] = float64(i), 1
 		}
-		c, err := calibrate.Choose(raw, label, nil, 0)
-		if err != nil || c.Method != calibrate.None || !strings.Contains(c.Reason, "too few") {
+		c, err := calibrate.Choose(raw, label, nil)
+		if err != nil || c.Method != calibrate.None || !strings.Contains(c.Reason, "too few labels") {
 			t.Errorf("%s: got %v and %v; want no calibration, because the rows are too few", name, c.Method, err)
 			continue
 		}

@@ -13,8 +13,8 @@ const (
 	format = 1
 	// segmented is the format of calibrators of earlier builds that shifted the log odds by segment.
 	segmented = 2
-	// maxKnots and maxJSON bound what Decode accepts; Fit stays below both.
-	maxKnots = 2 * maxBlocks
+	// maxKnots and maxJSON bound what Decode accepts.
+	maxKnots = 1 << 16
 	maxJSON  = maxKnots * 64
 )
 
@@ -51,7 +51,7 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that Choose could have made it: finite, non-decreasing, of bounded size.
+// Decode reads a calibrator and checks that it is finite, non-decreasing and of bounded size.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
 		return nil, refused("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)
@@ -99,7 +99,7 @@ func (e encoded) check() error {
 			return fmt.Errorf("%s with knots", e.Method)
 		}
 	default:
-		return fmt.Errorf("unknown method %.40q (known: %v)", string(e.Method), methods)
+		return fmt.Errorf("unknown method %.40q (known: %v)", string(e.Method), []Method{None, Platt, Isotonic})
 	}
 
 	platt := e.Method == Platt

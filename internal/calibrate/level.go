@@ -16,21 +16,11 @@ func (c *Calibrator) Level(raw []float64, label, weight []float32) (*Calibrator,
 		z[i] = math.Log(p) - math.Log1p(-p)
 	}
 
-	// Newton's method in one dimension on a concave function, with bounded steps.
-	const steps, precise = 200, 1e-13
-	by := 0.0
-	for range steps {
-		gradient, curvature := 0.0, 0.0
-		for i, z := range z {
-			p, w := sigmoid(z+by), d.weightOf(i)
-			gradient += float64(w * (float64(d.label[i]) - p))
-			curvature += float64(w * float64(p*(1-p)))
-		}
-		step := min(max(gradient/curvature, -1), 1)
-		if by += step; math.Abs(step) < precise {
-			break
-		}
+	labels := 0.0
+	for i, l := range d.label {
+		labels += float64(d.weightOf(i) * float64(l))
 	}
+	by, _ := d.moveTo(z, labels)
 	return c.moved(by), nil
 }
 

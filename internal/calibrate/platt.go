@@ -2,7 +2,7 @@ package calibrate
 
 import "math"
 
-// platt is a logistic regression of the smoothed labels on the raw score, with a slope that is not negative.
+// platt is a logistic regression of the smoothed labels on the raw score.
 //
 // Labels are smoothed as by Platt (1999, "Probabilistic outputs for support vector machines"): a positive counts as
 // (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even
@@ -10,19 +10,15 @@ import "math"
 // nothing overflows (Lin, Lin and Weng 2007, "A note on Platt's probabilistic outputs").
 type platt struct {
 	d           *data
-	mean, scale float64 // of the scores; standardising them makes the Hessian well-conditioned
-	from        *line   // the first fit, from which the others start
-
-	without     int        // the fold left out, on which the following fields depend
-	weight, pos float64    // of the rows taking part
+	mean, scale float64    // of the scores; standardising them makes the Hessian well-conditioned
+	weight, pos float64    // of all rows
 	target      [2]float64 // of a negative and of a positive
 }
 
 // line is the log odds over the standardised score.
 type line struct{ slope, c float64 }
 
-// newPlatt computes mean and deviation over all rows, so that the fit of one fold is a good start for the next. Equal
-// scores have the scale 0.
+// newPlatt computes mean and deviation. Equal scores have the scale 0.
 func newPlatt(d *data) *platt {
 	l := &platt{d: d}
 	if d.raw[0] == d.raw[d.len()-1] {
@@ -44,59 +40,28 @@ func (l *platt) sum(of func(raw float64) float64) float64 {
 	}, func(t *float64, p float64) { *t += p })
 }
 
-// leaveOut smooths the labels of the rows taking part.
-func (l *platt) leaveOut(without int) {
-	l.without = without
-	l.weight, l.pos = 0, 0
+// fit finds the line of the least loss.
+func (l *platt) fit() (line, derivatives) {
 	for i, label := range l.d.label {
-		if l.d.in(i, without) {
-			w := l.d.weightOf(i)
-			l.weight += w
-			l.pos += float64(w * float64(label))
-		}
+		l.weight += l.d.weightOf(i)
+		l.pos += float64(l.d.weightOf(i) * float64(label))
 	}
 	l.target = [2]float64{1 / (l.weight - l.pos + 2), (l.pos + 1) / (l.pos + 2)}
+	rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
+
+	return l.newton(line{c: math.Log(rate / (1 - rate))})
 }
 
-// fit finds the best line that does not fall. The loss is convex: if the unconstrained optimum falls, the constrained
-// one is a constant.
-func (l *platt) fit(without int) *Calibrator {
-	l.leaveOut(without)
-	var from line
-	if l.from != nil {
-		from = *l.from
-	} else {
-		rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
-		from = line{c: math.Log(rate / (1 - rate))}
+// slope is the slope of the log odds over the scores with its standard error; 1 and infinite where all scores are
+// equal.
+func (l *platt) slope() (slope, e float64) {
+	if l.scale == 0 {
+		return 1, math.Inf(1)
 	}
-
-	best, _ := l.newton(from, l.scale > 0)
-	if best.slope < 0 {
-		best = l.rising(from.c)
-	}
-	if l.from == nil {
-		l.from = &best
-	}
-
-	// Undo the standardisation.
-	c := &Calibrator{method: Platt, c: best.c}
-	if best.slope != 0 {
-		c.a = best.slope / l.scale
-		c.c -= float64(c.a * l.mean)
-	}
-	return c
-}
-
-// rising is the better of a constant and of what a second descent, which begins flat, finds: it may end at a slope just
-// above 0, where the first one stopped just below.
-func (l *platt) rising(c float64) (best line) {
-	least := math.Inf(1)
-	for _, free := range []bool{l.scale > 0, false} {
-		if w, loss := l.newton(line{c: c}, free); w.slope >= 0 && loss < least {
-			best, least = w, loss
-		}
-	}
-	return best
+	best, at := l.fit()
+	// The inverse of the Hessian; that of the mean is as many times smaller as there are rows.
+	variance := at.h11 / (float64(at.h00*at.h11) - float64(at.h01*at.h01)) / l.weight
+	return best.slope / l.scale, math.Sqrt(max(0, variance)) / l.scale // undoes the standardisation
 }
 
 // derivatives are those of the mean loss at a line, by slope and constant.
@@ -106,23 +71,19 @@ type derivatives struct {
 	h00, h01, h11 float64
 }
 
-// newton descends from w; without a free slope it is 0.
-func (l *platt) newton(w line, free bool) (line, float64) {
+// newton descends from w.
+func (l *platt) newton(w line) (line, derivatives) {
 	const (
 		iterations = 100
 		enough     = 1e-10 // achievable decrease of the mean loss at which to stop; the last step squares the error
 		shortest   = 1e-10
 	)
-	if !free {
-		w.slope = 0
-	}
-
 	at := l.evaluate(w)
 	for range iterations {
-		step := direction(at, free)
+		step := direction(at)
 		slope := float64(step.slope*at.g0) + float64(step.c*at.g1)
 		if -slope/2 < enough {
-			return w.moved(step, 1), at.loss
+			return w.moved(step, 1), at
 		}
 
 		// Halve the step until the loss decreases sufficiently (Armijo's rule, with its usual 1e-4).
@@ -139,7 +100,7 @@ func (l *platt) newton(w line, free bool) (line, float64) {
 			break // no further decrease within rounding
 		}
 	}
-	return w, at.loss
+	return w, at
 }
 
 func (w line) moved(step line, length float64) line {
@@ -163,9 +124,6 @@ func (l *platt) evaluate(w line) derivatives {
 
 func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	for i := begin; i < end; i++ {
-		if !l.d.in(i, l.without) {
-			continue
-		}
 		x := l.d.raw[i]
 		if l.scale > 0 {
 			x = (x - l.mean) / l.scale
@@ -194,21 +152,16 @@ func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	return d
 }
 
-// direction solves hessian x step = -gradient by Cholesky's method: for slope and constant, or for the constant alone.
-// A ridge makes it solvable if scores are nearly equal.
-func direction(at derivatives, free bool) (step line) {
+// direction solves hessian x step = -gradient by Cholesky's method. A ridge makes it solvable if scores are nearly
+// equal.
+func direction(at derivatives) (step line) {
 	const ridge = 1e-12
-	var l00, l10, y0 float64
-	if free {
-		l00 = math.Sqrt(max(at.h00+ridge, ridge))
-		l10 = at.h01 / l00
-		y0 = -at.g0 / l00
-	}
+	l00 := math.Sqrt(max(at.h00+ridge, ridge))
+	l10 := at.h01 / l00
+	y0 := -at.g0 / l00
 
 	l11 := math.Sqrt(max(at.h11+ridge-float64(l10*l10), ridge))
 	step.c = (-at.g1 - float64(l10*y0)) / l11 / l11
-	if free {
-		step.slope = (y0 - float64(l10*step.c)) / l00
-	}
+	step.slope = (y0 - float64(l10*step.c)) / l00
 	return step
 }

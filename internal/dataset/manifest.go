@@ -252,6 +252,9 @@ func (m *Manifest) format() int {
 // corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
 
+// ByTime says that later splits have newer rows.
+func (m *Manifest) ByTime() bool { return m.Split.By == SplitByTime }
+
 // Copies is how often the train split contains each of its rows: more than once if statistics were made in several
 // orders.
 func (m *Manifest) Copies() int {

@@ -34,7 +34,7 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 	case s == GroupKFold && m.Group == "":
 		return nil, fmt.Errorf("%w: dataset %s has no groups; stage it with group: COLUMN, or use %s", ErrScheme,
 			m.Name, KFold)
-	case s == Forward && m.Split.By != dataset.SplitByTime:
+	case s == Forward && !m.ByTime():
 		return nil, fmt.Errorf("%w: dataset %s is split by %s, so its folds do not follow each other in time; stage "+
 			"it with split: {by: time, ...}, or use %s", ErrScheme, m.Name, m.Split.By, KFold)
 	case s == Forward && m.Group != "":

@@ -6,10 +6,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Level returns the judged model's calibrator with the level of the model of a final training, which has been trained
-// on the rows.
+// Level returns the judged model's calibrator for the model of a final training, which has been trained on the rows: at
+// their level, where rows are split by time, and elsewhere as it is.
 func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
+	if !t.ds.Manifest.ByTime() {
+		return judged, nil
+	}
 	var raw []float64
 	var label, weight []float32
 	for _, part := range parts {

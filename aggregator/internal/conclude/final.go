@@ -159,11 +159,11 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 	return f.agreeRaw(w, h, name)
 }
 
-// level gives the final model the winner's calibrator with a level of its own. The winner's corrects, too, that calib's
-// rows have another base rate than train's. The final model has been trained on them, so that it would be corrected
-// twice (docs/tomorrow.md).
+// level gives the final model the winner's calibrator with a level of its own, where rows are split by time: then the
+// winner's corrects, too, that calib's rows have another base rate than train's. The final model has been trained on
+// them, so that it would be corrected twice (docs/tomorrow.md).
 func (f *final) level(w *winner, h *holdout) (err error) {
-	if w.calibrator == nil {
+	if w.calibrator == nil || !h.manifest.ByTime() {
 		return nil
 	}
 	var weight []float32

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/registry"
@@ -103,30 +105,10 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 		t.Error("the statistics over all rows are those of train: the test shows nothing")
 	}
 
-	// The calibrator that goes live has the final model's level, and the judged model keeps its own.
-	sum, labels := 0.0, 0.0
-	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, label := range map[string][]float32{"calib.scores": h.calib.Label, "test.scores": h.test.Label} {
-		data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(3, 0)+file, 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := sweep.DecodeScores(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, p := range s.Calibrator.PredictAll(nil, raw) {
-			sum, labels = sum+p, labels+float64(label[i])
-		}
-	}
-	if math.Abs(sum/labels-1) > 1e-3 {
-		t.Errorf("the final model predicts %v positive rows of calib and test, of which it has seen %v", sum, labels)
-	}
-	if bytes.Equal(read(scorer.FileCalibrator), read(scorer.FileJudgedCalibrator)) {
-		t.Error("the judged model's calibrator is the final model's: the test shows nothing")
+	// The calibrator that goes live is the judged model's: rows that the final model has seen say nothing of its level,
+	// unless they are the newest (TestTheLevelOfTheNewestRows).
+	if !bytes.Equal(read(scorer.FileCalibrator), read(scorer.FileJudgedCalibrator)) {
+		t.Error("the final model's calibrator is not the judged model's")
 	}
 
 	// The final training has seen the sample, so that to its own tables no value there is new.
@@ -342,6 +324,41 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 		}
 		if scorer.JudgedModel(v) != scorer.FileModel {
 			t.Errorf("%s: the version has a judged model beside its own", name)
+		}
+	}
+}
+
+// TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test add
+// up to their labels; elsewhere its calibrator is the judged model's.
+func TestTheLevelOfTheNewestRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 0))
+	raw, label := make([]float64, 4000), make([]float32, 4000)
+	for i := range raw {
+		raw[i] = r.NormFloat64()
+		if r.Float64() < 1/(1+math.Exp(-1-raw[i])) {
+			label[i] = 1
+		}
+	}
+	judged, err := calibrate.Choose(raw, label, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{dataset.SplitByTime, dataset.SplitByHash} {
+		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
+			calib: dataset.Targets{Label: label[:2000]}, test: dataset.Targets{Label: label[2000:]}}
+		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, 2000), testRaw: raw[2000:]}}
+		if err := f.level(&winner{calibrator: judged.Calibrator}, h); err != nil {
+			t.Fatal(err)
+		}
+		sum, labels := 0.0, 0.0
+		for i, x := range append(slices.Clone(f.calib), f.testRaw...) {
+			sum, labels = sum+f.calibrator.Predict(x), labels+float64(label[i])
+		}
+		if by == dataset.SplitByTime && math.Abs(sum/labels-1) > 1e-6 {
+			t.Errorf("by time predictions add up to %v, labels to %v", sum, labels)
+		}
+		if by == dataset.SplitByHash && f.calibrator != judged.Calibrator {
+			t.Errorf("by hash it is %v, expected the judged model's %v", f.calibrator, judged.Calibrator)
 		}
 	}
 }

@@ -204,7 +204,7 @@ func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *w
 	if c := second.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("the worse model: got %+v; want it promoted", c.Gate)
 	}
-	return newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
+	return newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 18,
 		table: datasettestOptions(12_000, 7),
 		change: func(p *sweep.Plan) {
 			p.Spec.Gate.OnRegret = onRegret

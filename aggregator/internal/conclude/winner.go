@@ -146,13 +146,13 @@ func (w *winner) verify(h *holdout) (err error) {
 	return nil
 }
 
-// calibrate fits the calibrator on calib and measures the result on test, which no earlier step has used.
+// calibrate calibrates on calib and measures the result on test, which no earlier step has used.
 func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	// Compute before setting w.calibrator, which predictions applies as soon as it is set.
 	before := w.predictions(w.testRaw)
 
 	if p.Spec.Objective == "binary" {
-		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, p.Spec.Seed)
+		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight)
 		if err != nil {
 			return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
 		}

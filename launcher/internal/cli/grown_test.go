@@ -164,7 +164,7 @@ func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *cal
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, nil, plan.Spec.Seed)
+	choice, err := calibrate.Choose(raw, calib.Label, nil)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -342,7 +342,7 @@ func calibrated(table *fit.Table, q Recipe, models []*gbt.Model, threads int, fi
 	if err != nil {
 		return nil, err
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight, p.Spec.Seed)
+	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight)
 	if err != nil {
 		return nil, err
 	}

