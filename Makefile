@@ -30,7 +30,8 @@ export GOARM64 := v8.0
 export GOEXPERIMENT :=
 # For builds and tests alike, so that what one has compiled serves the other. The version comes from git describe above.
 export GOFLAGS ?= -trimpath -buildvcs=false -tags=$(TAGS)
-# `make FULL=1 test`, `e2e`, `interop` and `door-test` try all sizes, seeds and objectives of what otherwise tries some.
+# `make FULL=1 test`, `race`, `e2e`, `interop`, `door` and `door-test` try all sizes, seeds and objectives of what
+# otherwise tries some.
 export COPPICE_FULL := $(if $(FULL),1)
 
 .DEFAULT_GOAL := help
@@ -115,22 +116,45 @@ CONCURRENT = $(shell grep -rlE '"sync"|"sync/atomic"|/errgroup"|^\s+go (func|[a-
   --include='*.go' --exclude='*_test.go' --exclude-dir=testdata aggregator internal launcher localemu python task | \
   xargs -n 1 dirname | sort -u | sed 's,^,./,')
 CONCURRENT_TESTS := ./internal/cloud/batch ./internal/cloud/pubsub ./task/internal/keep
-# Of these, most tests use one goroutine for long; so only those that use several, by their whole names.
-ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli
+# Of these, most tests use one goroutine for long, or show again what others do; so only some that use several, by their
+# whole names. FULL=1 runs all.
+ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli ./task/internal/worker \
+  ./internal/gbt ./internal/dataset/ingest ./internal/team ./localemu/batchemu ./internal/nights \
+  ./launcher/internal/serve ./internal/registry ./launcher/internal/stager ./internal/calibrate ./internal/cloud/gcs \
+  ./task/internal/cli ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
 AT_ONCE := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
-  TestWatchOfAJobThatIsGone
+  TestWatchOfAJobThatIsGone \
+  TestSameModelsHoweverManyTasks TestOpenTrialsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
+  TestCancelledDuringTheCopy TestTasksOfAMachineAgreeOnItsName TestSavedWhenToldToGo TestALimitWithoutAModel \
+  TestWaitingForMemoryEndsWithTheSweep \
+  TestSameBytesForAnyThreads TestPoolWorksSideBySide TestPredictAllAtOnce TestATeamGoesOnWithOthers TestClassesResume \
+  TestRankLearns \
+  TestFingerprint TestParquetAndCSVEncodeAlike TestSplitByRandom TestIDsOfClasses \
+  TestWorkersTrainTheSameModelAsOne TestAClosedNetwork TestExchangesOfAllSizes TestASilentWorkerIsGone \
+  TestAWriteToAStoppedWorkerEnds TestCloseDoesNotWait TestStrangersAreLeftOut \
+  TestTwentyTasksOnTwoMachines TestCancelWhileRunning TestLostMachine TestFaultsAfterATime TestNotifications \
+  TestMeasureStops TestFirstNight \
+  TestSwapsUnderLoad TestAVersionThatHasMoved TestDrain TestGrace TestFullQueue \
+  TestConcurrentRegister TestConcurrentOtherBytes TestConcurrentMoves \
+  TestStagingsSideBySide TestSameBytesWhateverTheProcessors TestStandingStill TestLostAnswersAreSettled \
+  TestWorkersTrainARanking TestWorkersThatFailEndTheTraining TestGenerationsAreUnique TestLongUploadSpills TestFaults \
+  TestUp TestSignalEndsCommandAndLeavesNothing
 race: export CGO_ENABLED = 1
 # A watched program sleeps a second before it exits, in case other threads still have a race to report; with
 # some hundred programs that the tests start, that is minutes. By then tests have waited for their goroutines.
 race: export GORACE := atexit_sleep_ms=50
-race: ## run the tests of what is concurrent under the race detector (needs a C compiler)
+race: ## run the tests of what is concurrent under the race detector (needs a C compiler; FULL=1)
+ifdef FULL
+	$(GO) test -race -short -vet=off -timeout 60m $(sort $(CONCURRENT) $(CONCURRENT_TESTS) $(ONE_AT_A_TIME))
+else
 	$(GO) test -race -short -vet=off -timeout 20m $(filter-out $(ONE_AT_A_TIME),$(CONCURRENT)) $(CONCURRENT_TESTS)
 	$(GO) test -race -short -vet=off -timeout 20m -run "^($$(echo $(AT_ONCE) | tr ' ' '|'))$$" $(ONE_AT_A_TIME)
+endif
 
+# The linter vets, too, all but what is behind a tag.
 lint: ## gofmt, go vet, golangci-lint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'ed:"; gofmt -l $$(git ls-files '*.go'); exit \
 	  1; }
-	$(GO) vet ./...
 	$(GO) vet -tags e2e,$(TAGS) ./e2e
 	$(GO) vet -tags browser,$(TAGS) ./internal/page ./launcher/internal/console
 	$(GO) run $(GOLANGCI) run ./...
@@ -227,17 +251,13 @@ build/venv-door/ok: always
 	build/venv-door/bin/pip install --quiet --no-compile --disable-pip-version-check build/wheels/*$(WHEEL_HERE).whl
 	@touch $@
 
-door: build build/venv-door/ok ## from a CSV of 100,000 rows to predictions, by Python and by `coppice fit`: seconds, memory
-	build/venv-door/bin/python python/tests/door/minutes.py --clicks bin/clicks
+door: build build/venv-door/ok ## from a CSV of 20,000 rows (FULL=1: 100,000) to predictions, by Python and by `coppice fit`: seconds, memory
+	build/venv-door/bin/python python/tests/door/minutes.py --clicks bin/clicks $(if $(FULL),,--rows 20000 --minutes 0.2)
 
-build/venv-estimators/ok: build/venv-door/ok python/tests/door/requirements.txt
-	rm -rf build/venv-estimators && python3 -m venv build/venv-estimators
-	build/venv-estimators/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/door/requirements.txt \
-	  build/wheels/*$(WHEEL_HERE).whl
-	@touch $@
-
-door-test: build/venv-estimators/ok ## estimators: scikit-learn's checks, tables that are not nice, notebooks, the same bytes
-	cd python/tests/door && ../../../build/venv-estimators/bin/python -m unittest test_columns test_estimators test_notebooks
+# To the same environment, after `make door` has had it bare; that makes a new one.
+door-test: build/venv-door/ok ## estimators: scikit-learn's checks, tables that are not nice, notebooks, the same bytes
+	build/venv-door/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/tests/door/requirements.txt
+	cd python/tests/door && ../../../build/venv-door/bin/python -m unittest test_columns test_estimators test_notebooks
 
 DIST := build/dist
 dist: PLATFORMS = $(ALL_PLATFORMS)
@@ -262,7 +282,8 @@ install: ## the programs in PREFIX/lib/coppice, and PREFIX/bin/coppice
 interop: build/venv/ok ## have Python's lightgbm load our models and compare scores, and Google's Python clients use the local cloud
 	PYTHONDONTWRITEBYTECODE=1 build/venv/bin/python -W error -m unittest discover -s python/tests
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath build/venv/bin/python) $(GO) test -tags e2e,$(TAGS) \
-	  -count 1 -timeout 20m -v -run 'Interop|TestE2EAds$$' ./e2e ./internal/dataset/ingest ./internal/dataset/table
+	  -count 1 -timeout 20m -v -vet=off -run 'Interop$(if $(FULL),|TestE2EAds$$)' ./e2e \
+	  $(if $(FULL),./internal/dataset/table)
 
 .PHONY: fuzz-versions
 # SEED=

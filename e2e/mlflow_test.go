@@ -120,6 +120,9 @@ func TestInteropMLflow(t *testing.T) {
 	l.must("launcher", "sweep", sweepOf("second", "continue: {from: champion}\n"), "--json")
 
 	for number, trees := range map[string]int{"1": 60, "2": 120} {
+		if number == "1" && os.Getenv("COPPICE_FULL") == "" {
+			continue // the second holds the first
+		}
 		version := "m@" + number
 		got := l.mlflow(version, server(), today)
 		t.Logf("MLflow %s: run %s of %s, %d params, %d metrics, inputs %q", got.MLflow, got.Name, got.Experiment,

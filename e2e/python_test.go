@@ -96,8 +96,8 @@ func TestInteropPythonPackage(t *testing.T) {
 		// the table to score has a column of times without any value, typed as numbers
 		"no time": {empty, nastySpec},
 	} {
-		if os.Getenv("COPPICE_FULL") == "" && (name == "csv" || name == "parquet") {
-			continue // "no time" trains on the same table
+		if os.Getenv("COPPICE_FULL") == "" && name != "no time" {
+			continue // of all formats, and of clicks, it has the most kinds of columns and statistics
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -189,6 +189,9 @@ func TestEqualModelsAreSeldomBetter(t *testing.T) {
 		"calibration_ratio": {1000, 4000, 0},
 		"average_precision": {400, 1000, 80},
 	} {
+		if os.Getenv("COPPICE_FULL") == "" {
+			of.sims /= 4
+		}
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(20261122, 0))
 			m, better := lookup(t, name), 0

@@ -31,7 +31,7 @@ func TestThirtyNights(t *testing.T) {
 	w.file("clicks.yaml", strings.Replace(string(nightstest.Spec("days")), "source: days",
 		"source:\n  files: days/{date:2006-01-02}/*.csv\n  last: 4d\n  missing: allow", 1)+
 		"encodings: none\ncontract: none\n")
-	stream := nightstest.Stream{Seed: 5, Rows: 800}
+	stream := nightstest.Stream{Seed: 5, Rows: 500}
 	appear := func(day int, file string) {
 		path := filepath.Join(w.dir, "days", nightstest.First.AddDate(0, 0, day).Format(time.DateOnly), file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

@@ -115,6 +115,9 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		"copies":  {parquet, "{" + asked + ", order: {copies: 3}}"},
 		"text":    {text, "{" + asked + ", order: {copies: 1}}"},
 	} {
+		if (name == "random" || name == "by time") && os.Getenv("COPPICE_FULL") == "" {
+			continue // "text" has as many copies, "copies" more
+		}
 		t.Run(name, func(t *testing.T) {
 			file := tc.file
 			spec, err := dataset.ParseSpec("dataset.yaml",

@@ -23,14 +23,14 @@ def peak() -> float:
     return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
 
 
-def by_python(csv: str) -> None:
+def by_python(csv: str, minutes: float) -> None:
     """Three lines, in a process of its own so that its memory is its own."""
     import coppice
     from pyarrow import csv as reader
 
     table = reader.read_csv(csv)
     began = time.monotonic()
-    model = coppice.Classifier(minutes=0.5, drop=["impression_id"]).fit(table, "is_click")
+    model = coppice.Classifier(minutes=minutes, drop=["impression_id"]).fit(table, "is_click")
     p = model.predict_proba(table.drop_columns(["is_click"]))[:, 1]
     mean = sum(table.column("is_click").to_pylist()) / table.num_rows
     print(f"python   {time.monotonic() - began:5.1f} s, log_loss on test {model.metrics_['log_loss']:.5f}, mean "
@@ -43,10 +43,11 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--clicks", required=True, help="the generator of the example's table")
     p.add_argument("--rows", type=int, default=100_000)
+    p.add_argument("--minutes", type=float, default=0.5, help="that a search may take")
     p.add_argument("--python", help=argparse.SUPPRESS)
     a = p.parse_args()
     if a.python:
-        by_python(a.python)
+        by_python(a.python, a.minutes)
         return 0
 
     with tempfile.TemporaryDirectory() as work:
@@ -54,14 +55,16 @@ def main() -> int:
         os.mkdir(temporary)
         subprocess.run([a.clicks, "--rows", str(a.rows), "--out", csv], check=True, stdout=subprocess.DEVNULL)
         env = {k: v for k, v in os.environ.items() if not k.startswith("COPPICE_")} | {"TMPDIR": temporary}
+        minutes = str(a.minutes)
         coppice = str(Path(sys.executable).parent / "coppice")
 
         began = time.monotonic()
-        subprocess.run([sys.executable, __file__, "--clicks", "", "--python", csv], check=True, env=env, cwd=work)
+        ours = [sys.executable, __file__, "--clicks", "", "--minutes", minutes, "--python", csv]
+        subprocess.run(ours, check=True, env=env, cwd=work)
         took = [time.monotonic() - began]
 
         began = time.monotonic()
-        fit = [coppice, "fit", csv, "--label", "is_click", "--drop", "impression_id", "--minutes", "0.5"]
+        fit = [coppice, "fit", csv, "--label", "is_click", "--drop", "impression_id", "--minutes", minutes]
         subprocess.run(fit, check=True, env=env, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         subprocess.run([coppice, "predict", "--model", "clicks", "--in", csv, "--out", "scored.csv"], check=True,
                        env=env, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

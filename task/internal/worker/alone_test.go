@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,9 @@ import (
 func TestOneTaskIsInterrupted(t *testing.T) {
 	asha := &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}
 	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": asha} {
+		if stop == nil && os.Getenv("COPPICE_FULL") == "" {
+			continue // the other is killed at the same moments, and at more
+		}
 		change := func(p *sweep.Plan) {
 			open(sweep.MethodGP, wide)(p)
 			p.Sizing.Tasks, p.Spec.Search.Stop = 1, stop

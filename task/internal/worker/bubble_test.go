@@ -14,9 +14,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// some is how many seeds a test tries: few with -short, under the race detector, to which each shows the same.
+// some is how many seeds a test tries: all in full, and not with -short, under the race detector, to which each shows
+// the same.
 func some(all, few uint64) uint64 {
-	if testing.Short() {
+	if testing.Short() || os.Getenv("COPPICE_FULL") == "" {
 		return few
 	}
 	return all
@@ -29,13 +30,7 @@ func some(all, few uint64) uint64 {
 // seeds end no attempt, more of them run.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
-	seeds := 6
-	switch {
-	case testing.Short():
-		seeds = 2
-	case os.Getenv("COPPICE_FULL") != "":
-		seeds = 16
-	}
+	seeds := some(16, 2)
 	calm := newWorld(t, trials, nil)
 	if err := calm.worker(0).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -43,7 +38,7 @@ func TestTasksOverAFoulStore(t *testing.T) {
 	want := calm.models(t)
 
 	ended, taken, seed := 0, 0, uint64(0)
-	for ; seed < uint64(seeds) || seed < 100 && (ended == 0 || taken == 0); seed++ {
+	for ; seed < seeds || seed < 100 && (ended == 0 || taken == 0); seed++ {
 		w := newWorld(t, trials, nil)
 		synctest.Test(t, func(t *testing.T) {
 			attempts := w.foul(t, seed)

@@ -117,10 +117,7 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	deaths, resumed := 0, 0
-	rounds := 3
-	if testing.Short() {
-		rounds = 1
-	}
+	rounds := int(some(3, 1))
 	// The number of saves depends on the trainer's speed here and now, so some rounds may resume nothing.
 	for round := 0; round < rounds || round < 30 && (deaths < 2 || resumed == 0); round++ {
 		w := newWorld(t, 2, long)
