@@ -120,6 +120,8 @@ class _Fitted(BaseEstimator):
         key: str | None = None,
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
+        missing: list[str] | None = None,
+        split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
@@ -134,6 +136,8 @@ class _Fitted(BaseEstimator):
         self.key = key
         self.drop = drop
         self.categorical = categorical
+        self.missing = missing
+        self.split = split
         self.trials = trials
         self.minutes = minutes
         self.metric = metric
@@ -169,12 +173,14 @@ class _Fitted(BaseEstimator):
             args += [together, group]
         elif self.key is not None:
             args += ["--key", self.key]
-        for flag, value in (("--time", self.time), ("--metric", self.metric)):
+        said = {"--time": self.time, "--metric": self.metric, "--split": self.split}
+        for flag, value in said.items():
             if value is not None:
                 args += [flag, str(value)]
         if self.trials is not None:
             args += ["--trials", str(self.trials)]
-        for flag, names in (("--drop", self.drop), ("--categorical", self.categorical)):
+        lists = {"--drop": self.drop, "--categorical": self.categorical, "--missing": self.missing}
+        for flag, names in lists.items():
             one = [names] if isinstance(names, str) else names or ()
             args += [part for n in one for part in (flag, str(n))]
 
@@ -428,6 +434,8 @@ class Classifier(ClassifierMixin, _Fitted):
         time: name of a column of times: older rows train, newer ones judge. By default the only such column.
         key: name of a column whose rows stay together, such as user_id.
         drop: columns that are not features. categorical: columns of numbers that are names.
+        missing: further texts that stand for a missing value. split: "random", or the name of a column that says train,
+          valid, calib or test of each row.
         trials: configurations to try; by default ten a minute.
         minutes: how long to search. What has been trained by then counts.
         metric: what is optimised; log_loss by default, multi_logloss of several classes, for a regressor rmse.
@@ -542,6 +550,8 @@ class Regressor(RegressorMixin, _Fitted):
         key: str | None = None,
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
+        missing: list[str] | None = None,
+        split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
@@ -553,8 +563,9 @@ class Regressor(RegressorMixin, _Fitted):
         verbose: bool | None = None,
     ) -> None:
         super().__init__(
-            time=time, key=key, drop=drop, categorical=categorical, trials=trials, minutes=minutes, metric=metric,
-            params=params, where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
+            time=time, key=key, drop=drop, categorical=categorical, missing=missing, split=split, trials=trials,
+            minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 

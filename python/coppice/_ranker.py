@@ -37,6 +37,8 @@ class Ranker(_Fitted):
         key: str | None = None,
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
+        missing: list[str] | None = None,
+        split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
         metric: str | None = None,
@@ -48,8 +50,9 @@ class Ranker(_Fitted):
         verbose: bool | None = None,
     ) -> None:
         super().__init__(
-            time=time, key=key, drop=drop, categorical=categorical, trials=trials, minutes=minutes, metric=metric,
-            params=params, where=where, name=name, folder=folder, random_state=random_state, verbose=verbose,
+            time=time, key=key, drop=drop, categorical=categorical, missing=missing, split=split, trials=trials,
+            minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder, random_state=random_state,
+            verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 

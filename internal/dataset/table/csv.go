@@ -141,9 +141,11 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	defer r.Close()
 
 	if s.header {
-		if _, err := r.next(); err != nil {
+		names, err := r.next()
+		if err != nil {
 			return err
 		}
+		r.header = slices.Clone(names)
 	}
 
 	for first := int64(0); ; {
@@ -176,11 +178,14 @@ func (r *csvReader) fill(b *Batch, q request) error {
 			return err
 		}
 
+		line, _ := r.csv.FieldPos(0)
+		if len(r.header) > 1 && record[0] == r.header[0] && slices.Equal(record, r.header) {
+			return &InputError{File: r.uri, Line: line, Msg: "the header again, as in files that were joined: leave the " +
+				"line out, or give the files as a list or a folder"}
+		}
 		for i, p := range q.places {
 			b.Columns[i].Text = append(b.Columns[i].Text, record[p])
 		}
-
-		line, _ := r.csv.FieldPos(0)
 		b.Lines = append(b.Lines, line)
 		b.Rows++
 	}
@@ -231,7 +236,8 @@ func openText(file File, head string) (*textFile, error) {
 type csvReader struct {
 	*textFile
 	csv    *lineRecords
-	fields int // in every record; 0 if the first one decides
+	fields int      // in every record; 0 if the first one decides
+	header []string // which no row may repeat
 }
 
 func (s *csvSource) open(fields int) (*csvReader, error) {
@@ -240,7 +246,8 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 		return nil, err
 	}
 	r := bufio.NewReaderSize(t.clean, cleanBytes)
-	return &csvReader{t, &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}, fields}, nil
+	lines := &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}
+	return &csvReader{textFile: t, csv: lines, fields: fields}, nil
 }
 
 func (r *textFile) Close() error {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -56,14 +58,14 @@ func openJSONL(f File, head string) (*jsonlSource, error) {
 	return s, err
 }
 
-// shareKeys gives all files of objects the keys of all of them.
-func shareKeys(sources []source) {
+// shareKeys gives all files of objects the keys of all of them, and those needed.
+func shareKeys(file string, sources []source, needed []string) error {
 	var all []Column
 	at := map[string]int{}
 	for _, s := range sources {
 		j, ok := s.(*jsonlSource)
 		if !ok {
-			return // an error names the difference
+			return nil // an error names the difference
 		}
 		for _, c := range j.cols {
 			i, ok := at[c.Name]
@@ -75,9 +77,18 @@ func shareKeys(sources []source) {
 			}
 		}
 	}
+	if err := CheckKeys(file, needed, slices.Sorted(maps.Keys(at))); err != nil {
+		return err
+	}
+	for _, name := range needed {
+		if _, ok := at[name]; !ok {
+			all = append(all, Column{Name: name, Type: dataset.Text, Untyped: true})
+		}
+	}
 	for _, s := range sources {
 		s.(*jsonlSource).cols = all
 	}
+	return nil
 }
 
 func (s *jsonlSource) columns() []Column { return s.cols }

@@ -123,6 +123,7 @@ type Table struct {
 type Options struct {
 	CSV     dataset.CSVSpec
 	Threads int
+	Keys    []string // columns that will be read: JSON objects may leave them out, see CheckKeys
 }
 
 // Open reads the headers of files, which must all have the same columns, in any order.
@@ -140,7 +141,9 @@ func Open(files []File, o Options) (*Table, error) {
 		t.sources = append(t.sources, s)
 		own = append(own, s.columns())
 	}
-	shareKeys(t.sources)
+	if err := shareKeys(files[0].URI, t.sources, o.Keys); err != nil {
+		return nil, err
+	}
 
 	var from []string // by column, the first file that has it
 	for i, f := range files {
@@ -305,6 +308,18 @@ func Lacking(file string, needed, names []string) *InputError {
 	}
 	return &InputError{File: file, Msg: fmt.Sprintf("%d columns are missing: %s%s", len(lacking), text,
 		Suggest("", names))}
+}
+
+// CheckKeys refuses objects of JSON whose keys lack needed columns by mistake: if there are others and none that is
+// needed, or one that was probably meant. Else a key that all rows leave out is null in all of them, as it is in those
+// that leave it out where others have it.
+func CheckKeys(file string, needed, keys []string) error {
+	lacking, others := without(needed, keys), without(keys, needed)
+	meant := func(name string) bool { return strictyaml.Nearest(name, others) != "" }
+	if len(lacking) > 0 && len(lacking) == len(needed) || slices.ContainsFunc(lacking, meant) {
+		return Lacking(file, needed, keys)
+	}
+	return nil
 }
 
 // without returns the words that are not among others.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,14 +89,18 @@ func datasetsShowCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME[@VERSION]",
 		Short: "Show what staging found in a night's table",
-		Long: `Shows what staging found when it compared the table with those of earlier nights, and whether the
-dataset may be trained on.`,
+		Long: `Shows what the columns became, what staging found when it compared the table with those of earlier
+nights, and whether the dataset may be trained on.`,
 		Example: `  launcher datasets show clicks
   launcher datasets show clicks@1a2b3c4d5e6f7a8b --json`,
 	}
 	w.jsonFlag(cmd, "print the night's record as JSON")
-	return nightCommand(w, cmd, func(_ context.Context, _ stager.Destination, r *nights.Record) error {
-		return w.print(r, func() { w.screen().Night(r) })
+	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
+		m, err := dst.Manifest(ctx, r.Dataset, r.Version)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return w.print(r, func() { w.screen().Night(r, m) })
 	})
 }
 

@@ -95,7 +95,9 @@ func TestLatest(t *testing.T) {
 			t.Errorf("registry show %s shows\n%s\nexpected %s", ref, out, number)
 		}
 	}
-	w.must("datasets", "show", "clicks@latest")
+	if out := w.must("datasets", "show", "clicks@latest"); !strings.Contains(out, "│ because") {
+		t.Errorf("datasets show shows\n%s\nexpected the types of columns", out)
+	}
 	w.buckets["sweeps"] = blob.Memory()
 	w.refused(sweep.ExitNotFound, "there is no sweep yet", "status", "@latest")
 }

@@ -28,6 +28,10 @@ func TestGuessesOfColumns(t *testing.T) {
 		"no key":              {ask: Request{Parts: "random"}, want: "at random, as asked for"},
 		"no key, by its kind": {ask: Request{Categorical: []string{"userId"}}, want: "at random, since"},
 		"random and a key":    {ask: Request{Parts: "random", Key: "userId"}, fail: "rows are split by one of them"},
+		"key and categorical": {ask: Request{Key: "userId", Categorical: []string{"userId"}},
+			fail: "--key userId: the column is then no feature; leave it out of --categorical"},
+		"drop and categorical": {ask: Request{Parts: "random", Drop: []string{"Age"}, Categorical: []string{"Age"}},
+			fail: "--drop Age: leave the column out of --categorical"},
 		"missing and formats": {ask: Request{Parts: "random", Missing: []string{"-999"}}, want: "\"-\", \"-999\"]"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,11 +82,22 @@ func ofSubject(name string) bool {
 
 // checkSplit refuses columns that are not there, and more than one way to split.
 func (s *seen) checkSplit(q Request, random bool) error {
-	for flag, name := range map[string]string{"--time": q.Time, "--key": q.Key, "--weight": q.Weight,
-		"--split": q.Parts, "--group": q.Group} {
-		if name != "" && (s.column(name) == nil || name == q.Label) {
+	for _, role := range [][2]string{{"--label", q.Label}, {"--time", q.Time}, {"--key", q.Key}, {"--weight", q.Weight},
+		{"--split", q.Parts}, {"--group", q.Group}} {
+		flag, name := role[0], role[1]
+		switch {
+		case name == "":
+		case s.column(name) == nil || flag != "--label" && name == q.Label:
 			return problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
 				s.suggest(name, q.Label))
+		case slices.Contains(q.Categorical, name):
+			return problem.New(problem.Usage, "%s %s: the column is then no feature; leave it out of --categorical",
+				flag, name)
+		}
+	}
+	for _, name := range q.Drop {
+		if slices.Contains(q.Categorical, name) {
+			return problem.New(problem.Usage, "--drop %s: leave the column out of --categorical", name)
 		}
 	}
 	if q.Time != "" && q.Key != "" || (random || q.Parts != "") && q.Time+q.Key != "" || random && q.Group != "" {

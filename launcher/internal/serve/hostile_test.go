@@ -78,7 +78,7 @@ func hostileRequests(maxBytes int) []hostile {
 	// Keys.
 	for _, key := range []string{`"n1":1,"n1":1`, `"n1":1,"n1":2`, `"n\u0031":1,"n1":2`, `"x":1,"x":2`, `"N1":1`,
 		`"n1 ":1`,
-		`" n1":1`, `"":1`, `"n1\u0000":1`, `"__proto__":1`, `"n1.":1`} {
+		`" n1":1`, `"":1,"":2`, `"n1\u0000":1`, `"__proto__":1,"__proto__":1`, `"n1.":1`} {
 		body(`{"instances":[` + strings.Replace(goodRow, `"n1":1`, key, 1) + `]}`)
 	}
 
@@ -121,7 +121,7 @@ func hostileRequests(maxBytes int) []hostile {
 		header + "\xff,a,a,1,1,1,1\n", "\xff\xfei\x000\x00", header + "a\x00,a,a,1,1,1,1\n"} {
 		bad(fmt.Sprintf("CSV %.60q", text), request("/predict", "text/csv", text))
 	}
-	for _, text := range []string{"", "{}", "[" + goodRow + "]", goodRow + goodRow, goodRow + "\n{", "{\"i0\":1}\n",
+	for _, text := range []string{"", "{}", "[" + goodRow + "]", goodRow + goodRow, goodRow + "\n{", "{\"other\":1}\n",
 		strings.Replace(goodRow, "1", "x", 1), strings.Repeat(goodRow+"\n", 101)} {
 		bad(fmt.Sprintf("lines %.60q", text), request("/predict", "application/x-ndjson", text))
 	}

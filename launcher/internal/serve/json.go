@@ -68,7 +68,8 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		r.columns.have[i] = r.columns.batch.Columns[i].Len() > 0
 		r.pad(i, rows)
 	}
-	return r.columns.done(rows)
+	r.columns.batch.Rows = rows
+	return &r.columns.batch, table.CheckKeys("", m.columns, r.columns.names())
 }
 
 // instances reads rows.

@@ -41,16 +41,21 @@ func (c *columns) at(name string) int {
 // done returns the batch of all columns, or says which are missing in the words of `predict`.
 func (c *columns) done(rows int) (*table.Batch, error) {
 	if slices.Contains(c.have, false) {
-		names := c.other
-		for i, name := range c.m.columns {
-			if c.have[i] {
-				names = append(names, name)
-			}
-		}
-		return nil, table.Lacking("", c.m.columns, names)
+		return nil, table.Lacking("", c.m.columns, c.names())
 	}
 	c.batch.Rows = rows
 	return &c.batch, nil
+}
+
+// names are those of the request's columns.
+func (c *columns) names() []string {
+	names := c.other
+	for i, name := range c.m.columns {
+		if c.have[i] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // tooMany is a request of more rows than one may have.
@@ -67,7 +72,8 @@ func readText(ctx context.Context, m *Model, name string, body []byte, limit int
 			return nil, errors.New("the request is compressed, Parquet or an Arrow file; send plain text or JSON")
 		}
 	}
-	t, err := table.Open([]table.File{{URI: name, Contents: body, Bytes: int64(len(body))}}, table.Options{Threads: 1})
+	t, err := table.Open([]table.File{{URI: name, Contents: body, Bytes: int64(len(body))}}, table.Options{Threads: 1,
+		Keys: m.columns})
 	if err != nil {
 		return nil, err
 	}

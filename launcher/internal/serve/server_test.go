@@ -395,7 +395,7 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	register(t, reg, "one", filesOf(t, 1))
 	s := start(t, store, nil)
 	for body, want := range map[string]string{
-		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1}]}`:        `column "n3": no such column`,
+		`{"instances":[{"other":1,"another":"a"}]}`:                                "7 columns are missing",
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"N3":1}]}`: "N3",
 		`{"instances":[{"i0":"a","i1":"a","n0":1,"N1":1,"n2":1}]}`: `3 columns are missing: "n1" (did you mean ` +
 			`"N1"?), "n3", "i2" (the columns are: N1, i0, i1, n0, n2)`,
@@ -410,6 +410,24 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 		if err := json.Unmarshal(text, &a); err != nil || status != http.StatusBadRequest || !strings.Contains(a.Error,
 			want) {
 			t.Errorf("%s: got status %d, %s; want 400 and ... %s ...", body, status, text, want)
+		}
+	}
+}
+
+// TestKeysThatAreLeftOut: of JSON a key that all rows leave out is null in them, in requests and in files to predict.
+func TestKeysThatAreLeftOut(t *testing.T) {
+	reg, store := newRegistry()
+	v := register(t, reg, "one", filesOf(t, 1))
+	s := start(t, store, nil)
+	names := small.names()
+	want := predicted(t, reg, v, names, [][]string{{"id1", "", "id2", "1", "2", "3", ""}})
+	row := `{"i0":"id1","i2":"id2","n0":1,"n1":2,"n2":3}`
+	for kind, body := range map[string]string{"application/json": `{"instances":[` + row + `]}`,
+		"application/x-ndjson": row} {
+		status, _, text := post(t, s.url+"/predict", kind, []byte(body))
+		var got answer
+		if err := json.Unmarshal(text, &got); err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
+			t.Errorf("%s: got status %d, %s; expected %v as for nulls", kind, status, text, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
@@ -125,8 +126,12 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	}
 }
 
-// Night writes a night's record.
-func (w Printer) Night(r *nights.Record) {
+// Night writes what the columns of a night's table became, unless m is nil, and the night's record.
+func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
+	if m != nil {
+		w.features(m, len(m.Features))
+		w.warnings(m.About.Warnings)
+	}
 	p := r.Profile
 	rows := [][2]string{
 		{"dataset", r.Dataset + "@" + r.Version},

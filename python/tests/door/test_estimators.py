@@ -238,6 +238,16 @@ class SameBytes(unittest.TestCase):
             with self.assertRaisesRegex(coppice.InputError, says):
                 quick(params=wrong).fit(X, Y)
 
+    def test_said(self):
+        """What the command is told of columns the estimator is told, too."""
+        table = X.assign(user_id=np.arange(N) % 50, gone=["?!", "1"] * (N // 2))
+        model = quick(split="random", missing=["?!"]).fit(table, Y)
+        for text in ('"?!"]', "by: random"):
+            self.assertIn(text, model.specs_["dataset.yaml"])
+        self.assertEqual(model.types_["user_id"][0], "categorical")
+        with self.assertRaisesRegex(coppice.InputError, "user_id: the column is then no feature"):
+            quick(key="user_id", categorical=["user_id"]).fit(table, Y)
+
     def test_copies(self):
         """A table that was copied makes no champion, and that is said."""
         with self.assertWarnsRegex(_estimators.StagingWarning, "not the champion.*are copies of rows in train"):
