@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -45,6 +46,7 @@ type Manifest struct {
 	Version  string     `json:"version"` // hash of everything else except About
 	Features []Feature  `json:"features" max:"32768"`
 	Missing  []string   `json:"missing" max:"1000"` // texts that stand for a missing value
+	Formats  Formats    `json:"formats,omitempty"`
 	MaxBin   int        `json:"max_bin"`
 	BinRows  int        `json:"bin_rows"` // rows of train that bins were made from
 	Label    LabelInfo  `json:"label"`
@@ -187,14 +189,15 @@ type Encoding struct {
 	Format   int          `json:"format"`
 	Features []Feature    `json:"features" max:"32768"`
 	Missing  []string     `json:"missing" max:"1000"`
+	Formats  Formats      `json:"formats,omitempty"`
 	Tables   []LevelTable `json:"tables,omitempty" max:"4096"`
 	Classes  []string     `json:"classes,omitempty" max:"100"` // what is predicted, if there are several
 }
 
 // Encoding returns the part of the manifest that a model needs.
 func (m *Manifest) Encoding() *Encoding {
-	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing, Tables: m.Tables,
-		Classes: m.Label.Classes}
+	return &Encoding{Format: formatOf(m.Features), Features: m.Features, Missing: m.Missing,
+		Formats: m.Formats, Tables: m.Tables, Classes: m.Label.Classes}
 }
 
 // FinalEncoding is Encoding for a model that is trained on the rows of all splits, and the name of its levels file.
@@ -354,7 +357,7 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	if err := checkClassNames(e.Classes); err != nil {
 		return nil, badManifest("classes", err)
 	}
-	return &e, checkTokens(e.Missing)
+	return &e, cmp.Or(checkTokens(e.Missing), e.Formats.Check())
 }
 
 func decodeJSON(data []byte, v any) error {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -80,7 +81,7 @@ func (m *Manifest) check() error {
 	if err := checkFeatures(m.Features); err != nil {
 		return err
 	}
-	if err := checkTokens(m.Missing); err != nil {
+	if err := cmp.Or(checkTokens(m.Missing), m.Formats.Check()); err != nil {
 		return err
 	}
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {

@@ -23,7 +23,8 @@ type Spec struct {
 	Categorical []string `yaml:"categorical" json:"categorical,omitempty"`
 	// features that are numbers, even if they look like categories
 	Numeric []string  `yaml:"numeric" json:"numeric,omitempty"`
-	Missing Tokens    `yaml:"missing" json:"missing"` // texts that stand for a missing value
+	Missing Tokens    `yaml:"missing" json:"missing"`         // texts that stand for a missing value
+	Format  Formats   `yaml:"format" json:"format,omitempty"` // of columns of texts, where it is not to be found out
 	CSV     CSVSpec   `yaml:"csv" json:"csv"`
 	MaxBin  int       `yaml:"max_bin" json:"max_bin"` // bins of a feature, including that of missing values
 	Split   SplitSpec `yaml:"split" json:"split"`

@@ -280,6 +280,9 @@ func (s *Spec) checkNumbers() error {
 	if err := checkTokens(s.Missing); err != nil {
 		return s.Errorf("missing", "%v", err)
 	}
+	if err := s.Format.Check(); err != nil {
+		return s.Errorf("format", "%v", err)
+	}
 
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)

@@ -49,12 +49,13 @@ const secondsPerDay = 86400
 
 // Values holds raw values of one column, as in the table. One of Text, Float and Int is set, depending on Type.
 type Values struct {
-	Type  Type
-	Unit  Unit      // for Time
-	Text  []string  // for Text
-	Float []float64 // for Float; NaN if null
-	Int   []int64   // for Int, Bool (0 and 1) and Time
-	Null  []bool    // nil if the table has no nulls
+	Type    Type
+	Unit    Unit      // for Time
+	Text    []string  // for Text
+	Float   []float64 // for Float; NaN if null
+	Int     []int64   // for Int, Bool (0 and 1) and Time
+	Null    []bool    // nil if the table has no nulls
+	Literal bool      // every text was a number of JSON, whose decimal mark is a point
 }
 
 // Len is the number of values.

@@ -19,8 +19,8 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	thresholds := thresholdsOf(m)
 	needed, exact := neededTables(e, thresholds)
 
-	small := &dataset.Encoding{Format: e.Format, Features: e.Features, Missing: e.Missing,
-		Tables: slices.Clone(e.Tables), Classes: e.Classes}
+	small := *e
+	small.Tables = slices.Clone(e.Tables)
 	kept := &dataset.Levels{}
 	for i := range small.Tables {
 		t := &small.Tables[i]
@@ -40,7 +40,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	if kept.Len() == 0 {
 		kept = nil
 	}
-	return small, kept
+	return &small, kept
 }
 
 // thresholdsOf returns, by feature, the numbers at which trees split it, ascending.

@@ -102,11 +102,30 @@ class _Lookup:
     """The encoding of some rows: what several features need is computed once."""
 
     def __init__(self, encoder: Encoder, columns: dict[str, Column], rows: int) -> None:
+        formats = encoder.encoding.formats
+        columns = {n: self._read_as(c, formats[n], encoder) if n in formats and c.kind == TEXT else c for n, c in columns.items()}
         self.e, self.columns, self.rows = encoder, columns, rows
         self._numbers: dict[tuple[str, str], np.ndarray] = {}
         self._parts: dict[Part, np.ndarray] = {}
         self._slots: dict[int, np.ndarray] = {}
         self._rates: dict[int, np.ndarray] = {}
+
+    @staticmethod
+    def _read_as(column: Column, form: str, e: Encoder) -> Column:
+        """A column of texts as the numbers or times that they are in a format."""
+        at, distinct = column.distinct()
+        strings = distinct.strings()
+        values, bad = _text.in_format(strings, form, e.markers)
+        rows = np.flatnonzero(np.append(bad, False)[at])
+        if len(rows):  # a dictionary may hold words that no row has
+            row = int(rows[0])
+            value = strings[int(at[row])].as_py()
+            message = f"{value[:80]!r} cannot be read in the column's format, {form}"
+            raise ValueParseError(message, column.name, column.first + row, value)
+        values = values.take(pa.array(at, mask=at < 0))
+        if form in ("dmy", "mdy"):
+            return Column(column.name, TIME, values, "us", column.first)
+        return Column(column.name, FLOAT, values, "", column.first)
 
     def feature(self, i: int) -> np.ndarray:
         f, coder = self.e.encoding.features[i], self.e.coders[i]

@@ -21,6 +21,7 @@ MAX_PART_BOUNDS = 1 << 16
 MAX_INT = (1 << 63) - 1
 
 NUMERIC, TEMPORAL, CATEGORICAL = "numeric", "time", "categorical"
+FORMATS = ("number", "decimal_comma", "dmy", "mdy")
 RATE, COUNT, RECENCY, HOUR, WEEKDAY, AGE, LEVELS = "rate", "count", "recency", "hour", "weekday", "age", "levels"
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -81,6 +82,7 @@ class Encoding:
     format: int
     features: tuple[Feature, ...]
     missing: tuple[str, ...]
+    formats: dict[str, str] = field(default_factory=dict)  # of columns of texts
     tables: tuple[LevelTable, ...] = ()
     classes: tuple[str, ...] = ()  # what is predicted, if there are several
     inputs: tuple[str, ...] = field(default=(), compare=False)
@@ -98,6 +100,7 @@ def decode(data: bytes) -> Encoding:
     tokens = r.texts("missing", MAX_TOKENS, required=True, null=True)
     if any(len(t.encode()) > MAX_NAME for t in tokens):
         r.fail(f"missing has a text of more than {MAX_NAME} bytes")
+    formats = _formats(r.within("formats"))
     raw_tables, raw_features = r.items("tables", MAX_TABLES), r.items("features", MAX_FEATURES)
     classes = r.texts("classes", MAX_CLASSES, required=False, null=False) or ()
     if len(classes) == 1 or len(set(classes)) != len(classes):
@@ -116,7 +119,17 @@ def decode(data: bytes) -> Encoding:
         r.fail("two features have one name")
     if (version == 2) != any(f.derived for f in features):
         r.fail(f"format {version}, but the features are of the other one")
-    return Encoding(version, tuple(features), tuple(tokens), tuple(tables), tuple(classes), inputs(features, tables))
+    return Encoding(version, tuple(features), tuple(tokens), formats, tuple(tables), tuple(classes), inputs(features, tables))
+
+
+def _formats(r: Reader | None) -> dict[str, str]:
+    if r is None:
+        return {}
+    formats = {name: r.text(name) for name in r.keys()}
+    for name, form in formats.items():
+        if form not in FORMATS:
+            r.fail(f"{name[:60]!r} has the format {form[:40]!r}")
+    return formats
 
 
 def is_column(name: str) -> bool:

@@ -121,6 +121,8 @@ class _Fitted(BaseEstimator):
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
         missing: list[str] | None = None,
+        format: dict[str, str] | None = None,
+        date_format: str | None = None,
         split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
@@ -137,6 +139,8 @@ class _Fitted(BaseEstimator):
         self.drop = drop
         self.categorical = categorical
         self.missing = missing
+        self.format = format
+        self.date_format = date_format
         self.split = split
         self.trials = trials
         self.minutes = minutes
@@ -173,13 +177,14 @@ class _Fitted(BaseEstimator):
             args += [together, group]
         elif self.key is not None:
             args += ["--key", self.key]
-        said = {"--time": self.time, "--metric": self.metric, "--split": self.split}
+        said = {"--time": self.time, "--metric": self.metric, "--split": self.split, "--date-format": self.date_format}
         for flag, value in said.items():
             if value is not None:
                 args += [flag, str(value)]
         if self.trials is not None:
             args += ["--trials", str(self.trials)]
-        lists = {"--drop": self.drop, "--categorical": self.categorical, "--missing": self.missing}
+        formats = [f"{column}={f}" for column, f in (self.format or {}).items()]
+        lists = {"--drop": self.drop, "--categorical": self.categorical, "--missing": self.missing, "--format": formats}
         for flag, names in lists.items():
             one = [names] if isinstance(names, str) else names or ()
             args += [part for n in one for part in (flag, str(n))]
@@ -436,6 +441,8 @@ class Classifier(ClassifierMixin, _Fitted):
         drop: columns that are not features. categorical: columns of numbers that are names.
         missing: further texts that stand for a missing value. split: "random", or the name of a column that says train,
           valid, calib or test of each row.
+        format: how texts of columns are read, by name: "number", "decimal_comma", "dmy" or "mdy"; by default as all values
+          of the column agree. date_format: "dmy" or "mdy", for dates whose values do not tell.
         trials: configurations to try; by default ten a minute.
         minutes: how long to search. What has been trained by then counts.
         metric: what is optimised; log_loss by default, multi_logloss of several classes, for a regressor rmse.
@@ -551,6 +558,8 @@ class Regressor(RegressorMixin, _Fitted):
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
         missing: list[str] | None = None,
+        format: dict[str, str] | None = None,
+        date_format: str | None = None,
         split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
@@ -563,9 +572,9 @@ class Regressor(RegressorMixin, _Fitted):
         verbose: bool | None = None,
     ) -> None:
         super().__init__(
-            time=time, key=key, drop=drop, categorical=categorical, missing=missing, split=split, trials=trials,
-            minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder, random_state=random_state,
-            verbose=verbose,
+            time=time, key=key, drop=drop, categorical=categorical, missing=missing, format=format, date_format=date_format,
+            split=split, trials=trials, minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder,
+            random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 

@@ -38,6 +38,8 @@ class Ranker(_Fitted):
         drop: list[str] | None = None,
         categorical: list[str] | None = None,
         missing: list[str] | None = None,
+        format: dict[str, str] | None = None,
+        date_format: str | None = None,
         split: str | None = None,
         trials: int | None = None,
         minutes: float = 5.0,
@@ -50,9 +52,9 @@ class Ranker(_Fitted):
         verbose: bool | None = None,
     ) -> None:
         super().__init__(
-            time=time, key=key, drop=drop, categorical=categorical, missing=missing, split=split, trials=trials,
-            minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder, random_state=random_state,
-            verbose=verbose,
+            time=time, key=key, drop=drop, categorical=categorical, missing=missing, format=format, date_format=date_format,
+            split=split, trials=trials, minutes=minutes, metric=metric, params=params, where=where, name=name, folder=folder,
+            random_state=random_state, verbose=verbose,
         )  # fmt: skip
         self.objective = objective
 

@@ -157,6 +157,10 @@ class Reader:
         v = self.take(key, _LEFT_OUT)
         return None if v is _LEFT_OUT else Reader(v, f"{self.place}.{key}")
 
+    def keys(self) -> list[str]:
+        """All keys."""
+        return list(self._value)
+
     def close(self, *, unknown: bool = False) -> None:
         """Refuses keys that were not asked for or, with unknown, only those that are so in another case."""
         asked = {k.casefold(): k for k in self._asked}

@@ -311,9 +311,15 @@ def _fixed_times(chars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return seconds_out, ok_out
 
 
-def parse_time(s: str, order: str = "") -> float | None:
-    """Seconds since 1970 UTC of a date or a time that can be read in one way, or of one whose numbers are in the order
-    dmy or mdy; one without a zone is UTC. None for all else."""
+def parse_time(s: str) -> float | None:
+    """Seconds since 1970 UTC of a date or a time that can be read in one way; None for all else."""
+    moment = parse_moment(s)
+    return None if moment is None else float(moment[0]) if moment[1] == 0 else float(moment[0]) + moment[1] / 1e9
+
+
+def parse_moment(s: str, order: str = "") -> tuple[int, int] | None:
+    """Seconds since 1970 UTC, and nanoseconds, of a date or a time that can be read in one way, or of one whose numbers
+    are in the order dmy or mdy; one without a zone is UTC. None for all else."""
     s = trim(s)
     patterns = [*_TIMES, _COMPACT, *([_ORDERED[order]] if order else [])]
     m = next((m for p in patterns if (m := p.match(s))), None)
@@ -341,8 +347,50 @@ def parse_time(s: str, order: str = "") -> float | None:
     if offset is None:
         return None
     nsec = int((of["fraction"] or "")[:9].ljust(9, "0"))
-    sec = local - offset
-    return float(sec) if nsec == 0 else float(sec) + nsec / 1e9
+    return local - offset, nsec
+
+
+def _marked(thousands: str, decimal: str) -> re.Pattern[str]:
+    grouped = "".join(f"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|" for mark in (thousands, "'", "[ \u00a0\u202f]"))
+    return re.compile(
+        f"(?P<sign>[+-]?)[$€£¥₹]?[ \u00a0]?(?P<later>[+-]?)(?P<whole>{grouped}0|[1-9][0-9]*|)(?:{decimal}(?P<fraction>[0-9]+))?"
+        "(?P<exponent>[eE][+-]?[0-9]+)?[ \u00a0\u202f]?(?P<mark>%|[$€£¥₹]|[kKM]B?|[GT]B)?\\Z"
+    )
+
+
+_MARKED = {"number": _marked(",", r"\."), "decimal_comma": _marked(r"\.", ",")}
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def parse_marked(s: str, form: str) -> float | None:
+    """The number of a text with marks for a reader, such as 1,234.50, $4.99, 12 %, 25M; None for all else."""
+    if form == "number" and (x := parse_number(s)) is not None:
+        return x
+    m = _MARKED[form].match(trim(s))
+    if not m or not m["whole"] and m["fraction"] is None or m["sign"] and m["later"]:
+        return None
+    digits = re.sub("[^0-9]", "", m["whole"])
+    x = float(f"{m['sign']}{m['later']}0{digits}.{m['fraction'] or ''}0{m['exponent'] or ''}")
+    return x * _SCALES.get((m["mark"] or "")[:1], 1.0)
+
+
+def in_format(strings: pa.Array, form: str, markers: Missing) -> tuple[pa.Array, np.ndarray]:
+    """The values of distinct texts in a format, as float64 or as int64 microseconds since 1970, and which texts are not
+    in it (bool)."""
+    gone = markers.has(trimmed(strings))
+    out: list[float | int | None] = []
+    bad = np.zeros(len(strings), dtype=bool)
+    times = form not in _MARKED
+    for i, s in enumerate(strings.to_pylist()):
+        x: float | int | None = None
+        if not gone[i]:
+            if times and (moment := parse_moment(s, form)):
+                x = moment[0] * 10**6 + moment[1] // 1000
+            elif not times:
+                x = parse_marked(s, form)
+            bad[i] = x is None
+        out.append(x)
+    return pa.array(out, type=pa.int64() if times else pa.float64()), bad
 
 
 def _offset(zone: str | None, region: str | None, local: int) -> int | None:

@@ -151,7 +151,7 @@ func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, 
 	threads int) ([]float64, error) {
 	look := e.lookups.Get().(*lookup)
 	defer look.done()
-	if err := look.resolve(&r); err != nil {
+	if err := look.resolve(&r, place); err != nil {
 		return nil, err
 	}
 	width := len(e.encoders)

@@ -80,7 +80,7 @@ func (l *lookup) done() {
 }
 
 // resolve finds the columns by their names; of two with one name, the first.
-func (l *lookup) resolve(r *rows) error {
+func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error) error {
 	if !slices.Equal(l.names, r.names) { // mostly, they are those of the rows before
 		at := make(map[string]int, len(r.names))
 		for i, name := range slices.Backward(r.names) {
@@ -104,6 +104,13 @@ func (l *lookup) resolve(r *rows) error {
 		v := &r.columns[l.places[i]]
 		if v.Len() != r.n {
 			return &table.InputError{File: r.file, Column: name, Msg: fmt.Sprintf("%d values in %d rows", v.Len(), r.n)}
+		}
+		if f := l.e.encoding.Formats[name]; f != "" && v.Type == dataset.Text {
+			read, bad := ReadAs(f, v, l.e.markers)
+			if bad != nil {
+				return place(bad.At, name, bad.Msg)
+			}
+			v = &read
 		}
 		l.whole[i] = v
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/dataset"
 )
 
 func TestParseNumber(t *testing.T) {
@@ -122,8 +124,15 @@ func TestTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for form, texts := range forms {
-		order := map[string]DayOrder{"dmy": DayFirst, "mdy": MonthFirst}[form]
+		order := orders[dataset.Format(form)]
 		for text, want := range texts {
+			if f := dataset.Format(form); f == dataset.AsNumber || f == dataset.DecimalComma {
+				v, err := ReadAs(f, &dataset.Values{Type: dataset.Text, Text: []string{text}}, NewMarkers(nil))
+				if x, _ := want.(float64); (err == nil) != (want != nil) || err == nil && v.Float[0] != x {
+					t.Errorf("%s %q is read as %v, %v; expected %v", form, text, v.Float, err, want)
+				}
+				continue
+			}
 			sec, nsec, ok := parseTime(text, order)
 			got := any(nil)
 			if ok {

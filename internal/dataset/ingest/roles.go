@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"coppice/internal/dataset"
@@ -144,6 +145,12 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	need func(path, name string) error) error {
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
+			return err
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(spec.Format)) {
+		if err := need("format."+name, name); err != nil {
 			return err
 		}
 	}

@@ -102,12 +102,17 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		spec = like(spec, o.Like, t)
 	}
 	tok := cell.NewMarkers(spec.Missing)
+	reading, err := Recognise(ctx, spec, t, "", tok, o.Like)
+	if err != nil {
+		return nil, err
+	}
 	r, err := assignRoles(spec, t, tok)
 	if err != nil {
 		return nil, err
 	}
 
 	s := newSurvey(spec, t, r, tok, o.Threads)
+	s.reading = reading
 	if o.Like != nil {
 		s.likeColumns(o.Like)
 	}
@@ -175,8 +180,8 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 // manifest returns the manifest from the survey, without features.
 func (s *survey) manifest(files []table.File) *dataset.Manifest {
 	spec := s.spec
-	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, MaxBin: spec.MaxBin, Label: s.labels.info,
-		Weight: spec.Weight, Group: spec.Group,
+	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, Formats: s.reading.Formats, MaxBin: spec.MaxBin,
+		Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
 		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
 
 	for i, n := range s.counts {
@@ -190,7 +195,8 @@ func (s *survey) manifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.unripe()
-	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(), s.labels.rare())
+	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(), s.labels.rare(),
+		s.reading.Said)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
 			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it " +

@@ -32,6 +32,7 @@ type survey struct {
 	markers   *cell.Markers
 	ripe      *ripener // nil if every label is final
 	source    *cleanRows
+	reading   *Reading
 
 	binRows int      // most rows of train to make bins from
 	rows    int64    // rows with a label

@@ -267,14 +267,16 @@ const (
 // watches reports whether it may still turn out that all but a few texts are numbers, or times.
 func (s *columnSurvey) watches() bool {
 	f, odd := s.usual()
-	return float64(odd) <= oddShare*float64(odd+s.saw[f])+oddRows
+	return float64(odd) <= oddShare*float64(odd+s.saw[f])+oddRows || len(s.odd) == 1 && odd <= s.saw[f]
 }
 
 // warnOfOdd says that all but a few texts of a column of categories are numbers, or times, and what the others are.
 func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	f, odd := s.usual()
 	all := odd + s.saw[f]
-	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) {
+	// Of many numbers a single other text is none, however often it comes.
+	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.few() == 0 || s.few() > oddRows)
+	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) && !single {
 		return
 	}
 	var texts []string
@@ -315,6 +317,10 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 		return dataset.Numeric, dataset.WhyEmpty, nil
 	case c.Type == dataset.Text && !c.Untyped && (s.present == 0 || s.decided || c.Dictionary || s.feature.texts):
 		return dataset.Categorical, dataset.WhyType, nil
+	case c.Type == dataset.Time && c.Format != "":
+		return dataset.Temporal, dataset.WhyTimes, nil
+	case c.Format != "":
+		return dataset.Numeric, dataset.WhyNumbers, nil
 	case c.Type == dataset.Time:
 		return dataset.Temporal, dataset.WhyType, nil
 	case c.Type != dataset.Text && s.big:

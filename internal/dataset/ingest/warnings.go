@@ -27,6 +27,8 @@ const (
 	WarnSpelling    = "spelling"     // a class is written in several ways
 	WarnOdd         = "odd_texts"    // all but a few texts of a column are numbers, or times
 	WarnRare        = "rare_class"   // a class has one row
+	WarnFormat      = "format_open"  // the values of a column do not tell how it is to be read
+	HintFormat      = "format"       // the texts of a column are read as numbers or times
 	HintIDs         = "ids"          // whole numbers may be ids
 	HintKey         = "key"          // the key of a split is not a feature
 	HintIndex       = "index"        // the index of a pandas.DataFrame is not a feature

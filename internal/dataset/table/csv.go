@@ -180,8 +180,8 @@ func (r *csvReader) fill(b *Batch, q request) error {
 
 		line, _ := r.csv.FieldPos(0)
 		if len(r.header) > 1 && record[0] == r.header[0] && slices.Equal(record, r.header) {
-			return &InputError{File: r.uri, Line: line, Msg: "the header again, as in files that were joined: leave the " +
-				"line out, or give the files as a list or a folder"}
+			return &InputError{File: r.uri, Line: line, Msg: "the header again, as in files that were joined: leave " +
+				"the line out, or give the files as a list or a folder"}
 		}
 		for i, p := range q.places {
 			b.Columns[i].Text = append(b.Columns[i].Text, record[p])
@@ -246,8 +246,7 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 		return nil, err
 	}
 	r := bufio.NewReaderSize(t.clean, cleanBytes)
-	lines := &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}
-	return &csvReader{textFile: t, csv: lines, fields: fields}, nil
+	return &csvReader{t, &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}, fields, nil}, nil
 }
 
 func (r *textFile) Close() error {

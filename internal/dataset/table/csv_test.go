@@ -153,7 +153,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 		"only empty rows": {"t.csv", "\n\n", "t.csv: the file is empty"},
 		"ragged":          {"t.csv", "a,b\n1,2\n3\n", "t.csv:3: 1 field where the first line has 2"},
 		"ragged late":     {"t.csv", many + "1,2,3\n", "t.csv:100002: 3 fields where the first line has 2"},
-		"joined":          {"t.csv", many + "a,b\n1,2\n", "t.csv:100002: the header again, as in files that were joined"},
+		"joined":          {"t.csv", many + "a,b\n1,2\n", "t.csv:100002: the header again, as in files"},
 		"stray quote":     {"t.csv", "a,b\n1,x\"y\n", "t.csv:2: a misplaced quote at character 4"},
 		"quote and more": {"t.csv", "a,b\n1,\"x\ny\"z\n",
 			"t.csv:3: a misplaced quote at character 2: quote whole fields, and double the quotes in them, or " +

@@ -117,6 +117,9 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		if last = l; b == nil {
 			b = q.empty()
 			b.clear(len(q.places))
+			for i := range b.Columns {
+				b.Columns[i].Literal = true
+			}
 		}
 		for i := range b.Columns { // absent, unless the object has the key
 			b.Columns[i].Text, b.Columns[i].Null = append(b.Columns[i].Text, ""), append(b.Columns[i].Null, true)
@@ -128,7 +131,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		err := l.object(func(key string, v jsonValue) error {
 			if i, ok := at[key]; ok {
 				c := &b.Columns[i]
-				c.Text[b.Rows-1], c.Null[b.Rows-1] = v.text, v.null
+				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal = v.text, v.null, c.Literal && !v.quoted
 			}
 			return nil
 		})
@@ -196,6 +199,7 @@ type jsonLine struct {
 type jsonValue struct {
 	text   string // of a text, a number or a truth value
 	null   bool
+	quoted bool
 	nested string // "an object" or "a list"; its contents are skipped
 }
 
@@ -284,7 +288,7 @@ func (l *jsonLine) value(key string) (jsonValue, error) {
 	switch c {
 	case '"':
 		text, err := l.str(key)
-		return jsonValue{text: text}, err
+		return jsonValue{text: text, quoted: true}, err
 	case '{', '[':
 		if err := l.skip(key); err != nil {
 			return jsonValue{}, err

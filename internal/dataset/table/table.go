@@ -30,6 +30,8 @@ type Column struct {
 	// Index says that pandas wrote its row labels into the column.
 	Index bool
 
+	Format dataset.Format // in which texts were read that are values of Type
+
 	// Unreadable says why the column cannot be read, such as "a list"; empty if it can.
 	Unreadable string
 }
@@ -117,6 +119,7 @@ type Table struct {
 	byName  map[string]int // index in columns
 	places  [][]int        // by file, the index of each of columns
 	threads int
+	values  func(b *Batch, column int, f dataset.Format) (dataset.Values, error) // of columns with a format
 }
 
 // Options say how text is delimited (ignored for Parquet) and how many goroutines may decode.

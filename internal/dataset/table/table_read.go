@@ -1,6 +1,11 @@
 package table
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"coppice/internal/dataset"
+)
 
 // source is one file of a table.
 type source interface {
@@ -39,7 +44,11 @@ func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Bat
 			return err
 		}
 		b.Names = names
-		return fn(b)
+		out, err := t.inFormats(b)
+		if err != nil {
+			return err
+		}
+		return fn(out)
 	}
 
 	if t.threads > 1 {
@@ -48,6 +57,31 @@ func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Bat
 
 	b := &Batch{}
 	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
+}
+
+// ReadAs has Read pass columns of texts as numbers or times in their formats: values gives those of a batch's column.
+func (t *Table) ReadAs(formats dataset.Formats, values func(b *Batch, column int, f dataset.Format) (dataset.Values,
+	error)) {
+	t.values = values
+	for name, f := range formats {
+		as := Column{Name: name, Type: dataset.Float, Format: f}
+		if f == dataset.DayFirst || f == dataset.MonthFirst {
+			as.Type, as.Unit = dataset.Time, dataset.Micro
+		}
+		t.columns[t.byName[name]] = as
+	}
+}
+
+// inFormats returns a batch with the columns in their formats. The texts of b are read into again.
+func (t *Table) inFormats(b *Batch) (_ *Batch, err error) {
+	out := *b
+	out.Columns = slices.Clone(b.Columns)
+	for i, name := range b.Names {
+		if f := t.columns[t.byName[name]].Format; f != "" && err == nil {
+			out.Columns[i], err = t.values(b, i, f)
+		}
+	}
+	return &out, err
 }
 
 // produce reads all files, one after the other.

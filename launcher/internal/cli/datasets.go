@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,10 @@ nights, and whether the dataset may be trained on.`,
 	}
 	w.jsonFlag(cmd, "print the night's record as JSON")
 	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
-		m, err := dst.Manifest(ctx, r.Dataset, r.Version)
+		m, err := dataset.ReadManifest(filepath.Join(dst.Dir, r.Dataset, r.Version))
+		if dst.Store != nil {
+			m, err = stager.Manifest(ctx, dst.Store, r.Dataset, r.Version)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

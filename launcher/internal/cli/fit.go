@@ -98,6 +98,8 @@ it became the champion or not.`,
 	fs.StringArrayVar(&f.Categorical, "categorical", nil,
 		"columns of numbers that are names; repeatable, or with commas")
 	fs.StringArrayVar(&f.Missing, "missing", nil, "another text that stands for a missing value; repeatable")
+	fs.StringArrayVar(&f.Format, "format", nil, "how texts are read: COLUMN=number, decimal_comma, dmy or mdy")
+	fs.StringVar((*string)(&f.DateFormat), "date-format", "", "dmy or mdy, for dates whose values do not tell")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
 	fs.StringVar(

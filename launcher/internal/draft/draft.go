@@ -32,29 +32,32 @@ type Request struct {
 	Sources []string // files, globs or folders
 	// Files are those of Sources on this machine; nil if Sources are on this machine.
 	Files       []table.File
-	Label       string   // column to predict
-	Positive    string   // its value that means yes
-	Objective   string   // how it is learnt, such as poisson or quantile@0.5; by default as its values suggest
-	Weight      string   // column of row weights
-	Name        string   // of dataset, model and sweep; by default after the first file
-	Time        string   // column by which to split
-	Key         string   // column whose rows stay together
-	Group       string   // column whose rows are ordered, such as a query
-	Parts       string   // column that says train, valid, calib or test of each row; or splitRandom
-	Missing     []string // texts that stand for a missing value, too
-	Drop        []string // columns that are not features
-	Categorical []string // columns of numbers that are names
+	Label       string         // column to predict
+	Positive    string         // its value that means yes
+	Objective   string         // how it is learnt, such as poisson or quantile@0.5; by default as its values suggest
+	Weight      string         // column of row weights
+	Name        string         // of dataset, model and sweep; by default after the first file
+	Time        string         // column by which to split
+	Key         string         // column whose rows stay together
+	Group       string         // column whose rows are ordered, such as a query
+	Parts       string         // column that says train, valid, calib or test of each row; or splitRandom
+	Missing     []string       // texts that stand for a missing value, too
+	Format      []string       // COLUMN=FORMAT of its texts
+	DateFormat  dataset.Format // of dates that do not tell
+	Drop        []string       // columns that are not features
+	Categorical []string       // columns of numbers that are names
 	Metric      string
 	ParamsFile  string        // of parameters that every trial has
 	NoHeader    bool          // the first line of text is data
 	Trials      int           // 0: by Limit
 	Limit       time.Duration // for the whole sweep
 	Seed        int
-	argument    string         // of Objective, for params
-	given       map[string]any // of ParamsFile, by canonical names
-	rounds      string         // of early stopping
-	regression  bool           // the label is a number, whatever its values
-	Cores       int            // of this machine
+	said        dataset.Formats // of Format
+	argument    string          // of Objective, for params
+	given       map[string]any  // of ParamsFile, by canonical names
+	rounds      string          // of early stopping
+	regression  bool            // the label is a number, whatever its values
+	Cores       int             // of this machine
 }
 
 // Draft is the two specs, as YAML, and what was decided in them.
@@ -96,12 +99,18 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err := q.setGroup(); err != nil {
 		return nil, err
 	}
+	if err := q.setFormats(); err != nil {
+		return nil, err
+	}
 	s, err := look(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	q.Drop, q.Categorical = s.drop, s.categorical
 	d.Name, d.Rows = cmp.Or(q.Name, nameOf(q.Sources[0])), s.rows
+	if text := s.reading.Open[q.Label]; text != "" {
+		return nil, problem.New(problem.Input, "--label %s: %s", q.Label, text)
+	}
 	label, objective, err := d.label(q, &s.label)
 	if err != nil {
 		return nil, err
@@ -110,10 +119,14 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.unread(q, s)
 	drop := d.drop(q, s)
 	q.Categorical = d.ids(q, s, drop)
 
+	for name, f := range s.reading.Formats {
+		if f == q.DateFormat {
+			q.said[name] = f
+		}
+	}
 	d.Dataset = d.datasetSpec(q, label, split, drop)
 	d.sweep = func(trials int) []byte { return d.sweepSpec(q, objective, trials, s) }
 	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)))
@@ -258,7 +271,7 @@ func (l *labels) single() string {
 
 // yesWords are values that mean yes.
 var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
-	"converted", "fraud", "bad", "won"}
+	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim"}
 
 // positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
 func (l *labels) positive() (value, why string) {
@@ -416,21 +429,6 @@ func (d *Draft) drop(q Request, s *seen) []string {
 	return drop
 }
 
-// unread says of columns of texts what they seem to be.
-func (d *Draft) unread(q Request, s *seen) {
-	for _, c := range s.columns {
-		if c.Type != dataset.Text || c.Name == q.Label || c.present == 0 || slices.Contains(q.Drop, c.Name) {
-			continue
-		}
-		switch c.form {
-		case decimalComma:
-			d.found("warning", "%s: numbers with a decimal comma are read as texts; write them with a point", c.Name)
-		case otherDate:
-			d.found("warning", "%s: times in this form are read as texts; write them like 2026-12-31 10:00", c.Name)
-		}
-	}
-}
-
 // ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
 // the rows is no feature.
 func (d *Draft) ids(q Request, s *seen, drop []string) []string {
@@ -443,7 +441,7 @@ func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 		}
 	}
 	if len(found) > 0 {
-		d.found("ids", "%s: whole numbers that are named like ids, and taken for names", strings.Join(found, ", "))
+		d.found("ids", "%s: numbers that are named like ids, and taken for names", strings.Join(found, ", "))
 	}
 	return append(ids, found...)
 }
@@ -472,6 +470,10 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	}
 	if len(q.Missing) > 0 {
 		fmt.Fprintf(&b, "missing: %s\n", list(q.missing()))
+	}
+	if len(q.said) > 0 {
+		said, _ := json.Marshal(q.said) // texts by texts, which is YAML, too
+		fmt.Fprintf(&b, "format: %s\n", said)
 	}
 	if len(drop) > 0 {
 		fmt.Fprintf(&b, "drop: %s\n", list(drop))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ type seen struct {
 	label   labels
 	queries queries
 	markers *cell.Markers
+	reading *ingest.Reading
 
 	drop, categorical []string // what was asked for, as names of columns
 }
@@ -57,12 +57,10 @@ func (s *seen) column(name string) *column {
 // column is a column in the first rows and, if it may be a time or a key, in all.
 type column struct {
 	table.Column
-	form     *regexp.Regexp // of all texts: decimalComma or otherDate; nil if neither
-	counted  bool           // its values are counted: of texts, and of what may be an id, a key or asked for
+	counted  bool // its values are counted: of texts, and of what may be an id, a key or asked for
 	present  int64
 	missing  int64
 	texts    bool // some value is not a number
-	parts    bool // some number is not whole
 	times    bool // every value is a time
 	lo, hi   float64
 	distinct counter
@@ -110,12 +108,44 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	if _, err := t.Find(q.Label); err != nil {
 		return nil, fmt.Errorf("--label: %w", err)
 	}
+	if _, err := t.Find(slices.Sorted(maps.Keys(q.said))...); err != nil {
+		return nil, fmt.Errorf("--format: %w", err)
+	}
 
 	s := &seen{byName: map[string]*column{}, markers: cell.NewMarkers(q.missing())}
+	spec := &dataset.Spec{Format: q.said, Drop: []string{q.Key, q.Parts}, Group: q.Group}
+	for _, names := range slices.Concat(q.Categorical, q.Drop) {
+		spec.Drop = append(append(spec.Drop, names), strings.Split(names, ",")...)
+	}
+	if q.Positive != "" || q.wantsClasses() {
+		spec.Drop = append(spec.Drop, q.Label)
+	}
+	if s.reading, err = ingest.Recognise(ctx, spec, t, q.DateFormat, s.markers, nil); err != nil {
+		return nil, err
+	}
 	if err := s.first(ctx, t, &q); err != nil {
 		return nil, err
 	}
 	return s, s.all(ctx, t, q)
+}
+
+// setFormats checks --format and --date-format.
+func (q *Request) setFormats() error {
+	q.said = dataset.Formats{}
+	for _, said := range q.Format {
+		at := strings.LastIndex(said, "=")
+		if at < 1 {
+			return problem.New(problem.Usage, "--format %s: write COLUMN=FORMAT, such as price=decimal_comma", said)
+		}
+		q.said[said[:at]] = dataset.Format(said[at+1:])
+	}
+	if f := q.DateFormat; f != "" && f != dataset.DayFirst && f != dataset.MonthFirst {
+		return problem.New(problem.Usage, "--date-format %s: use dmy, as in 31.12.2026, or mdy, as in 12/31/2026", f)
+	}
+	if err := q.said.Check(); err != nil {
+		return problem.Wrap(problem.Usage, err, "--format")
+	}
+	return nil
 }
 
 // missing are the texts that stand for a missing value.
@@ -215,17 +245,11 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 		}
 		c.present++
 		x, text, isNumber := valueOf(v, i)
-		c.parts = c.parts || isNumber && x != math.Trunc(x)
 		if v.Type == dataset.Text {
 			if c.times {
 				_, _, c.times = cell.ParseTime(text)
 			}
 			c.texts = c.texts || !isNumber
-			if c.present == 1 {
-				c.form = formOf(text)
-			} else if c.form != nil && !c.form.MatchString(text) {
-				c.form = nil
-			}
 		}
 		if isNumber {
 			c.lo, c.hi = min(c.lo, x), max(c.hi, x)
@@ -237,28 +261,13 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 	}
 }
 
-// Forms that other programs read as numbers or times.
-var (
-	decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
-	otherDate    = regexp.MustCompile(`^[0-9]{1,2}[./][0-9]{1,2}[./][0-9]{2,4}( [0-9:]+)?$`)
-)
-
-func formOf(text string) *regexp.Regexp {
-	for _, form := range []*regexp.Regexp{decimalComma, otherDate} {
-		if form.MatchString(text) {
-			return form
-		}
-	}
-	return nil
-}
-
 // isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person
 // to say.
 func (c *column) isTime() bool { return c.times && c.present > 0 }
 
-// isID reports whether the column holds whole numbers that are named like ids and repeat.
+// isID reports whether the column holds numbers that are named like ids and repeat, with a point as GA4 writes them.
 func (c *column) isID() bool {
-	return ingest.NamedID(c.Name) && !c.texts && !c.parts && c.Type != dataset.Time && c.Type != dataset.Bool &&
+	return ingest.NamedID(c.Name) && !c.texts && c.Type != dataset.Time && c.Type != dataset.Bool &&
 		c.distinct.n() > 2 && c.present >= idRepeats*c.distinct.n()
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"coppice/internal/dataset"
 	"coppice/internal/problem"
 )
 
@@ -16,9 +17,13 @@ func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 		return nil, nil, nil
 	}
 	var times, named []*column
+	open := ""
 	for _, c := range s.columns {
 		if c.Name == q.Label || c.Unreadable != "" || ofSubject(c.Name) || slices.Contains(q.Drop, c.Name) {
 			continue
+		}
+		if text := s.reading.Open[c.Name]; strings.Contains(text, dataset.FormatWords[dataset.DayFirst]) {
+			open = c.Name + ": " + text + " or --date-format; --split random splits the rows by none"
 		}
 		if c.isTime() && c.missing == 0 && c.distinct.n() >= minTimes && !slices.Contains(q.Categorical, c.Name) {
 			times, several = append(times, c), append(several, c.Name)
@@ -33,6 +38,9 @@ func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	if len(times) == 1 {
 		return times[0], nil, nil
 	}
+	if open != "" && len(several) == 0 {
+		return nil, nil, problem.New(problem.Input, "%s", open)
+	}
 	return nil, several, nil
 }
 
@@ -42,6 +50,8 @@ func (s *seen) checkTime(name string) error {
 	switch {
 	case c.isTime() || c.present == 0:
 		return nil
+	case s.reading.Open[name] != "":
+		return problem.New(problem.Input, "--time %s: %s", name, s.reading.Open[name])
 	case c.texts:
 		return problem.New(problem.Input, "--time %s: the column holds texts that are no times", name)
 	}

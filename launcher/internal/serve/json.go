@@ -180,6 +180,7 @@ func (r *instances) cell(key string) error {
 		}
 		v.Float = append(v.Float, x)
 	} else {
+		v.Literal = v.Literal && r.peek() != '"'
 		text, null, err := r.scalar(key)
 		if err != nil {
 			return err
@@ -214,7 +215,7 @@ func (r *instances) pad(place, rows int) {
 		}
 		return
 	}
-	v.Type = dataset.Text
+	v.Type, v.Literal = dataset.Text, v.Literal || len(v.Text) == 0
 	for n := len(v.Text); n < rows; n++ {
 		if v.Null == nil {
 			v.Null = make([]bool, n, rows)

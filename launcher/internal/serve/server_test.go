@@ -426,7 +426,8 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 		"application/x-ndjson": row} {
 		status, _, text := post(t, s.url+"/predict", kind, []byte(body))
 		var got answer
-		if err := json.Unmarshal(text, &got); err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
+		err := json.Unmarshal(text, &got)
+		if err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
 			t.Errorf("%s: got status %d, %s; expected %v as for nulls", kind, status, text, want)
 		}
 	}

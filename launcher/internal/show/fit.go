@@ -153,8 +153,8 @@ func (w Printer) Notable(s *stager.Staged) {
 	w.features(m, mostTyped)
 	w.warnings(m.About.Warnings)
 	if len(m.About.Warnings) > 0 {
-		w.printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN; all else goes into the specs: "+
-			"--save-specs DIR\n", "")
+		w.printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN, --missing TEXT, --format COLUMN=FORMAT; all "+
+			"else goes into the specs: --save-specs DIR\n", "")
 	}
 	w.printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
 		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(tableRows(s))), m.Name)

@@ -143,14 +143,6 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	return m, nil
 }
 
-// Manifest reads a version's manifest. An error is an fs.ErrNotExist if it was removed.
-func (d Destination) Manifest(ctx context.Context, name, version string) (*dataset.Manifest, error) {
-	if d.Store == nil {
-		return dataset.ReadManifest(filepath.Join(d.Dir, name, version))
-	}
-	return Manifest(ctx, d.Store, name, version)
-}
-
 // NotStaged is the error of kind NotFound about a dataset, NAME or NAME@VERSION, that is not in the bucket.
 func NotStaged(ref string) error {
 	return problem.New(problem.NotFound, "dataset %s is not staged; run `launcher stage` with its dataset.yaml first",

@@ -240,13 +240,15 @@ class SameBytes(unittest.TestCase):
 
     def test_said(self):
         """What the command is told of columns the estimator is told, too."""
-        table = X.assign(user_id=np.arange(N) % 50, gone=["?!", "1"] * (N // 2))
-        model = quick(split="random", missing=["?!"]).fit(table, Y)
-        for text in ('"?!"]', "by: random"):
+        table = X.assign(user_id=np.arange(N) % 50, d=[f"{i % 12 + 1:02}/01/2004" for i in range(N)], p=["1,5", "?!"] * (N // 2))
+        model = quick(split="random", date_format="dmy", format={"p": "decimal_comma"}, missing=["?!"]).fit(table, Y)
+        for text in ('"?!"]', '"d":"dmy"', '"p":"decimal_comma"', "by: random"):
             self.assertIn(text, model.specs_["dataset.yaml"])
-        self.assertEqual(model.types_["user_id"][0], "categorical")
+        self.assertEqual((model.types_["d"][0], model.types_["user_id"][0]), ("time", "categorical"))
         with self.assertRaisesRegex(coppice.InputError, "user_id: the column is then no feature"):
             quick(key="user_id", categorical=["user_id"]).fit(table, Y)
+        with self.assertRaisesRegex(coppice.InputError, "which no value tells"):
+            quick().fit(table, Y)
 
     def test_copies(self):
         """A table that was copied makes no champion, and that is said."""

@@ -1,0 +1,141 @@
+package cell
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"coppice/internal/dataset"
+)
+
+// marked are the forms of a number with marks for a reader, by the format.
+var marked = map[dataset.Format]*regexp.Regexp{
+	dataset.AsNumber: markedNumber(",", `\.`), dataset.DecimalComma: markedNumber(`\.`, ",")}
+
+func markedNumber(thousands, decimal string) *regexp.Regexp {
+	return regexp.MustCompile(`^([+-]?)([$€£¥₹]?)[ \x{a0}]?([+-]?)([1-9][0-9]{0,2}(?:(?:` + thousands +
+		`[0-9]{3})+|(?:'[0-9]{3})+|(?:[ \x{a0}\x{202f}][0-9]{3})+)|0|[1-9][0-9]*|)(?:` + decimal +
+		`([0-9]+))?([eE][+-]?[0-9]+)?[ \x{a0}\x{202f}]?(%|[$€£¥₹]|[kKM]B?|[GT]B)?$`)
+}
+
+var (
+	scales   = map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+	notDigit = regexp.MustCompile(`[^0-9]`)
+	orders   = map[dataset.Format]DayOrder{dataset.DayFirst: DayFirst, dataset.MonthFirst: MonthFirst}
+	formats  = [...]dataset.Format{dataset.AsNumber, dataset.DecimalComma, dataset.DayFirst, dataset.MonthFirst}
+)
+
+// parseMarked reads a number with marks for a reader, and what is counted: $4.99, 12 %. Of 25M that is nothing.
+func parseMarked(s string, f dataset.Format) (x float64, unit string, ok bool) {
+	if x, form := ParseNumber(s); form != FormText && f == dataset.AsNumber {
+		return x, "", true
+	}
+	m := marked[f].FindStringSubmatch(Trim(s))
+	if m == nil || m[4]+m[5] == "" || m[1] != "" && m[3] != "" {
+		return 0, "", false
+	}
+	x, _ = strconv.ParseFloat(m[1]+m[3]+"0"+notDigit.ReplaceAllString(m[4], "")+"."+m[5]+"0"+m[6], 64)
+	if scale, scaled := scales[m[7][:min(1, len(m[7]))]]; scaled {
+		return x * scale, m[2], true
+	}
+	return x, m[2] + m[7], true
+}
+
+// ReadAs returns the values of a column of texts in a format: numbers, or times.
+func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *ValueError) {
+	order, isTime := orders[f]
+	out := dataset.Values{Type: dataset.Float, Float: make([]float64, v.Len())}
+	if isTime {
+		out = dataset.Values{Type: dataset.Time, Unit: dataset.Micro, Int: make([]int64, v.Len()),
+			Null: make([]bool, v.Len())}
+	}
+	if v.Literal && !isTime { // JSON knows points alone
+		f = dataset.AsNumber
+	}
+	for i, text := range v.Text {
+		missing, ok := v.IsNull(i) || t.Has(text), false
+		if isTime {
+			var sec, nsec int64
+			sec, nsec, ok = parseTime(text, order)
+			out.Int[i], out.Null[i] = sec*1e6+nsec/1e3, missing
+		} else if out.Float[i], _, ok = parseMarked(text, f); missing {
+			out.Float[i] = math.NaN()
+		}
+		if !ok && !missing {
+			return out, &ValueError{i, fmt.Sprintf("%.40q cannot be read in the column's format, %s", text, f)}
+		}
+	}
+	return out, nil
+}
+
+// Recogniser finds out in which format all texts of a column are.
+type Recogniser struct {
+	cannot    [4]bool // by the order of formats
+	bare      bool    // some number has no unit
+	short     bool    // some whole number of up to three digits has no mark
+	unit      string
+	ambiguous string // a number in two formats
+	Example   string // a text that is in a format, and neither a plain number nor a time that is read in one way
+}
+
+// Add observes a text that does not stand for a missing value.
+func (r *Recogniser) Add(text string) {
+	if r.cannot == [4]bool{true, true, true, true} {
+		return
+	}
+	text = Trim(text)
+	_, form := ParseNumber(text)
+	var unit string
+	var x [2]float64
+	for i, f := range formats {
+		var ok bool
+		var counted string
+		switch {
+		case r.cannot[i]:
+			continue
+		case i >= 2:
+			_, _, ok = parseTime(text, orders[f])
+		case form == FormDigits || form == FormBig: // ids
+		case isDigits(text): // the same with both marks of decimals
+			r.short, ok = r.short || len(text) <= 3, true
+		default:
+			x[i], counted, ok = parseMarked(text, f)
+		}
+		r.cannot[i], unit = !ok, cmp.Or(unit, counted)
+	}
+	if unit != "" && r.unit != "" && unit != r.unit { // $ and €
+		r.cannot[0], r.cannot[1] = true, true
+	}
+	if r.bare = r.bare || unit == ""; unit != "" {
+		r.unit = strings.Clone(unit)
+	}
+	if !r.cannot[0] && !r.cannot[1] && x[0] != x[1] && (r.ambiguous == "" || strings.Contains(text, ".")) {
+		r.ambiguous = strings.Clone(text)
+	}
+	isDate := !r.cannot[2] || !r.cannot[3]
+	if _, _, ok := ParseTime(text); form == FormText && !ok && r.Example == "" && (isDate ||
+		strings.ContainsAny(text, ",'%$€£¥₹kKMGT")) { // digits in threes are addresses and telephones, too
+		r.Example = strings.Clone(text)
+	}
+}
+
+// Formats are those in which all texts are: none if there is none, or none is needed; two if the texts do not tell.
+func (r *Recogniser) Formats() (can []dataset.Format) {
+	if r.Example == "" || r.unit == "%" && r.bare {
+		return nil
+	}
+	for i, f := range formats {
+		if !r.cannot[i] {
+			can = append(can, f)
+		}
+	}
+	// Texts with three decimals alone have 999,000 where there is a 999.
+	if len(can) == 2 && can[0] == dataset.AsNumber && (r.ambiguous == "" || r.short &&
+		!strings.Contains(r.ambiguous, ".")) {
+		return can[:1]
+	}
+	return can
+}

@@ -1,0 +1,35 @@
+package dataset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Format says how the texts of a column are read, where that does not follow from each of them.
+type Format string
+
+const (
+	AsText       Format = "text"          // neither as numbers nor as times; of columns that are not looked at
+	AsNumber     Format = "number"        // 1,234.50, $4.99, 12 %, 25M
+	DecimalComma Format = "decimal_comma" // 1.234,50
+	DayFirst     Format = "dmy"           // 30.09.1990
+	MonthFirst   Format = "mdy"           // 9/30/1990
+)
+
+// FormatWords say what texts of a format are.
+var FormatWords = map[Format]string{AsNumber: "numbers", DecimalComma: "numbers with a decimal comma",
+	DayFirst: "dates with the day first", MonthFirst: "dates with the month first"}
+
+// Formats are columns' formats by name.
+type Formats map[string]Format
+
+// Check looks for a format that there cannot be.
+func (f Formats) Check() error {
+	for _, column := range slices.Sorted(maps.Keys(f)) {
+		if FormatWords[f[column]] == "" {
+			return fmt.Errorf("column %.40q: format %.40q: use number, decimal_comma, dmy or mdy", column, f[column])
+		}
+	}
+	return nil
+}

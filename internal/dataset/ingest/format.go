@@ -1,0 +1,125 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
+)
+
+// Reading is how columns of texts are read that are not what each of their texts says.
+type Reading struct {
+	Formats dataset.Formats
+	Said    []dataset.Warning // of what was found, by column
+	Open    map[string]string // by column whose texts do not tell, what is said
+}
+
+// maxHead is in how many rows a column is looked for texts that need a format.
+const maxHead = 1 << 14
+
+var errEnough = errors.New("enough rows")
+
+// Recognise finds out which columns of texts hold numbers with marks for readers, or dates whose numbers are in an
+// order that all of them tell together, and has the table read them as what they are. Formats that the spec, or the old
+// dataset that this one is made like, says are taken as they are; dates that do not tell their order have the one of
+// dates, if it is said. It reads the first rows, and further ones only of columns that need a format.
+func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format, m *cell.Markers,
+	old *dataset.Manifest) (*Reading, error) {
+	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t, old)
+	seen := map[string]*cell.Recogniser{}
+	for _, c := range t.Columns() {
+		switch f := said[c.Name]; {
+		case c.Type != dataset.Text || c.Unreadable != "" || f == dataset.AsText:
+		case f != "":
+			r.Formats[c.Name] = f
+		case !c.Dictionary:
+			seen[c.Name] = &cell.Recogniser{}
+		}
+	}
+
+	for _, most := range []int64{maxHead, math.MaxInt64} { // the first rows count twice, which does not matter
+		if len(seen) == 0 {
+			break
+		}
+		names, read := slices.Sorted(maps.Keys(seen)), int64(0)
+		err := t.Read(ctx, names, min(maxHead, table.BatchRows(len(names))), func(b *table.Batch) error {
+			for i, name := range b.Names {
+				v := &b.Columns[i]
+				for j, text := range v.Text {
+					if !v.IsNull(j) && !m.Has(text) {
+						seen[name].Add(text)
+					}
+				}
+			}
+			if read += int64(b.Rows); read >= most {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return nil, err
+		}
+		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool { return len(c.Formats()) == 0 })
+		if err == nil {
+			break
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		can := seen[name].Formats()
+		if len(can) == 2 && slices.Contains(can, dates) {
+			can = []dataset.Format{dates}
+		}
+		code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s; listed under categorical: "+
+			"(--categorical %s) they stay texts", seen[name].Example, dataset.FormatWords[can[0]], name)
+		if len(can) == 1 {
+			r.Formats[name] = can[0]
+		} else {
+			code, text = WarnFormat, fmt.Sprintf("texts such as %.40q are %s or %s, which no value tells: they stay "+
+				"texts unless you say %s or %s under format: (--format %s=%[4]s)", seen[name].Example,
+				dataset.FormatWords[can[0]], dataset.FormatWords[can[1]], can[0], can[1], name)
+			r.Open[name] = text
+		}
+		r.Said = append(r.Said, dataset.Warning{Code: code, Column: name, Text: text})
+	}
+	for _, column := range []string{spec.TimeColumn(), spec.Label.At, spec.Contract.Time} {
+		if text := r.Open[column]; text != "" {
+			return nil, spec.Errorf("format", "column %q: %s", column, text)
+		}
+	}
+	t.ReadAs(r.Formats, func(b *table.Batch, i int, f dataset.Format) (dataset.Values, error) {
+		out, bad := cell.ReadAs(f, &b.Columns[i], m)
+		if bad != nil {
+			return out, b.ErrorAt(bad.At, b.Names[i], "%s", bad.Msg)
+		}
+		return out, nil
+	})
+	return r, nil
+}
+
+// saidFormats are the formats that are known, AsText of columns that are neither numbers nor times.
+func saidFormats(spec *dataset.Spec, t *table.Table, old *dataset.Manifest) dataset.Formats {
+	said, texts := dataset.Formats{}, slices.Concat(spec.Drop, spec.Categorical, []string{spec.Split.Key, spec.Group})
+	if l := &spec.Label; l.Positive != nil || l.Kind == dataset.Classes {
+		texts = append(texts, l.Column)
+	}
+	if spec.Split.By == dataset.SplitByColumn {
+		texts = append(texts, spec.Split.Column)
+	}
+	for _, c := range t.Columns() {
+		if old != nil || asksForCategories(spec, c.Name) || slices.Contains(texts, c.Name) {
+			said[c.Name] = dataset.AsText
+		}
+	}
+	if old != nil {
+		maps.Copy(said, old.Formats)
+	}
+	maps.Copy(said, spec.Format)
+	return said
+}
