@@ -362,3 +362,39 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAFinalModelNeedNotAgreeWith: classes that train lacks, which the judged model gives one score, and a judged
+// model that is no better than the base rate.
+func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
+	fresh := []float64{1, 2, 9, 3, 4, -5, 5, 6, 7}
+	old := []float64{1, 2, 3, 2, 4, 3, 3, 6, 3}
+	f, o, w := learnt(3, fresh, old, []float32{1, 2, 3})
+	if !slices.Equal(f, []float64{1, 3, 5, 2, 4, 6}) || !slices.Equal(o, []float64{1, 2, 3, 2, 4, 6}) ||
+		!slices.Equal(w, []float32{1, 2, 3, 1, 2, 3}) {
+		t.Errorf("of three classes, the last of which is not known: %v, %v with the weights %v", f, o, w)
+	}
+
+	two := &holdout{test: dataset.Targets{Label: []float32{0, 0, 0, 1}}}
+	three := &holdout{test: dataset.Targets{Label: []float32{0, 1, 2, 2}, Weight: []float32{1, 1, 1, 1}}}
+	sure := []float64{.98, .01, .01, .98, .01, .01, .98, .01, .01, .98, .01, .01}
+	right := []float64{.8, .1, .1, .1, .8, .1, .1, .1, .8, .1, .1, .8}
+	for name, tc := range map[string]struct {
+		h       *holdout
+		metric  string
+		outputs int
+		judged  []float64
+		want    bool
+	}{
+		"better":                   {two, "log_loss", 1, []float64{.1, .1, .1, .7}, false},
+		"worse":                    {two, "log_loss", 1, []float64{.7, .7, .7, .1}, true},
+		"classes, better":          {three, "multi_logloss", 3, right, false},
+		"classes, worse":           {three, "multi_logloss", 3, sure, true},
+		"values, worse":            {two, "l2", 1, []float64{3, 3, 3, 3}, true},
+		"a metric without a base":  {two, "r2", 1, []float64{3, 3, 3, 3}, false},
+		"a metric that nobody has": {two, "x", 1, []float64{3, 3, 3, 3}, false},
+	} {
+		if got := loses(tc.h, tc.metric, tc.outputs, tc.judged); got != tc.want {
+			t.Errorf("%s: it loses to the base rate %t, expected %t", name, got, tc.want)
+		}
+	}
+}
