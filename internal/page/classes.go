@@ -250,7 +250,7 @@ func (p *datasetPage) titleOf(id, title string) string {
 	return cmp.Or(title, p.Metric)
 }
 
-func (p *datasetPage) predicted() string { return cmp.Or(p.positive(), "the label") }
+func (p *datasetPage) Predicted() string { return cmp.Or(p.positive(), "the label") }
 
 // labelIn describes the label of a split, as a name and its value.
 func labelIn(t *dataset.Manifest, s *dataset.Rows) (name, value string) {

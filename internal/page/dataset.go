@@ -60,7 +60,7 @@ type datasetPage struct {
 	Answer  answer
 	Trends  []*plot.Chart
 	Drifts  []drift
-	Columns []*plot.Chart
+	Columns []held
 
 	data *data
 }
@@ -80,7 +80,7 @@ func (s *DatasetPage) lay() *datasetPage {
 	p.Trends = p.trends()
 	p.Drifts = p.drifts()
 	if s.Table != nil {
-		p.Columns = p.spread()
+		p.Columns = p.holds()
 	}
 	return p
 }
@@ -246,9 +246,6 @@ func lastOf(points []plot.Point, unit plot.Unit) string {
 	return text + "."
 }
 
-// mostSpread is how many columns have a drawing of what they hold.
-const mostSpread = 60
-
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "one " + one
@@ -347,128 +344,52 @@ func (p *datasetPage) From(f dataset.Feature) string {
 	return string(f.From.What) + " of " + strings.Join(names, " × ")
 }
 
-// spread draws what the columns hold: those that tell most of the label first.
-func (p *datasetPage) spread() []*plot.Chart {
+// held is what a column holds, as a row of a table.
+type held struct {
+	nights.Column
+	Alone string // the AUC of its values alone
+	Holds string
+}
+
+// holds says what the columns hold: those that tell most of the label first.
+func (p *datasetPage) holds() (rows []held) {
 	columns := slices.Clone(p.Stats)
 	slices.SortStableFunc(columns,
 		func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
-	rate := math.NaN()
-	if n := len(p.Nights); n > 0 {
-		rate = p.Nights[n-1].LabelRate
-	}
-	var charts []*plot.Chart
-	for i := range columns[:min(len(columns), mostSpread)] {
-		k := &columns[i]
-		id := "column-" + strconv.Itoa(i)
-		var c *plot.Chart
-		switch {
-		case len(k.Levels) > 0 && (k.Kind == nights.Text || k.Distinct <= mostLevels):
-			c = p.levels(id, k, rate)
-		case len(k.Quantiles) > 1:
-			c = p.numbers(id, k, rate)
-		default:
-			continue
+	rate := func(rate float64) string {
+		if math.IsNaN(rate) {
+			return ""
 		}
-		charts = append(charts, c)
+		return " (" + plot.Plain.Format(rate) + ")"
 	}
-	return charts
+	for _, k := range columns {
+		row := held{Column: k}
+		if k.AUC > 0 {
+			row.Alone = plot.Plain.Format(math.Round(1000*k.AUC) / 1000)
+		}
+		var parts []string
+		listed := len(k.Levels) > 0 && (k.Kind == nights.Text || k.Distinct <= mostLevels)
+		if n := len(k.Quantiles) - 1; n > 0 && !listed {
+			for i, q := range []int{0, n / 4, n / 2, 3 * n / 4, n} {
+				text := plot.Plain.Format(k.Quantiles[q])
+				if q = min(q, n-1); i%2 == 0 && q < len(k.Rates) { // of the range that begins there
+					text += rate(k.Rates[q])
+				}
+				parts = append(parts, text)
+			}
+		} else {
+			for _, l := range k.Levels[:min(len(k.Levels), mostLevels)] {
+				parts = append(parts, cmp.Or(l.Text, `""`)+" "+plot.Percent.Format(l.Share)+rate(l.Rate))
+			}
+		}
+		row.Holds = strings.Join(parts, " · ")
+		rows = append(rows, row)
+	}
+	return rows
 }
 
-// says is what there is to say of a column.
-func (p *datasetPage) says(k *nights.Column) string {
-	text := fmt.Sprintf("%s, %s values", k.Kind, humanize.Comma(int64(k.Distinct)))
-	if k.Missing > 0 {
-		text += fmt.Sprintf(", %s missing", plot.Percent.Format(k.Missing))
-	}
-	if k.AUC > 0 {
-		text += fmt.Sprintf("; alone it predicts %s with an AUC of %s", p.predicted(),
-			plot.Plain.Format(math.Round(1000*k.AUC)/1000))
-	}
-	return text + "."
-}
-
-// rateClass paints a label rate: below the table's, about it, or above.
-func rateClass(rate, of float64) string {
-	if math.IsNaN(of) || of <= 0 || math.IsNaN(rate) {
-		return "bar v3"
-	}
-	step := 3 + int(math.Round(2*math.Log2(max(rate, of/64)/of)))
-	return "bar v" + strconv.Itoa(min(6, max(0, step)))
-}
-
-// RateKeys are the colours of label rates.
-func (p *datasetPage) RateKeys() []plot.Key {
-	return []plot.Key{{Class: "bar key v0", Label: "0.4 times or less"}, {Class: "bar key v2", Label: ""},
-		{Class: "bar key v3", Label: "the table's " + p.Rate()}, {Class: "bar key v4", Label: ""},
-		{Class: "bar key v6", Label: "2.4 times or more"}}
-}
+// mostLevels is how many levels of a column are listed.
+const mostLevels = 8
 
 // TrendKeys are the colours of nights.
 func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }
-
-// slab is a range of a column's numbers.
-type slab struct{ low, high, share, rate float64 }
-
-// numbers draws how a column's numbers are spread.
-func (p *datasetPage) numbers(id string, k *nights.Column, rate float64) *plot.Chart {
-	h := plot.Histogram{Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, H: 120, Summary: p.says(k)}}
-	n := len(k.Quantiles) - 1
-	q := k.Quantiles
-
-	// The long tails of counts and prices would press the rest together.
-	h.X.Log = q[0] > 0 && q[n] > 50*q[n/2] || q[0] == 0 && q[n/2] > 0 && q[n] > 50*q[n/2]
-	var slabs []slab
-	for i := range n {
-		s := slab{q[i], q[i+1], 1 / float64(n), math.NaN()}
-		if i < len(k.Shares) {
-			s.share = k.Shares[i]
-		}
-		if i < len(k.Rates) {
-			s.rate = k.Rates[i]
-		}
-		slabs = append(slabs, s)
-		h.Slabs = append(h.Slabs, plot.Slab{Low: s.low, High: s.high, Share: s.share, Class: rateClass(s.rate, rate)})
-	}
-	tabulate(p.data, id, k.Name, slabs, []field[slab]{
-		{"from", plot.Plain, func(s slab) any { return s.low }},
-		{"to", plot.Plain, func(s slab) any { return s.high }},
-		{"share of the rows", plot.Percent, func(s slab) any { return s.share }},
-		{p.Rate(), plot.Plain, func(s slab) any { return s.rate }},
-	})
-	return h.Draw()
-}
-
-// mostLevels is how many levels of a column are drawn; the table has twice as many.
-const mostLevels = 8
-
-// levels draws how often a column's levels are.
-func (p *datasetPage) levels(id string, k *nights.Column, rate float64) *plot.Chart {
-	c := plot.Bars{
-		Chart: plot.Chart{ID: id, Title: k.Name, W: plot.Quarter, Summary: p.says(k)},
-		X:     plot.Axis{Unit: plot.Percent},
-		Room:  96,
-	}
-	all := slices.Clone(k.Levels)
-	shown := all[:min(len(all), mostLevels)]
-	rest := k.Rest
-	for _, l := range all[len(shown):] {
-		rest += l.Share
-	}
-	bar := func(name string, share, r float64) {
-		c.Bars = append(c.Bars, plot.Bar{Label: name, Class: rateClass(r, rate), Value: share,
-			Note: plot.Percent.Format(share)})
-	}
-	for _, l := range shown {
-		bar(cmp.Or(l.Text, `""`), l.Share, l.Rate)
-	}
-	if rest > 0 {
-		bar("others", rest, k.RestRate)
-	}
-	all = all[:min(len(all), 2*mostLevels)]
-	tabulate(p.data, id, k.Name, all, []field[nights.ColumnLevel]{
-		{k.Name, plot.Plain, func(l nights.ColumnLevel) any { return l.Text }},
-		{"share of the rows", plot.Percent, func(l nights.ColumnLevel) any { return l.Share }},
-		{p.Rate(), plot.Plain, func(l nights.ColumnLevel) any { return l.Rate }},
-	})
-	return c.Draw()
-}

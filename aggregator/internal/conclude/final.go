@@ -156,8 +156,8 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 	return f.agreeRaw(w, h, name)
 }
 
-// learnt leaves of models of n classes the scores of those that the judged model knows: one that begins after the rows of
-// train has the same score in all rows.
+// learnt leaves of models of n classes the scores of those that the judged model knows: one that begins after the rows
+// of train has the same score in all rows.
 func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []float32) {
 	for k := range n {
 		from := len(o)
