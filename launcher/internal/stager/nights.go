@@ -180,8 +180,8 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 	return nil
 }
 
-// nightsRead is how many of the newest records are read: some of them may be blocked. nightBytes is how many bytes of
-// them, so that those of a wide table do not fill the memory.
+// nightsRead is how many of the newest records that are not blocked are read: some of them may have another meaning.
+// nightBytes is how many bytes of all, so that those of a wide table do not fill the memory.
 const (
 	nightsRead = 2 * nights.MaxNights
 	nightBytes = 256 << 20
@@ -224,20 +224,20 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.version, b.version)) })
 	var out []*nights.Record
-	read := int64(0)
-	for _, f := range all[:min(len(all), nightsRead)] {
-		if read += f.bytes; read > nightBytes {
+	read, usable := int64(0), 0
+	for _, f := range all {
+		if read += f.bytes; read > nightBytes || usable == nightsRead {
 			break
 		}
 		r, err := d.Night(ctx, name, f.version)
-		if problem.Is(err, problem.Damaged) {
+		if problem.Is(err, problem.Damaged) || r == nil && err == nil {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if r != nil {
-			out = append(out, r)
+		if out = append(out, r); !r.Blocked() {
+			usable++
 		}
 	}
 

@@ -1,7 +1,9 @@
 package stager_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,5 +183,30 @@ func TestDamagedNights(t *testing.T) {
 	}
 	if second := night(t, s, stream.Night(1), dst, ""); len(second.Night.Against) != 0 {
 		t.Errorf("compared with %v; want nothing, since the only night before is damaged", second.Night.Against)
+	}
+}
+
+// TestManyBlockedNights: however often a broken table is staged, the nights before it are what later ones are compared
+// with.
+func TestManyBlockedNights(t *testing.T) {
+	dst := stager.Destination{Store: blob.Memory(), URL: "gs://d"}
+	s := &stager.Stager{Scratch: t.TempDir()}
+	stream := nightstest.Stream{Seed: 2, Rows: 1000}
+	good := night(t, s, stream.Night(0), dst, "").Night
+	for i := range 70 {
+		bad := *good
+		bad.Version = fmt.Sprintf("%016x", i)
+		bad.Findings = []nights.Finding{{Code: nights.CodeEmpty, Level: nights.Blocking, Text: "nothing"}}
+		text, err := bad.Encode()
+		if err == nil {
+			_, err = dst.Store.Put(t.Context(), sweep.DatasetNight("clicks", bad.Version), blob.Any,
+				bytes.NewReader(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := night(t, s, stream.Night(1), dst, "").Night; !slices.Equal(n.Against, []string{good.Version}) {
+		t.Errorf("after 70 blocked nights one is compared with %v; want %s", n.Against, good.Version)
 	}
 }
