@@ -217,7 +217,7 @@ NIGHTS_ROWS ?= 20000
 nights: ## every kind of bad night on NIGHTS_SEEDS of three streams, the built programs, and the gate for months
 	$(GO) test -count 1 -timeout 120m -v -run Streams ./internal/nights -seeds $(NIGHTS_SEEDS) -rows $(NIGHTS_ROWS) -costs
 	NIGHTS_SEEDS=$(NIGHTS_SEEDS) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 120m -v -run NightsOfAllKinds ./e2e
-	for w in "1 20000 2" "28 2000 1" "90 700 1" "180 350 1"; do NIGHTLY="$$w 300 21" $(GO) test -count 1 -timeout 60m \
+	for w in "1 20000" "28 2000" "90 700" "180 350"; do NIGHTLY="$$w 4 300 21 1" $(GO) test -count 1 -timeout 60m \
 	  -v -run Nightly ./aggregator/internal/judge || exit 1; done
 	MONTHS=34 SEED=500 FLIGHTS=1 $(GO) test -count 1 -timeout 60m -v -run 'Months|OldChampions|Flights' \
 	  ./aggregator/internal/judge

@@ -501,9 +501,9 @@ func TestMonths(t *testing.T) {
 // TestOldChampions: a broken night is held back whatever the age of the champion, if versions since then are a measure.
 func TestOldChampions(t *testing.T) {
 	loss := logLoss(t)
-	ages := []int{1, 7, 21}
+	ages := []int{1, 7, 14, 21}
 	if os.Getenv("COPPICE_FULL")+os.Getenv("MONTHS") == "" {
-		ages = ages[2:]
+		ages = ages[3:]
 	}
 	for _, age := range ages {
 		t.Run(fmt.Sprint(age), func(t *testing.T) {

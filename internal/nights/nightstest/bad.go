@@ -1,7 +1,6 @@
 package nightstest
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -53,13 +52,7 @@ func (t Table) each(name string, change func(i int, old string) string) Table {
 func labels(t Table, change func(i int, old string) string) Table { return t.each("is_click", change) }
 
 func times(t Table, name string, factor float64) Table {
-	return t.each(name, func(_ int, old string) string {
-		x, err := strconv.ParseFloat(old, 64)
-		if err != nil {
-			return old
-		}
-		return strconv.FormatFloat(factor*x, 'f', 4, 64)
-	})
+	return t.each(name, func(_ int, old string) string { return scaled(old, factor) })
 }
 
 // shifted moves a column's values down by a number of rows.
@@ -148,6 +141,11 @@ var heldOut = []string{
 	"an exchange's prices in cents", "placements of another row in an exchange",
 	"a fifth of the countries written differently", "users cut to three characters",
 	"the biggest campaign's rows twice", "no desktops", "an exchange's clock in another zone", "bots that click",
+	"a join repeats a campaign's rows with other countries", "every second row in another zone",
+	"countries in lower case", "sessions that last until after the click",
+	"clicks that belong to rows of the day after", "an exchange's bids in another currency",
+	"bots that click on one placement", "every click also as a row without one",
+	"60 % of the clicks of known users lost", "users' ids exchanged",
 }
 
 // harmless are kinds that cost a model less than 1 % of the next day's entropy, and of which 20,000 rows do not show
@@ -157,12 +155,13 @@ var harmless = []string{
 	"placements of another row in an exchange", "two campaigns' ids exchanged", "no desktops",
 	"the last four hours lack 70 % of their clicks", "a fifth of the negatives left out",
 	"30 % of an exchange's negatives left out", "the clicks of an eighth of the users lost",
+	"an exchange's bids in another currency", "every click also as a row without one", "users' ids exchanged",
 }
 
 // Kinds are the kinds of bad nights.
 func Kinds() []Kind {
 	return tuned(slices.Concat(badLabels(), badColumns(), badRows(), subtleLabels(), sampledLabels(),
-		subtleValues(), subtleRows()))
+		subtleValues(), subtleRows(), joined()))
 }
 
 func tuned(kinds []Kind) []Kind {
@@ -176,70 +175,30 @@ func tuned(kinds []Kind) []Kind {
 func badLabels() []Kind {
 	return []Kind{
 		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return labels(t, func(i int, old string) string {
-					if i >= len(t.Rows)/3 && i < 2*len(t.Rows)/3 {
-						return "0"
-					}
-					return old
-				})
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 1, func(i int) bool { return i >= len(t.Rows)/3 && i < 2*len(t.Rows)/3 })
 			}},
-		{Name: "labels shuffled", Want: code(nights.CodeShuffled), Break: func(rng *rand.Rand, t, _ Table) Table {
-			order := rng.Perm(len(t.Rows))
-			at := t.place("is_click")
-			return labels(t, func(i int, _ string) string { return t.Rows[order[i]][at] })
-		}},
+		{Name: "labels shuffled", Want: code(nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return permuted(rng, t, "is_click", every) }},
 		{Name: "labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return labels(t, func(_ int, old string) string { return map[string]string{"0": "1", "1": "0"}[old] })
-			}},
-		{Name: "22 % positive", Want: code(nights.CodeLabelRate), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return labels(t, func(_ int, old string) string {
-				if rng.Float64() < 0.19 {
-					return "1"
-				}
-				return old
-			})
-		}},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return inverted(t, every) }},
+		{Name: "22 % positive", Want: code(nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return labelled(rng, t, "1", 0.19, every) }},
 		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				at, id := t.place("campaign_id"), busiest(t)
-				return labels(t, func(i int, old string) string {
-					if t.Rows[i][at] == id {
-						return "0"
-					}
-					return old
-				})
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				id := busiest(t)
+				return zeroed(rng, t, 1, func(i int) bool { return t.has(i, "campaign_id", id) })
 			}},
 		{Name: "labels shifted by one row", Want: code(nights.CodeShuffled),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "is_click", 1) }},
 		{Name: "the last six hours have no clicks yet", Want: code(nights.CodeLabelsLost),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return labels(t, func(i int, old string) string {
-					if within(t, i, 18, 24) {
-						return "0"
-					}
-					return old
-				})
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 1, func(i int) bool { return within(t, i, 18, 24) })
 			}},
 		{Name: "half of the labels missing", Want: code(nights.CodeRows, nights.CodeLabelRate),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return labels(t, func(_ int, old string) string {
-					if rng.Float64() < 0.65 {
-						return ""
-					}
-					return old
-				})
-			}},
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "is_click", 0.65, to("")) }},
 		{Name: "a random third of the clicks lost", Want: code(nights.CodeLabelRate),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return labels(t, func(_ int, old string) string {
-					if rng.Float64() < 0.4 {
-						return "0"
-					}
-					return old
-				})
-			}},
+			Break: func(rng *rand.Rand, t, _ Table) Table { return zeroed(rng, t, 0.4, every) }},
 	}
 }
 
@@ -256,13 +215,7 @@ func badColumns() []Kind {
 		}},
 		{Name: "a column that has begun to leak", Want: code(nights.CodeLeak, nights.CodeDrift),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				at := t.place("is_click")
-				return t.each("bid_floor", func(i int, old string) string {
-					if t.Rows[i][at] == "1" {
-						return "0.0100"
-					}
-					return old
-				})
+				return t.where("bid_floor", "is_click", "1", to("0.0100"))
 			}},
 		{Name: "a column missing", Want: code(nights.CodeColumnMissing),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return drop(t, "country") }},
@@ -272,12 +225,10 @@ func badColumns() []Kind {
 			Break: func(_ *rand.Rand, t, _ Table) Table { return times(t, "price", 100) }},
 		{Name: "another currency", Want: code(nights.CodeScaled),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return times(times(t, "price", 1.17), "bid_floor", 1.17) }},
-		{Name: "a column empty", Want: code(nights.CodeEmpty), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return t.each("country", func(int, string) string { return "" })
-		}},
-		{Name: "a column with one value", Want: code(nights.CodeConstant), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return t.each("device", func(int, string) string { return "mobile" })
-		}},
+		{Name: "a column empty", Want: code(nights.CodeEmpty),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "country", 1, to("")) }},
+		{Name: "a column with one value", Want: code(nights.CodeConstant),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "device", 1, to("mobile")) }},
 		{Name: "a column shifted by one row", Want: code(nights.CodeScrambled),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "price", 1) }},
 		{Name: "two columns exchanged", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift),
@@ -293,23 +244,9 @@ func badColumns() []Kind {
 				return t.each("price", func(_ int, old string) string { return old + " EUR" })
 			}},
 		{Name: "gaps filled with zero", Want: code(nights.CodeDrift, nights.CodeLevel),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return t.each("price", func(_ int, old string) string {
-					if rng.Float64() < 0.45 {
-						return "0"
-					}
-					return old
-				})
-			}},
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "price", 0.45, to("0")) }},
 		{Name: "half of a column missing", Want: code(nights.CodeMissingValues),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return t.each("country", func(_ int, old string) string {
-					if rng.Float64() < 0.5 {
-						return ""
-					}
-					return old
-				})
-			}},
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "country", 0.5, to("")) }},
 	}
 }
 
@@ -323,22 +260,9 @@ func badRows() []Kind {
 			return only(t, func(i int) bool { return keep[i] })
 		}},
 		{Name: "every row three times", Want: code(nights.CodeRepeatedRows),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				out := t.clone()
-				out.Rows = nil
-				for _, r := range t.Rows {
-					out.Rows = append(out.Rows, r, r, r)
-				}
-				return out
-			}},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return t.again(2, every) }},
 		{Name: "half an hour twice", Want: code(nights.CodeRepeatedRows), Break: func(_ *rand.Rand, t, _ Table) Table {
-			out := t.clone()
-			for i, r := range t.Rows {
-				if within(t, i, 14, 15) && r[0][14] < '3' {
-					out.Rows = append(out.Rows, slices.Clone(r))
-				}
-			}
-			return out
+			return t.again(1, func(i int) bool { return within(t, i, 14, 15) && t.Rows[i][0][14] < '3' })
 		}},
 		{Name: "test rows within train", Want: code(nights.CodeSharedRows),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
@@ -354,16 +278,8 @@ func badRows() []Kind {
 			Break: func(_ *rand.Rand, t, _ Table) Table { return t.Moved(2 * time.Hour) }},
 		{Name: "a day too far", Want: code(nights.CodeFuture, nights.CodeClock),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return t.Moved(11*24*time.Hour + 5*time.Hour) }},
-		{Name: "bots", Want: code(nights.CodeLevel), Break: func(rng *rand.Rand, t, _ Table) Table {
-			out := t.clone()
-			user, click := t.place("user_id"), t.place("is_click")
-			for i := range out.Rows {
-				if rng.Float64() < 0.2 {
-					out.Rows[i][user], out.Rows[i][click] = fmt.Sprintf("u%d", 90_000+rng.IntN(2)), "0"
-				}
-			}
-			return out
-		}},
+		{Name: "bots", Want: code(nights.CodeLevel),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return bots(rng, t, 0.2, "0") }},
 		{Name: "an empty file",
 			Break: func(_ *rand.Rand, t, _ Table) Table { return only(t, func(int) bool { return false }) }},
 		{Name: "yesterday's file again", Want: code(nights.CodeSameRows),

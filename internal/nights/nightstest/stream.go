@@ -50,8 +50,8 @@ type Shape string
 const (
 	Drifting Shape = ""       // rates, prices and volume wander, weekends differ, campaigns begin and end
 	Steady   Shape = "steady" // only campaigns begin and end
-	// Growing: 4 % more rows each night, each weekday with its own volume, campaigns of a few days, and users whose id
-	// is replaced every ten days.
+	// Growing: 4 % more rows each night, for forty nights, each weekday with its own volume, campaigns of a few days,
+	// and users whose id is replaced every ten days.
 	Growing Shape = "growing"
 )
 
@@ -138,7 +138,7 @@ func (s Stream) night(day int, x change) Table {
 	weekend := at.Weekday() == time.Saturday || at.Weekday() == time.Sunday
 	rng := s.rng(100_000 + uint64(day))
 	if s.Shape == Growing {
-		volume += 0.04*float64(day) + []float64{0.1, 0, -0.1, -0.05, 0.15, 0.05, 0.1}[at.Weekday()]
+		volume += 0.04*float64(min(day, 40)) + []float64{0.1, 0, -0.1, -0.05, 0.15, 0.05, 0.1}[at.Weekday()]
 	}
 	rows := float64(s.Rows) * math.Exp(volume+x.volume+0.03*rng.NormFloat64())
 	mobile := 0.62

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"coppice/internal/nights"
@@ -14,14 +15,75 @@ import (
 // has reports whether a row has a value in a column.
 func (t Table) has(i int, name, value string) bool { return t.Rows[i][t.place(name)] == value }
 
-// zeroed loses the labels of a share of the rows for which where holds.
-func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Table {
-	return labels(t, func(i int, old string) string {
-		if where(i) && rng.Float64() < share {
-			return "0"
+// user is the number of a row's user.
+func (t Table) user(i int) int {
+	n, err := strconv.Atoi(t.Rows[i][t.place("user_id")][1:])
+	if err != nil {
+		panic(err) // a bug in this package
+	}
+	return n
+}
+
+// to is the change to one value.
+func to(value string) func(string) string { return func(string) string { return value } }
+
+// where changes the values of a column in the rows that have a value in another one.
+func (t Table) where(name, other, value string, change func(old string) string) Table {
+	return t.each(name, func(i int, old string) string {
+		if t.has(i, other, value) {
+			return change(old)
 		}
 		return old
 	})
+}
+
+// again repeats the rows for which where holds, so many times.
+func (t Table) again(times int, where func(i int) bool) Table {
+	out := Table{Names: slices.Clone(t.Names)}
+	for i, r := range t.Rows {
+		out.Rows = append(out.Rows, slices.Clone(r))
+		if where(i) {
+			for range times {
+				out.Rows = append(out.Rows, slices.Clone(r))
+			}
+		}
+	}
+	return out
+}
+
+// labelled gives a share of the rows for which where holds a label.
+func labelled(rng *rand.Rand, t Table, label string, share float64, where func(i int) bool) Table {
+	return labels(t, func(i int, old string) string {
+		if where(i) && rng.Float64() < share {
+			return label
+		}
+		return old
+	})
+}
+
+// zeroed loses the labels of a share of the rows for which where holds.
+func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Table {
+	return labelled(rng, t, "0", share, where)
+}
+
+func inverted(t Table, where func(i int) bool) Table {
+	return labels(t, func(i int, old string) string {
+		if where(i) {
+			return map[string]string{"0": "1", "1": "0"}[old]
+		}
+		return old
+	})
+}
+
+// bots are two users with a share of the rows, which click or do not.
+func bots(rng *rand.Rand, t Table, share float64, click string) Table {
+	out, user, label := t.clone(), t.place("user_id"), t.place("is_click")
+	for i := range out.Rows {
+		if rng.Float64() < share {
+			out.Rows[i][user], out.Rows[i][label] = fmt.Sprintf("u%d", 90_000+rng.IntN(2)), click
+		}
+	}
+	return out
 }
 
 // permuted gives the rows for which where holds each other's values of a column.
@@ -90,34 +152,17 @@ func subtleLabels() []Kind {
 			}},
 		{Name: "an exchange's labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return labels(t, func(i int, old string) string {
-					if t.has(i, "exchange", "magnite") {
-						return map[string]string{"0": "1", "1": "0"}[old]
-					}
-					return old
-				})
+				return inverted(t, func(i int) bool { return t.has(i, "exchange", "magnite") })
 			}},
 		{Name: "an exchange's labels shuffled", Want: code(nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
 				return permuted(rng, t, "is_click", func(i int) bool { return t.has(i, "exchange", "adx") })
 			}},
 		{Name: "3 % of the rows clicked at random", Want: code(nights.CodeLabelRate, nights.CodeShuffled),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return labels(t, func(_ int, old string) string {
-					if rng.Float64() < 0.03 {
-						return "1"
-					}
-					return old
-				})
-			}},
+			Break: func(rng *rand.Rand, t, _ Table) Table { return labelled(rng, t, "1", 0.03, every) }},
 		{Name: "an exchange clicks five times as often", Want: code(nights.CodeLabelRate),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return labels(t, func(i int, old string) string {
-					if t.has(i, "exchange", "xandr") && rng.Float64() < 0.2 {
-						return "1"
-					}
-					return old
-				})
+				return labelled(rng, t, "1", 0.2, func(i int) bool { return t.has(i, "exchange", "xandr") })
 			}},
 	}
 }
@@ -146,24 +191,12 @@ func sampledLabels() []Kind {
 				})
 			}},
 		{Name: "the clicks of an eighth of the users lost", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				at := t.place("user_id")
-				return labels(t, func(i int, old string) string {
-					if user, err := strconv.Atoi(t.Rows[i][at][1:]); err == nil && user%8 == 3 {
-						return "0"
-					}
-					return old
-				})
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 1, func(i int) bool { return t.user(i)%8 == 3 })
 			}},
 		{Name: "40 % of the clicks twice", Want: code(nights.CodeRepeatedRows, nights.CodeLabelRate),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				out := t.clone()
-				for i, r := range t.Rows {
-					if t.has(i, "is_click", "1") && rng.Float64() < 0.4 {
-						out.Rows = append(out.Rows, slices.Clone(r))
-					}
-				}
-				return out
+				return t.again(1, func(i int) bool { return t.has(i, "is_click", "1") && rng.Float64() < 0.4 })
 			}},
 		{Name: "every second negative left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -180,7 +213,7 @@ func subtleValues() []Kind {
 			}},
 		{Name: "7 % of a column empty", Want: code(nights.CodeMissingValues),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return partly(rng, t, "user_id", 0.07, func(string) string { return "" })
+				return partly(rng, t, "user_id", 0.07, to(""))
 			}},
 		{Name: "an aggregate that contains tonight's labels", Want: code(nights.CodeLeak),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return leaking(t, "user_clicks_7d", 1) }},
@@ -201,26 +234,14 @@ func subtleValues() []Kind {
 			return t.each("campaign_ctr_7d", func(i int, now string) string { return cmp.Or(old[t.Rows[i][at]], now) })
 		}},
 		{Name: "an exchange without prices", Want: code(nights.CodeMissingValues),
-			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return t.each("price", func(i int, old string) string {
-					if t.has(i, "exchange", "magnite") {
-						return ""
-					}
-					return old
-				})
-			}},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return t.where("price", "exchange", "magnite", to("")) }},
 		{Name: "an exchange's prices in cents", Want: code(nights.CodeScaled, nights.CodeDrift),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return t.each("price", func(i int, old string) string {
-					if t.has(i, "exchange", "magnite") {
-						return scaled(old, 100)
-					}
-					return old
-				})
+				return t.where("price", "exchange", "magnite", func(old string) string { return scaled(old, 100) })
 			}},
 		{Name: "a third of the users unknown", Want: code(nights.CodeLevel),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return partly(rng, t, "user_id", 0.33, func(string) string { return "unknown" })
+				return partly(rng, t, "user_id", 0.33, to("unknown"))
 			}},
 		{Name: "placements of another row in an exchange", Want: code(nights.CodeScrambled, nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -244,7 +265,7 @@ func subtleValues() []Kind {
 			}},
 		{Name: "clicks of the week before are zero in half of the rows", Want: code(nights.CodeLevel,
 			nights.CodeDrift, nights.CodeScrambled), Break: func(rng *rand.Rand, t, _ Table) Table {
-			return partly(rng, t, "user_clicks_7d", 0.5, func(string) string { return "0" })
+			return partly(rng, t, "user_clicks_7d", 0.5, to("0"))
 		}},
 	}
 }
@@ -308,14 +329,81 @@ func subtleRows() []Kind {
 			})
 		}},
 		{Name: "bots that click", Want: code(nights.CodeLevel, nights.CodeLabelRate),
-			Break: func(rng *rand.Rand, t, _ Table) Table {
-				out, user, click := t.clone(), t.place("user_id"), t.place("is_click")
-				for i := range out.Rows {
-					if rng.Float64() < 0.03 {
-						out.Rows[i][user], out.Rows[i][click] = fmt.Sprintf("u%d", 90_000+rng.IntN(2)), "1"
+			Break: func(rng *rand.Rand, t, _ Table) Table { return bots(rng, t, 0.03, "1") }},
+	}
+}
+
+// joined are kinds of nights whose rows, or what belongs to them, were put together wrongly.
+func joined() []Kind {
+	return []Kind{
+		{Name: "a join repeats a campaign's rows with other countries", Want: code(nights.CodeRepeatedRows,
+			nights.CodeLevel, nights.CodeDrift), Break: func(rng *rand.Rand, t, _ Table) Table {
+			id := busiest(t)
+			out, at := t.again(3, func(i int) bool { return t.has(i, "campaign_id", id) }), t.place("country")
+			for i := range out.Rows {
+				if out.has(i, "campaign_id", id) {
+					out.Rows[i][at] = countries[rng.IntN(len(countries))]
+				}
+			}
+			return out
+		}},
+		{Name: "every second row in another zone", Want: code(nights.CodeClock, nights.CodeStale, nights.CodeFuture,
+			nights.CodeGap, nights.CodeScrambled), Break: func(_ *rand.Rand, t, _ Table) Table {
+			late := t.Moved(7 * time.Hour)
+			return t.each("ts", func(i int, old string) string { return []string{old, late.Rows[i][0]}[i%2] })
+		}},
+		{Name: "countries in lower case", Want: code(nights.CodeUnseen),
+			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "country", 1, strings.ToLower) }},
+		{Name: "sessions that last until after the click", Want: code(nights.CodeLeak, nights.CodeLabelsLost),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.where("session_s", "is_click", "1", func(old string) string { return scaled(old, 2) })
+			}},
+		{Name: "clicks that belong to rows of the day after", Want: code(nights.CodeShuffled),
+			Break: func(rng *rand.Rand, t, y Table) Table {
+				clicks, at := map[string]int{}, t.place("campaign_id")
+				for i, r := range y.Rows {
+					if y.has(i, "is_click", "1") {
+						clicks[r[at]]++
+					}
+				}
+				out := zeroed(rng, t, 1, every)
+				for _, i := range rng.Perm(len(t.Rows)) {
+					if clicks[t.Rows[i][at]]--; clicks[t.Rows[i][at]] >= 0 {
+						out.Rows[i][len(columns)-1] = "1"
 					}
 				}
 				return out
+			}},
+		{Name: "an exchange's bids in another currency", Want: code(nights.CodeScaled, nights.CodeDrift),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				for _, name := range []string{"price", "bid_floor"} {
+					t = t.where(name, "exchange", "open", func(old string) string { return scaled(old, 4.3) })
+				}
+				return t
+			}},
+		{Name: "bots that click on one placement", Want: code(nights.CodeLabelRate, nights.CodeLeak),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return labelled(rng, t, "1", 0.1, func(i int) bool { return t.has(i, "placement", "banner") })
+			}},
+		{Name: "every click also as a row without one", Want: code(nights.CodeRepeatedRows, nights.CodeSharedRows,
+			nights.CodeLabelRate), Break: func(_ *rand.Rand, t, _ Table) Table {
+			out := t.again(1, func(i int) bool { return t.has(i, "is_click", "1") })
+			for i := 1; i < len(out.Rows); i++ {
+				if out.has(i, "is_click", "1") && slices.Equal(out.Rows[i], out.Rows[i-1]) {
+					out.Rows[i][len(columns)-1] = "0"
+				}
+			}
+			return out
+		}},
+		{Name: "60 % of the clicks of known users lost", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
+			Break: func(rng *rand.Rand, t, _ Table) Table {
+				return zeroed(rng, t, 0.6, func(i int) bool { return !t.has(i, "user_clicks_7d", "0") })
+			}},
+		{Name: "users' ids exchanged", Want: code(nights.CodeLevel, nights.CodeUnseen, nights.CodeScrambled),
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return t.each("user_id", func(i int, _ string) string {
+					return fmt.Sprintf("u%d", t.user(i)/40_000*40_000+t.user(i)*7919%40_000)
+				})
 			}},
 	}
 }
@@ -354,7 +442,7 @@ func OrdinaryNights() []Ordinary {
 			return add(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
 		}},
 		{"a new exchange with 8 % of the rows", true, func(s Stream, day int) Table {
-			return partly(s.rng(11), s.Night(day), "exchange", 0.08, func(string) string { return "teads" })
+			return partly(s.rng(11), s.Night(day), "exchange", 0.08, to("teads"))
 		}},
 		{"a release: an eighth of the devices have another name", true, func(s Stream, day int) Table {
 			return partly(s.rng(12), s.Night(day), "device", 0.12, func(old string) string {
@@ -367,7 +455,7 @@ func OrdinaryNights() []Ordinary {
 			return t
 		}},
 		{"2 % of the ages missing more", false, func(s Stream, day int) Table {
-			return partly(s.rng(9), s.Night(day), "age", 0.02, func(string) string { return "" })
+			return partly(s.rng(9), s.Night(day), "age", 0.02, to(""))
 		}},
 	}
 }
