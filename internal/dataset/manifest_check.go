@@ -53,8 +53,7 @@ func CheckColumnName(name string) error {
 // checkFormat rejects an unknown format, or one that is not the lowest for the contents.
 func checkFormat(format, needed int) error {
 	if format != FormatVersion && format != FormatDerived {
-		return badManifest("format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion,
-			FormatDerived))
+		return badManifest("format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion, FormatDerived))
 	}
 	if format != needed {
 		return badManifest("format", fmt.Errorf("%d, but the contents are of format %d", format, needed))

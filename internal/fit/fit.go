@@ -303,9 +303,14 @@ func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, err
 	if err != nil {
 		return nil, err
 	}
-	for _, idle := range p.Idle() { // trials that differ in it alone would be the same
-		if idle.Name == "bagging_fraction" {
+	for _, idle := range p.Idle() { // trials that differ in it alone are the same
+		switch idle.Name {
+		case "bagging_fraction":
 			return nil, idle
+		case "bagging_freq":
+			p.BaggingFreq = gbt.Defaults().BaggingFreq
+		case "learning_rate":
+			p.LearningRate = gbt.Defaults().LearningRate
 		}
 	}
 	return p.Map(), nil

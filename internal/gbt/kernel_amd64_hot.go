@@ -303,8 +303,7 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 	right = right[:len(rows)]
 	front := 0
 	for at := 0; at < n; at += pieceRows {
-		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], near,
-			left)
+		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], near, left)
 	}
 	return partitionGo(rows, right, column, left, n, front)
 }

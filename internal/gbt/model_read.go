@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -77,12 +78,18 @@ const (
 )
 
 type modelReader struct {
-	rest string // from the next line on
-	at   int    // number of lines before it
+	rest  string         // from the next line on
+	at    int            // number of lines before it
+	lines map[string]int // of the keys of the last block
 }
 
 func (p *modelReader) errorf(format string, args ...any) error {
 	return modelErrorf(p.at, format, args...)
+}
+
+// errorAt is an error in a key of the last block.
+func (p *modelReader) errorAt(key, format string, args ...any) error {
+	return modelErrorf(cmp.Or(p.lines[key], p.at), format, args...)
 }
 
 // begins returns an error unless the next line is the one given.
@@ -106,6 +113,7 @@ func (p *modelReader) line() (line string, ok bool) {
 // block reads "key=value" lines up to an empty line, and all empty lines after it.
 func (p *modelReader) block(required, optional []string) (map[string]string, error) {
 	keys := map[string]string{}
+	p.lines = map[string]int{}
 	for {
 		line, ok := p.line()
 		if !ok {
@@ -134,7 +142,7 @@ func (p *modelReader) block(required, optional []string) (map[string]string, err
 		if !slices.Contains(required, key) && !slices.Contains(optional, key) {
 			return nil, p.errorf("%.40q is not a key that this build knows", key)
 		}
-		keys[key] = value
+		keys[key], p.lines[key] = value, p.at
 	}
 
 	for _, key := range required {
@@ -158,22 +166,22 @@ func (p *modelReader) model() (*Model, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(head)) {
 		if n := len(head[key]); n > maxHeadLine {
-			return nil, p.errorf("%.40s has %d bytes, more than the %d that a line of the head may have", key, n,
-				maxHeadLine)
+			return nil, p.errorAt(key, "%.40s has %d bytes, more than the %d that a line of the head may have", key,
+				n, maxHeadLine)
 		}
 	}
 
 	m := &Model{Objective: head["objective"]}
 	if _, ok := outputOf(m.Objective); !ok {
-		return nil, p.errorf("objective %.40q cannot be read; use one of %s", m.Objective,
+		return nil, p.errorAt("objective", "objective %.40q cannot be read; use one of %s", m.Objective,
 			strings.Join(objectiveTexts(), ", "))
 	}
 	if !slices.Contains([]string{"v2", "v3", "v4"}, head["version"]) {
-		return nil, p.errorf("version=%.20s; v2, v3 and v4 can be read", head["version"])
+		return nil, p.errorAt("version", "version=%.20s; v2, v3 and v4 can be read", head["version"])
 	}
 	if n := strconv.Itoa(m.Outputs()); head["num_class"] != n || head["num_tree_per_iteration"] != n {
-		return nil, p.errorf("num_class=%.20s, num_tree_per_iteration=%.20s; a model with objective %q has %s of each",
-			head["num_class"], head["num_tree_per_iteration"], m.Objective, n)
+		return nil, p.errorAt("num_class", "num_class=%.20s, num_tree_per_iteration=%.20s; a model with objective %q "+
+			"has %s of each", head["num_class"], head["num_tree_per_iteration"], m.Objective, n)
 	}
 
 	lists := &listReader{keys: head}
@@ -181,7 +189,7 @@ func (p *modelReader) model() (*Model, error) {
 	m.FeatureNames = listOf(lists, "feature_names", -1, asIs)
 	n := len(m.FeatureNames)
 	if n == 0 {
-		return nil, p.errorf("no feature_names")
+		return nil, p.errorAt("feature_names", "no feature_names")
 	}
 	m.FeatureInfos = listOf(lists, "feature_infos", n, asIs)
 	listOf(lists, "max_feature_idx", 1, intIn(n-1, n-1))
@@ -190,11 +198,11 @@ func (p *modelReader) model() (*Model, error) {
 		listOf(lists, "monotone_constraints", n, intIn(-1, 1))
 	}
 	if n := strings.Count(head["tree_sizes"], " ") + 1; n > maxTrees {
-		return nil, p.errorf("tree_sizes: %d trees, more than %d", n, maxTrees)
+		return nil, p.errorAt("tree_sizes", "tree_sizes: %d trees, more than %d", n, maxTrees)
 	}
 	sizes := listOf(lists, "tree_sizes", -1, intIn(1, MaxModelBytes))
 	if lists.err != nil {
-		return nil, p.errorf("%v", lists.err)
+		return nil, p.errorAt(lists.wrong, "%v", lists.err)
 	}
 	if len(sizes) == 0 {
 		return nil, p.errorf("no tree")
@@ -285,7 +293,7 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 	n := leaves - 1
 	t.LeafValue = listOf(lists, "leaf_value", leaves, parseFloat)
 	t.Feature = listOf(lists, "split_feature", n, intIn(0, features-1))
-	t.Threshold = listOf(lists, "threshold", n, parseFloat)
+	t.Threshold = listOf(lists, "threshold", n, parseThreshold)
 	t.Decision = listOf(lists, "decision_type", n, func(s string) (uint8, error) {
 		v, err := intIn(0, maxDecision)(s)
 		return uint8(v), err
@@ -315,10 +323,10 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 
 	// The first list with an error, else an inconsistency between lists.
 	if lists.err == nil {
-		lists.err = t.check(features)
+		lists.wrong, lists.err = "", t.check(features)
 	}
 	if lists.err != nil {
-		return nil, p.errorf("tree %d: %v", number, lists.err)
+		return nil, p.errorAt(lists.wrong, "tree %d: %v", number, lists.err)
 	}
 
 	return t, nil
@@ -326,8 +334,9 @@ func (p *modelReader) tree(number, features int) (*Tree, error) {
 
 // listReader parses the lists of a block and keeps the first error.
 type listReader struct {
-	keys map[string]string
-	err  error
+	keys  map[string]string
+	err   error
+	wrong string // the key that it is in
 }
 
 // listOf parses the n values of a key, with one space between two; any number if n is negative.
@@ -337,6 +346,7 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 	}
 
 	text := l.keys[key]
+	l.wrong = key // until the next one
 	have := 0
 	if text != "" {
 		have = strings.Count(text, " ") + 1
@@ -391,6 +401,14 @@ func intIn(lo, hi int) func(string) (int, error) {
 		}
 		return v, err
 	}
+}
+
+// parseThreshold also reads the infinities of LightGBM's own text: no value is beyond the largest numbers here.
+func parseThreshold(s string) (float64, error) {
+	if s == "inf" || s == "-inf" {
+		s = strings.Replace(s, "inf", "1.7976931348623157e308", 1)
+	}
+	return parseFloat(s)
 }
 
 // parseFloat parses a finite number that is written as in JSON: LightGBM, Go and Python understand others, such as

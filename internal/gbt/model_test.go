@@ -94,6 +94,18 @@ end of trees
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, word := range []string{"inf", "nan"} { // which LightGBM reads, too
+		text := strings.Replace(model, "threshold=0.5 ", "threshold="+word+" ", 1)
+		endless, err := ReadModel(strings.NewReader(text))
+		if word == "nan" {
+			want := `line 16: tree 0: threshold: "nan" at position 0`
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a threshold of nan is refused with %v, expected %s", err, want)
+			}
+		} else if err != nil || endless.Predict([]float64{math.MaxFloat64, 1}) != 2 {
+			t.Errorf("a threshold of inf: %v, and not all rows are below it", err)
+		}
+	}
 	nan := math.NaN()
 	for _, tc := range []struct {
 		a, b, want float64

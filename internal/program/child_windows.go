@@ -52,8 +52,7 @@ func NewJob(p *os.Process) (Job, error) {
 		err = errors.Join(err, handled)
 	}
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("put process %d into a job object: %w", p.Pid, err),
-			windows.CloseHandle(job))
+		return 0, errors.Join(fmt.Errorf("put process %d into a job object: %w", p.Pid, err), windows.CloseHandle(job))
 	}
 	return Job(job), nil
 }

@@ -139,8 +139,7 @@ func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent,
 		if err != nil {
 			return recordedEvent{}, err
 		}
-		e, err := decode(p.object, data,
-			func(e *eventRecord) error { return e.check(model, p.alias, p.sequence) })
+		e, err := decode(p.object, data, func(e *eventRecord) error { return e.check(model, p.alias, p.sequence) })
 		return recordedEvent{e.Event, sum(data)}, err
 	})
 }

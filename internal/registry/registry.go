@@ -219,8 +219,7 @@ func (i Info) check() error {
 	}
 
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
-		return wrong("info", "%d metrics and labels; at most %d are allowed", len(i.Metrics)+len(i.Labels),
-			maxFacts)
+		return wrong("info", "%d metrics and labels; at most %d are allowed", len(i.Metrics)+len(i.Labels), maxFacts)
 	}
 	for name, v := range i.Metrics {
 		if err := checkText("metric name", name, true); err != nil {

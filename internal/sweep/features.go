@@ -154,8 +154,7 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 			Tries())
 	}
 	if f.Try == TrySubsets && !doc.Has("trials") {
-		return doc.Errorf("search.features",
-			"try: %s needs trials: the number of sets to compare", TrySubsets)
+		return doc.Errorf("search.features", "try: %s needs trials: the number of sets to compare", TrySubsets)
 	}
 	if f.Try == TryForward && s.Trials > MaxOpen {
 		return doc.Errorf("trials", "trials is %d: try: %s takes at most %d; use fewer, or leave it out", s.Trials,

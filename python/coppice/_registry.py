@@ -24,6 +24,7 @@ MAX_RECORD = 1 << 20
 MAX_FILE = 1 << 30
 _MAX_JSON = 64 << 20  # reading it takes several times its size
 _MAX_NUMBER = 1_000_000_000
+_LAYOUT = 2  # of a local cloud's folder, as localemu/gcsemu has it
 _MAX_FILES, _MAX_FACTS, _MAX_TEXT = 64, 1000, 4096
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z")
@@ -162,6 +163,18 @@ def open_store(where: str | os.PathLike[str], filesystem: pafs.FileSystem | None
     except (OSError, pa.ArrowException) as e:
         raise StorageError(f"{text}: {e}") from e
     return Bucket(gcs, rest, text)
+
+
+def check_local(where: str) -> None:
+    """FormatError where a local cloud's folder, or the registry in it, is of a format that another build reads."""
+    name = os.path.basename(where.rstrip("/"))
+    gcs = os.path.dirname(where.rstrip("/")) if name == "coppice-registry" else os.path.join(where, "gcs")
+    if not os.path.isfile(os.path.join(gcs, ".format")):
+        return
+    record = Reader(parse_json(Folder(gcs).read(".format", MAX_RECORD).to_pybytes(), gcs, MAX_RECORD), gcs)
+    format, build = record.integer("format", 1, _MAX_NUMBER), record.text("build", "")
+    if format != _LAYOUT:
+        raise FormatError(f"{gcs}: its format is {format} and this package reads {_LAYOUT}: use coppice {build}, which reads it")
 
 
 def _most_bytes(name: str) -> int:

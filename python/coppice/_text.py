@@ -69,7 +69,7 @@ def parse_number(s: str) -> float | None:
     s = trim(s)
     m = _NUMERAL.match(s)
     if m and (m["whole"] or m["fraction"]):
-        return float(s)
+        return x if math.isfinite(x := float(s)) else math.nan  # 1e999 is no quantity that a row can have
     word = s[1:] if s[:1] in ("+", "-") else s
     if not 3 <= len(word.encode("utf-8", "surrogatepass")) <= 8:
         return None
@@ -214,6 +214,7 @@ def numbers_of(strings: pa.Array, markers: Missing) -> tuple[np.ndarray, np.ndar
     bad = np.zeros(len(strings), dtype=bool)
     decimal = _matches(t, _DECIMAL) & ~gone
     out[decimal] = [float(s) for s in t.filter(pa.array(decimal)).to_pylist()]
+    out[np.isinf(out)] = np.nan
     rest = ~decimal & ~gone
     for i, s in zip(np.flatnonzero(rest), t.filter(pa.array(rest)).to_pylist()):
         x = parse_forced(s)

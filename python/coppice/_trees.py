@@ -48,6 +48,7 @@ _HEAD = frozenset(
 )
 _TREE = frozenset(b"Tree num_leaves num_cat leaf_value".split())
 _NODES = b"split_feature threshold decision_type left_child right_child".split()
+_INFINITE = {b"inf": b"1.7976931348623157e308", b"-inf": b"-1.7976931348623157e308"}
 _SETS = b"cat_boundaries cat_threshold".split()
 _MEASURED = b"split_gain internal_value internal_weight internal_count leaf_weight leaf_count".split()
 _AVERAGE = b"average_output"  # of predictions that are means of trees: LightGBM's random forests
@@ -147,27 +148,28 @@ def read(data: bytes) -> Trees:
     def one_of(key: bytes, *values: str) -> str:
         have = head[key].decode()
         if have not in values:
-            r.fail(f"{key.decode()}={have[:40]}; this package reads {', '.join(values)}")
+            r.fail(f"{key.decode()}={have[:40]}; this package reads {', '.join(values)}", key)
         return have
 
     one_of(b"version", "v2", "v3", "v4")
     objective = head[b"objective"].decode()
     known = outputs(objective)
     if known is None:
-        r.fail(f"objective={objective[:40]}; this package reads multiclass, multiclassova, {', '.join(OUTPUTS)}")
+        text = ", ".join(["multiclass", "multiclassova", *OUTPUTS])
+        r.fail(f"objective={objective[:40]}; this package reads {text}", b"objective")
     classes = known[1]
     one_of(b"num_class", str(classes))
     one_of(b"num_tree_per_iteration", str(classes))
     names = r.words(head, b"feature_names").decode().split(" ")
     if "" in names:
-        r.fail("no feature_names")
+        r.fail("no feature_names", b"feature_names")
     r.ints(head, b"label_index", 1, 0, 1 << 31)
     r.ints(head, b"max_feature_idx", 1, len(names) - 1, len(names) - 1)
     r.count(head, b"feature_infos", len(names))
     if b"monotone_constraints" in head:
         r.ints(head, b"monotone_constraints", len(names), -1, 1)
     if head[b"tree_sizes"].count(b" ") >= MAX_TREES:
-        r.fail(f"tree_sizes: more than {MAX_TREES} trees")
+        r.fail(f"tree_sizes: more than {MAX_TREES} trees", b"tree_sizes")
     sizes = r.ints(head, b"tree_sizes", None, 1, 1 << 31)
 
     if not len(sizes):
@@ -195,10 +197,11 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data, self.start, self._number = data, 0, 0  # start: of the next line
+        self._lines: dict[bytes, int] = {}  # of the keys of the last block
 
-    def fail(self, message: str) -> NoReturn:
-        """Raises FormatError at the last line that was read."""
-        raise FormatError(f"model.txt, line {self._number}: {message}")
+    def fail(self, message: str, key: bytes = b"") -> NoReturn:
+        """Raises FormatError at the line of a key, or else the last line that was read."""
+        raise FormatError(f"model.txt, line {self._lines.get(key, self._number)}: {message}")
 
     def begins(self, line: bytes, message: str) -> None:
         """Fails unless this is the next line."""
@@ -218,6 +221,7 @@ class _Reader:
     def block(self, required: frozenset[bytes], optional: frozenset[bytes]) -> dict[bytes, bytes]:
         """Lines KEY=VALUE up to an empty one, and all empty ones after it."""
         keys: dict[bytes, bytes] = {}
+        self._lines = {}
         while True:
             line = self.line()
             if line is None:
@@ -242,7 +246,7 @@ class _Reader:
                 self.fail(f"{shown} is not a key that this package knows")
             if len(value) > MAX_LINE and required is _HEAD:
                 self.fail(f"{shown} has {len(value)} bytes, more than the {MAX_LINE} that a line of the head may have")
-            keys[key] = value
+            keys[key], self._lines[key] = value, self._number
         for key in sorted(required - keys.keys()):
             self.fail(f"the lines above lack {key.decode()}")
         blank = _BLANK.match(self._data, self.start).end()
@@ -253,7 +257,7 @@ class _Reader:
         """A value that consists of words with a space between them."""
         value = keys.get(key, b"")
         if value[:1] == b" " or value[-1:] == b" " or b"  " in value:
-            self.fail(f"{key.decode()}: one space belongs between two values, and none elsewhere")
+            self.fail(f"{key.decode()}: one space belongs between two values, and none elsewhere", key)
         return value
 
     def count(self, keys: dict[bytes, bytes], key: bytes, n: int | None) -> list[bytes]:
@@ -261,7 +265,7 @@ class _Reader:
         value = self.words(keys, key)
         have = value.count(b" ") + 1 if value else 0
         if n is not None and have != n:
-            self.fail(f"{key.decode()} has {have} values, expected {n}")
+            self.fail(f"{key.decode()} has {have} values, expected {n}", key)
         return value.split(b" ") if value else []
 
     def ints(self, keys: dict[bytes, bytes], key: bytes, n: int | None, low: int, high: int) -> np.ndarray:
@@ -270,20 +274,23 @@ class _Reader:
         out = np.empty(len(words), dtype=np.int64)
         for i, w in enumerate(words):
             if not _INT(w) or len(w) > 19 or not low <= (v := int(w)) <= high:
-                self.fail(f"{key.decode()}: {_shown(w)} at position {i}; whole numbers from {low} to {high} are possible")
+                text = f"{_shown(w)} at position {i}; whole numbers from {low} to {high} are possible"
+                self.fail(f"{key.decode()}: {text}", key)
             out[i] = v
         return out
 
     def numbers(self, keys: dict[bytes, bytes], key: bytes, n: int) -> np.ndarray:
         """Finite numbers."""
         words = self.count(keys, key, n)
+        if key == b"threshold":  # LightGBM's own readers have infinities there; no value is beyond the largest number here
+            words = [_INFINITE.get(w, w) for w in words]
         for i, w in enumerate(words):
             if not _NUMBER(w):
-                self.fail(f"{key.decode()}: {_shown(w)} at position {i} is not a decimal number")
+                self.fail(f"{key.decode()}: {_shown(w)} at position {i} is not a decimal number", key)
         out = np.array([float(w) for w in words], dtype=np.float64)
         if not np.isfinite(out).all():
             at = int(np.argmin(np.isfinite(out)))
-            self.fail(f"{key.decode()}: {_shown(words[at])} at position {at} is too large")
+            self.fail(f"{key.decode()}: {_shown(words[at])} at position {at} is too large", key)
         return out
 
 

@@ -85,6 +85,7 @@ class Model:
         text = os.fspath(where)
         if os.path.isdir(os.path.join(text, _LOCAL)):
             text = os.path.join(text, _LOCAL)
+        _registry.check_local(text)
         store = _registry.open_store(text, filesystem)
         if model is None and not store.has("version.json") and (names := _registry.models(store)):
             raise NotFoundError(f"{text} holds a registry: choose one of its models with model=, {', '.join(names)}")

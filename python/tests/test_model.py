@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import tempfile
 import unittest
 import unittest.mock
@@ -65,6 +66,22 @@ class Loading(unittest.TestCase):
                 call()
         with self.assertRaises(coppice.Error):
             coppice.Model.load(self.root, "ctr", 0)
+
+    def test_a_local_cloud_of_another_build(self):
+        cloud = pathlib.Path(self.root) / "cloud"
+        registry = cloud / "gcs" / "coppice-registry"
+        registry.mkdir(parents=True)
+        os.rename(pathlib.Path(self.root) / "registry", registry / "registry")
+        mark = cloud / "gcs" / ".format"
+        mark.write_text('{"format":2,"build":"v1"}')
+        coppice.Model.load(cloud, "ctr")
+        mark.write_text('{"format":3,"build":"v9"}')
+        for where in (cloud, registry, f"{registry}/"):
+            with self.assertRaisesRegex(coppice.FormatError, "its format is 3 and this package reads 2: use coppice v9"):
+                coppice.Model.load(where, "ctr")
+        os.rename(registry, cloud / "moved")
+        with self.assertRaisesRegex(coppice.FormatError, "its format is 3"):
+            coppice.Model.load(cloud, "ctr")
 
     def test_a_flipped_bit_is_refused(self):
         for name, data in self.files.items():

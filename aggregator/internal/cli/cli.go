@@ -87,8 +87,7 @@ func pullCommand(w *Setup) *cobra.Command {
 since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
 		Example: "  localemu exec --aggregator none -- aggregator pull",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, b *Backends,
-				_ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
 				return pull(cmd.Context(), a, b)
 			})
 		},
@@ -135,8 +134,7 @@ func reconcileCommand(w *Setup) *cobra.Command {
 		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *Backends,
-				_ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})
 		},

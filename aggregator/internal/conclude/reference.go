@@ -58,8 +58,7 @@ func (a *Aggregator) reference(ctx context.Context, v registry.Version) (*refere
 	if !isUnusable(err) {
 		return nil, err
 	}
-	a.Log.Warn("a version's reference rows cannot be used", "model", v.Model, "version", v.Number, "error",
-		err.Error())
+	a.Log.Warn("a version's reference rows cannot be used", "model", v.Model, "version", v.Number, "error", err.Error())
 	return nil, nil
 }
 

@@ -78,10 +78,9 @@ func (j Job) identityRules() []rule {
 	}
 	for _, k := range slices.Sorted(maps.Keys(j.Env)) {
 		ok := variablePattern.MatchString(k) && !strings.HasPrefix(k, "BATCH_") && !strings.ContainsRune(j.Env[k], 0)
-		rules = append(rules,
-			rule{"variable", "Env", ok,
-				fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte",
-					k)})
+		rules = append(rules, rule{"variable", "Env", ok,
+			fmt.Sprintf("%.80q must have letters, digits and '_', not begin with BATCH_, and hold no zero byte",
+				k)})
 	}
 	for _, topic := range j.Notify {
 		rules = append(rules, rule{"notification", "Notify", topicPattern.MatchString(topic),
@@ -100,9 +99,8 @@ func (j Job) labelRules() []rule {
 
 	for _, k := range slices.Sorted(maps.Keys(j.Labels)) {
 		reserved := strings.HasPrefix(k, "goog-") || strings.HasPrefix(k, "google-")
-		rules = append(rules,
-			rule{"label-key", "Labels", labelKeyPattern.MatchString(k),
-				fmt.Sprintf("key %.80q must have 1 to 63 of a-z, 0-9, '_' and '-', and begin with a letter", k)},
+		rules = append(rules, rule{"label-key", "Labels", labelKeyPattern.MatchString(k),
+			fmt.Sprintf("key %.80q must have 1 to 63 of a-z, 0-9, '_' and '-', and begin with a letter", k)},
 			rule{"label-reserved", "Labels", !reserved,
 				fmt.Sprintf("key %.80q: those that begin with goog- or google- are Google's own", k)},
 			rule{"label-value", "Labels", labelPattern.MatchString(j.Labels[k]),

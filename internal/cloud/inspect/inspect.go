@@ -107,8 +107,7 @@ func (c *Client) read(ctx context.Context, service, path string, query url.Value
 		}
 		method, header, text = http.MethodPost, "application/json", data
 	}
-	r, err := http.NewRequestWithContext(ctx, method, c.address(service)+path+"?"+query.Encode(),
-		bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, method, c.address(service)+path+"?"+query.Encode(), bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func ParseNumber(s string) (float64, Form) {
 	x := n.value(s)
 
 	switch {
-	case n.zeros, n.exponent && !n.signed && !n.exponentSigned && !n.point:
+	case n.zeros, x != x, n.exponent && !n.signed && !n.exponentSigned && !n.point:
 		return x, FormDigits
 	case !n.exponent && !n.point && n.digits > 15 && !exactWhole(s, x):
 		return x, FormBig
@@ -122,7 +122,10 @@ var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10
 // (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv handles the rest.
 func (n *numeral) value(s string) float64 {
 	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
-		x, _ := strconv.ParseFloat(s, 64) // the only possible error is overflow, for which infinity is right
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil { // beyond the range, as 1e999 is: no quantity that a row can have
+			return math.NaN()
+		}
 		return x
 	}
 	x := float64(n.mantissa) / powers[n.fraction]

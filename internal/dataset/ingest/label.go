@@ -199,7 +199,7 @@ func number(v *dataset.Values, i int) (float64, bool) {
 	switch v.Type {
 	case dataset.Text:
 		x, f := cell.ParseNumber(v.Text[i])
-		return x, f != cell.FormText
+		return x, f != cell.FormText && (x == x || f == cell.FormNumber)
 	case dataset.Float:
 		return v.Float[i], true
 	default:

@@ -87,8 +87,7 @@ func checkTarget(dir string) error {
 	case err != nil:
 		return problem.New(problem.Conflict, "%s: cannot hold a dataset: %v", dir, err)
 	}
-	return problem.New(problem.Conflict,
-		"%s: the folder is not empty; choose another or remove it", dir)
+	return problem.New(problem.Conflict, "%s: the folder is not empty; choose another or remove it", dir)
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.

@@ -368,6 +368,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			`t.csv:3: column "a": the weight is missing`},
 		"text weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\nx,1,1\n",
 			`t.csv:3: column "a": the weight is x`},
+		"label too large": {"label: {column: y, kind: regression}\n", "a,y\n1,1\n2,-1e999\n",
+			`t.csv:3: column "y": the label is "-1e999", not a number`},
 		"infinite weight": {"label: y\nweight: a\n", "a,b,y\n1,1,0\ninf,1,1\n",
 			`t.csv:3: column "a": the weight is inf`},
 		"forced number": {"label: y\nnumeric: [b]\n", abc,

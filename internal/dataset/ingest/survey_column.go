@@ -37,6 +37,7 @@ type columnSurvey struct {
 	saw       [cell.FormTime + 1]int64
 	decided   bool
 	odd       map[string]int64 // texts in another form than most, up to a few more than a message lists
+	tooLarge  string           // a number that no float64 holds, such as 1e999: a missing value
 	exponents int64            // digits and an exponent, such as 623049e6: an id, unless numbers have fractions
 	fractions bool
 	notNum    error            // the first text that is not a number, if the spec says that there are only numbers
@@ -209,6 +210,9 @@ func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 	} else if x != x || s.markers.HasNumber(x) {
 		s.nans++
 		s.present--
+		if x != x && strings.ContainsAny(text, "0123456789") {
+			s.tooLarge = strings.Clone(text)
+		}
 	} else {
 		s.numbers.add(x)
 	}
@@ -272,6 +276,9 @@ func (s *columnSurvey) watches() bool {
 
 // warnOfOdd says that all but a few texts of a column of categories are numbers, or times, and what the others are.
 func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
+	if s.tooLarge != "" {
+		warn(WarnOdd, "%.40q is beyond the largest number, 1.8e308: such values are missing", s.tooLarge)
+	}
 	f, odd := s.usual()
 	all := odd + s.saw[f]
 	// Of many numbers a single other text is none, however often it comes.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -248,9 +249,13 @@ func TestSeveralFiles(t *testing.T) {
 		t.Errorf("several files: got columns %q, cells %q (error %v); want %q in columns a and b", names, cells, err,
 			want)
 	}
+	names, cells, err = readAll([]File{first, writeFile(t, "2.csv", "c,b,a\n5,z,3\n")}, dataset.CSVSpec{}, 10)
+	if want := [][]string{{"1", "x", "<null>"}, {"2", "y", "<null>"}, {"3", "z", "5"}}; err != nil ||
+		!slices.Equal(names, []string{"a", "b", "c"}) || !reflect.DeepEqual(cells, want) {
+		t.Errorf("a column that is new: got columns %q, cells %q (error %v); want %q", names, cells, err, want)
+	}
 	for text, want := range map[string]string{
 		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (the columns are: a, bb)`,
-		"a,b,c\n1,2\n": `2.csv: column "c": present here, but missing in 1.csv`,
 		"a,b,a\n1,2\n": `2.csv: column "a": columns 1 and 3 have this name; rename one`,
 	} {
 		_, _, err := readAll([]File{first, writeFile(t, "2.csv", text)}, dataset.CSVSpec{}, 10)

@@ -10,8 +10,8 @@ import (
 )
 
 // merge adds a file's columns to those of the files before it: a column has a type that holds the values of all. A
-// number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new in a typed
-// file are null in those before; one that a file lacks is an error.
+// number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new are
+// null in the files before; one that a file lacks is an error.
 func merge(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
 	fail := func(column, format string, args ...any) error {
 		return &InputError{File: f.URI, Column: column, Msg: fmt.Sprintf(format, args...)}
@@ -36,13 +36,9 @@ func merge(all []Column, from []string, first File, f File, have []Column) ([]Co
 	}
 	_, known := placesOf(all)
 	for _, c := range have {
-		if _, ok := known[c.Name]; ok {
-			continue
+		if _, ok := known[c.Name]; !ok {
+			all, from = append(all, c), append(from, f.URI)
 		}
-		if f.URI != first.URI && c.Untyped {
-			return nil, nil, fail(c.Name, "present here, but missing in %s", first.URI)
-		}
-		all, from = append(all, c), append(from, f.URI)
 	}
 	return all, from, nil
 }

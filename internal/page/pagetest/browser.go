@@ -318,9 +318,8 @@ func (p *Page) Press(key string) {
 // Dark has the page believe that its reader wants it dark, or not.
 func (p *Page) Dark(on bool) {
 	p.b.t.Helper()
-	p.Call("Emulation.setEmulatedMedia",
-		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
-			"value": map[bool]string{true: "dark", false: "light"}[on]}}})
+	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
+		"value": map[bool]string{true: "dark", false: "light"}[on]}}})
 }
 
 // Print has the page believe that it is printed, or not.

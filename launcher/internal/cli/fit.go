@@ -23,6 +23,7 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/program"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/draft"
@@ -187,6 +188,13 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if err != nil {
 		return err
 	}
+	// Versions of another label would be gated against a champion that predicts something else.
+	var of struct{ Label struct{ Column string } }
+	if v, err := w.registry.Get(ctx, d.Name, ""); err == nil &&
+		w.registry.ReadJSON(ctx, v, scorer.FileDataset, &of) == nil && of.Label.Column != f.Label {
+		return program.Usagef("the model %q predicts %s: give the one of %s another name (--name)", d.Name,
+			of.Label.Column, f.Label)
+	}
 	if !w.asJSON {
 		w.screen().Found(d.Found)
 	}
@@ -227,6 +235,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 	fitted := show.NewFit(d, p, st, view)
+	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
 	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
 		if err := view.WriteFile(fitted.Page); err != nil {
 			return err

@@ -3,11 +3,14 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/program"
+	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
 
@@ -49,4 +52,16 @@ func TestFitInTheCloudIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitUsage, "--where batch needs --name", "fit", w.file("t.csv", "a,y\n1,0\n"), "--label", "y",
 		"--where", "batch")
+}
+
+// TestFitOfAnotherLabel: a name is of one label, whatever version is its newest or its champion.
+func TestFitOfAnotherLabel(t *testing.T) {
+	w := newWorld(t)
+	if _, err := registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{
+		scorer.FileDataset: []byte(`{"format":1,"name":"t","label":{"column":"z","kind":"binary"}}`)},
+		registry.Info{At: w.now, By: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(sweep.ExitUsage, `the model "t" predicts z: give the one of y another name (--name)`, "fit",
+		w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n", 9)), "--label", "y", "--where", "batch", "--name", "t")
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -158,7 +159,8 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 		for _, text := range done.Warnings() {
 			fmt.Fprintf(w.Err, "warning: %s\n", text)
 		}
-		w.printf("%s rows scored with %s@%d: %s\n", humanize.Comma(done.Rows), v.Model, v.Number, f.out)
+		w.printf("%s %s scored with %s@%d: %s\n", humanize.Comma(done.Rows),
+			english.PluralWord(int(done.Rows), "row", ""), v.Model, v.Number, f.out)
 	})
 }
 

@@ -222,6 +222,14 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be "+
 			"learnt: leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
 	}
+	folded := map[string]string{}
+	for _, text := range slices.Sorted(maps.Keys(l.texts)) {
+		other, twice := folded[strings.ToLower(text)]
+		if folded[strings.ToLower(text)] = text; twice && !q.wantsClasses() {
+			return "", problem.New(problem.Input, "--label %s: %q and %q differ in case alone: write them in one way, "+
+				"or let them be two classes with --objective multiclass", q.Label, other, text)
+		}
+	}
 	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 		humanize.Comma(l.present))
 	if one != "" { // classes were asked for
@@ -267,46 +275,6 @@ func (l *labels) single() string {
 		}
 	}
 	return ""
-}
-
-// yesWords are values that mean yes.
-var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
-	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim"}
-
-// positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
-func (l *labels) positive() (value, why string) {
-	values := l.values()
-	if len(l.numbers) == 2 {
-		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
-		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
-	}
-	for _, v := range values {
-		if slices.Contains(yesWords, strings.ToLower(v)) {
-			return v, ""
-		}
-	}
-	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.of(a), l.of(b)) })
-	return rarer, "; it is the rarer one, and --positive names another"
-}
-
-// values are the values of a label, numbers first.
-func (l *labels) values() []string {
-	var out []string
-	for _, x := range slices.Sorted(maps.Keys(l.numbers)) {
-		out = append(out, string(dataset.AppendNumber(nil, x)))
-	}
-	return append(out, slices.Sorted(maps.Keys(l.texts))...)
-}
-
-func (l *labels) list() string {
-	values, more := l.values(), ""
-	if len(values) > maxClasses {
-		values, more = values[:maxClasses], " and more"
-	}
-	for i, v := range values {
-		values[i] = fmt.Sprintf("%.40s", v)
-	}
-	return strings.Join(values, ", ") + more
 }
 
 // minTimes is the least number of different times by which rows are split.
@@ -381,6 +349,15 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	why := "there is neither a time (--time) nor a key (--key) that rows repeat"
 	if len(times) > 1 {
 		why = "it is not clear which is the row's time"
+	}
+	for _, c := range s.columns {
+		switch {
+		case !namedTime(c.Name) || c.Name == q.Label || slices.Contains(q.Drop, c.Name):
+		case c.isTime() && c.missing > 0:
+			why = fmt.Sprintf("%s rows have no time in %s", humanize.Comma(c.missing), c.Name)
+		case c.mayCountTime():
+			why = fmt.Sprintf("%s holds numbers: if they are times, newer rows should judge, with --time %[1]s", c.Name)
+		}
 	}
 	d.found("split", "at random, since %s", why)
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil

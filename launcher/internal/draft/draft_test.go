@@ -40,13 +40,19 @@ func TestDecisions(t *testing.T) {
 		row    func(i int) string
 		ask    Request
 		rows   int
-		says   []string // of both specs together
+		says   []string // of both specs and what was found together
 		not    []string // likewise
 	}{
 		"0 and 1, by time": {header: "ts,site,click",
 			row: func(i int) string { return fmt.Sprintf("%s,s%d,%d", day(i), i%100, i%3/2) },
 			says: []string{"label: \"click\"", "{by: time, column: \"ts\", train: 0.7", "objective: binary",
 				"metric: log_loss"}},
+		"seconds": {header: "ts,click",
+			row:  func(i int) string { return fmt.Sprintf("%d,%s", 1704067200+i*60, "+-"[i%2:i%2+1]) },
+			says: []string{"{by: random", "positive: \"+\"", "newer rows should judge, with --time ts"}},
+		"times that some rows lack": {header: "ts,click",
+			row:  func(i int) string { return []string{"", day(i)}[i%2] + []string{",0", ",1"}[i%3/2] },
+			says: []string{"{by: random", "1,000 rows have no time in ts"}},
 		"yes and no": {header: "a,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"no", "yes"}[i%2]) },
 			ask: Request{Label: "y"}, says: []string{`{column: "y", positive: "yes"}`, "by: random"}},
@@ -184,7 +190,7 @@ func TestDecisions(t *testing.T) {
 			if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
 				t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
 			}
-			text := string(d.Dataset) + string(d.Sweep)
+			text := string(d.Dataset) + string(d.Sweep) + fmt.Sprint(d.Found)
 			if q.Name == "" && !strings.Contains(text, "name: my-table-2026\n") {
 				t.Errorf("the name is not the file's in\n%s", text)
 			}
@@ -213,6 +219,8 @@ func TestRefused(t *testing.T) {
 		"no such label": {"clicks,a", func(int) string { return "1,2" }, Request{Label: "click"},
 			`--label: `},
 		"no value": {"a,y", func(int) string { return "1," }, Request{Label: "y"}, "has no value in any row"},
+		"two spellings": {"a,y", func(i int) string { return "1," + []string{"No", "no", "yes"}[i%3] },
+			Request{Label: "y"}, `"No" and "no" differ in case alone: write them in one way`},
 		"one value": {"a,y", func(int) string { return "1,yes" }, Request{Label: "y"},
 			"every row has the same value, yes: there is nothing to predict"},
 		"three positive rows": {"a,y", func(i int) string { return fmt.Sprintf("%d,%d", i, i/47) },
@@ -316,6 +324,7 @@ func TestClassesBeginWithRegularisation(t *testing.T) {
 func TestParamsOfEveryTrial(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p")
 	table := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })
+	grades := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) })
 	for _, c := range []struct {
 		suffix, text string
 		says, not    []string
@@ -328,13 +337,19 @@ func TestParamsOfEveryTrial(t *testing.T) {
 			[]string{"params: {num_iterations: 1000, num_leaves: 9}", "metric: auc"}, []string{"num_leaves: {"}},
 		{".yaml", "learning_rate: 1\nnum_leaves: 5\nmin_data_in_leaf: 3\nfeature_fraction: 1\nlambda_l2: 0\n" +
 			"extra_trees: false\n", []string{"trials: 1\n", "search: {fixed: [{}]}"}, nil},
+		{".conf", "objective = multiclass\nmetric = multi_logloss,auc_mu\nauc_mu_weights = 0,1,2,0\nnum_class = 5\n",
+			[]string{"objective: multiclass", "metric: multi_logloss", "num_class: 5"}, nil},
 		{".yaml", "bagging_fraction: 0.5\n", nil, nil},
 		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil},
 	} {
 		if err := os.WriteFile(file+c.suffix, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d, err := Make(t.Context(), Request{Sources: []string{table}, Label: "y", ParamsFile: file + c.suffix,
+		source := table
+		if strings.Contains(c.text, "num_class") {
+			source = grades
+		}
+		d, err := Make(t.Context(), Request{Sources: []string{source}, Label: "y", ParamsFile: file + c.suffix,
 			Limit: time.Minute, Cores: 2})
 		if c.says == nil {
 			if problem.Of(err) != problem.Input {

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,7 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 	for _, c := range t.Columns() {
 		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
 		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1),
-			counted: named || c.Type == dataset.Text ||
+			counted: named || c.Type == dataset.Text || namedTime(c.Name) ||
 				c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
@@ -322,8 +323,12 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 			l.missing++
 			continue
 		}
-		l.present++
 		x, text, isNumber := valueOf(v, i)
+		if isNumber && x != x { // as for staging
+			l.missing++
+			continue
+		}
+		l.present++
 		if yes != "" && means(v, i, yes) {
 			l.named++
 		}
@@ -347,6 +352,46 @@ func (l *labels) rarest(classes bool) int64 {
 		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
 }
 
+// yesWords are values that mean yes.
+var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
+	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim", "+"}
+
+// positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
+func (l *labels) positive() (value, why string) {
+	values := l.values()
+	if len(l.numbers) == 2 {
+		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
+		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
+	}
+	for _, v := range values {
+		if slices.Contains(yesWords, strings.ToLower(v)) {
+			return v, ""
+		}
+	}
+	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.of(a), l.of(b)) })
+	return rarer, "; it is the rarer one, and --positive names another"
+}
+
+// values are the values of a label, numbers first.
+func (l *labels) values() []string {
+	var out []string
+	for _, x := range slices.Sorted(maps.Keys(l.numbers)) {
+		out = append(out, string(dataset.AppendNumber(nil, x)))
+	}
+	return append(out, slices.Sorted(maps.Keys(l.texts))...)
+}
+
+func (l *labels) list() string {
+	values, more := l.values(), ""
+	if len(values) > maxClasses {
+		values, more = values[:maxClasses], " and more"
+	}
+	for i, v := range values {
+		values[i] = fmt.Sprintf("%.40s", v)
+	}
+	return strings.Join(values, ", ") + more
+}
+
 // valueOf is value i as a number, or else as a text.
 func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 	switch v.Type {
@@ -357,7 +402,7 @@ func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 	case dataset.Text:
 		text = cell.Trim(v.Text[i])
 		x, form := cell.ParseNumber(text)
-		return x, text, form != cell.FormText
+		return x, text, form != cell.FormText && (x == x || form == cell.FormNumber)
 	}
 	return 0, v.TextOf(i), false
 }

@@ -39,7 +39,12 @@ func (d *Draft) setParams(q *Request) error {
 			q.given[canonical] = value
 		}
 	}
-	p, err := gbt.ParseParams(q.given)
+	all := maps.Clone(q.given)
+	word, _, _ := strings.Cut(q.Objective, "@")
+	if name, err := gbt.CanonicalObjective(word); err == nil { // by which it is told what belongs to it
+		all["objective"] = name
+	}
+	p, err := gbt.ParseParams(all)
 	if err == nil {
 		for _, idle := range p.Idle() {
 			err = idle

@@ -94,7 +94,7 @@ var oddColumns = map[string]odd{
 	"-nan":                 {among("-nan", 40), dataset.Numeric, ""},
 	"nothing":              {among("", 7), dataset.Numeric, ""},
 	"blanks":               {among("  ", 7), dataset.Numeric, ""},
-	"1e400":                {among("1e400", 40), dataset.Numeric, ""},
+	"1e400":                {among("1e400", 40), dataset.Numeric, "odd_texts"},
 	"inf":                  {among("inf", 40), dataset.Numeric, ""},
 	"one row of millions":  {among("3.0M", 299), dataset.Numeric, "format"},
 	"one bad row":          {among("3.0 stars", 299), "", "odd_texts"},

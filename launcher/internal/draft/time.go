@@ -55,10 +55,8 @@ func (s *seen) checkTime(name string) error {
 	case c.texts:
 		return problem.New(problem.Input, "--time %s: the column holds texts that are no times", name)
 	}
-	for _, of := range timeRanges {
-		if c.lo >= of[0] && c.hi <= of[1] {
-			return nil
-		}
+	if c.mayCountTime() {
+		return nil
 	}
 	lower := strings.ToLower(name)
 	if slices.ContainsFunc(timeWords, func(w string) bool { return strings.Contains(lower, w) }) {
@@ -66,6 +64,13 @@ func (s *seen) checkTime(name string) error {
 	}
 	return problem.New(problem.Input, "--time %s: the column holds numbers from %v to %v, which are no times; "+
 		"by numbers rows are split in a spec alone (--save-specs)", name, c.lo, c.hi)
+}
+
+// mayCountTime reports whether the column holds numbers that may be times.
+func (c *column) mayCountTime() bool {
+	return !c.texts && c.present > 0 && slices.ContainsFunc(timeRanges, func(of [2]float64) bool {
+		return c.lo >= of[0] && c.hi <= of[1]
+	})
 }
 
 // Numbers that may be times: seconds, and thousandths, since 1980, years, months 202612 and days 20261231; or what is

@@ -180,8 +180,7 @@ func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 			"stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
 	}
 	p.Spec.Search.Stop = &stop
-	p.note("search.stop: trials are compared after %v trees (%s, one in %d continues)",
-		stop.Rungs, stop.Rule, stop.Eta)
+	p.note("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta)
 	p.noteOrder()
 	return nil
 }

@@ -80,7 +80,9 @@ func Build(q Inputs) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, err = forLabel(s, q.Manifest); err != nil {
+	named := *s // the name that results and pages have; the sweep's id is of the spec as it is written
+	named.Metric = m.Name
+	if s, err = forLabel(&named, q.Manifest); err != nil {
 		return nil, err
 	}
 

@@ -2,7 +2,9 @@ package show
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -41,6 +43,7 @@ type Fit struct {
 	Without  string             `json:"without_features,omitempty"` // what a model without any scores there, in words
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []Used             `json:"features,omitempty"`
+	Hurried  string             `json:"hurried,omitempty"` // how far the minutes were from enough
 	Warnings []string           `json:"warnings,omitempty"`
 	Types    []Typed            `json:"types,omitempty"` // of what is not a statistic of others
 	Page     string             `json:"page,omitempty"`
@@ -128,6 +131,24 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	return f
 }
 
+// Hurry warns if the limit ended the winner's training, or left out more than half of the trials that were wanted. The
+// model may be the champion all the same: it is the best of what there was time for, and the gate compares it.
+func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
+	var cut string
+	for _, row := range board {
+		if r := row.Result; r != nil && r.Trial == f.Trial && r.AtLimit {
+			cut = fmt.Sprintf(", and cut the training of the best one at %s", english.Plural(r.TreesGrown, "tree", ""))
+		}
+	}
+	if cut == "" && 2*f.Done >= wanted {
+		return
+	}
+	enough := limit.Minutes() * float64(wanted) / float64(max(f.Done, 1))
+	f.Hurried = fmt.Sprintf("--minutes (%s) allowed %d of %s%s: the model may be underfit; repeat with --minutes %v",
+		limit, f.Done, english.Plural(wanted, "trial", ""), cut, math.Ceil(10*max(enough, 2*limit.Minutes()))/10)
+	f.Warnings = append(f.Warnings, f.Hurried)
+}
+
 func rates(classes []metric.Class) []ClassRate {
 	var all float64
 	for _, c := range classes {
@@ -190,8 +211,8 @@ func (w Printer) Fitted(f *Fit) {
 			uses = append(uses, fmt.Sprintf("%s %s", s.Name, Percent(s.Gain)))
 		}
 	}
-	w.Pairs([2]string{"model", version + " (" + state + ")"},
-		[2]string{"because", why},
+	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},
+		[2]string{"warning", f.Hurried},
 		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
 		[2]string{"", f.WithoutFeatures()},
 		[2]string{"chosen", chosen},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
@@ -73,6 +74,23 @@ func TestNewFit(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
 		t.Errorf("got %s\nwant a line that serves the model", out.String())
+	}
+	for _, tc := range []struct {
+		wanted int
+		cut    bool
+		want   string
+	}{
+		{4, false, ""}, // 2 of them done
+		{5, false, "--minutes (1m0s) allowed 2 of 5 trials: the model may be underfit; repeat with --minutes 2.5"},
+		{2, true, "--minutes (1m0s) allowed 2 of 2 trials, and cut the training of the best one at 40 trees: the " +
+			"model may be underfit; repeat with --minutes 2"},
+	} {
+		rows[0].Result.AtLimit, rows[0].Result.TreesGrown = tc.cut, 40
+		f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
+		f.Hurry(tc.wanted, time.Minute, rows)
+		if f.Hurried != tc.want || len(f.Warnings) != min(len(tc.want), 1) {
+			t.Errorf("of %d trials 2 ended, cut %t: %q, expected %q", tc.wanted, tc.cut, f.Hurried, tc.want)
+		}
 	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
 		t.Error("it names features of a winner that cannot be read; want none")

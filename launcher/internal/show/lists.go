@@ -18,8 +18,7 @@ import (
 
 // Sweeps writes a list of sweeps.
 func (w Printer) Sweeps(all []sweepview.ListedSweep) {
-	t := w.Table("sweep", "planned", "dataset", "trials", "state", "registered").Least("dataset",
-		"planned")
+	t := w.Table("sweep", "planned", "dataset", "trials", "state", "registered").Least("dataset", "planned")
 	for _, l := range all {
 		registered, planned, state := "", "", l.Outcome.String()
 		if l.Verdict != "" {
@@ -94,8 +93,7 @@ func (w Printer) Removable(items []clean.Item) {
 		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
 	}
 	t.Print()
-	w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n",
-		humanize.IBytes(uint64(free)))
+	w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
 }
 
 // Verified writes what was checked of a model, and the head of each history.

@@ -89,8 +89,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,
 			Estimate(s.Folds.Best), s.Folds.Best.Configuration))
 	case s.Best != nil:
-		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score),
-			s.Best.Trial))
+		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score), s.Best.Trial))
 	}
 
 	switch {
