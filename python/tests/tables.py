@@ -27,7 +27,8 @@ FITTED = 11  # every so many tables go through the estimator, too
 
 def fitted(folder, missing):
     """Whether the estimator, which gets the table as pyarrow reads it, trains what `launcher fit` does on the file."""
-    read = pyarrow.csv.ConvertOptions(null_values=missing, strings_can_be_null=True)
+    texts = {"strings_can_be_null": True, "true_values": [], "false_values": []}  # in CSV true is a text
+    read = pyarrow.csv.ConvertOptions(null_values=missing, **texts)
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as out:
         warnings.simplefilter("ignore")
         model = coppice.Classifier(trials=1, minutes=1, split="random", params={"num_iterations": 9}, verbose=False)

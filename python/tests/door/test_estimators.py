@@ -244,7 +244,8 @@ class SameBytes(unittest.TestCase):
         model = quick(split="random", date_format="dmy", format={"p": "decimal_comma"}, missing=["?!"]).fit(table, Y)
         for text in ('"?!"]', '"d":"dmy"', '"p":"decimal_comma"', "by: random"):
             self.assertIn(text, model.specs_["dataset.yaml"])
-        self.assertEqual((model.types_["d"][0], model.types_["user_id"][0]), ("time", "categorical"))
+        self.assertEqual(model.types_["d"][0], "time")
+        self.assertIn("user_id", model.model_.inputs)  # no key, but a feature
         with self.assertRaisesRegex(coppice.InputError, "user_id: the column is then no feature"):
             quick(key="user_id", categorical=["user_id"]).fit(table, Y)
         with self.assertRaisesRegex(coppice.InputError, "which no value tells"):
