@@ -31,6 +31,7 @@ var calls = map[string][]call{
 		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false},
 		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
 		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
+		{"DeleteJob", []string{"batch.jobs.delete"}, "project", true, false, false},
 	},
 	"internal/cloud/gcs": {
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},

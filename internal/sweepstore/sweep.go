@@ -117,6 +117,14 @@ func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) 
 	return t, err
 }
 
+// Refused reports whether no task could train the plan, since a build of another version wrote it, and no trial was
+// begun: programs of the plan's version can still train it.
+func (s *Sweep) Refused(ctx context.Context, l Listing) (bool, error) {
+	t, err := s.Trouble(ctx, l)
+	begun := slices.ContainsFunc(l.Trials, func(l Listed) bool { return len(l.Claims) > 0 })
+	return t != nil && t.Refused && !begun, err
+}
+
 // Cancelled reports whether the sweep was cancelled. The object's contents do not matter.
 func (s *Sweep) Cancelled(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Cancel())

@@ -212,6 +212,8 @@ func (j *jobs) Cancel(ctx context.Context, job string) (provision.JobStatus, err
 	return status(s, err)
 }
 
+func (j *jobs) Delete(ctx context.Context, job string) error { return j.client.Delete(ctx, job) }
+
 // status converts a job's status.
 func status(s batch.Status, err error) (provision.JobStatus, error) {
 	if errors.Is(err, batch.ErrNotExist) {

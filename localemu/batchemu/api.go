@@ -151,8 +151,28 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 		j.askToStop()
 	}
 
+	return s.begun(j, r.GetName())
+}
+
+// DeleteJob forgets a job that has ended.
+func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*longrunningpb.Operation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[r.GetName()]
+	if j == nil {
+		return nil, notFound(r.GetName())
+	}
+	if !terminal(j.state) {
+		return nil, unimitated("deleting a job that has not ended")
+	}
+	delete(s.jobs, r.GetName())
+	return s.begun(j, r.GetName())
+}
+
+// begun is the operation of cancelling or deleting a job.
+func (s *Server) begun(j *job, name string) (*longrunningpb.Operation, error) {
 	s.serial++
-	parent, _, _ := strings.Cut(r.GetName(), "/jobs/")
+	parent, _, _ := strings.Cut(name, "/jobs/")
 	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, created: time.Now()}
 	s.ops[op.name] = op
 	return op.view()

@@ -25,7 +25,7 @@
 //     environments, secret variables, hosts files, NFS and Cloud Storage volumes, notifications about tasks,
 //     instance templates: UNIMPLEMENTED, so that no job silently runs differently here.
 //   - On Windows, scripts that do more than make folders.
-//   - Deleting jobs, and listing tasks.
+//   - Deleting jobs that have not ended, and listing tasks.
 //   - Filters of lists, and orders other than by name.
 //   - The loss of notifications, which happens in the cloud, and the permission that the job's account needs to
 //     publish them.

@@ -315,7 +315,9 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 			answer.Yes, o.state, err = o.jobs.ended(ctx)
 		}
 		if answer.Yes && err == nil {
-			answer.Yes, err = o.canTrain(ctx)
+			var refused bool
+			refused, err = a.sweep(o.k.plan.Sweep).Refused(ctx, o.k.listing)
+			answer.Yes = !refused
 		}
 
 	case protocol.CreateEnding:
@@ -337,14 +339,6 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		o.conclusion, err = a.sweep(k.plan.Sweep).Conclusion(ctx)
 	}
 	return answer, err
-}
-
-// canTrain reports whether the sweep's tasks could train its plan. If none could, and no trial was begun, a later job
-// of programs of the plan's version can.
-func (o *concluding) canTrain(ctx context.Context) (bool, error) {
-	t, err := o.a.sweep(o.k.plan.Sweep).Trouble(ctx, o.k.listing)
-	begun := slices.ContainsFunc(o.k.listing.Trials, func(l sweepstore.Listed) bool { return len(l.Claims) > 0 })
-	return t == nil || !t.Refused || begun, err
 }
 
 // end writes the ending: why the sweep ends, and which results count.

@@ -240,16 +240,36 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	return c.Wait(ctx, name, cancelFor)
 }
 
+// Delete removes a finished job, and returns once its id is free; a missing one is none.
+func (c *Client) Delete(ctx context.Context, name string) error {
+	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
+		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})
+	})
+	if err == nil {
+		_, err = c.until(ctx, name, cancelFor, func(Status) bool { return false })
+	} else {
+		err = c.fail(name, err)
+	}
+	if errors.Is(err, ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // Wait returns the last status once the job has finished, or an error if that takes longer than limit.
 func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (Status, error) {
-	errBusy := errors.New("the job has not come to rest")
+	return c.until(ctx, name, limit, func(s Status) bool { return s.State.Finished() })
+}
 
+// until returns the first status that is asked for.
+func (c *Client) until(ctx context.Context, name string, limit time.Duration, done func(Status) bool) (Status, error) {
+	errBusy := errors.New("the job has not come to rest")
 	s, err := backoff.Retry(ctx, func() (Status, error) {
 		s, err := c.Get(ctx, name)
 		switch {
 		case err != nil:
 			return s, backoff.Permanent(err)
-		case !s.State.Finished():
+		case !done(s):
 			return s, fmt.Errorf("%s after %v: %w, it is %s", name, limit, errBusy, s.State)
 		}
 		return s, nil

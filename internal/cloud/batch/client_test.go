@@ -130,6 +130,15 @@ func TestCancel(t *testing.T) {
 	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
 		t.Errorf("cancel again: %+v %v", s, err)
 	}
+	c.look = 20 * time.Millisecond
+	for range 2 { // then there is none
+		if err := c.Delete(t.Context(), names[0]); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+	}
+	if _, existed, err := c.Submit(t.Context(), shell("a-1", "true", 2)); err != nil || existed {
+		t.Errorf("submitted after it was deleted: existed %v, %v", existed, err)
+	}
 	if s, err = c.Get(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
 		t.Errorf("looking at a job that does not exist: %+v, %v, expected ErrNotExist", s, err)
 	}

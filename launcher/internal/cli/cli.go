@@ -75,17 +75,12 @@ type Backends struct {
 }
 
 // SweepJobs runs plans.
-type SweepJobs interface { //nolint:interfacebloat // what Batch does with a job, for one adapter
+type SweepJobs interface {
 	// Name is the full name of a sweep's job.
 	Name(sweep.ID) string
 	// Request is the job in the service's JSON format, for people.
 	Request(*sweep.Plan) ([]byte, error)
-	// Submit starts the plan's job; existed says that it was started before.
-	Submit(context.Context, *sweep.Plan) (existed bool, err error)
-	// Status is a job's status according to the service.
-	Status(ctx context.Context, job string) (provision.JobStatus, error)
-	// Cancel stops the job and returns once it has stopped.
-	Cancel(ctx context.Context, job string) (provision.JobStatus, error)
+	provision.JobRunner
 }
 
 // Run executes one command line and returns the process's exit code.

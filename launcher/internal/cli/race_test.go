@@ -54,6 +54,11 @@ func (b *batch) Cancel(ctx context.Context, job string) (provision.JobStatus, er
 	return b.Status(ctx, job)
 }
 
+func (b *batch) Delete(_ context.Context, job string) error {
+	delete(b.ended, job)
+	return nil
+}
+
 // switching is a store that lets another program run before an operation of the given number.
 type switching struct {
 	blob.Store

@@ -106,6 +106,8 @@ func (j *jobs) Status(context.Context, string) (provision.JobStatus, error) {
 	return provision.JobStatus{State: "RUNNING"}, nil
 }
 
+func (j *jobs) Delete(context.Context, string) error { return nil }
+
 func (j *jobs) Cancel(context.Context, string) (provision.JobStatus, error) {
 	j.cancelled = true
 	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil

@@ -17,6 +17,8 @@ type JobRunner interface {
 	Status(ctx context.Context, job string) (JobStatus, error)
 	// Cancel stops the job and returns once it has stopped.
 	Cancel(ctx context.Context, job string) (JobStatus, error)
+	// Delete removes a job that has ended.
+	Delete(ctx context.Context, job string) error
 }
 
 // Provisioner gets machines for one sweep.
@@ -37,7 +39,29 @@ func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return l.Jobs.Submit(ctx, l.Plan.Placed(course.Current()))
+	return l.submit(ctx, l.Plan.Placed(course.Current()))
+}
+
+// submit starts a job. One that has ended because its programs refused the plan makes way: others may be there now.
+func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
+	if existed, err = l.Jobs.Submit(ctx, p); err != nil || !existed {
+		return existed, err
+	}
+	s, err := l.Jobs.Status(ctx, p.Job)
+	if err != nil || s.State != "FAILED" {
+		return true, err
+	}
+	listed, err := sweepstore.NewTrials(l.Store, p).List(ctx)
+	if err != nil {
+		return true, err
+	}
+	if refused, err := sweepstore.New(l.Store, p.Sweep).Refused(ctx, listed); err != nil || !refused {
+		return true, err
+	}
+	if err := l.Jobs.Delete(ctx, p.Job); err != nil {
+		return true, fmt.Errorf("delete job %s, whose programs refused the plan: %w", p.Job, err)
+	}
+	return l.Jobs.Submit(ctx, p)
 }
 
 // Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
@@ -99,7 +123,7 @@ func (l *Provisioner) begin(ctx context.Context, course sweepstore.Course) error
 			return fmt.Errorf("give up job %s: %w", name, err)
 		}
 	}
-	_, err := l.Jobs.Submit(ctx, l.Plan.Placed(current))
+	_, err := l.submit(ctx, l.Plan.Placed(current))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // plan is a sweep with alternatives: Spot in zone a, Spot in zone f, another type, on demand.
@@ -98,6 +99,12 @@ func (c *cloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
 		s.State, s.Finished = "CANCELLED", true
 	}
 	return *s, nil
+}
+
+func (c *cloud) Delete(_ context.Context, job string) error {
+	defer c.enter("delete")()
+	delete(c.jobs, job)
+	return nil
 }
 
 func (c *cloud) clock() time.Time {
@@ -323,5 +330,32 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 	}
 	if err := l.Leave(t.Context(), time.Hour); err != nil || first.State != "SUCCEEDED" {
 		t.Errorf("left with error %v, the job that trained is %s; want it to have ended by itself", err, first.State)
+	}
+}
+
+// TestARefusedPlanIsStartedAgain: a job whose programs were of another version than the plan makes way for one of those
+// that are there now, unless a trial was begun or something else is told.
+func TestARefusedPlanIsStartedAgain(t *testing.T) {
+	p := plan()
+	p.Trials = []sweep.Trial{{}}
+	for _, tc := range []struct {
+		refused, begun bool
+		orders         int
+	}{{true, false, 2}, {false, false, 1}, {true, true, 1}} {
+		w := newCloud(t, map[string]JobStatus{"nightly-1": broken})
+		l := w.provisioner(p)
+		err := sweepstore.New(w.store, p.Sweep).Tell(t.Context(), "nightly-1", 0, &sweep.Trouble{Format: 1,
+			Sweep: p.Sweep, Text: "coppice v2 wrote it", Refused: tc.refused, At: w.now})
+		if err == nil && tc.begun {
+			_, err = sweepstore.NewTrials(w.store, p).CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: p.Sweep})
+		}
+		for range 2 {
+			if err == nil {
+				_, err = l.Submit(t.Context())
+			}
+		}
+		if err != nil || len(w.order) != tc.orders {
+			t.Errorf("%+v: started %q, error %v", tc, w.order, err)
+		}
 	}
 }

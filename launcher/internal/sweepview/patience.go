@@ -45,8 +45,8 @@ func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
 	}
 	if p.missing == 0 && !p.ended.IsZero() && st.Trouble != nil && st.Trouble.Refused && !st.Ending {
-		return problem.New(problem.Environment, "sweep %s: %s; then start it again, on Batch after deleting job %s: "+
-			"nothing of it is lost", id, st.Trouble.Text, job.Name)
+		return problem.New(problem.Environment, "sweep %s: %s; then start it again: nothing of it is lost", id,
+			st.Trouble.Text)
 	}
 	patience := concludeFor
 	if st.Ending {

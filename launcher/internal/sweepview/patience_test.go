@@ -38,7 +38,7 @@ func TestPatience(t *testing.T) {
 		"of another build": {[]provision.JobStatus{{State: "FAILED", Finished: true, Name: "j"}},
 			sweepview.State{Board: waiting.Board,
 				Trouble: &sweep.Trouble{Refused: true, Text: "coppice v2 wrote it"}}, 0,
-			"sweep x: coppice v2 wrote it; then start it again, on Batch after deleting job j: nothing of it is lost"},
+			"sweep x: coppice v2 wrote it; then start it again: nothing of it is lost"},
 		"failed just now": {[]provision.JobStatus{{State: "FAILED", Finished: true}}, waiting, 0, ""},
 	} {
 		var p sweepview.JobWait
