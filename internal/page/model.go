@@ -6,10 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
@@ -58,14 +55,13 @@ type modelPage struct {
 	Newest  []VersionView
 	Metrics []string
 	Answer  answer
-	Since   time.Time    // when the champion became it
-	Became  string       // how
-	Back    []ModelNight // nights whose model was held back, newest first
-	Next    *plot.Chart  // the live version on the next night's rows
-	Live    *plot.Chart
-	Trends  []*plot.Chart
-	Chart   *plot.Chart // of features
-	Swarm   *plot.Chart // of their SHAP values
+	Since   time.Time        // when the champion became it
+	Became  string           // how
+	Back    []ModelNight     // nights whose model was held back, newest first
+	Next    *plot.Chart      // the live version on the next night's rows
+	Moved   []registry.Event // newest first
+	Chart   *plot.Chart      // of features
+	Swarm   *plot.Chart      // of their SHAP values
 
 	data *data
 }
@@ -85,8 +81,8 @@ func (m *Model) Write(w io.Writer) error {
 
 	p.Nights = slices.Clone(m.Nights)
 	p.nights()
-	p.Live = p.live()
-	p.Trends = p.trends()
+	p.Moved = slices.Clone(m.Moves)
+	slices.Reverse(p.Moved)
 	p.Chart = featureChart(p.data, m.Features)
 	p.Swarm = p.swarm()
 	return write(w, m.Name, "model.html", p, p.data)
@@ -162,96 +158,4 @@ func (v VersionView) Metric(name string) string {
 		return "–"
 	}
 	return plot.Plain.Format(x)
-}
-
-// live draws which version each alias pointed at, and when.
-func (p *modelPage) live() *plot.Chart {
-	c := plot.Gantt{Chart: plot.Chart{ID: "aliases", Title: "What was live when", W: plot.Full, H: 100},
-		X: plot.Axis{Label: "since the first event", Unit: plot.Seconds}}
-	if len(p.Moves) == 0 {
-		c.Summary = "No alias has been moved yet."
-		return c.Draw()
-	}
-	var first, last time.Time
-	for _, m := range p.Moves {
-		if first.IsZero() || m.At.Before(first) {
-			first = m.At
-		}
-		if m.At.After(last) {
-			last = m.At
-		}
-	}
-	last = last.Add(max(time.Hour, last.Sub(first)/12)) // what is live now has some length
-
-	// Of many nights the days are what people look for, of an afternoon how long it was.
-	along := func(t time.Time) float64 { return t.Sub(first).Seconds() }
-	if last.Sub(first) > 4*24*time.Hour {
-		along, c.X = day, plot.Axis{Unit: plot.Days, Whole: true}
-	}
-
-	rows := map[string]int{}
-	for _, m := range p.Moves {
-		row, ok := rows[m.Alias]
-		if !ok {
-			row = len(c.Rows)
-			rows[m.Alias] = row
-			c.Rows = append(c.Rows, plot.GanttRow{Group: "aliases", Label: m.Alias})
-		} else {
-			for i := range c.Spans { // the one before ends here
-				if c.Spans[i].Row == row && c.Spans[i].To == along(last) {
-					c.Spans[i].To = along(m.At)
-				}
-			}
-		}
-		kind := "at a6"
-		if m.Kind == registry.RolledBack {
-			kind = "at a3"
-		}
-		c.Spans = append(c.Spans, plot.Span{Trial: plot.None, Row: row, From: along(m.At), To: along(last), Class: kind,
-			Text: "@" + strconv.Itoa(m.To)})
-	}
-	c.Summary = fmt.Sprintf("%s of %s since %s UTC.", english.Plural(len(p.Moves), "move", ""),
-		english.Plural(len(rows), "alias", "aliases"), first.UTC().Format("2006-01-02 15:04"))
-	if p.Champion > 0 {
-		c.Summary += fmt.Sprintf(" Version %d is the champion.", p.Champion)
-	}
-	c.Keys = []plot.Key{{Class: "at key a6", Label: "promoted"}, {Class: "at key a3", Label: "rolled back to"}}
-	tabulate(p.data, "aliases", c.Title, p.Moves, []field[registry.Event]{
-		{"alias", plot.Plain, func(m registry.Event) any { return m.Alias }},
-		{"what", plot.Plain, func(m registry.Event) any { return string(m.Kind) }},
-		{"from version", plot.Plain, func(m registry.Event) any { return m.From }},
-		{"to version", plot.Plain, func(m registry.Event) any { return m.To }},
-		{"when", plot.Plain, func(m registry.Event) any { return m.At }},
-		{"by", plot.Plain, func(m registry.Event) any { return m.By }},
-		{"why", plot.Plain, func(m registry.Event) any { return m.Why }},
-	})
-	return c.Draw()
-}
-
-// trends draws each metric over the versions.
-func (p *modelPage) trends() []*plot.Chart {
-	add(p.data, "n", "version", plot.Plain, p.Versions, func(v VersionView) any { return v.Number })
-	var charts []*plot.Chart
-	for i, name := range p.Metrics {
-		id := "trend-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: name, W: plot.Quarter, H: 200},
-			X: plot.Axis{Whole: true, Label: "version"}, Y: plot.Axis{Label: name}, Joined: true}
-		for _, v := range p.Versions {
-			if x, ok := v.Metrics[name]; ok {
-				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: float64(v.Number), Y: x, Class: "s0"})
-			}
-		}
-
-		c.Summary = fmt.Sprintf("On each version's own test rows; %s.", counted(len(c.Points), "version", "versions"))
-		key := "t" + strconv.Itoa(i)
-		add(p.data, key, name, plot.Plain, p.Versions, func(v VersionView) any {
-			if x, ok := v.Metrics[name]; ok {
-				return x
-			}
-			return nil
-		})
-		p.data.table(id, name, "n", key)
-		charts = append(charts, c.Draw())
-	}
-	return charts
 }

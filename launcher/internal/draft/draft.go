@@ -466,6 +466,8 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 const (
 	ofIDs     = "{learning_rate: 0.05, lambda_l2: 10, feature_fraction: 0.5, extra_trees: true}"
 	ofNumbers = "{learning_rate: 0.05}"
+	// Of few rows and two classes it is this (docs/LAB.md).
+	ofFewNumbers = "{learning_rate: 0.08, num_leaves: 15, min_data_in_leaf: 30, feature_fraction: 0.7, lambda_l2: 1}"
 	// Of several classes the first is ofIDs, and the second this: a rare class has leaves with next to no curvature,
 	// whose values without lambda_l2 are so large that the loss of kddcup99 rises (docs/benchmarks.md).
 	ofClasses = "{learning_rate: 0.05, lambda_l2: 1}"
@@ -484,6 +486,7 @@ const (
 	leastOfClass = 4
 	fewRows      = 1000 // held-out rows then serve for all purposes, and leaves are small
 	leafShare    = 50
+	manyRows     = 50_000
 	manyLevels   = 32 // ids, rather than a few categories; as in docs/dataset.md
 )
 
@@ -495,6 +498,9 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])
 	first, second := ofNumbers, ofIDs
+	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
+		first = ofFewNumbers
+	}
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
 			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)

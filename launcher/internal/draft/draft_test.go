@@ -161,7 +161,7 @@ func TestDecisions(t *testing.T) {
 		"ids first": {header: "site,y", row: func(i int) string { return fmt.Sprintf("s%d,%d", i%500, i%2) },
 			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofIDs}},
 		"numbers first": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
-			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofNumbers}},
+			ask: Request{Label: "y"}, says: []string{"fixed:\n    - " + ofFewNumbers}},
 		"one trial": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "y", Trials: 1}, says: []string{"search: {fixed: ["}},
 		"odd names": {header: "\"a: [b]\",\"y \"\"q\"\"\"",
@@ -331,7 +331,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 	}{
 		{".yaml", "n_estimators: 50\neta: 0.1\nbagging_fraction: 0.5\nbagging_freq: 1\nearly_stopping: 7\n",
 			[]string{"params: {bagging_fraction: 0.5, bagging_freq: 1, learning_rate: 0.1, num_iterations: 50}",
-				"early_stopping_rounds: 7", "fixed:\n    - {}\n", "num_leaves: {log_int"},
+				"early_stopping_rounds: 7", "fixed:\n    - {num_leaves: 15, min", "num_leaves: {log_int"},
 			[]string{"learning_rate: {", "learning_rate: 0.05", "1000"}},
 		{".conf", "objective = binary\nmetric = auc,auc_mu\nnum_leaves = 9\nnum_threads = 3\ntask = train\n",
 			[]string{"params: {num_iterations: 1000, num_leaves: 9}", "metric: auc"}, []string{"num_leaves: {"}},

@@ -378,8 +378,7 @@ func (q *Estimator) unpaid(offers ...Offer) (notes []string) {
 			continue
 		}
 		notes = append(notes, fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f "+
-			"an hour; spot: false in sweep.yaml", o.Machine, q.Preemptions, o.compared(),
-			o.SpotPays))
+			"an hour; spot: false in sweep.yaml", o.Machine, q.Preemptions, o.compared(), o.SpotPays))
 	}
 	return notes
 }
