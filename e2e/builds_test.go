@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -111,4 +112,58 @@ func TestE2ETwoBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	launcher("sweep", file).ok(t)
+	checkFormats(t, client, file, string(named.Sweep), launcher)
+}
+
+var formatNumber = regexp.MustCompile(`"format": ?\d+\b`)
+
+// checkFormats plants what a newer build would write in the place of each object that lasts and that a launcher reads
+// before it acts: the command names the format, and leaves the object as it is.
+func checkFormats(t *testing.T, client *gcs.Client, file, id string, launcher func(...string) ran) {
+	t.Helper()
+	for _, tc := range []struct {
+		bucket, ends string
+		command      []string
+	}{
+		{"registry", "/versions/1/version.json", []string{"registry", "show", "ctr@1"}},
+		{"registry", "/aliases/champion.json", []string{"registry", "promote", "ctr@1", "--why", "known"}},
+		{"datasets", "/latest.json", []string{"sweep", file, "--id", "later"}},
+		{"datasets", "/manifest.json", []string{"sweep", file, "--id", "later"}},
+		{"sweeps", "/conclusion.json", []string{"watch", id}},
+	} {
+		bucket, found := client.Bucket("coppice-"+tc.bucket), 0
+		for attrs, err := range bucket.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(attrs.Name, tc.ends) {
+				continue
+			}
+			found++
+			text, _, err := blob.ReadAll(t.Context(), bucket, attrs.Name, 1<<24)
+			newer := formatNumber.ReplaceAllString(string(text), `"format":99`)
+			if err != nil || newer == string(text) {
+				t.Fatalf("%s: %v, and no format in %.200s", attrs.Name, err, text)
+			}
+			for _, content := range []string{newer, string(text)} {
+				put, err := bucket.Put(t.Context(), attrs.Name, blob.Any, strings.NewReader(content))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if content != newer {
+					continue
+				}
+				r := launcher(tc.command...)
+				now, err := bucket.Stat(t.Context(), attrs.Name)
+				if r.code == 0 || !strings.Contains(r.errOut, "format") || err != nil ||
+					now.Generation != put.Generation {
+					t.Errorf("%s of a newer build: %v ended with %d, error %v, and said\n%s", attrs.Name, tc.command,
+						r.code, err, r.errOut)
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("no object ends in %s", tc.ends)
+		}
+	}
 }
