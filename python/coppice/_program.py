@@ -42,8 +42,9 @@ def scratch() -> Iterator[str]:
         with contextlib.suppress(OSError), lock.open("r+") as left:  # another user's, or one that is in use
             fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder, open(f"{folder}/lock", "w") as mine:
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as folder, open(f"{folder}/new", "w") as mine:
         fcntl.flock(mine, fcntl.LOCK_EX)
+        os.rename(mine.name, f"{folder}/lock")  # others see it from here on, and it is locked
         yield folder
 
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import pyarrow.fs as pafs
 
@@ -53,6 +54,18 @@ class Scratch(unittest.TestCase):
                         self.assertTrue(os.path.isdir(mine))
                 self.assertFalse(theirs.exists(), "the folder of a killed process is left")
         self.assertFalse(os.path.exists(mine))
+
+    def test_a_process_that_begins_meanwhile(self):
+        import fcntl
+
+        lock = fcntl.flock
+
+        def other_first(file, how):
+            with unittest.mock.patch("fcntl.flock", lock), _program.scratch():
+                lock(file, how)
+
+        with unittest.mock.patch("fcntl.flock", other_first), _program.scratch() as mine:
+            self.assertTrue(os.path.isdir(mine), "a folder that is being made was removed")
 
 
 if __name__ == "__main__":
