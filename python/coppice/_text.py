@@ -16,6 +16,7 @@ from . import _hash
 
 MAX_EXACT = 1 << 53
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_FIRST, _LAST = -62135510400, 253402214399  # a day within those that datetime holds, so that any zone's are, too
 
 _NUMERAL = re.compile(r"[+-]?(?P<whole>[0-9]*)(?P<point>\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]+)?\Z")
 _LONG_WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[1-9][0-9]*)(\.0*)?\Z")
@@ -27,7 +28,7 @@ _WEEKDAY = rf"(?:{_LONG_OR_SHORT['weekday']}),? "
 _YEAR, _DAY = "(?P<year>[0-9]{4})", "(?P<day>[0-9]{1,2})"
 _TAIL = (
     r"(?:[.,](?P<fraction>[0-9]+))?)?(?: ?(?P<noon>[ap])m(?= |\Z))?[ \t]*"
-    r"(?P<zone>z|(?-i:UTC|GMT)|[+-][0-9]{2}(?::?[0-9]{2})?)?(?(zone)(?:\[.*\])?|(?P<region>(?-i:[A-Z])[^ \t]*/.*)?)"
+    r"(?P<zone>z|(?-i:UTC|GMT)|[+-][0-9]{2}(?::?[0-9]{2})?)?(?(zone)(?:\[.*\])?|(?P<region>(?-i:[A-Z])[\w+-]*(?:/[\w+-]+)+)?)"
 )
 _CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})" + _TAIL
 _TIMES = [
@@ -400,7 +401,7 @@ def _offset(zone: str | None, region: str | None, local: int) -> int | None:
         try:
             at, offset = zoneinfo.ZoneInfo(region), 0
             for _ in range(2):  # where clocks are put back, or forward, the second lookup decides, as in Go
-                moment = _EPOCH + datetime.timedelta(seconds=local - offset)
+                moment = _EPOCH + datetime.timedelta(seconds=min(max(local - offset, _FIRST), _LAST))
                 offset = round(moment.astimezone(at).utcoffset().total_seconds())
         except (ValueError, OSError, OverflowError, zoneinfo.ZoneInfoNotFoundError):
             return None

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -276,23 +277,22 @@ func (p *timeText) offset() int {
 	return sign * (hours*3600 + minutes*60)
 }
 
-// zones are the regions that were met, by name.
+// zones are the regions that were met, by name: no more than there are, since a name is written in one way.
 var zones sync.Map
+var regionName = regexp.MustCompile(`^[A-Z][\w+-]*(/[\w+-]+)+$`) // no CET, which is many things
 
 // region reads a name such as Europe/Berlin. Where clocks are put back, or forward, its second lookup decides.
 func (p *timeText) region(local int64) int {
 	name := p.s
 	p.s = ""
-	known, ok := zones.Load(name)
-	if !ok {
-		if p.ok = p.ok && name[0]-'A' < 26 && strings.Contains(name, "/"); !p.ok { // no CET, which is many things
-			return 0
+	known, _ := zones.Load(name)
+	if known == nil && p.ok && regionName.MatchString(name) {
+		if zone, err := time.LoadLocation(name); err == nil {
+			known, _ = zones.LoadOrStore(name, zone)
 		}
-		zone, err := time.LoadLocation(name)
-		if p.ok = err == nil; !p.ok {
-			return 0
-		}
-		known, _ = zones.LoadOrStore(name, zone)
+	}
+	if p.ok = p.ok && known != nil; !p.ok {
+		return 0
 	}
 	offset := 0
 	for range 2 {
