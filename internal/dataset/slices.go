@@ -57,5 +57,5 @@ func (v *Values) Pick(places []int32) Values { return pickValues(v, places) }
 
 func pickValues[N int | int32](v *Values, places []N) Values {
 	return Values{Type: v.Type, Unit: v.Unit, Text: Pick(v.Text, places), Float: Pick(v.Float, places),
-		Int: Pick(v.Int, places), Null: Pick(v.Null, places)}
+		Int: Pick(v.Int, places), Null: Pick(v.Null, places), Literal: Pick(v.Literal, places)}
 }

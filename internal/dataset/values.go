@@ -55,7 +55,7 @@ type Values struct {
 	Float   []float64 // for Float; NaN if null
 	Int     []int64   // for Int, Bool (0 and 1) and Time
 	Null    []bool    // nil if the table has no nulls
-	Literal bool      // every text was a number of JSON, whose decimal mark is a point
+	Literal []bool    // which texts were numbers of JSON, whose decimal mark is a point; nil if none was
 }
 
 // Len is the number of values.
@@ -75,7 +75,7 @@ func (v *Values) Slice(first, end int) Values {
 	out := Values{Type: v.Type, Unit: v.Unit}
 	switch v.Type {
 	case Text:
-		out.Text = v.Text[first:end]
+		out.Text, out.Literal = v.Text[first:end], v.Literal[min(first, len(v.Literal)):min(end, len(v.Literal))]
 	case Float:
 		out.Float = v.Float[first:end]
 	default:

@@ -52,16 +52,16 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 		out = dataset.Values{Type: dataset.Time, Unit: dataset.Micro, Int: make([]int64, v.Len()),
 			Null: make([]bool, v.Len())}
 	}
-	if v.Literal && !isTime { // JSON knows points alone
-		f = dataset.AsNumber
-	}
 	for i, text := range v.Text {
-		missing, ok := v.IsNull(i) || t.Has(text), false
+		missing, ok, marks := v.IsNull(i) || t.Has(text), false, f
+		if v.Literal != nil && v.Literal[i] { // JSON knows points alone
+			marks = dataset.AsNumber
+		}
 		if isTime {
 			var sec, nsec int64
 			sec, nsec, ok = parseTime(text, order)
 			out.Int[i], out.Null[i] = sec*1e6+nsec/1e3, missing
-		} else if out.Float[i], _, ok = parseMarked(text, f); missing {
+		} else if out.Float[i], _, ok = parseMarked(text, marks); missing {
 			out.Float[i] = math.NaN()
 		}
 		if !ok && !missing {

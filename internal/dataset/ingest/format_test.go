@@ -114,7 +114,7 @@ func TestFormatsOfJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]float64{`1.234`: 1.234, `"1.234"`: 1234} {
+	for text, want := range map[string]float64{`1.234`: 1.234, `"1.234"`: 1234, `1.234}` + "\n" + `{"x":"2,5"`: 1.234} {
 		tab, err := table.Open([]table.File{writeFile(t, "t.jsonl", `{"z":"a"}`+"\n"+`{"x":`+text+"}\n")},
 			table.Options{Threads: 1})
 		if err != nil {

@@ -117,12 +117,10 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		if last = l; b == nil {
 			b = q.empty()
 			b.clear(len(q.places))
-			for i := range b.Columns {
-				b.Columns[i].Literal = true
-			}
 		}
 		for i := range b.Columns { // absent, unless the object has the key
-			b.Columns[i].Text, b.Columns[i].Null = append(b.Columns[i].Text, ""), append(b.Columns[i].Null, true)
+			c := &b.Columns[i]
+			c.Text, c.Null, c.Literal = append(c.Text, ""), append(c.Null, true), append(c.Literal, false)
 		}
 		b.Lines = append(b.Lines, l.number)
 		b.Rows++
@@ -131,7 +129,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		err := l.object(func(key string, v jsonValue) error {
 			if i, ok := at[key]; ok {
 				c := &b.Columns[i]
-				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal = v.text, v.null, c.Literal && !v.quoted
+				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal[b.Rows-1] = v.text, v.null, !v.quoted
 			}
 			return nil
 		})

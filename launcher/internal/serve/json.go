@@ -180,7 +180,7 @@ func (r *instances) cell(key string) error {
 		}
 		v.Float = append(v.Float, x)
 	} else {
-		v.Literal = v.Literal && r.peek() != '"'
+		v.Literal = append(v.Literal, r.peek() != '"')
 		text, null, err := r.scalar(key)
 		if err != nil {
 			return err
@@ -215,12 +215,12 @@ func (r *instances) pad(place, rows int) {
 		}
 		return
 	}
-	v.Type, v.Literal = dataset.Text, v.Literal || len(v.Text) == 0
+	v.Type = dataset.Text
 	for n := len(v.Text); n < rows; n++ {
 		if v.Null == nil {
 			v.Null = make([]bool, n, rows)
 		}
-		v.Text, v.Null = append(v.Text, ""), append(v.Null, true)
+		v.Text, v.Null, v.Literal = append(v.Text, ""), append(v.Null, true), append(v.Literal, false)
 	}
 }
 
