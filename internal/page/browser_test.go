@@ -53,7 +53,7 @@ func want(t *testing.T, what string, got, want any) {
 
 // off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight
 // goes a little later.
-const off = "document.querySelectorAll('#rank [data-t].off').length"
+const off = "document.querySelectorAll('#slice-0 [data-t].off').length"
 
 const settled = `document.getElementById('main').getAttribute('aria-busy') !== 'true'`
 

@@ -172,7 +172,6 @@ type sweepPage struct {
 	Curves     *plot.Chart
 	Parallel   *plot.Chart
 	Importance *plot.Chart
-	Rank       *plot.Chart
 	Slices     []*plot.Chart
 	Gantt      *plot.Chart
 	Won        []*plot.Chart // of the winner, whether it can be trusted
@@ -222,7 +221,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Rank, p.Gantt}, p.Fronts...)
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Gantt}, p.Fronts...)
 	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
@@ -239,7 +238,6 @@ func (s *Sweep) lay() *sweepPage {
 	p.Curves = p.curves()
 	p.Importance = p.importance()
 	p.Parallel = p.parallel()
-	p.Rank = p.pairRank()
 	p.Slices = p.slices()
 	p.Gantt = p.gantt()
 	won := p.winner()

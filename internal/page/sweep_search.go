@@ -242,34 +242,6 @@ func qualityKeys() []plot.Key {
 		{Class: "pl q1", Label: ""}, {Class: "pl q0", Label: "worst eighth"}, {Class: "pl q", Label: "no score"}}
 }
 
-// pairRank draws the trials by the two most important parameters.
-func (p *sweepPage) pairRank() *plot.Chart {
-	if len(p.Params) < 2 {
-		return nil
-	}
-	order := p.byWeight()
-	a, b := order[0], order[1]
-	c := plot.Scatter{Chart: plot.Chart{ID: "rank", Title: "Rank by two parameters", W: plot.Half, H: 330},
-		X: p.Params[a].axis(), Y: p.Params[b].axis()}
-	for _, t := range slices.Backward(p.scored()) {
-		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[a], Y: t.Values[b], Class: "rk " +
-			p.quality(t)})
-	}
-	c.Summary = fmt.Sprintf("Every trial by %s and %s, the two most important parameters; brighter is a better rank.",
-		p.Params[a].Name, p.Params[b].Name)
-	if len(p.weights) == 0 {
-		c.Summary = fmt.Sprintf("Every trial by %s and %s; brighter is a better rank.", p.Params[a].Name,
-			p.Params[b].Name)
-	}
-	if len(c.Points) == 0 {
-		c.Summary = noScore
-	}
-	c.Keys = []plot.Key{{Class: "rk key q7", Label: "best eighth"}, {Class: "rk key q4", Label: ""},
-		{Class: "rk key q0", Label: "worst eighth"}}
-	p.data.table("rank", c.Title, "trial", paramKey(a), paramKey(b), "rank", "score")
-	return c.Draw()
-}
-
 // mostSlices is over how many parameters the score is drawn; the parallel coordinates have all.
 const mostSlices = 4
 
@@ -291,6 +263,7 @@ func (p *sweepPage) slices() []*plot.Chart {
 				c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: "ring"})
 			}
 		}
+		c.Summary = noScore
 		if len(scored) > 0 {
 			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(scored[0].Values[i])))
 		}

@@ -42,7 +42,7 @@ func TestBrowserLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page.Until("document.querySelectorAll('#rank [data-t]').length === 3")
+	page.Until("document.querySelector('figure[id^=slice-]')?.querySelectorAll('[data-t]').length === 3")
 	if top := page.Text("document.getElementById('top').value + ' ' + location.hash"); top != "5 #top=5" {
 		t.Errorf("after news the filter is %q, expected what the reader had set", top)
 	}
