@@ -58,7 +58,10 @@ func (s *Server) checkLayout() error {
 			found.Format, found.Build = 1, lastOfFirst
 		}
 	} else if err == nil {
-		err = json.Unmarshal(text, &found)
+		found.Format, found.Build = 0, "of the build that wrote it"
+		if err = json.Unmarshal(text, &found); err == nil && found.Format == 0 {
+			err = errors.New("the number of its format is missing")
+		}
 	}
 	switch {
 	case err != nil:

@@ -221,7 +221,7 @@ func sniff(f File) (string, error) {
 	}
 	defer r.Close()
 
-	head := make([]byte, 10)
+	head := make([]byte, 128)
 	n, err := io.ReadFull(r, head)
 	if n == 0 && errors.Is(err, io.EOF) {
 		return "", &InputError{File: f.URI, Msg: "the file is empty"}

@@ -214,8 +214,8 @@ func openSource(f File, o Options) (source, error) {
 	return openCSV(f, head, o.CSV)
 }
 
-// svmLine is how a file of svmlight begins, with or without queries.
-var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid:|[0-9]+:)`)
+// svmLine is how a file of svmlight begins, with or without queries: a line of one pair, or two pairs.
+var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid|[0-9]+):[-+.0-9e]+( [0-9]+:[-+.0-9e]+(\s|$)|\s*([#\n]|$))`)
 
 // otherFormat says what is not read, by a file's first bytes or the files beside it; empty for others.
 func otherFormat(f File, head string) string {
