@@ -214,31 +214,41 @@ func TestParquetFilesOfDays(t *testing.T) {
 	times := func(u dataset.Unit, n ...int64) dataset.Values {
 		return dataset.Values{Type: dataset.Time, Unit: u, Int: n}
 	}
+	bools := func(n ...int64) dataset.Values { return dataset.Values{Type: dataset.Bool, Int: n} }
 	none := floats(math.NaN(), math.NaN())
 	day, second := times(dataset.Day, 20000, 20001), int64(20000*86400+7)
 	for _, c := range []struct {
 		name         string
 		first, other dataset.Values
-		want         []string // of both files, or an error
+		want         []string // of both files, or an error that says what does not fit
 	}{
 		{"int and float", ints(1, 2), floats(0.5, 3), []string{"1", "2", "0.5", "3"}},
-		{"a whole number that no float has", ints(1<<53+1, 2), floats(0.5, 3), nil},
+		{"a whole number that no float has", ints(2, 1<<53+1), floats(0.5, 3), []string{"9007199254740993"}},
 		{"nulls and texts", none, texts("a", "b"), []string{"<null>", "<null>", "a", "b"}},
 		{"texts and nulls", texts("a", "b"), none, []string{"a", "b", "<null>", "<null>"}},
-		{"numbers and texts", floats(1, 2), texts("a", "b"), nil},
+		{"numbers and texts", floats(1, 2), texts("a", "b"), []string{""}},
+		{"0, 1 and true", ints(0, 1), bools(1, 0), []string{"false", "true", "true", "false"}},
+		{"false and 1.0", bools(0, 0), floats(1, math.NaN()), []string{"false", "false", "true", "<null>"}},
+		{"nulls and true", none, bools(1, 1), []string{"<null>", "<null>", "true", "true"}},
+		{"true and 2", bools(1, 0), ints(1, 2), []string{"2"}},
 		{"nulls and times", none, times(dataset.Nano, second*1e9, 0), []string{"<null>", "<null>",
 			"2024-10-04T00:00:07Z", "1970-01-01T00:00:00Z"}},
 		{"ms and ns", times(dataset.Milli, second*1e3, -1), times(dataset.Nano, 1, 2), []string{"2024-10-04T00:00:07Z",
 			"1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000000001Z", "1970-01-01T00:00:00.000000002Z"}},
 		{"days and us", day, times(dataset.Micro, 5e6, 0), []string{"2024-10-04T00:00:00Z", "2024-10-05T00:00:00Z",
 			"1970-01-01T00:00:05Z", "1970-01-01T00:00:00Z"}},
-		{"days that no ns has", times(dataset.Day, 2e6, 0), times(dataset.Nano, 1, 2), nil},
+		{"days that no ns has", times(dataset.Day, 2932896, 0), times(dataset.Nano, 1, 2), []string{"9999-12-31"}},
 	} {
 		files := []File{file("1.parquet", column{"x", c.first}), file("2.parquet", column{"x", c.other},
 			column{"new", ints(8, 9)})}
 		names, cells, err := readAll(files, dataset.CSVSpec{}, 2)
-		if c.want == nil {
-			if err == nil || !strings.Contains(err.Error(), `column "x": is`) {
+		if len(c.want) == 1 {
+			why := c.want[0]
+			if why != "" {
+				why = ", where " + why + " does not fit"
+			}
+			if err == nil || !strings.Contains(err.Error(), `column "x": is`) || !strings.Contains(err.Error(),
+				".parquet"+why+"; write all") || strings.Count(err.Error(), "1.parquet") != 1 {
 				t.Errorf("%s: got %v %v, expected an error about x", c.name, cells, err)
 			}
 			continue

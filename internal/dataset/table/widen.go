@@ -26,9 +26,9 @@ func merge(all []Column, from []string, first File, f File, have []Column) ([]Co
 		other := have[place]
 		typ, unit, ok := widest(*c, other)
 		if !ok {
-			return nil, nil, unlike(f.URI, other, first.URI, *c)
+			return nil, nil, unlike(f.URI, other, first.URI, *c, "")
 		}
-		if typ != c.Type {
+		if typ != c.Type || unit != c.Unit {
 			from[i] = f.URI
 		}
 		c.Type, c.Unit, c.Untyped = typ, unit, c.Untyped || other.Untyped
@@ -127,17 +127,21 @@ func (t *Table) widened(i int, at []int, from []string) source {
 	fill := func(place, rows int) dataset.Values { return nulls(&t.columns[place], rows) }
 	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
 		c := &t.columns[place]
-		out, ok := widen(v, c)
-		if !ok {
-			return out, unlike(from[place], *c, t.files[i].URI, Column{Type: v.Type, Unit: v.Unit})
+		out, misfit := widen(v, c)
+		if misfit < 0 {
+			return out, nil
 		}
-		return out, nil
+		why := ""
+		if c.Type != dataset.Text {
+			why = fmt.Sprintf(", where %s does not fit", v.TextOf(misfit))
+		}
+		return out, unlike(from[place], *c, t.files[i].URI, Column{Type: v.Type, Unit: v.Unit}, why)
 	}}
 }
 
-func unlike(here string, c Column, there string, other Column) error {
-	return &InputError{File: here, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s; write all files with "+
-		"the same types", describe(c), describe(other), there)}
+func unlike(here string, c Column, there string, other Column, why string) error {
+	return &InputError{File: here, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s%s; write all files with "+
+		"the same types", describe(c), describe(other), there, why)}
 }
 
 // nulls are rows of a column without values.
@@ -154,10 +158,10 @@ func nulls(c *Column, rows int) dataset.Values {
 	return v
 }
 
-// widen returns values in a column's type; not ok if one of them is none of it.
-func widen(v *dataset.Values, c *Column) (out dataset.Values, ok bool) {
+// widen returns values in a column's type, and the place of one that is none of it, or -1.
+func widen(v *dataset.Values, c *Column) (out dataset.Values, misfit int) {
 	if v.Type == c.Type && v.Unit == c.Unit {
-		return *v, true
+		return *v, -1
 	}
 	out = nulls(c, v.Len())
 	for i := range out.Null {
@@ -166,21 +170,21 @@ func widen(v *dataset.Values, c *Column) (out dataset.Values, ok bool) {
 		}
 		out.Null[i] = false
 		switch {
-		case v.Type == dataset.Int && c.Type == dataset.Float:
-			x := v.Int[i]
-			if out.Float[i] = float64(x); x > dataset.MaxExact || x < -dataset.MaxExact {
-				return out, false
-			}
+		case v.Type == dataset.Int && c.Type == dataset.Float && v.Int[i] <= dataset.MaxExact &&
+			v.Int[i] >= -dataset.MaxExact:
+			out.Float[i] = float64(v.Int[i])
 		case v.Type == dataset.Time && c.Type == dataset.Time:
 			sec, nsec := v.Unit.Split(v.Int[i])
 			per := c.Unit.PerSecond()
 			if sec > math.MaxInt64/per-1 || sec < math.MinInt64/per+1 {
-				return out, false
+				return out, i
 			}
 			out.Int[i] = sec*per + nsec/(1e9/per)
+		case c.Type == dataset.Bool && (v.TextOf(i) == "0" || v.TextOf(i) == "1"):
+			out.Int[i] = int64(v.TextOf(i)[0] - '0')
 		default:
-			return out, false
+			return out, i
 		}
 	}
-	return out, true
+	return out, -1
 }
