@@ -9,6 +9,7 @@ import (
 // Format says how the texts of a column are read, where that does not follow from each of them.
 type Format string
 
+// The formats.
 const (
 	AsText       Format = "text"          // neither as numbers nor as times; of columns that are not looked at
 	AsNumber     Format = "number"        // 1,234.50, $4.99, 12 %, 25M

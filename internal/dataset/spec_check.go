@@ -283,7 +283,10 @@ func (s *Spec) checkNumbers() error {
 	if err := s.Format.Check(); err != nil {
 		return s.Errorf("format", "%v", err)
 	}
+	return s.checkCSV()
+}
 
+func (s *Spec) checkCSV() error {
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)
 	}

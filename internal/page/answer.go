@@ -89,7 +89,7 @@ func (p *sweepPage) answer() answer {
 	if n := len(hosts); n > 0 && w == nil {
 		v.add("machines", fmt.Sprint(n))
 	}
-	if m := p.Sweep.Money; m != nil {
+	if m := p.Money; m != nil {
 		if m.HoursTaken > 0 {
 			v.add(map[bool]string{true: "has run", false: "took"}[w == nil], plot.Seconds.Format(3600*m.HoursTaken))
 		}
@@ -120,7 +120,7 @@ type pace struct {
 
 // Pace is that of a sweep that runs.
 func (p *sweepPage) Pace() pace {
-	if m := p.Sweep.Money; m != nil {
+	if m := p.Money; m != nil {
 		return pace{m.Total, m.Hourly, m.Budget, p.Left}
 	}
 	return pace{Left: p.Left}

@@ -246,13 +246,6 @@ func lastOf(points []plot.Point, unit plot.Unit) string {
 	return text + "."
 }
 
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "one " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // Parts are the splits, each with its rows and what there is to say of them.
 func (p *datasetPage) Parts() (parts []Pair) {
 	for _, s := range p.Table.Splits {

@@ -383,7 +383,7 @@ func cell(unit plot.Unit, v any) string {
 
 // columns makes the columns of every table of trials.
 func (p *sweepPage) columns() {
-	priced := p.Sweep.Money != nil && p.Sweep.Money.Known
+	priced := p.Money != nil && p.Money.Known
 	board := []boardColumn{
 		{"rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] }, false, 0},
 		{"trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number }, false, 0},

@@ -135,7 +135,7 @@ func yes(is bool) string {
 
 // Spent is what the sweep cost: the sum, what it is made of, then what it is compared with. Empty of what is free.
 func (p *sweepPage) Spent() (rows []Pair) {
-	m := p.Sweep.Money
+	m := p.Money
 	if m == nil || m.Free {
 		return nil
 	}

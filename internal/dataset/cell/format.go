@@ -53,7 +53,8 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 			Null: make([]bool, v.Len())}
 	}
 	for i, text := range v.Text {
-		missing, ok, marks := v.IsNull(i) || t.Has(text), false, f
+		missing, marks := v.IsNull(i) || t.Has(text), f
+		var ok bool
 		if v.Literal != nil && v.Literal[i] { // JSON knows points alone
 			marks = dataset.AsNumber
 		}

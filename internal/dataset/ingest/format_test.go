@@ -135,7 +135,7 @@ func TestFormatsOfJSON(t *testing.T) {
 func TestFormatsOfLabels(t *testing.T) {
 	text := strings.ReplaceAll(column("$4.99", "$1,200", "$3"), "y;x", "w;y")
 	s := mustStage(t, "label: {column: y, kind: regression}\ncsv: {delimiter: ;}\n", text)
-	if y := s.Split(dataset.TrainSplit).Targets.Label; y[0] != 4.99 || y[1] != 1200 {
+	if y := s.Split(dataset.TrainSplit).Label; y[0] != 4.99 || y[1] != 1200 {
 		t.Errorf("labels are %v", y[:3])
 	}
 }

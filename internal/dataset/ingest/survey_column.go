@@ -335,19 +335,24 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	case c.Type != dataset.Text:
 		return dataset.Numeric, dataset.WhyType, nil
 	}
+	kind, why := s.byForms()
+	return kind, why, nil
+}
 
+// byForms derives the kind of texts from their forms.
+func (s *columnSurvey) byForms() (dataset.Kind, dataset.Why) {
 	numbers := s.saw[cell.FormNumber] + s.saw[cell.FormDigits] + s.saw[cell.FormBig]
 	switch {
 	case s.saw[cell.FormText] > 0, s.saw[cell.FormTime] > 0 && numbers > 0:
-		return dataset.Categorical, dataset.WhyText, nil
+		return dataset.Categorical, dataset.WhyText
 	case s.saw[cell.FormTime] > 0:
-		return dataset.Temporal, dataset.WhyTimes, nil
+		return dataset.Temporal, dataset.WhyTimes
 	case s.saw[cell.FormDigits] > 0, s.exponents > 0 && !s.fractions:
-		return dataset.Categorical, dataset.WhyDigits, nil
+		return dataset.Categorical, dataset.WhyDigits
 	case s.saw[cell.FormBig] > 0:
-		return dataset.Categorical, dataset.WhyBig, nil
+		return dataset.Categorical, dataset.WhyBig
 	}
-	return dataset.Numeric, dataset.WhyNumbers, nil
+	return dataset.Numeric, dataset.WhyNumbers
 }
 
 // built is a feature, and further facts from its sample.

@@ -183,17 +183,25 @@ func checkNew(folder string) error {
 	return nil
 }
 
+// checkLabel refuses another label under a model's name: its versions would be gated against a champion that predicts
+// something else.
+func checkLabel(ctx context.Context, w *Setup, name, label string) error {
+	var of struct{ Label struct{ Column string } }
+	if v, err := w.registry.Get(ctx, name, ""); err == nil &&
+		w.registry.ReadJSON(ctx, v, scorer.FileDataset, &of) == nil && of.Label.Column != label {
+		return program.Usagef("the model %q predicts %s: give the one of %s another name (--name)", name,
+			of.Label.Column, label)
+	}
+	return nil
+}
+
 func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	d, err := makeDraft(ctx, w, f)
 	if err != nil {
 		return err
 	}
-	// Versions of another label would be gated against a champion that predicts something else.
-	var of struct{ Label struct{ Column string } }
-	if v, err := w.registry.Get(ctx, d.Name, ""); err == nil &&
-		w.registry.ReadJSON(ctx, v, scorer.FileDataset, &of) == nil && of.Label.Column != f.Label {
-		return program.Usagef("the model %q predicts %s: give the one of %s another name (--name)", d.Name,
-			of.Label.Column, f.Label)
+	if err := checkLabel(ctx, w, d.Name, f.Label); err != nil {
+		return err
 	}
 	if !w.asJSON {
 		w.screen().Found(d.Found)

@@ -346,6 +346,12 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
 			max(1, q.Seed)), nil
 	}
+	d.found("split", "at random, since %s", s.whyAtRandom(q, times))
+	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
+}
+
+// whyAtRandom says why rows are split neither by time nor by a key.
+func (s *seen) whyAtRandom(q Request, times []string) string {
 	why := "there is neither a time (--time) nor a key (--key) that rows repeat"
 	if len(times) > 1 {
 		why = "it is not clear which is the row's time"
@@ -359,8 +365,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 			why = fmt.Sprintf("%s holds numbers: if they are times, newer rows should judge, with --time %[1]s", c.Name)
 		}
 	}
-	d.found("split", "at random, since %s", why)
-	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
+	return why
 }
 
 // splitRandom is the --split that is no column.
