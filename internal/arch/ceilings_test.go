@@ -93,7 +93,7 @@ var ceilings = map[string]int{
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 65,
-	"task/internal/cli":            1074,
+	"task/internal/cli":            1077,
 	"task/internal/keep":           381,
 	"task/internal/notice":         47,
 	"task/internal/stage":          459,

@@ -76,8 +76,11 @@ func (w *Setup) startWorkers(ctx context.Context, q *fit.Request, f trainFlags) 
 		return nil, nil, err
 	}
 	c := &crew{dir: dir, lock: atomicfile.NewLock(filepath.Join(dir, workersLock)), alive: f.workers}
-	if _, err := c.lock.TryLock(); err != nil {
+	if mine, err := c.lock.TryLock(); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	} else if _, err := os.Stat(c.lock.Path()); !mine || err != nil { // another swept it before it was locked
+		_ = c.lock.Close()
+		return w.startWorkers(ctx, q, f)
 	}
 	w.Err = program.To(&oneByOne{to: w.Err}) // processes, their ends and the training write to it
 	if c.worker, err = newWorker(dir, 0, f.workers, w.Err); err != nil {

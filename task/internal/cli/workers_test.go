@@ -14,6 +14,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
 	"coppice/internal/program"
 )
 
@@ -195,4 +196,32 @@ func TestWorkersThatFailEndTheTraining(t *testing.T) {
 			t.Errorf("train %v: exit code %d, %s; want 2 and a word on --workers", args, code, errOut)
 		}
 	}
+}
+
+// The folder of a training is not swept while it is made.
+func TestFoldersAreMadeWhileOthersSweep(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, over := context.WithCancel(t.Context())
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		for ctx.Err() == nil {
+			sweepWorkers()
+		}
+	}()
+	w := &Setup{World: program.World{Err: program.To(&bytes.Buffer{})}, Self: new(processes).self}
+	for range 200 {
+		c, _, err := w.startWorkers(t.Context(), &fit.Request{}, trainFlags{workersFlags: workersFlags{workers: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = os.Stat(c.dir); err != nil {
+			t.Error(err)
+		}
+		if c.close(); err != nil {
+			break
+		}
+	}
+	over()
+	<-swept
 }
