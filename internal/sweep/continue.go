@@ -1,11 +1,9 @@
 package sweep
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 
-	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -21,7 +19,7 @@ type Continue struct {
 type Input struct {
 	Model   string `json:"model"`
 	Version int    `json:"version"`
-	// Mode is of plans of earlier builds: grow, or refit, whose trials renewed the model's leaves.
+	// Mode is of plans of earlier builds: grow, or refit, whose trials renewed the model's leaves and are not trained.
 	Mode  string `json:"mode,omitempty"`
 	Trees int    `json:"trees"`
 	// Cuts is the number of its numerical splits, and Moved how many of them are inside a bin of the sweep's dataset
@@ -64,9 +62,6 @@ func (in *Input) check() error {
 	}
 	if err := CheckName("model", in.Model); err != nil {
 		return err
-	}
-	if in.Mode == "refit" {
-		return errors.New(problem.Gone("continue.mode:"))
 	}
 	if in.Version < 1 {
 		return fmt.Errorf("input model version %d", in.Version)

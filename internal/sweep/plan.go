@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -88,6 +89,8 @@ type Plan struct {
 
 	Trials  []Trial `json:"trials"`
 	Skipped int     `json:"skipped,omitempty"` // configurations left out because they repeated another
+
+	unknown error // what the plan says beyond what this build knows; nil for nothing
 
 	Written
 }
@@ -173,6 +176,22 @@ func (p *Plan) Fingerprint() string {
 
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
+}
+
+// Trainable refuses a plan that says more than this build knows, which would train something else. Such a plan can be
+// read, and what was trained by it concluded.
+func (p *Plan) Trainable() error {
+	err := p.unknown
+	switch {
+	case p.Input != nil && p.Input.Mode == "refit":
+		err = errors.New(problem.Gone("continue.mode:"))
+	case p.Spec.Search.Stop != nil && p.Spec.Search.Stop.Noise != 0:
+		err = errors.New("search.stop.noise is gone")
+	}
+	if err != nil {
+		err = NotA("plan", fmt.Errorf("%w; %w", err, WroteIt(p.Coppice)))
+	}
+	return err
 }
 
 // DecodePlan decodes a plan and checks what later code relies on.
@@ -262,12 +281,15 @@ func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 		err = CheckID(*head.Sweep)
 	}
 	if err == nil {
-		// What a plan says beyond what this build knows would change what it means.
 		d := json.NewDecoder(bytes.NewReader(data))
-		if _, plan := any(v).(*Plan); plan {
+		p, plan := any(v).(*Plan)
+		if plan {
 			d.DisallowUnknownFields()
 		}
-		err = d.Decode(v)
+		if err = d.Decode(v); plan && err != nil {
+			*p = Plan{unknown: err}
+			err = json.Unmarshal(data, p)
+		}
 	}
 	if err != nil && head.Coppice != "" {
 		err = fmt.Errorf("%w; %w", err, WroteIt(head.Coppice))

@@ -1,7 +1,6 @@
 package sweep_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -254,32 +253,6 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	}
 }
 
-// TestPlansOfOtherBuilds: a plan that says more than this build knows is refused, with the build that wrote it; what an
-// object of another kind says beside is left alone.
-func TestPlansOfOtherBuilds(t *testing.T) {
-	p := plan()
-	p.Coppice = "v9.1"
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for old, more := range map[string]string{
-		`"format":1`:  `"format":2`,
-		`"trials":[{`: `"trials":[{"moon":0,`,
-		`"spec":{`:    `"spec":{"moon":true,`,
-		`"valid":{`:   `"valid":{"moon":1,`,
-	} {
-		_, err := sweep.DecodePlan(bytes.Replace(data, []byte(old), []byte(more), 1))
-		const says = "coppice v9.1 wrote it: use programs and images of one version"
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("a plan with %s: error %v, expected the version that wrote it", more, err)
-		}
-	}
-	if _, err := sweep.DecodeHeartbeat([]byte(`{"format":1,"moon":1}`)); err != nil {
-		t.Errorf("a heartbeat with another key: %v", err)
-	}
-}
-
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 3 },
@@ -309,23 +282,6 @@ func TestDecodePlanRefuses(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
-	}
-}
-
-// TestPlansOfContinuedModels: those of earlier builds say how they continue, and one that renewed leaves is refused.
-func TestPlansOfContinuedModels(t *testing.T) {
-	for mode, refused := range map[string]bool{"": false, "grow": false, "refit": true} {
-		p := plan()
-		o := sweep.Object{Name: "x", SHA256: strings.Repeat("0", 64)}
-		p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: mode, Text: o, Dataset: o}
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = sweep.DecodePlan(data)
-		if refused != (err != nil) || refused && !strings.Contains(err.Error(), problem.Gone("continue.mode:")) {
-			t.Errorf("mode %q: error %v, expected one: %t", mode, err, refused)
-		}
 	}
 }
 

@@ -423,6 +423,9 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 		return err
 	}
 
+	if why := plan.Trainable(); why != nil {
+		a.Log.Warn("concludes what another build plans", "sweep", id, "error", why.Error())
+	}
 	k.plan, k.planText, k.trials = plan, text, sweepstore.NewTrials(a.Sweeps, plan)
 	k.planned, k.latest, k.seen = planned, planned, a.Now()
 	return nil

@@ -1,7 +1,9 @@
 package conclude
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
@@ -137,6 +139,17 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
 		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded",
 			c, err)
+	}
+}
+
+// TestPlansOfOtherBuilds: a sweep that was trained while another build was installed is concluded.
+func TestPlansOfOtherBuilds(t *testing.T) {
+	w := newWorld(t, options{})
+	text, _ := json.Marshal(w.plan)
+	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"absent":["drop_rate"],`), 1)
+	overwrite(t, w.sweeps, sweep.Names(w.plan.Sweep).Plan(), string(text))
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("a sweep of another build is concluded as %+v, expected a winner", c)
 	}
 }
 

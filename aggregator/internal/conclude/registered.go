@@ -141,8 +141,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	p := k.plan
 	if p == nil {
 		err := a.readRecord(ctx, v, scorer.FilePlan, func(text []byte) (err error) {
-			p,
-				err = sweep.DecodePlan(text)
+			p, err = sweep.DecodePlan(text)
 			return err
 		})
 		if err != nil {

@@ -401,7 +401,7 @@ func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) erro
 	if p.Spec.Search.WarmStart != "" {
 		p.Plan = existing.Plan
 	}
-	return nil
+	return existing.Plan.Trainable()
 }
 
 // sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same

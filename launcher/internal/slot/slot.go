@@ -228,7 +228,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 		return "", nil
 	}
 	if err != nil || end == nil || end.Outcome != sweep.OutcomeWinner || before.Dataset.Name != p.Dataset.Name ||
-		before.Dataset.Version != p.Dataset.Version || !sameSpec(&before.Spec, &p.Spec) {
+		before.Dataset.Version != p.Dataset.Version || before.Trainable() != nil || !sameSpec(&before.Spec, &p.Spec) {
 		return "", err
 	}
 	return last, nil

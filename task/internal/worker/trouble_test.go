@@ -1,12 +1,15 @@
 package worker
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -62,6 +65,21 @@ func TestTroubleIsTold(t *testing.T) {
 				t.Errorf("after it went on, the task tells %+v, expected nothing", got)
 			}
 		})
+	}
+}
+
+// TestAPlanWithAnotherKey: nor is a key that this build does not know left out of what is trained.
+func TestAPlanWithAnotherKey(t *testing.T) {
+	w := newWorld(t, 1, func(p *sweep.Plan) { p.Coppice = "v9.1" })
+	text, _ := json.Marshal(w.plan)
+	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"moon":1,`), 1)
+	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Plan(), blob.Any, bytes.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	const says = `"moon"; coppice v9.1 wrote it: use programs and images of one version`
+	err := w.worker(0).Run(t.Context())
+	if got := w.trouble(t); got == nil || !got.Refused || err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the task ended with %v, and tells %+v; expected %q", err, got, says)
 	}
 }
 

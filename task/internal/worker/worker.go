@@ -150,7 +150,7 @@ func (w *Worker) open(ctx context.Context) (err error) {
 	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
 	w.seen, w.results = map[int]sweep.Seen{}, map[int]sweep.Result{}
 	w.rungs = map[sweepstore.RungKey]sweep.Reached{}
-	return nil
+	return w.plan.Trainable()
 }
 
 // work claims and trains trials until next finds no more.
