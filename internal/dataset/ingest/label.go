@@ -55,7 +55,7 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 	}
 	places := make([]int32, 0, b.Rows)
 	for i := range b.Rows {
-		if !l.present(v, i) {
+		if Missing(v, i, l.markers) {
 			l.missing++
 			if v.Type == dataset.Text && !v.IsNull(i) {
 				countUpTo(l.absent, cell.Trim(v.Text[i]), maxListed)
@@ -72,18 +72,13 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 	return places, nil
 }
 
-// present reports whether row i has a label.
-func (l *labeler) present(v *dataset.Values, i int) bool {
-	return !cell.Missing(v, i, l.markers) && !l.noNumber(v, i)
-}
-
-// noNumber reports whether a text spells NaN or a missing marker's number, although it is not itself a marker.
-func (l *labeler) noNumber(v *dataset.Values, i int) bool {
-	if v.Type != dataset.Text {
-		return false
+// Missing reports whether value i is missing: as such, or as a text that spells NaN or a marker's number otherwise.
+func Missing(v *dataset.Values, i int, markers *cell.Markers) bool {
+	if v.Type != dataset.Text || cell.Missing(v, i, markers) {
+		return cell.Missing(v, i, markers)
 	}
 	x, f := cell.ParseNumber(v.Text[i])
-	return f == cell.FormNumber && (x != x || l.markers.HasNumber(x))
+	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
 func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
@@ -212,9 +207,9 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 	in := &l.info
 	if in.Positive != nil {
 		switch {
-		case sameValue(v, i, *in.Positive):
+		case SameValue(v, i, *in.Positive):
 			return 1, nil
-		case in.Negative == nil || sameValue(v, i, *in.Negative):
+		case in.Negative == nil || SameValue(v, i, *in.Negative):
 			return 0, nil
 		}
 		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither positive (%q) nor negative (%q)",
@@ -250,18 +245,16 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 	return 0, b.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float", v.TextOf(i))
 }
 
-// sameValue reports whether value i equals the spec's text: the same text, or the same number if the column holds
-// numbers.
-func sameValue(v *dataset.Values, i int, text string) bool {
-	if v.Type == dataset.Text {
-		return v.Text[i] == text || cell.Trim(v.Text[i]) == cell.Trim(text)
-	}
-	if v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
+// SameValue reports whether value i is what a spec or a person calls it: the same text or truth value, or the same
+// number. Texts of more digits than a float64 holds, such as long ids, are no numbers.
+func SameValue(v *dataset.Values, i int, text string) bool {
+	if v.Type == dataset.Text && cell.Trim(v.Text[i]) == cell.Trim(text) ||
+		v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
 		return true
 	}
 	x, ok := number(v, i)
 	want, f := cell.ParseNumber(text)
-	return ok && f != cell.FormText && x == want
+	return ok && f != cell.FormText && x == want && (v.Type != dataset.Text || math.Abs(x) <= 1<<53)
 }
 
 // resolve determines the kind of label after the first pass. Its errors point into the spec.

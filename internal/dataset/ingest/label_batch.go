@@ -25,7 +25,7 @@ func (l *labeler) presentIn(b *table.Batch, v *dataset.Values) []int32 {
 	}
 	places := make([]int32, 0, b.Rows)
 	for i := range b.Rows {
-		if l.present(v, i) {
+		if !Missing(v, i, l.markers) {
 			places = append(places, int32(i))
 		}
 	}

@@ -91,3 +91,26 @@ func TestOddLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelsInOtherSpellings: numbers are compared as numbers where both are written as texts, too, however draft and
+// pandas write them. Ids longer than a float64 holds are compared as texts.
+func TestLabelsInOtherSpellings(t *testing.T) {
+	for _, c := range [][3]string{{"1.0", "2.0", "2"}, {"01", "02", "2"}, {"1e3", "2e3", "2000"}, {"1", "2", "2.0"},
+		{"12345678901234567891", "12345678901234567890", "12345678901234567890"}} {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range 300 {
+			fmt.Fprintf(&b, "%s,%d\n", c[min(1, i%3)], i)
+		}
+		s := mustStage(t, fmt.Sprintf("label: {column: y, positive: %q}\n", c[2]), b.String())
+		rows := float32(0)
+		for _, split := range s.Splits {
+			for _, y := range split.Label {
+				rows += y
+			}
+		}
+		if rows != 200 {
+			t.Errorf("of %s and %s, %v of 300 rows have the label %s; expected 200", c[0], c[1], rows, c[2])
+		}
+	}
+}

@@ -110,7 +110,7 @@ func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int3
 // kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
 func (l *labeler) negative(v *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
-		return !sameValue(v, i, *l.info.Positive)
+		return !SameValue(v, i, *l.info.Positive)
 	}
 	x, ok := number(v, i)
 	if l.info.Above != nil {

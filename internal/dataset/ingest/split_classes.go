@@ -55,6 +55,16 @@ func (s *splitter) observeClasses(b *table.Batch, label *dataset.Values) error {
 
 // resolveClasses decides which rows of each class are in which split.
 func (s *splitter) resolveClasses(counts *[4]int64) {
+	if s.labels.info.Kind == dataset.Regression { // which may have been open in the first pass
+		all := &classRows{}
+		for _, c := range s.classes {
+			all.hashes = append(all.hashes, c.hashes...)
+			for i, n := range c.counts {
+				all.counts[i] += n
+			}
+		}
+		s.classes = map[string]*classRows{"": all}
+	}
 	for _, c := range s.classes {
 		if n := len(c.hashes); n <= rankedRows {
 			slices.Sort(c.hashes)

@@ -361,8 +361,8 @@ func TestSplitByClasses(t *testing.T) {
 	}
 	classes := func(i int) string { return []string{"a", "b", "c", "c"}[min(i/2, 3)] }
 	number := func(i int) string { return strconv.Itoa(i * 7 % 97) }
-	const yes, kinds, reg = "label: {column: y, positive: yes}\n", "label: {column: y, kind: classes}\n",
-		"label: {column: y, kind: regression}\n"
+	const yes, kinds, reg, open = "label: {column: y, positive: yes}\n", "label: {column: y, kind: classes}\n",
+		"label: {column: y, kind: regression}\n", "label: y\n"
 	for _, c := range []struct {
 		spec  string
 		label func(i int) string
@@ -376,6 +376,9 @@ func TestSplitByClasses(t *testing.T) {
 		{kinds, classes, 0, [4]int{1, 1, 0, 0}},
 		{kinds, classes, 2, [4]int{598, 199, 100, 99}},
 		{reg, number, -1, [4]int{600, 200, 100, 100}},
+		{open, number, -1, [4]int{600, 200, 100, 100}},
+		{open, func(i int) string { return strconv.Itoa(i * 7 % 997) }, -1, [4]int{600, 200, 100, 100}},
+		{open, func(i int) string { return strconv.Itoa(i * 7 % 2) }, 1, [4]int{300, 100, 50, 50}},
 	} {
 		var labels [3][]float32
 		for i, seed := range []string{"", ", seed: 0", ", seed: 3"} {

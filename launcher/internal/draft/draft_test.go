@@ -74,6 +74,10 @@ func TestDecisions(t *testing.T) {
 			says: []string{`{column: "y", kind: classes}`, "objective: multiclass\nmetric: multi_error\n"}},
 		"1 and 2": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, 1+i%2) },
 			ask: Request{Label: "y"}, says: []string{`positive: "2"`}},
+		"a marker in another spelling": {header: "a,y",
+			row:  func(i int) string { return fmt.Sprintf("%d,%s", i, []string{"0", "1", "-999.0"}[i%3]) },
+			ask:  Request{Label: "y", Missing: []string{"-999"}},
+			says: []string{`label: "y"`, "objective: binary", "left out"}},
 		"numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) },
 			ask: Request{Label: "y"}, says: []string{"kind: regression", "objective: regression", "metric: rmse"}},
 		"a few numbers": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) },
@@ -339,6 +343,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 			"extra_trees: false\n", []string{"trials: 1\n", "search: {fixed: [{}]}"}, nil},
 		{".conf", "objective = multiclass\nmetric = multi_logloss,auc_mu\nauc_mu_weights = 0,1,2,0\nnum_class = 5\n",
 			[]string{"objective: multiclass", "metric: multi_logloss", "num_class: 5"}, nil},
+		{".yaml", "metric: []\n", []string{"metric: log_loss"}, nil},
 		{".yaml", "bagging_fraction: 0.5\n", nil, nil},
 		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil},
 	} {

@@ -240,7 +240,7 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 		return
 	}
 	for i := range v.Len() {
-		if cell.Missing(v, i, markers) {
+		if ingest.Missing(v, i, markers) {
 			c.missing++
 			continue
 		}
@@ -298,19 +298,6 @@ type labels struct {
 	named   int64 // rows with the value that --positive names
 }
 
-// means reports whether value i is what a person calls it: the same text, number or truth value.
-func means(v *dataset.Values, i int, name string) bool {
-	if v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), name) {
-		return true
-	}
-	x, text, isNumber := valueOf(v, i)
-	want, form := cell.ParseNumber(name)
-	if isNumber {
-		return form != cell.FormText && x == want
-	}
-	return text == cell.Trim(name)
-}
-
 // maxClasses is how many values are listed.
 const maxClasses = 20
 
@@ -319,17 +306,13 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 		l.numbers, l.texts = map[float64]int64{}, map[string]int64{}
 	}
 	for i := range v.Len() {
-		if cell.Missing(v, i, markers) {
+		if ingest.Missing(v, i, markers) {
 			l.missing++
 			continue
 		}
 		x, text, isNumber := valueOf(v, i)
-		if isNumber && x != x { // as for staging
-			l.missing++
-			continue
-		}
 		l.present++
-		if yes != "" && means(v, i, yes) {
+		if yes != "" && ingest.SameValue(v, i, yes) {
 			l.named++
 		}
 		if isNumber {

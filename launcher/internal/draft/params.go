@@ -30,7 +30,7 @@ func (d *Draft) setParams(q *Request) error {
 			q.Objective = fmt.Sprint(value)
 		case canonical == "metric" && q.Metric == "":
 			if list, several := value.([]any); several { // the first one stops and chooses, as in LightGBM
-				value = list[0]
+				value = append(list, "")[0]
 			}
 			q.Metric = fmt.Sprint(value)
 		case canonical == "early_stopping_round":

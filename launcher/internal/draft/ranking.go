@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/ingest"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 )
@@ -64,13 +65,13 @@ func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, y
 		q.first, q.differ = map[uint64]uint64{}, map[uint64]bool{}
 	}
 	for i := range group.Len() {
-		if cell.Missing(group, i, markers) || cell.Missing(label, i, markers) {
+		if ingest.Missing(group, i, markers) || ingest.Missing(label, i, markers) {
 			continue
 		}
 		x, text, isNumber := valueOf(label, i)
 		grade := math.Float64bits(x)
 		switch {
-		case yes != "" && means(label, i, yes):
+		case yes != "" && ingest.SameValue(label, i, yes):
 			grade = 1
 		case yes != "":
 			grade = 0
