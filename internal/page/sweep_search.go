@@ -77,9 +77,6 @@ func (p *sweepPage) goalKeys() []string {
 func (p *sweepPage) curves() *plot.Chart {
 	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
-	if p.Open() { // it stands beside the scores
-		c.W, c.H, c.Wide = plot.Half, 250, false
-	}
 	var with []*TrialRow
 	early := 0
 	for _, t := range slices.Backward(p.Ranked) { // the best last, on top
