@@ -256,8 +256,8 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
-			Test: c.Test, Within: c.Within,
-			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final, Ensemble: c.Ensemble},
+			Test: c.Test, Within: c.Within, Calibration: c.Calibration, Verified: c.Verified, Final: c.Final,
+			Ensemble: c.Ensemble},
 	}
 	if w.members != nil {
 		records[scorer.FileMembers] = w.members

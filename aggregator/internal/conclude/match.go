@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -123,16 +125,10 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 			missing = append(missing, strconv.Quote(name))
 		}
 	}
-
 	if len(missing) > 0 {
-		word := "column"
-		if len(missing) > 1 {
-			word = "columns"
-		}
-		return nil, fmt.Errorf("it needs the %s %s, which is missing from these rows", word,
-			strings.Join(missing, ", "))
+		return nil, fmt.Errorf("it needs the %s %s, which is missing from these rows",
+			english.PluralWord(len(missing), "column", ""), strings.Join(missing, ", "))
 	}
-
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
 }
 
@@ -369,12 +365,10 @@ func columnsOf(e *dataset.Encoding, i int) []string {
 	if f.From.Table >= 0 {
 		parts = e.Tables[f.From.Table].Of
 	}
-
 	for _, p := range parts {
 		if !slices.Contains(out, p.Column) {
 			out = append(out, p.Column)
 		}
 	}
-
 	return out
 }

@@ -198,20 +198,41 @@ func (o *origin) unseenBy(model *origin) bool {
 	a, b := &o.manifest.Split, &model.manifest.Split
 	switch {
 	case a.By == dataset.SplitByTime && b.By == dataset.SplitByTime && a.Column == b.Column:
-		// test is what comes after all other splits
-		begins := 0.0
-		for _, until := range a.Until {
-			begins = max(begins, until)
-		}
 		trained := b.Until[dataset.TrainSplit]
 		if model.refit {
 			trained = max(trained, b.Until[dataset.ValidSplit])
 		}
-		return begins >= trained
+		return o.begins() >= trained
 	case a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn:
 		return reflect.DeepEqual(a, b) // a row is always in the same split
 	}
 	return false
+}
+
+// begins is when the test rows of a split by time begin: they come after all other splits.
+func (o *origin) begins() (at float64) {
+	for _, until := range o.manifest.Split.Until {
+		at = max(at, until)
+	}
+	return at
+}
+
+// mostShared is the share of a night's test rows that may be a newer night's. With less, more broken nights passed.
+const mostShared = 0.9
+
+// again reports whether more of a night's test rows are a newer night's. Windows of two nights differ by a day: with
+// 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of seven.
+func (o *origin) again(newer *origin) bool {
+	a, b := &o.manifest.Split, &newer.manifest.Split
+	if o.profile == nil || a.By != dataset.SplitByTime || b.By != a.By || b.Column != a.Column {
+		return o.dataset == newer.dataset
+	}
+	end := o.profile.Newest
+	if u := o.manifest.About.Unripe; u != nil && u.Until.Before(end) { // later rows are left out
+		end = u.Until
+	}
+	ends := float64(end.UnixMicro()) / 1e6
+	return ends-newer.begins() > mostShared*(ends-o.begins())
 }
 
 // Rows of an earlier night whose levels are gone tonight say nothing of a model that cannot know them: of a campaign
@@ -253,22 +274,12 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 			gone[i] = gone[i] || levels[then.Columns[k].TextOf(i)] > 0
 		}
 	}
+	still := len(slices.DeleteFunc(slices.Clone(gone), func(gone bool) bool { return gone }))
 	var rows []int
 	for i := range gone {
-		if !gone[i] {
+		if !gone[i] || float64(still) < (1-mostGone)*float64(len(gone)) {
 			rows = append(rows, i)
 		}
-	}
-	if float64(len(rows)) < (1-mostGone)*float64(len(gone)) {
-		return allOf(len(gone))
-	}
-	return rows
-}
-
-func allOf(n int) []int {
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = i
 	}
 	return rows
 }
@@ -283,14 +294,13 @@ func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note str
 	if nights == 0 {
 		return nil, "the gate uses none", nil
 	}
-	note = "there is no earlier version without faults"
+	if note = "the earlier versions have no usable rows"; len(sound) == 0 {
+		note = "there is no earlier version without faults"
+	}
 	changed := false
 	for _, v := range sound {
 		if len(out) == nights || changed {
 			break
-		}
-		if note == "there is no earlier version without faults" {
-			note = "the earlier versions have no usable rows"
 		}
 		o, err := m.originOf(ctx, v.Version)
 		if err != nil {
@@ -299,6 +309,9 @@ func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note str
 		changed = v.vindicated || o != nil && o.changed
 		if !o.unseenBy(m.origin) {
 			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
+			continue
+		}
+		if len(out) > 0 && o.again(out[len(out)-1].origin) {
 			continue
 		}
 		r, err := m.a.reference(ctx, v.Version)

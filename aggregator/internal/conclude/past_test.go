@@ -69,6 +69,47 @@ func TestUnseenBy(t *testing.T) {
 	}
 }
 
+// TestRowsCountOnce: rows that are in the test parts of several nights are not evidence of several.
+func TestRowsCountOnce(t *testing.T) {
+	window := func(name string, days, end int, column string, ripe int) *origin {
+		at := created.AddDate(0, 0, end)
+		o := &origin{dataset: name, manifest: &dataset.Manifest{Split: dataset.SplitRule{By: dataset.SplitByTime,
+			Column: column, Until: map[string]float64{dataset.TrainSplit: 1,
+				dataset.CalibSplit: float64(at.Unix()) - 86400*float64(days)/10}}}, profile: &nights.Profile{Newest: at}}
+		if ripe > 0 {
+			o.profile.Newest = at.AddDate(0, 0, ripe)
+			o.manifest.About.Unripe = &dataset.Unripe{Until: at}
+		}
+		return o
+	}
+	newer, random := window("b", 180, 100, "ts", 0), window("a", 180, 99, "ts", 0)
+	random.manifest.Split.By = dataset.SplitByRandom
+	for name, tc := range map[string]struct {
+		old, newer *origin
+		want       bool
+	}{
+		"its own dataset":           {newer, newer, true},
+		"a window of the day after": {window("a", 180, 99, "ts", 0), newer, true},
+		"of two days after":         {window("a", 180, 98, "ts", 0), newer, false},
+		"90 days, a day after":      {window("a", 90, 99, "ts", 0), window("b", 90, 100, "ts", 0), false},
+		"28 days, a day after":      {window("a", 28, 99, "ts", 0), window("b", 28, 100, "ts", 0), false},
+		"days":                      {window("a", 1, 99, "ts", 0), window("b", 1, 100, "ts", 0), false},
+		"days with unripe rows":     {window("a", 1, 99, "ts", 3), window("b", 1, 100, "ts", 3), false},
+		"another column":            {window("a", 180, 99, "day", 0), newer, false},
+		"split at random":           {random, newer, false},
+	} {
+		if got := tc.old.again(tc.newer); got != tc.want {
+			t.Errorf("%s: the same test rows: got %t, want %t", name, got, tc.want)
+		}
+	}
+
+	table := datasettestOptions(2000, 5)
+	first := champion(t, table)
+	newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20, table: table}).mustConclude(t)
+	c := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: datasettestOptions(2000, 6)}).mustConclude(t)
+	contains(t, fmt.Sprint(c.Gate.Checks), "rows of earlier nights (version 2)")
+}
+
 // TestRowsThatTheModelHasSeen: the second night's table has all rows of the first, split at random.
 func TestRowsThatTheModelHasSeen(t *testing.T) {
 	table := datasettestOptions(4000, 5)

@@ -46,8 +46,7 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 		why = errors.New(c.Reason)
 	}
 	a.Log.Warn("the registry has a version of a sweep that could not be concluded from its objects", "sweep", id,
-		"model", v.Model,
-		"version", v.Number, "error", why.Error())
+		"model", v.Model, "version", v.Number, "error", why.Error())
 	if damage != nil {
 		return a.unreadable(ctx, id, v, c, damage)
 	}

@@ -102,8 +102,7 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 	// both trials have the sweep's objective, so the same transformation applies
 	old := pickRows(predictions(w.trees, nil, raw), parts, n)
 	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group,
-		Pred: pickRows(before, parts, n)}, old,
-		metric.Confidence{Seed: k.plan.Spec.Seed})
+		Pred: pickRows(before, parts, n)}, old, metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {
 		return nil, nil

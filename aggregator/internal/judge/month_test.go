@@ -279,6 +279,8 @@ type month[M, T any] struct {
 	judged func(test T, night int, fresh, old, last *M) judge.Judged // models may be nil, but for the first
 	// unseen is of how many of the last nights tonight's model has not seen the test rows
 	unseen int
+	// apart is by how many nights their test rows are mostly others
+	apart int
 
 	versions []version[M, T]
 	champion int // index; -1 for none
@@ -365,8 +367,10 @@ func (m *month[M, T]) evidence(v *version[M, T], champion int) judge.Evidence {
 	if latest != champion {
 		last, e.Latest = &m.versions[latest].model, latest+1
 	}
+	taken := len(m.versions) + m.apart
 	for k := len(m.versions) - 1; k >= max(0, len(m.versions)-m.unseen) && len(e.Earlier) < 7; k-- {
-		if w := &m.versions[k]; w.sound {
+		if w := &m.versions[k]; w.sound && k <= taken-m.apart {
+			taken = k
 			e.Earlier, e.NotReference = append(e.Earlier, m.judged(w.test, k+1, &v.model, old, last)), ""
 		}
 	}

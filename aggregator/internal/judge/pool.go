@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/metric"
 )
@@ -113,11 +114,8 @@ func earlier(versions []int) string {
 	for i, v := range versions {
 		names[i] = fmt.Sprint(v)
 	}
-	word := "version"
-	if len(names) > 1 {
-		word = "versions"
-	}
-	return fmt.Sprintf("earlier nights (%s %s)", word, strings.Join(names, ", "))
+	return fmt.Sprintf("earlier nights (%s %s)", english.PluralWord(len(names), "version", ""),
+		strings.Join(names, ", "))
 }
 
 // joined puts several nights' rows together; Old becomes the predictions of the latest sound version.

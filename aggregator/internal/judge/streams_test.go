@@ -284,14 +284,15 @@ func TestNightly(t *testing.T) {
 	n := &nightly{}
 	for _, shape := range []nightstest.Shape{nightstest.Drifting, nightstest.Steady, nightstest.Growing} {
 		for seed := range seeds {
-			s := nightstest.Stream{Seed: uint64(first + seed), Rows: rows, Shape: shape}
+			s := nightstest.Stream{Seed: uint64(first + seed), Rows: rows, Shape: shape, Slow: window / 60}
 			truth := s
 			if truth.Rows = 10_000; window > 1 && shape == nightstest.Growing { // its days grow to five times that
 				s.Rows, truth.Rows = rows/3, truth.Rows/3
 			}
 			c := &clicks{t, s, truth, window,
 				map[int]nightstest.Table{}, map[int]nightstest.Table{}, map[int]nightstest.Table{}}
-			m := &month[*clickModel, int]{gate: gate(nil), loss: logLoss(t), unseen: 31, champion: -1, judged: c.judged}
+			m := &month[*clickModel, int]{gate: gate(nil), loss: logLoss(t), unseen: 31, apart: (window + 99) / 100,
+				champion: -1, judged: c.judged}
 			if window > 1 {
 				m.unseen = window * 2 / 10
 			}

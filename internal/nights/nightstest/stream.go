@@ -60,6 +60,9 @@ type Stream struct {
 	Seed  uint64
 	Rows  int // of a weekday, approximately
 	Shape Shape
+	// Slow is how many times as long campaigns live, and as seldom they begin; 0 is 1. For windows of 180 days: if
+	// train knew no campaign of test, 36 days later, models of two nights would differ by chance alone.
+	Slow int
 }
 
 // change is what differs in a night from what the stream would have.
@@ -81,10 +84,11 @@ type campaign struct {
 	price          float64
 }
 
-// campaigns returns those that run on a day. Each day has one or two new ones; none lasts longer than 40 days.
+// campaigns returns those that run on a day. Each day has one or two new ones; none lasts longer than 40, unless Slow.
 func (s Stream) campaigns(day int) []campaign {
 	var out []campaign
-	for born := day - 40; born <= day; born++ {
+	slow := max(1, s.Slow)
+	for born := (day/slow - 40) * slow; born <= day; born += slow {
 		rng := s.rng(1000 + uint64(born+1000))
 		count, length := 1+rng.IntN(2), 6+rng.IntN(34)
 		if s.Shape == Growing {
@@ -94,9 +98,9 @@ func (s Stream) campaigns(day int) []campaign {
 			if k > 0 {
 				length = max(3, length-3)
 			}
-			c := campaign{id: 5000 + 4*(born+1000) + k, from: born, to: born + length,
-				weight: math.Exp(0.7 * rng.NormFloat64()),
-				appeal: 0.6 * rng.NormFloat64(), price: math.Exp(0.5 + 0.6*rng.NormFloat64())}
+			c := campaign{id: 5000 + 4*(born+1000) + k, from: born, to: born + slow*length,
+				weight: math.Exp(0.7 * rng.NormFloat64()), appeal: 0.6 * rng.NormFloat64(),
+				price: math.Exp(0.5 + 0.6*rng.NormFloat64())}
 			c.advertiser = 100 + c.id%23
 			if c.to > day {
 				c.weight *= min(1, 0.3+0.25*float64(day-born)) // it grows for three days
@@ -104,7 +108,6 @@ func (s Stream) campaigns(day int) []campaign {
 			}
 		}
 	}
-
 	return out
 }
 
@@ -217,9 +220,8 @@ func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, t
 		ageText = ""
 	}
 	return []string{ts.Format("2006-01-02T15:04:05.000Z"), strconv.Itoa(c.id), strconv.Itoa(c.advertiser),
-		placements[placement], devices[device],
-		countries[country], "u" + strconv.Itoa(user), strconv.FormatFloat(paid, 'f', 4, 64),
-		strconv.FormatFloat(floor, 'f', 4, 64), ageText, exchanges[exchange],
+		placements[placement], devices[device], countries[country], "u" + strconv.Itoa(user),
+		strconv.FormatFloat(paid, 'f', 4, 64), strconv.FormatFloat(floor, 'f', 4, 64), ageText, exchanges[exchange],
 		strconv.Itoa(session), s.rate7d(c, day), strconv.Itoa(earlier), click}
 }
 
@@ -227,9 +229,8 @@ func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, t
 // and night.
 func (s Stream) rate7d(c campaign, day int) string {
 	rng := s.rng(1_000_000 + uint64(c.id)<<10 + uint64(day))
-	const rows = 3000
 	p := 1 / (1 + math.Exp(3.4-c.appeal+0.25*math.Log(c.price)))
-	return strconv.FormatFloat(max(0, p+math.Sqrt(p*(1-p)/rows)*rng.NormFloat64()), 'f', 5, 64)
+	return strconv.FormatFloat(max(0, p+math.Sqrt(p*(1-p)/3000)*rng.NormFloat64()), 'f', 5, 64)
 }
 
 func poisson(rng *rand.Rand, mean float64) int {
