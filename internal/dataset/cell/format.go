@@ -74,6 +74,8 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 
 // Recogniser finds out in which format all texts of a column are.
 type Recogniser struct {
+	RuledOut  bool    // no further text can give the column a format
+	Semicolon bool    // divides the columns, where a decimal mark is often a comma
 	cannot    [4]bool // by the order of formats
 	bare      bool    // some number has no unit
 	short     bool    // some whole number of up to three digits has no mark
@@ -84,7 +86,7 @@ type Recogniser struct {
 
 // Add observes a text that does not stand for a missing value.
 func (r *Recogniser) Add(text string) {
-	if r.cannot == [4]bool{true, true, true, true} {
+	if r.RuledOut {
 		return
 	}
 	text = Trim(text)
@@ -113,19 +115,21 @@ func (r *Recogniser) Add(text string) {
 	if r.bare = r.bare || unit == ""; unit != "" {
 		r.unit = strings.Clone(unit)
 	}
+	r.RuledOut = r.cannot == [4]bool{true, true, true, true} || r.unit == "%" && r.bare
 	if !r.cannot[0] && !r.cannot[1] && x[0] != x[1] && (r.ambiguous == "" || strings.Contains(text, ".")) {
 		r.ambiguous = strings.Clone(text)
 	}
-	isDate := !r.cannot[2] || !r.cannot[3]
-	if _, _, ok := ParseTime(text); form == FormText && !ok && r.Example == "" && (isDate ||
+	if isDate := !r.cannot[2] || !r.cannot[3]; form == FormText && r.Example == "" && (isDate ||
 		strings.ContainsAny(text, ",'%$€£¥₹kKMGT")) { // digits in threes are addresses and telephones, too
-		r.Example = strings.Clone(text)
+		if _, _, ok := ParseTime(text); !ok {
+			r.Example = strings.Clone(text)
+		}
 	}
 }
 
 // Formats are those in which all texts are: none if there is none, or none is needed; two if the texts do not tell.
 func (r *Recogniser) Formats() (can []dataset.Format) {
-	if r.Example == "" || r.unit == "%" && r.bare {
+	if r.Example == "" || r.RuledOut {
 		return nil
 	}
 	for i, f := range formats {
@@ -135,7 +139,7 @@ func (r *Recogniser) Formats() (can []dataset.Format) {
 	}
 	// Texts with three decimals alone have 999,000 where there is a 999.
 	if len(can) == 2 && can[0] == dataset.AsNumber && (r.ambiguous == "" || r.short &&
-		!strings.Contains(r.ambiguous, ".")) {
+		!r.Semicolon && !strings.Contains(r.ambiguous, ".")) {
 		return can[:1]
 	}
 	return can

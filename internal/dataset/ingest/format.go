@@ -28,7 +28,7 @@ var errEnough = errors.New("enough rows")
 // Recognise finds out which columns of texts hold numbers with marks for readers, or dates whose numbers are in an
 // order that all of them tell together, and has the table read them as what they are. Formats that the spec, or the old
 // dataset that this one is made like, says are taken as they are; dates that do not tell their order have the one of
-// dates, if it is said. It reads the first rows, and further ones only of columns that need a format.
+// dates, if it is said. It reads the first rows, and further ones only of columns that may yet have a format.
 func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format, m *cell.Markers,
 	old *dataset.Manifest) (*Reading, error) {
 	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t, old)
@@ -39,7 +39,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		case f != "":
 			r.Formats[c.Name] = f
 		case !c.Dictionary:
-			seen[c.Name] = &cell.Recogniser{}
+			seen[c.Name] = &cell.Recogniser{Semicolon: c.Semicolon}
 		}
 	}
 
@@ -65,7 +65,9 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		if err != nil && !errors.Is(err, errEnough) {
 			return nil, err
 		}
-		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool { return len(c.Formats()) == 0 })
+		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool {
+			return c.RuledOut || err == nil && len(c.Formats()) == 0
+		})
 		if err == nil {
 			break
 		}
@@ -76,8 +78,9 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		if len(can) == 2 && slices.Contains(can, dates) {
 			can = []dataset.Format{dates}
 		}
-		code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s; listed under categorical: "+
-			"(--categorical %s) they stay texts", seen[name].Example, dataset.FormatWords[can[0]], name)
+		one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{seen[name].Example}}, m)
+		code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s, this one as %s; under categorical: "+
+			"(--categorical %s) they stay texts", seen[name].Example, dataset.FormatWords[can[0]], one.TextOf(0), name)
 		if len(can) == 1 {
 			r.Formats[name] = can[0]
 		} else {

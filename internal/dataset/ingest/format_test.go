@@ -45,7 +45,8 @@ func TestFormats(t *testing.T) {
 		"spaces":      {[]string{"12 345", "7,5"}, "decimal_comma", "numeric", 7.5, ""},
 		"addresses":   {[]string{"192.168.100.101", "192.168.100.102"}, "", "categorical", 0, ""},
 		"telephones":  {[]string{"612 345 678", "612 345 679"}, "", "categorical", 0, ""},
-		"short":       {[]string{"1,234", "999", "12,345"}, "number", "numeric", 999, ""},
+		"short":       {[]string{"1,234", "999", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
+		"one comma":   {[]string{"4,5", "1.234"}, "decimal_comma", "numeric", 4.5, `such as "4,5" are read as numbers with a decimal comma, this one as 4.5;`},
 		"either":      {[]string{"1,234", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
 		"currencies":  {[]string{"$4.99", "4.99 €"}, "", "categorical", 0, ""},
 		"free":        {[]string{"$4.99", "0"}, "number", "numeric", 0, ""},
@@ -140,23 +141,37 @@ func TestFormatsOfLabels(t *testing.T) {
 	}
 }
 
+// TestCommas: where a semicolon does not divide the columns, 6,484 beside 7 is a whole number, and its value is said.
+func TestCommas(t *testing.T) {
+	text := strings.ReplaceAll(column(`"6,484"`, "7", "120"), ";", ",")
+	s := mustStage(t, "label: y\n", text)
+	var said []string
+	for _, w := range s.Manifest.About.Warnings {
+		said = append(said, w.Text)
+	}
+	if f := s.feature(t, "x"); f.Kind != dataset.Numeric || f.Range.Max != 6484 ||
+		!strings.Contains(fmt.Sprint(said), `"6,484" are read as numbers, this one as 6484;`) {
+		t.Errorf("x is %s up to %+v, said is %q", f.Kind, f.Range, said)
+	}
+}
+
 // What all rows tell counts, not what the first ones do.
 func TestFormatsOfLaterRows(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("y,x,n\n")
+	b.WriteString("y,x,n,late,plain\n")
 	for i := range 2 * maxHead {
-		n, day := "5M", 1
+		n, day, late := "5M", 1, "1.5"
 		if i > maxHead+1000 {
-			n, day = "M", 13
+			n, day, late = "M", 13, `"1,234.5"`
 		}
-		fmt.Fprintf(&b, "%d,%02d/01/2004,%s\n", i%2, day, n)
+		fmt.Fprintf(&b, "%d,%02d/01/2004,%s,%s,7\n", i%2, day, n, late)
 	}
 	tab, err := table.Open([]table.File{writeFile(t, "t.csv", b.String())}, table.Options{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()), nil)
-	if err != nil || r.Formats["x"] != dataset.DayFirst || len(r.Formats) != 1 {
-		t.Errorf("formats are %v, error %v; expected x: dmy alone", r.Formats, err)
+	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber || len(r.Formats) != 2 {
+		t.Errorf("formats are %v, error %v; expected x: dmy and late: number", r.Formats, err)
 	}
 }

@@ -59,7 +59,8 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		if name = strings.Trim(name, " \t"); !s.header || name == "" {
 			name = fmt.Sprintf("c%d", i)
 		}
-		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true})
+		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true,
+			Semicolon: s.delimiter == ';'})
 	}
 	return s, nil
 }

@@ -16,9 +16,10 @@ import (
 
 // Column is a column of a table.
 type Column struct {
-	Name string
-	Type dataset.Type
-	Unit dataset.Unit // of dataset.Time
+	Name      string
+	Type      dataset.Type
+	Unit      dataset.Unit // of dataset.Time
+	Semicolon bool         // divides the file's columns
 
 	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers
 	// that do not fit a 64-bit integer.
