@@ -11,8 +11,8 @@ import (
 func TestOtherFormats(t *testing.T) {
 	for name, want := range map[string]string{"t.feather": "Arrow IPC", "old.feather": "Arrow IPC",
 		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it",
-		"b.csv": "b.csv.weight lies", "plain.csv": "", "times.csv": "", "days.csv": "", "noon.csv": "", "one.txt": "svmlight",
-		"end.txt": "svmlight"} {
+		"b.csv": "b.csv.weight lies", "plain.csv": "", "times.csv": "", "days.csv": "", "noon.csv": "",
+		"one.txt": "svmlight", "end.txt": "svmlight"} {
 		text := map[string]string{"t.feather": "ARROW1\x00\x00....", "old.feather": "FEA1........",
 			"rank.train": "0 1:0.5 7:1\n1 2:3\n", "queries.txt": "2 qid:1 1:0.5\n",
 			"times.csv": "y 10:03,x\n1,2\n", "days.csv": "10 2:30,foo\n11 2:31,bar\n",
