@@ -119,8 +119,15 @@ func (r *Recogniser) Add(text string) {
 	if !r.cannot[0] && !r.cannot[1] && x[0] != x[1] && (r.ambiguous == "" || strings.Contains(text, ".")) {
 		r.ambiguous = strings.Clone(text)
 	}
-	if isDate := !r.cannot[2] || !r.cannot[3]; form == FormText && r.Example == "" && (isDate ||
-		strings.ContainsAny(text, ",'%$€£¥₹kKMGT")) { // digits in threes are addresses and telephones, too
+	if form == FormText && r.Example == "" {
+		r.exemplify(text)
+	}
+}
+
+// exemplify keeps a text that shows a format.
+func (r *Recogniser) exemplify(text string) {
+	// Digits in threes are addresses and telephones, too.
+	if isDate := !r.cannot[2] || !r.cannot[3]; isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
 		if _, _, ok := ParseTime(text); !ok {
 			r.Example = strings.Clone(text)
 		}

@@ -78,18 +78,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		if len(can) == 2 && slices.Contains(can, dates) {
 			can = []dataset.Format{dates}
 		}
-		one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{seen[name].Example}}, m)
-		code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s, this one as %s; under categorical: "+
-			"(--categorical %s) they stay texts", seen[name].Example, dataset.FormatWords[can[0]], one.TextOf(0), name)
-		if len(can) == 1 {
-			r.Formats[name] = can[0]
-		} else {
-			code, text = WarnFormat, fmt.Sprintf("texts such as %.40q are %s or %s, which no value tells: they stay "+
-				"texts unless you say %s or %s under format: (--format %s=%[4]s)", seen[name].Example,
-				dataset.FormatWords[can[0]], dataset.FormatWords[can[1]], can[0], can[1], name)
-			r.Open[name] = text
-		}
-		r.Said = append(r.Said, dataset.Warning{Code: code, Column: name, Text: text})
+		r.settle(name, can, seen[name].Example, m)
 	}
 	for _, column := range []string{spec.TimeColumn(), spec.Label.At, spec.Contract.Time} {
 		if text := r.Open[column]; text != "" {
@@ -104,6 +93,22 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		return out, nil
 	})
 	return r, nil
+}
+
+// settle takes a column's format, or leaves it open between two, and says so by an example.
+func (r *Reading) settle(name string, can []dataset.Format, example string, m *cell.Markers) {
+	one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{example}}, m)
+	code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s, this one as %s; under categorical: "+
+		"(--categorical %s) they stay texts", example, dataset.FormatWords[can[0]], one.TextOf(0), name)
+	if len(can) == 1 {
+		r.Formats[name] = can[0]
+	} else {
+		code, text = WarnFormat, fmt.Sprintf("texts such as %.40q are %s or %s, which no value tells: they stay texts "+
+			"unless you say %s or %s under format: (--format %s=%[4]s)", example, dataset.FormatWords[can[0]],
+			dataset.FormatWords[can[1]], can[0], can[1], name)
+		r.Open[name] = text
+	}
+	r.Said = append(r.Said, dataset.Warning{Code: code, Column: name, Text: text})
 }
 
 // saidFormats are the formats that are known, AsText of columns that are neither numbers nor times.
