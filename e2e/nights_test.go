@@ -240,11 +240,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 				(r.code == sweep.ExitInput || s.Existed) && (nothing || sweepAfter.code == sweep.ExitBlocked)) {
 				caught[i]++
 			} else {
-				report := t.Errorf
-				if k.Harmless {
-					report = t.Logf
-				}
-				report("seed %d, %s: stage ended with %d, sweep with %d, champion %d; found %v", seed, k.Name, r.code,
+				t.Logf("seed %d, %s: stage ended with %d, sweep with %d, champion %d; found %v", seed, k.Name, r.code,
 					sweepAfter.code, live, s.Findings)
 				n.forget(s.Version)
 				free = min(28, free+1)
@@ -271,7 +267,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 		}
 	}
 
-	total, fit, missed := 0, 0, 0
+	total, fit, missed, costly := 0, 0, 0, 0
 	fmt.Printf("| kind of night | used to choose limits | held back | right finding first | first findings " +
 		"|\n|---|---|---|---|---|\n")
 	for i, k := range kinds {
@@ -281,14 +277,14 @@ func TestNightsOfAllKinds(t *testing.T) {
 		}
 		total, fit = total+caught[i], fit+right[i]
 		if !k.Harmless {
-			missed += seeds - caught[i]
+			missed, costly = missed+seeds-caught[i], costly+seeds
 		}
 		fmt.Printf("| %s | %s | %d of %d | %d | %s |\n", k.Name, tuned, caught[i], seeds, right[i],
 			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(firsts[i]), "map["), "]"))
 	}
-	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back\n",
-		total, seeds*len(kinds), fit, held, good)
-	if 20*missed > seeds*len(kinds) || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/20 {
+	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back; of %d that cost "+
+		"1 %% of a model, %d missed\n", total, seeds*len(kinds), fit, held, good, costly, missed)
+	if 20*missed > costly || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/50 {
 		t.Error("that is not what docs/nights.md promises")
 	}
 }
