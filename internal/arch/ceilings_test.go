@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/stager":     1488,
 	"launcher/internal/sweepview":  1009,
 	"localemu":                     15,
-	"localemu/batchemu":            2050,
+	"localemu/batchemu":            2055,
 	"localemu/command":             33,
 	"localemu/gcsemu":              1863,
 	"localemu/internal/cli":        499,

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -151,7 +152,7 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 		j.askToStop()
 	}
 
-	return s.begun(j, r.GetName())
+	return s.begun(j, "cancel")
 }
 
 // DeleteJob forgets a job that has ended.
@@ -166,14 +167,14 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 		return nil, unimitated("deleting a job that has not ended")
 	}
 	delete(s.jobs, r.GetName())
-	return s.begun(j, r.GetName())
+	return s.begun(j, "delete")
 }
 
 // begun is the operation of cancelling or deleting a job.
-func (s *Server) begun(j *job, name string) (*longrunningpb.Operation, error) {
+func (s *Server) begun(j *job, verb string) (*longrunningpb.Operation, error) {
 	s.serial++
-	parent, _, _ := strings.Cut(name, "/jobs/")
-	op := &operation{name: fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), job: j, created: time.Now()}
+	parent, _, _ := strings.Cut(j.spec.Name, "/jobs/")
+	op := &operation{fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), verb, j, time.Now()}
 	s.ops[op.name] = op
 	return op.view()
 }
@@ -256,22 +257,26 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 	return out, nil
 }
 
-// operation is the cancelling of a job: it is done when the job has ended.
+// operation is the cancelling or deleting of a job: it is done when the job has ended.
 type operation struct {
-	name    string
-	job     *job
-	created time.Time
+	name, verb string
+	job        *job
+	created    time.Time
 }
 
 func (op *operation) view() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
-		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: "cancel", ApiVersion: "v1",
+		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",
 	}
 
 	out := &longrunningpb.Operation{Name: op.name}
 	select {
 	case <-op.job.done:
-		body, err := anypb.New(&batchpb.CancelJobResponse{})
+		answer := proto.Message(&batchpb.CancelJobResponse{})
+		if op.verb == "delete" {
+			answer = &emptypb.Empty{}
+		}
+		body, err := anypb.New(answer)
 		if err != nil {
 			return nil, status.Errorf(codes.Internal, "encode response: %v", err)
 		}
