@@ -13,9 +13,9 @@
   addEventListener('scroll', opened, {once: true, passive: true});
   requestAnimationFrame(() => setTimeout(opened, 200));
 
-  // rowOf: trial -> row of the columns; marks: trial -> elements; plots: drawings with marks of trials; lines: the leaderboard's trials,
-  // in their order; made: trial -> row
-  let data, rowOf, marks, axes, plots, lines, made;
+  // rowOf: trial -> row of the columns; plots: drawings with marks of trials, which are read when they are first filtered; lines: the
+  // leaderboard's trials, in their order; made: trial -> row
+  let data, rowOf, axes, plots, lines, made;
   const state = {hide: new Set(), top: 0, ranges: {}, pick: null, open: false, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
@@ -116,6 +116,13 @@
   }
   function mark(p) {
     p.late = false;
+    if (!p.marks) {
+      p.marks = new Map();
+      for (const e of $$('[data-t]', $('#' + p.id))) {
+        const t = +e.getAttribute('data-t');
+        p.marks.has(t) ? p.marks.get(t).push(e) : p.marks.set(t, [e]);
+      }
+    }
     for (const [t, elements] of p.marks) {
       const off = hidden.has(t);
       if (off === p.off.has(t)) continue;
@@ -139,7 +146,6 @@
       tr.append(cell);
     });
     if (state.pick === t) tr.classList.add('hi');
-    keep(marks, tr);
     made.set(t, tr);
     return tr;
   }
@@ -177,13 +183,14 @@
       chips && chips.append(chip);
     }
   }
+  const marked = t => new Set([...$$(`#main [data-t="${t}"]`), made.get(t)].filter(e => e));
   function pick(t, scroll) {
-    if (state.pick !== null) for (const e of marks.get(state.pick) || []) e.classList.remove('hi');
+    for (const e of marked(state.pick)) e.classList.remove('hi');
     state.pick = t;
     if (t !== null) {
       const row = scroll ? lines.filter(u => !hidden.has(u)).indexOf(t) : -1;
       if (row >= most) more(row + page);
-      for (const e of marks.get(t) || []) {
+      for (const e of marked(t)) {
         e.classList.add('hi');
         // on top of the others
         if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e));
@@ -351,27 +358,21 @@
     for (const i of without) setColumn(i, false);
   }
 
-  const keep = (of, e) => { const t = +e.dataset.t; of.has(t) ? of.get(t).push(e) : of.set(t, [e]); };
-
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
   function begin() {
     data = JSON.parse($('#data').textContent);
     rowOf = null;
     hidden = new Set();
-    marks = new Map();
     plots = [];
     lines = [];
     made = new Map();
     sight.disconnect();
     if (data.columns.trial && data.kind === 'sweep') {
       rowOf = new Map(data.columns.trial.v.map((t, i) => [t, i]));
-      for (const e of $$('#main [data-t]')) keep(marks, e);
       lines = [...column('trial').v];
       for (const tr of $$('#board tbody tr')) made.set(+tr.dataset.t, tr);
       for (const figure of $$('#main figure')) {
-        const p = {id: figure.id, marks: new Map(), off: new Set(), late: false};
-        for (const e of $$('[data-t]', figure)) keep(p.marks, e);
-        if (p.marks.size) { plots.push(p); sight.observe(figure); }
+        if ($('[data-t]', figure)) { plots.push({id: figure.id, off: new Set(), late: false}); sight.observe(figure); }
       }
     }
     readAxes();
