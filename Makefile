@@ -122,7 +122,7 @@ ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/int
   ./internal/gbt ./internal/dataset/ingest ./internal/team ./localemu/batchemu ./internal/nights \
   ./launcher/internal/serve ./internal/registry ./launcher/internal/stager ./internal/calibrate ./internal/cloud/gcs \
   ./task/internal/cli ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
-AT_ONCE := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
+RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
   TestWatchOfAJobThatIsGone \
   TestSameModelsHoweverManyTasks TestOpenTrialsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
   TestCancelledDuringTheCopy TestTasksOfAMachineAgreeOnItsName TestSavedWhenToldToGo TestALimitWithoutAModel \
@@ -148,7 +148,7 @@ ifdef FULL
 	$(GO) test -race -short -vet=off -timeout 60m $(sort $(CONCURRENT) $(CONCURRENT_TESTS) $(ONE_AT_A_TIME))
 else
 	$(GO) test -race -short -vet=off -timeout 20m $(filter-out $(ONE_AT_A_TIME),$(CONCURRENT)) $(CONCURRENT_TESTS)
-	$(GO) test -race -short -vet=off -timeout 20m -run "^($$(echo $(AT_ONCE) | tr ' ' '|'))$$" $(ONE_AT_A_TIME)
+	$(GO) test -race -short -vet=off -timeout 20m -run "^($$(echo $(RACE_TESTS) | tr ' ' '|'))$$" $(ONE_AT_A_TIME)
 endif
 
 # The linter vets, too, all but what is behind a tag.

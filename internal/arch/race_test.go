@@ -31,7 +31,7 @@ func readRaceRule(t *testing.T) raceRule {
 		t.Fatal("the Makefile has no line CONCURRENT = $(shell grep -rlE 'PATTERN' ... FOLDER ... |")
 	}
 	r := raceRule{regexp.MustCompile("(?m)" + rule[1]), strings.Fields(rule[2]), map[string][]string{}}
-	for _, name := range []string{"CONCURRENT_TESTS", "ONE_AT_A_TIME", "AT_ONCE"} {
+	for _, name := range []string{"CONCURRENT_TESTS", "ONE_AT_A_TIME", "RACE_TESTS"} {
 		found := regexp.MustCompile(`(?m)^` + name + ` := (.+)$`).FindStringSubmatch(makefile)
 		if found == nil {
 			t.Fatalf("the Makefile has no line %s := ...", name)
@@ -83,24 +83,24 @@ func TestRaceWatchesWhatIsConcurrent(t *testing.T) {
 // TestRaceNamesTests: the tests that `make race` names are there, and each package of which it runs only those has one.
 func TestRaceNamesTests(t *testing.T) {
 	lists := readRaceRule(t).lists
-	missing := slices.Clone(lists["AT_ONCE"])
+	missing := slices.Clone(lists["RACE_TESTS"])
 	for _, folder := range lists["ONE_AT_A_TIME"] {
 		own := 0
 		for _, f := range parseAll(t) {
 			for _, d := range f.ast.Decls {
 				d, is := d.(*ast.FuncDecl)
-				if is && f.test && path.Dir(f.path) == folder && slices.Contains(lists["AT_ONCE"], d.Name.Name) {
+				if is && f.test && path.Dir(f.path) == folder && slices.Contains(lists["RACE_TESTS"], d.Name.Name) {
 					own++
 					missing = slices.DeleteFunc(missing, func(name string) bool { return name == d.Name.Name })
 				}
 			}
 		}
 		if own == 0 {
-			t.Errorf("make race runs no test of %s: AT_ONCE in the Makefile names none", folder)
+			t.Errorf("make race runs no test of %s: RACE_TESTS in the Makefile names none", folder)
 		}
 	}
 	if len(missing) > 0 {
-		t.Errorf("AT_ONCE in the Makefile names %q, which the packages of ONE_AT_A_TIME do not have", missing)
+		t.Errorf("RACE_TESTS in the Makefile names %q, which the packages of ONE_AT_A_TIME do not have", missing)
 	}
 }
 
