@@ -301,6 +301,7 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 			wrong("%s holds %d bytes after the end", name, len(data))
 		case ours && part == sweep.PartClaim:
 			run.claims++
+		case strings.HasPrefix(name, names.Troubles()): // what tasks wait for
 		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"),
 			ours && trial > chaosTrials: // that is the final training
 			wrong("%s is nobody's", name)
