@@ -48,6 +48,13 @@ def tables():
         yield item, categories(frame), y
 
 
+def samples(most):
+    """The tables, of each at most so many rows."""
+    for item, x, y in tables():
+        some = np.random.default_rng(7).permutation(len(y))[:most] if len(y) > most else np.arange(len(y))
+        yield item, x.iloc[some].reset_index(drop=True), y[some]
+
+
 def categories(frame):
     for c in frame:
         if not pd.api.types.is_numeric_dtype(frame[c]):
@@ -175,10 +182,7 @@ def once(x, y, seed, configuration):
 def compare(seeds):
     for name, configuration in CONFIGURATIONS.items():
         changes = collections.defaultdict(lambda: collections.defaultdict(list))
-        for item, x, y in tables():
-            if len(y) > MOST:
-                some = np.random.default_rng(7).permutation(len(y))[:MOST]
-                x, y = x.iloc[some].reset_index(drop=True), y[some]
+        for item, x, y in samples(MOST):
             for seed in range(seeds):
                 got = once(x, y, seed, configuration)
                 for way, value in got.items():
@@ -194,10 +198,7 @@ def compare(seeds):
 def draw(seeds):
     for name, configuration in CONFIGURATIONS.items():
         changes = collections.defaultdict(lambda: collections.defaultdict(list))
-        for item, x, y in tables():
-            if len(y) > 12_000:
-                some = np.random.default_rng(7).permutation(len(y))[:12_000]
-                x, y = x.iloc[some].reset_index(drop=True), y[some]
+        for item, x, y in samples(12_000):
             for seed in range(seeds):
                 u = np.random.default_rng(1000 + seed).random(len(y))
                 tomorrow, part = u < 0.3, np.floor((u - 0.3) / 0.07)
@@ -222,10 +223,7 @@ def first(seeds):
         "of ids": {"learning_rate": 0.05, "lambda_l2": 10, "feature_fraction": 0.5, "extra_trees": True},
     }
     changes = collections.defaultdict(lambda: collections.defaultdict(list))
-    for item, x, y in tables():
-        if len(y) > 10_000:
-            some = np.random.default_rng(7).permutation(len(y))[:10_000]
-            x, y = x.iloc[some].reset_index(drop=True), y[some]
+    for item, x, y in samples(10_000):
         for seed in range(seeds):
             u = np.random.default_rng(1000 + seed).random(len(y))
             tomorrow, valid = u < 0.3, u >= 0.86

@@ -282,8 +282,8 @@ func TestNightsOfAllKinds(t *testing.T) {
 		fmt.Printf("| %s | %s | %d of %d | %d | %s |\n", k.Name, tuned, caught[i], seeds, right[i],
 			strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(firsts[i]), "map["), "]"))
 	}
-	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back; of %d that cost "+
-		"1 %% of a model, %d missed\n", total, seeds*len(kinds), fit, held, good, costly, missed)
+	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back; "+
+		"of %d that cost 1 %% of a model, %d missed\n", total, seeds*len(kinds), fit, held, good, costly, missed)
 	if 20*missed > costly || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/50 {
 		t.Error("that is not what docs/nights.md promises")
 	}

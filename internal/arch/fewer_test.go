@@ -64,17 +64,20 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
 	regexp.MustCompile(
-		`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|hugePage|\bgbt\.Disk\b|openUncached`),
+		`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|` +
+			`hugePage|\bgbt\.Disk\b|openUncached`),
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
 		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),
 	regexp.MustCompile(
 		`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
 	regexp.MustCompile(
-		`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|\bJobKind\b|DatasetReproduction`),
+		`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|` +
+			`\bJobKind\b|DatasetReproduction`),
 	regexp.MustCompile(`\bmanCommand\b|cobra/doc|wheel/deb\.py|\.deb\b|make man\b|md2man/v2 v2\.0\.6 `),
 	regexp.MustCompile(
-		`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|serveExplain|explaintest|data-act\b`),
+		`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|` +
+			`serveExplain|explaintest|data-act\b`),
 	regexp.MustCompile(
 		`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
@@ -99,7 +102,9 @@ var goneWords = []*regexp.Regexp{
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
 	regexp.MustCompile(
-		`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|stager\.Names\b|completesFor`),
+		`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|` +
+			`boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|` +
+			`stager\.Names\b|completesFor`),
 	regexp.MustCompile(`\bGateReference\b|\bMaxReferenceRows\b|reference: \{(nights: 7|rows)|\bmetric\.Segment\b|` +
 		`calibration: \{(by|segment|reference|normalized)`),
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +
@@ -108,7 +113,8 @@ var goneWords = []*regexp.Regexp{
 		`\bplot\.(Tree|Node)\b|\bTreeView\b|first eight trees|\bpage\.Compared\b|[tT]wo versions side by side`),
 	regexp.MustCompile(`cancel SWEEP \[?TRIAL|\bcancelTrial\b|\bByHand +bool|by_hand|trials, individually`),
 	regexp.MustCompile(`\bSpotAuto\b|\bSpotChoice\b|spot: auto|\bcostWords\b|\bmostDrifts\b`),
-	regexp.MustCompile(`objective-(time|cost|trials)|data-choose|\bcalibrationChart\b|\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
+	regexp.MustCompile(`objective-(time|cost|trials)|data-choose|\bcalibrationChart\b|` +
+		`\bpage\.Memory\b|[mM]emory by machine|plot\.Part\b`),
 	regexp.MustCompile(
 		`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
 	regexp.MustCompile(

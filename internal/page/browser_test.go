@@ -327,7 +327,8 @@ func TestBrowserPages(t *testing.T) {
 	}{
 		{"dataset", manyNights(30), func(p *pagetest.Page) {
 			p.Eval("document.querySelector('[data-table=trend-label]').click()", nil)
-			want(t, "rows of a trend's table", p.Number("document.querySelectorAll('#trend-label .data tbody tr').length"),
+			want(t, "rows of a trend's table",
+				p.Number("document.querySelectorAll('#trend-label .data tbody tr').length"),
 				30.0)
 			want(t, "links of a file", p.Number("document.querySelectorAll('a.in[href]').length"), 0.0)
 		}},

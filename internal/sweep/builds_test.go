@@ -73,7 +73,8 @@ func TestPlansOfEarlierBuilds(t *testing.T) {
 	}
 }
 
-// TestPlansOfContinuedModels: those of earlier builds say how they continue, and one that renewed leaves is not trained.
+// TestPlansOfContinuedModels: those of earlier builds say how they continue, and one that renewed leaves is not
+// trained.
 func TestPlansOfContinuedModels(t *testing.T) {
 	for mode, refused := range map[string]bool{"": false, "grow": false, "refit": true} {
 		p := plan()

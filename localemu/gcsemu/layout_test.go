@@ -26,10 +26,11 @@ func TestLayouts(t *testing.T) {
 		"unmarked": {bucket: ".records/0.json"},
 		"this":     {format: `{"format":2,"build":"v1"}`, bucket: "b/x"},
 		"newer":    {format: `{"format":3,"build":"v9.1"}`, bucket: "b/x", want: "format is 3 and this build reads 2: use localemu v9.1"},
-		"nameless": {format: `{"format":3}`, bucket: "b/x", want: "use localemu of the build that wrote it, which reads it"},
-		"empty":    {format: `{}`, bucket: "b/x", want: ".format: the number of its format is missing"},
-		"null":     {format: `null`, bucket: "b/x", want: ".format: the number of its format is missing"},
-		"damaged":  {format: `{"format":`, want: ".format: unexpected end"},
+		"nameless": {format: `{"format":3}`, bucket: "b/x",
+			want: "use localemu of the build that wrote it, which reads it"},
+		"empty":   {format: `{}`, bucket: "b/x", want: ".format: the number of its format is missing"},
+		"null":    {format: `null`, bucket: "b/x", want: ".format: the number of its format is missing"},
+		"damaged": {format: `{"format":`, want: ".format: unexpected end"},
 	} {
 		dir := filepath.Join(t.TempDir(), "gcs")
 		for file, text := range map[string]string{formatFile: c.format, c.bucket: `{"bucket":{"name":"ctr"}}`} {
@@ -54,7 +55,8 @@ func TestLayouts(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, expected %q", name, err, c.want)
 			}
-			if after := files(t, dir); after != before || problem.Is(err, problem.Conflict) == strings.HasPrefix(c.want, ".format:") {
+			if after := files(t, dir); after != before ||
+				problem.Is(err, problem.Conflict) == strings.HasPrefix(c.want, ".format:") {
 				t.Errorf("%s: refused with %v, the files before were %s, after %s", name, err, before, after)
 			}
 			l.Close()

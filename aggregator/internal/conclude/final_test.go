@@ -328,8 +328,8 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 	}
 }
 
-// TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test add
-// up to their labels; elsewhere its calibrator is the judged model's.
+// TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test
+// add up to their labels; elsewhere its calibrator is the judged model's.
 func TestTheLevelOfTheNewestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	raw, label := make([]float64, 4000), make([]float32, 4000)

@@ -75,7 +75,8 @@ func TestRowsCountOnce(t *testing.T) {
 		at := created.AddDate(0, 0, end)
 		o := &origin{dataset: name, manifest: &dataset.Manifest{Split: dataset.SplitRule{By: dataset.SplitByTime,
 			Column: column, Until: map[string]float64{dataset.TrainSplit: 1,
-				dataset.CalibSplit: float64(at.Unix()) - 86400*float64(days)/10}}}, profile: &nights.Profile{Newest: at}}
+				dataset.CalibSplit: float64(at.Unix()) - 86400*float64(days)/10}}},
+			profile: &nights.Profile{Newest: at}}
 		if ripe > 0 {
 			o.profile.Newest = at.AddDate(0, 0, ripe)
 			o.manifest.About.Unripe = &dataset.Unripe{Until: at}
@@ -106,7 +107,8 @@ func TestRowsCountOnce(t *testing.T) {
 	table := datasettestOptions(2000, 5)
 	first := champion(t, table)
 	newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20, table: table}).mustConclude(t)
-	c := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: datasettestOptions(2000, 6)}).mustConclude(t)
+	third := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: datasettestOptions(2000, 6)})
+	c := third.mustConclude(t)
 	contains(t, fmt.Sprint(c.Gate.Checks), "rows of earlier nights (version 2)")
 }
 

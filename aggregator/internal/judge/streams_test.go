@@ -86,7 +86,8 @@ func fitClicks(t *testing.T, table nightstest.Table) *clickModel {
 	}
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.LearningRate, p.MinDataInLeaf = 60, 8, 0.08, 100
-	r, err := gbt.Train(t.Context(), m.encode(nightstest.Table{Names: table.Names, Rows: train}), p, gbt.Options{Threads: 2})
+	r, err := gbt.Train(t.Context(), m.encode(nightstest.Table{Names: table.Names, Rows: train}), p,
+		gbt.Options{Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,8 +274,8 @@ type nightly struct {
 	atStaging, blocked   int
 }
 
-// TestNightly: calm nights of made-up clicks, and then one of every kind of bad ones, through staging and the gate, with
-// champions of 1, 7 and 14 nights. NIGHTLY has the window in days, the rows of a day, how many seeds, the first, how
+// TestNightly: calm nights of made-up clicks, and then one of every kind of bad ones, through staging and the gate,
+// with champions of 1, 7 and 14 nights. NIGHTLY has the window in days, the rows of a day, how many seeds, the first, how
 // many nights, and of how many seeds bad ones are tried.
 func TestNightly(t *testing.T) {
 	var window, rows, seeds, first, count, bad int

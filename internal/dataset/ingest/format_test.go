@@ -36,17 +36,18 @@ func TestFormats(t *testing.T) {
 		least  float64 // of the column
 		say    string
 	}{
-		"thousands":   {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
-		"dollars":     {[]string{"$4.99", "$1,200", "-$3", ""}, "number", "numeric", -3, "are read as numbers"},
-		"euros":       {[]string{"4,99 €", "1.200 €"}, "decimal_comma", "numeric", 4.99, "with a decimal comma"},
-		"suffixes":    {[]string{"25M", "8.7k", "512", "?"}, "number", "numeric", 512, ""},
-		"percent":     {[]string{"12 %", "7.5%", "-1 %"}, "number", "numeric", -1, ""},
-		"comma":       {[]string{"11,9", "1.234,5", "7"}, "decimal_comma", "numeric", 7, ""},
-		"spaces":      {[]string{"12 345", "7,5"}, "decimal_comma", "numeric", 7.5, ""},
-		"addresses":   {[]string{"192.168.100.101", "192.168.100.102"}, "", "categorical", 0, ""},
-		"telephones":  {[]string{"612 345 678", "612 345 679"}, "", "categorical", 0, ""},
-		"short":       {[]string{"1,234", "999", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
-		"one comma":   {[]string{"4,5", "1.234"}, "decimal_comma", "numeric", 4.5, `such as "4,5" are read as numbers with a decimal comma, this one as 4.5;`},
+		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
+		"dollars":    {[]string{"$4.99", "$1,200", "-$3", ""}, "number", "numeric", -3, "are read as numbers"},
+		"euros":      {[]string{"4,99 €", "1.200 €"}, "decimal_comma", "numeric", 4.99, "with a decimal comma"},
+		"suffixes":   {[]string{"25M", "8.7k", "512", "?"}, "number", "numeric", 512, ""},
+		"percent":    {[]string{"12 %", "7.5%", "-1 %"}, "number", "numeric", -1, ""},
+		"comma":      {[]string{"11,9", "1.234,5", "7"}, "decimal_comma", "numeric", 7, ""},
+		"spaces":     {[]string{"12 345", "7,5"}, "decimal_comma", "numeric", 7.5, ""},
+		"addresses":  {[]string{"192.168.100.101", "192.168.100.102"}, "", "categorical", 0, ""},
+		"telephones": {[]string{"612 345 678", "612 345 679"}, "", "categorical", 0, ""},
+		"short":      {[]string{"1,234", "999", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
+		"one comma": {[]string{"4,5", "1.234"}, "decimal_comma", "numeric", 4.5,
+			`such as "4,5" are read as numbers with a decimal comma, this one as 4.5;`},
 		"either":      {[]string{"1,234", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
 		"currencies":  {[]string{"$4.99", "4.99 €"}, "", "categorical", 0, ""},
 		"free":        {[]string{"$4.99", "0"}, "number", "numeric", 0, ""},
@@ -171,7 +172,8 @@ func TestFormatsOfLaterRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()), nil)
-	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber || len(r.Formats) != 2 {
+	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber ||
+		len(r.Formats) != 2 {
 		t.Errorf("formats are %v, error %v; expected x: dmy and late: number", r.Formats, err)
 	}
 }

@@ -556,19 +556,6 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 }
 
-// Damaged metadata gives no hint, and no error.
-func TestDictionariesOfDamagedMetadata(t *testing.T) {
-	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
-		strings.Repeat("A", 1000)} {
-		out := map[string]bool{}
-		_ = guard(func() error { return arrowDictionaries(text, out) })
-		if len(out) > 0 {
-			t.Errorf("metadata %.20q: got the dictionaries %v; want none", text, out)
-		}
-		_ = guard(func() error { return pandasCategories(text, out) })
-	}
-}
-
 // Compressed pages share the buffers that they are read into: columns that kept one each took half of staging's memory.
 func TestParquetColumnsShareABuffer(t *testing.T) {
 	if testing.Short() {

@@ -261,12 +261,8 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		fitted.Data = f.data
 	}
 	if f.out != "" {
-		v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
-		if err == nil {
-			err = w.registry.Export(ctx, v, f.out)
-		}
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
+		if err := exportTo(ctx, w, c, f.out); err != nil {
+			return err
 		}
 		fitted.Folder = f.out
 	}
@@ -274,6 +270,17 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return json.NewEncoder(w.Out).Encode(fitted)
 	}
 	w.screen().Fitted(fitted)
+	return nil
+}
+
+func exportTo(ctx context.Context, w *Setup, c *sweep.Conclusion, folder string) error {
+	v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
+	if err == nil {
+		err = w.registry.Export(ctx, v, folder)
+	}
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	return nil
 }
 

@@ -198,7 +198,8 @@ func encoded(t *testing.T, m *dataset.Manifest, file table.File) []byte {
 	return out.Bytes()
 }
 
-// TestTables takes odd tables through the doors: stage and fit, CSV and JSONL, predict and, with COPPICE_PYTHON, Python.
+// TestTables takes odd tables through the doors: stage and fit, CSV and JSONL, predict and, with COPPICE_PYTHON,
+// Python.
 func TestTables(t *testing.T) {
 	names := slices.Sorted(maps.Keys(oddColumns))
 	if len(names) < 60 {

@@ -31,7 +31,8 @@ func TestMarksAndNeighbours(t *testing.T) {
 		for door, b := range map[string]*table.Batch{"request": request, "objects": objects} {
 			v := &b.Columns[0]
 			all := []int32{0, 1, 2, 3, 4, 5}
-			for part, some := range map[string]dataset.Values{"whole": *v, "picked": v.Pick(all), "end": v.Slice(1, 6)} {
+			for part, some := range map[string]dataset.Values{"whole": *v, "picked": v.Pick(all),
+				"end": v.Slice(1, 6)} {
 				got, bad := cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil))
 				if bad != nil {
 					t.Fatal(bad)

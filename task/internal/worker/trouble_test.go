@@ -73,7 +73,8 @@ func TestAPlanWithAnotherKey(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Coppice = "v9.1" })
 	text, _ := json.Marshal(w.plan)
 	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"moon":1,`), 1)
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Plan(), blob.Any, bytes.NewReader(text)); err != nil {
+	plan := sweep.Names(w.plan.Sweep).Plan()
+	if _, err := w.sweeps.Put(t.Context(), plan, blob.Any, bytes.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
 	const says = `"moon"; coppice v9.1 wrote it: use programs and images of one version`
