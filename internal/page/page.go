@@ -212,7 +212,7 @@ func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(
 		case time.Time:
 			c.Time = true
 			if !v.IsZero() {
-				c.Values[i] = num(float64(v.UnixMilli()) / 1000)
+				c.Values[i] = v.Unix()
 			}
 		default:
 			c.Values[i] = v

@@ -9,9 +9,14 @@
   const $$ = (q, e = document) => [...e.querySelectorAll(q)];
 
   // What is below the first screen is laid out once that is painted (page.css): content-visibility: auto begins a screen and more before.
-  const opened = () => root.classList.add('opened');
+  // The first picture needs none of what follows, but where a link says what to show.
+  let begun = false;
+  function opened() {
+    root.classList.add('opened');
+    if (!begun) start();
+  }
   addEventListener('scroll', opened, {once: true, passive: true});
-  requestAnimationFrame(() => setTimeout(opened, 200));
+  for (const e of ['pointerdown', 'keydown']) addEventListener(e, opened, {once: true, capture: true});
 
   // rowOf: trial -> row of the columns; plots: drawings with marks of trials, which are read when they are first filtered; lines: the
   // leaderboard's trials, in their order; made: trial -> row
@@ -61,10 +66,13 @@
     axes = {};
     const handles = $$('#parallel .h');
     handles.forEach((h, i) => {
-      const a = axes[h.dataset.axis] ||= {index: i >> 1, x: +h.dataset.x, top: +h.dataset.top, low: +h.dataset.low, share: new Map(), ends: [], texts: h.dataset.texts.split('|')};
+      const a = axes[h.dataset.axis] ||= {index: i >> 1, x: +h.dataset.x, top: +h.dataset.top, low: +h.dataset.low, ends: [], texts: h.dataset.texts.split('|')};
       a.ends.push(h);
     });
+  }
+  function readShares() {
     const all = Object.values(axes);
+    for (const a of all) a.share = new Map();
     for (const p of $$('#parallel path[data-t]')) {
       const points = p.getAttribute('d').slice(1).split('L');
       for (const a of all) {
@@ -80,6 +88,7 @@
     if (state.top && column('rank').v[r] > state.top) return false;
     for (const name in state.ranges) {
       const a = axes[name], [low, high] = state.ranges[name];
+      if (a && !a.share) readShares();
       const s = a && a.share.get(t);
       if (a && !(s >= low - 0.004 && s <= high + 0.004)) return false;
     }
@@ -384,6 +393,7 @@
       e.textContent = (kind === 'clock' ? e.title.slice(11, 16) + e.title.slice(19) : kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && old > 2592e5 ? ', none since' : e.dataset.fresh && old > 36e5 ? ', over an hour ago' : '');
     });
     columnMenu();
+    $('#main').setAttribute('aria-busy', false);
     recall();
   }
 
@@ -526,8 +536,13 @@
   }
   // a telephone shows the answer, and the rest on request
   if (innerWidth < 600) $$('details.part').forEach(d => { d.open = false; });
-  begin();
-  if (live && data.kind !== 'still') {
+  $('#main').setAttribute('aria-busy', true);
+  if (location.hash) start();
+  requestAnimationFrame(() => setTimeout(opened, 100));
+  function start() {
+    begun = true;
+    begin();
+    if (!live || data.kind === 'still') return;
     const say = $('#live'), news = new EventSource('/events' + location.pathname);
     let waiting = null;
     const version = d => { const m = $('meta[name=version]', d); return m && m.content; };

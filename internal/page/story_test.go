@@ -3,6 +3,7 @@ package page_test
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,17 @@ func values(t *testing.T, text, column string) string {
 		t.Fatalf("the page has no column %s", column)
 	}
 	return found[1]
+}
+
+// TestTimesAreExact: a table's times are seconds, not seven digits of them.
+func TestTimesAreExact(t *testing.T) {
+	s := sample(12)
+	ended := dataOf(t, write(t, s)).Columns["ended"].V
+	for _, r := range s.Trials {
+		if !r.Ended.IsZero() && !slices.Contains(ended, any(float64(r.Ended.Unix()))) {
+			t.Errorf("trial %d ended at %d, which the table does not have: %v", r.Number, r.Ended.Unix(), ended)
+		}
+	}
 }
 
 // TestFrontIsMarked: with several objectives the trials of the front stand out.

@@ -197,6 +197,7 @@ func (b *Browser) Open(url string, width, height int) *Page {
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
 		"deviceScaleFactor": 1, "mobile": width < 500})
 	p.Go(url)
+	p.Until("!document.querySelector('main[aria-busy=true]')")
 	return p
 }
 
