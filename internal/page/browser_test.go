@@ -72,7 +72,7 @@ func TestBrowserFile(t *testing.T) {
 	shot(p, "01-top")
 
 	// Every plot has marks; nothing says NaN.
-	empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot ` +
+	empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => f.querySelectorAll('svg.plot ` +
 		`path:not(.g)').length < 2).map(f => f.id).join()`)
 	want(t, "plots without marks", empty, "")
 	want(t, "attributes with NaN",
@@ -196,7 +196,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 			t.Errorf("the table of %s says %.200q", id, text)
 		}
 	}
-	scrollTo(p, "importance")
+	scrollTo(p, "slice-0")
 	shot(p, "06-tables")
 	for _, id := range charts[1:] {
 		p.Eval(fmt.Sprintf("document.querySelector('[data-table=%q][aria-expanded=true]')?.click()", id), nil)
@@ -326,10 +326,9 @@ func TestBrowserPages(t *testing.T) {
 		do   func(*pagetest.Page)
 	}{
 		{"dataset", manyNights(30), func(p *pagetest.Page) {
-			p.Eval("document.querySelector('[data-table=trend-label]').click()", nil)
-			want(t, "rows of a trend's table",
-				p.Number("document.querySelectorAll('#trend-label .data tbody tr').length"),
-				30.0)
+			want(t, "what is followed from night to night, and drawn",
+				p.Number("document.querySelectorAll('#trend-h ~ * tbody tr, details:has(#trend-h) tbody tr').length"), 4.0)
+			want(t, "small drawings", p.Number("document.querySelectorAll('svg.spark').length"), 10.0)
 			want(t, "links of a file", p.Number("document.querySelectorAll('a.in[href]').length"), 0.0)
 		}},
 		{"model", versions(10), func(p *pagetest.Page) {
@@ -353,7 +352,7 @@ func TestBrowserPages(t *testing.T) {
 		p.Go("about:blank")
 		p.Go(url)
 		light := p.Text("getComputedStyle(document.body).backgroundColor")
-		empty := p.Text(`[...document.querySelectorAll('figure')].filter(f => f.querySelectorAll('svg.plot ` +
+		empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => f.querySelectorAll('svg.plot ` +
 			`path:not(.g)').length < 1).map(f => f.id).join()`)
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")

@@ -44,7 +44,7 @@ func confusion(d *data, all []metric.Class) *plot.Chart {
 	}
 	var names []string
 	for _, i := range shown {
-		names = append(names, all[i].Name)
+		names = append(names, plot.Clip(all[i].Name, 24))
 	}
 	if others > 0 {
 		names = append(names, fmt.Sprintf("%d others", others))
@@ -74,32 +74,25 @@ func confusion(d *data, all []metric.Class) *plot.Chart {
 		return nil
 	}
 
-	g := plot.Grid{Chart: plot.Chart{ID: "confusion", Title: "Confusion matrix", W: plot.Half},
-		X: "predicted, % of the true class", Y: "true class", Names: names, Room: 150}
+	g := &plot.Chart{ID: "confusion", Title: "Confusion matrix", W: plot.Half,
+		Head: append([]string{"true class, % of it predicted as"}, names...)}
 	for i, row := range sums {
-		cells := make([]plot.Cell, len(row))
+		cells := []plot.Cell{{Text: names[i]}}
 		for j, w := range row {
-			if w <= 0 {
-				continue
+			c := plot.Cell{Class: "n"}
+			if w > 0 {
+				kind := map[bool]string{true: "same", false: "other"}[i == j && i < len(shown)]
+				c = plot.Cell{Class: fmt.Sprintf("n %s o%d", kind, max(1, int(math.Ceil(5*min(1, w/totals[i]))))),
+					Text: percent(w / totals[i])}
 			}
-			share := w / totals[i]
-			color := map[bool]string{true: "bar", false: "bar m2"}[i == j]
-			if i == j && i == len(shown) { // another of the others is not right
-				color = "bar m4"
-			}
-			cells[j] = plot.Cell{Class: fmt.Sprintf("%s o%d", color, max(1, int(math.Ceil(5*min(1, share))))),
-				Text: percent(share)}
+			cells = append(cells, c)
 		}
-		g.Cells = append(g.Cells, cells)
+		g.Rows = append(g.Rows, cells)
 	}
-	g.Keys = []plot.Key{{Class: "bar r1", Label: "predicted as what it is"},
-		{Class: "bar r2", Label: "as another class"}}
 	words, _ := testRows(all)
-	g.Summary = fmt.Sprintf("%s of %s %s have the class that is predicted as likeliest. A row is a true class, "+
-		"a column a predicted one, in the same order.", plot.Percent.Format(right/total), humanize.Comma(int64(rows)),
-		words)
+	g.Summary = fmt.Sprintf("%s of %s %s have the class that is predicted as likeliest.",
+		plot.Percent.Format(right/total), humanize.Comma(int64(rows)), words)
 	if others > 0 {
-		g.Keys = append(g.Keys, plot.Key{Class: "bar r0", Label: "as any of the others"})
 		g.Summary += fmt.Sprintf(" The %d classes with the fewest rows are taken together.", others)
 	}
 
@@ -112,7 +105,7 @@ func confusion(d *data, all []metric.Class) *plot.Chart {
 		order[i] = i
 	}
 	tabulate(d, "confusion", g.Title, order, fields)
-	return g.Draw()
+	return g
 }
 
 // percent is a share as a whole number of hundredths that says 0 and 100 of nothing else.
@@ -180,19 +173,20 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 		rows[i] = r
 	}
 
-	c := plot.Ranges{Chart: plot.Chart{ID: "classes", Title: "Recall and precision by class", W: plot.Half},
-		X:    plot.Axis{Label: "of the rows", Unit: plot.Percent, Low: 0, High: 1},
-		Line: math.NaN(), Room: 170, NoteRoom: 96}
+	c := &plot.Chart{ID: "classes", Title: "Recall and precision by class", W: plot.Half,
+		Head: []string{"class", "rows", "recall", "95 % interval", "precision"}}
 	words, weighted := testRows(all)
 	drawn := frequent(all, mostBars)
 	for _, i := range drawn {
-		r := rows[i]
-		_, low, high := observed(metric.Bin{Rows: r.Rows, Weight: r.Weight, Positive: r.Taken[i]})
-		if weighted { // the squares of the weights, which the interval needs, are not recorded
-			low, high = r.recall, r.recall
+		r, within := rows[i], "-"
+		if !weighted { // the squares of the weights, which the interval needs, are not recorded
+			_, low, high := observed(metric.Bin{Rows: r.Rows, Weight: r.Weight, Positive: r.Taken[i]})
+			within = plot.Percent.Format(low) + " to " + plot.Percent.Format(high)
 		}
-		c.Rows = append(c.Rows, plot.Range{Label: r.Name, Note: english.Plural(r.Rows, "row", ""), Class: "r1",
-			Value: r.recall, Low: low, High: high, Before: r.precision})
+		c.Rows = append(c.Rows, []plot.Cell{{Text: plot.Clip(r.Name, 40)},
+			{Class: "n", Text: humanize.Comma(int64(r.Rows))},
+			{Text: plot.Percent.Format(r.recall), Bar: r.recall}, {Class: "n", Text: within},
+			{Class: "n", Text: plot.Percent.Format(r.precision)}})
 	}
 	c.Summary = fmt.Sprintf("The mean recall of %s is %s. Recall: how many of a class's %s are predicted as "+
 		"it. Precision: how many of those that are predicted as it belong to it.",
@@ -204,10 +198,6 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 	if len(drawn) < len(all) {
 		c.Summary += fmt.Sprintf(" Drawn are the %d with the most rows; the table has all.", len(drawn))
 	}
-	c.Keys = []plot.Key{{Class: "dot key r1",
-		Label: map[bool]string{true: "recall", false: "recall, with 95 % intervals"}[weighted]},
-		{Class: "dot key pale", Label: "precision"}}
-
 	tabulate(d, "classes", c.Title, rows, []field[recognised]{
 		{"class", plot.Plain, func(r recognised) any { return r.Name }},
 		{"rows", plot.Plain, func(r recognised) any { return r.Rows }},
@@ -218,7 +208,7 @@ func byClass(d *data, all []metric.Class) *plot.Chart {
 		{"most often taken for", plot.Plain, func(r recognised) any { return r.confused }},
 		{"for so many of its rows", plot.Percent, func(r recognised) any { return r.share }},
 	})
-	return c.Draw()
+	return c
 }
 
 // Calibrated reports whether any night's predictions were held against its labels in total.
@@ -247,7 +237,7 @@ func (p *datasetPage) titleOf(id, title string) string {
 	if id == "label" {
 		return p.Rate()
 	}
-	return cmp.Or(title, p.Metric)
+	return cmp.Or(title, p.Metric, "metric")
 }
 
 func (p *datasetPage) Predicted() string { return cmp.Or(p.positive(), "the label") }

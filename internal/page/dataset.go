@@ -58,8 +58,8 @@ type datasetPage struct {
 	*DatasetPage
 	Newest  []Night // newest first
 	Answer  answer
-	Trends  []*plot.Chart
-	Drifts  []drift
+	Trends  []trend
+	Drifts  []trend // of the columns, which moved most first
 	Columns []held
 
 	data *data
@@ -77,8 +77,7 @@ func (s *DatasetPage) lay() *datasetPage {
 	slices.Reverse(p.Newest)
 	p.Answer = p.answer()
 	p.columns()
-	p.Trends = p.trends()
-	p.Drifts = p.drifts()
+	p.Trends, p.Drifts = p.trends(), p.drifts()
 	if s.Table != nil {
 		p.Columns = p.holds()
 	}
@@ -138,29 +137,27 @@ func (p *datasetPage) columns() {
 	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
 	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
 	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
+	keys := []string{"at", "version", "state", "verdict", "sweep"}
 	for _, t := range trends {
 		if t.id == "ratio" && !p.Calibrated() {
 			continue
 		}
 		add(d, t.id, p.titleOf(t.id, t.title), t.unit, n, func(n Night) any { return t.of(&n) })
+		keys = append(keys, t.id)
 	}
+	d.table("nights", "Nights", keys...)
 }
 
-// trends are what is drawn of each night.
+// trends are what is followed from night to night, beside the columns.
 var trends = []struct {
 	id, title string
 	unit      plot.Unit
-	words     string
-	level     []float64
 	of        func(*Night) float64
 }{
-	{"value", "", plot.Plain, "The night's winner on its own test rows.", nil,
-		func(n *Night) float64 { return n.Value }},
-	{"ratio", "calibration ratio", plot.Plain,
-		"Predictions divided by labels on the night's test rows; 1 is calibrated.", []float64{1},
-		func(n *Night) float64 { return n.Ratio }},
-	{"label", "label rate", plot.Plain, "The mean of the label in the table.", nil,
-		func(n *Night) float64 { return n.LabelRate }},
+	{"value", "", plot.Plain, func(n *Night) float64 { return n.Value }},
+	{"ratio", "calibration ratio", plot.Plain, func(n *Night) float64 { return n.Ratio }},
+	{"label", "label rate", plot.Plain, func(n *Night) float64 { return n.LabelRate }},
+	{"rows", "rows", plot.Count, func(n *Night) float64 { return n.Rows }},
 }
 
 // Class is how a night is painted.
@@ -178,46 +175,12 @@ func (n *Night) Class() string {
 
 const contractBlocked = "blocked"
 
-func verdictKeys() []plot.Key {
-	return []plot.Key{{Class: "s8 key", Label: "promoted to champion"}, {Class: "s5 key", Label: "not promoted"},
-		{Class: "s4 key", Label: "no finished sweep"}, {Class: "s2x", Label: "blocked"}}
-}
-
 // Quiet says that nothing was found in any night.
 func (p *datasetPage) Quiet() bool {
 	return !slices.ContainsFunc(p.Nights, func(n Night) bool { return len(n.Findings) > 0 })
 }
 
 func day(t time.Time) float64 { return float64(t.Unix()) / (24 * 3600) }
-
-// trends draws how the nights went.
-func (p *datasetPage) trends() []*plot.Chart {
-	var charts []*plot.Chart
-	for _, t := range trends {
-		title := p.titleOf(t.id, t.title)
-		if class := p.positive(); t.id == "label" && class != "" {
-			t.words = "Class " + class + ", in the table."
-		}
-		c := plot.Scatter{Chart: plot.Chart{ID: "trend-" + t.id, Title: title, W: plot.Third, H: 200},
-			X: plot.Axis{Unit: plot.Days, Whole: true}, Y: plot.Axis{Unit: t.unit}, Joined: true, Levels: t.level}
-		for i := range p.Nights {
-			n := &p.Nights[i]
-			if v := t.of(n); !math.IsNaN(v) {
-				c.Points = append(c.Points, plot.Point{Trial: plot.None, X: day(n.At), Y: v, Class: n.Class()})
-			}
-		}
-		if len(c.Points) == 0 {
-			continue
-		}
-		c.Summary = t.words + " " + lastOf(c.Points, t.unit)
-		if t.id == "value" {
-			c.Y.Label = directed(p.Metric)
-		}
-		p.data.table(c.ID, title, "at", "version", t.id, "state", "verdict")
-		charts = append(charts, c.Draw())
-	}
-	return charts
-}
 
 // Price is what the night cost, as text.
 func (n Night) Price() string {
@@ -226,24 +189,6 @@ func (n Night) Price() string {
 		text = "about " + text
 	}
 	return text
-}
-
-// lastOf says where a trend stands, and where it was.
-func lastOf(points []plot.Point, unit plot.Unit) string {
-	last := points[len(points)-1].Y
-	text := "Last " + unit.Format(last)
-
-	if len(points) > 1 {
-		low, high := math.Inf(1), math.Inf(-1)
-		for _, q := range points[:len(points)-1] {
-			low, high = min(low, q.Y), max(high, q.Y)
-		}
-		text += "; before, " + unit.Format(low)
-		if low < high {
-			text += " to " + unit.Format(high)
-		}
-	}
-	return text + "."
 }
 
 // Parts are the splits, each with its rows and what there is to say of them.
@@ -383,6 +328,3 @@ func (p *datasetPage) holds() (rows []held) {
 
 // mostLevels is how many levels of a column are listed.
 const mostLevels = 8
-
-// TrendKeys are the colours of nights.
-func (p *datasetPage) TrendKeys() []plot.Key { return verdictKeys() }

@@ -21,7 +21,6 @@ type Model struct {
 	Of       int              // the version whose features and descent these are
 	Features []Importance
 	Effects  []Effect     // of the features that move predictions most, the first one most; nil if not known
-	Descent  []Step       // from the file to what is live
 	Nights   []ModelNight // newest first
 	Notes    []string
 }
@@ -31,12 +30,6 @@ type Effect struct {
 	Feature string
 	Shap    []float64 // of each row
 	Rank    []float64 // of the row's value among those of the rows, 0 to 1; NaN where it is missing or a category
-}
-
-// Step is one of what a version came of, in order. What is its kind: a sweep and a dataset have pages of their own.
-type Step struct {
-	What, Name, Text string
-	At               time.Time
 }
 
 // VersionView is one version of a model.
@@ -57,7 +50,7 @@ type modelPage struct {
 	Answer  answer
 	Since   time.Time        // when the champion became it
 	Became  string           // how
-	Back    []ModelNight     // nights whose model was held back, newest first
+	Back    int              // nights whose model was held back
 	Next    *plot.Chart      // the live version on the next night's rows
 	Moved   []registry.Event // newest first
 	Chart   *plot.Chart      // of features

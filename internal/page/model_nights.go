@@ -70,7 +70,7 @@ func (p *modelPage) nights() {
 		}
 		n.Changed = strings.Join(append(p.changed(n.Version), n.Found...), "; ")
 		if n.Held() {
-			p.Back = append(p.Back, *n)
+			p.Back++
 		}
 	}
 	for _, m := range p.Moves {
@@ -145,7 +145,7 @@ func (p *modelPage) answer() answer {
 		v.Text += fmt.Sprintf(" If nobody acts, version %d stays live and the next night tries again.", p.Champion)
 	}
 	v.add("made a champion", fmt.Sprintf("%d of %s", promoted, english.Plural(len(p.Nights), "night", "")))
-	v.add("held back", english.Plural(len(p.Back), "night", ""))
+	v.add("held back", english.Plural(p.Back, "night", ""))
 	if !math.IsNaN(last.Next) {
 		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
 		v.add(last.Metric+", new", plot.Plain.Format(last.New))

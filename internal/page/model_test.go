@@ -19,12 +19,7 @@ func versions(n int) *page.Model {
 	first := time.Date(2026, 11, 11, 4, 0, 0, 0, time.UTC)
 	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1,
 		Features: []page.Importance{{Feature: "campaign_id rate", Gain: 0.5, Splits: 400},
-			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}},
-		Descent: []page.Step{{What: "file", Name: "2026-11-21.parquet", Text: "gs://clicks/2026-11-21.parquet"},
-			{What: "dataset", Name: "clicks@0123456789abcdef", Text: "1,400,000 rows of train, 23 features"},
-			{What: "sweep", Name: "night-ctr-1", Text: "trial 39 won"},
-			{What: "version", Name: "ctr@9", Text: "registered by aggregator", At: first},
-			{What: "became champion", Name: "by aggregator", Text: "better beyond chance", At: first}}}
+			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}}}
 	for i := 1; i <= n; i++ {
 		at := first.AddDate(0, 0, i)
 		v := page.VersionView{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision",
@@ -93,7 +88,7 @@ func TestNightsOfAModel(t *testing.T) {
 		"If nobody acts, version 9 stays live and the next night tries again.",
 		"made a champion 9 of 11 nights held back 2 nights",
 		"num_leaves 29 → 30; warning: price",
-		"blocked 2026-11-15 15:00 UTC : all labels are 0",
+		"all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",
 		"not promoted 10 9 0.11396 0.11706"} {
 		if !strings.Contains(text, want) {

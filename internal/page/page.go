@@ -40,7 +40,7 @@ var (
 	script = dense(read("page.js"))
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ends": ends, "check": check,
 		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
-		"unit": format, "count": func(n int) float64 { return float64(n) },
+		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
 		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },

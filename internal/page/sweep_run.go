@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -39,11 +38,6 @@ func (p *sweepPage) gantt() *plot.Chart {
 			a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
 	})
 
-	var names []string
-	for _, a := range attempts {
-		names = append(names, a.Host)
-	}
-	short := newHostNames(names)
 	counts := map[string]int{}
 	hosts := map[string]bool{}
 	last := map[int]int{} // the span of each trial's claim before
@@ -51,7 +45,7 @@ func (p *sweepPage) gantt() *plot.Chart {
 	spans := map[key]int{}
 	for i, a := range attempts {
 		if i == 0 || a.Job != attempts[i-1].Job || a.Host != attempts[i-1].Host || a.Task != attempts[i-1].Task {
-			group := "machine " + strings.TrimPrefix(short.of(a.Host), "machine ")
+			group := "machine " + a.Host
 			if a.Job > 0 {
 				group += fmt.Sprintf(" (job %d)", a.Job)
 			}
@@ -285,12 +279,10 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 		return nil
 	}
 
-	c := plot.Bars{Chart: plot.Chart{ID: "features", Title: "Feature importance", W: plot.Half},
-		X: plot.Axis{Unit: plot.Percent, Label: "share of the gain of all splits"}, Room: 180}
+	c := &plot.Chart{ID: "features", Title: "Feature importance", W: plot.Half}
 	for i, f := range features {
 		if i < mostFeatures && f.Splits > 0 {
-			c.Bars = append(c.Bars, plot.Bar{Label: f.Feature, Class: "bar", Value: f.Gain,
-				Note: plot.Percent.Format(f.Gain) + ", " + english.Plural(f.Splits, "split", "")})
+			c.Rows = append(c.Rows, share(f.Feature, f.Gain, english.Plural(f.Splits, "split", "")))
 		}
 	}
 
@@ -300,41 +292,13 @@ func featureChart(d *data, features []Importance) *plot.Chart {
 			used++
 		}
 	}
-	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most.", used, len(features),
-		features[0].Feature)
+	c.Summary = fmt.Sprintf("%d of %d features are used; %s contributes most, by its share of the gain of all "+
+		"splits.", used, len(features), features[0].Feature)
 
 	tabulate(d, "features", c.Title, features, []field[Importance]{
 		{"feature", plot.Plain, func(f Importance) any { return f.Feature }},
 		{"share of gain", plot.Percent, func(f Importance) any { return f.Gain }},
 		{"splits", plot.Plain, func(f Importance) any { return f.Splits }},
 	})
-	return c.Draw()
-}
-
-// hostNames are machines' names as drawings have them: what all begin with, up to a hyphen or a dot, says nothing and
-// would push out what tells them apart, which stands at the end.
-type hostNames struct{ cut int }
-
-// shortHost is how long a name may be that is drawn whole.
-const shortHost = 12
-
-func newHostNames(hosts []string) hostNames {
-	hosts = slices.Compact(slices.Sorted(slices.Values(hosts)))
-	if len(hosts) < 2 || !slices.ContainsFunc(hosts, func(h string) bool { return len(h) > shortHost }) {
-		return hostNames{}
-	}
-	first, last := hosts[0], hosts[len(hosts)-1] // sorted: what these share, all share
-	n := 0
-	for n < len(first) && n < len(last) && first[n] == last[n] {
-		n++
-	}
-	return hostNames{strings.LastIndexAny(first[:n], "-.") + 1}
-}
-
-// of is the name of one of them, "machine" before what is not a whole one.
-func (h hostNames) of(host string) string {
-	if h.cut == 0 || h.cut >= len(host) {
-		return host
-	}
-	return "machine " + host[h.cut:]
+	return c
 }

@@ -161,19 +161,16 @@ const byPedAnova = "Importance is how differently the best trials are distribute
 
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {
-	c := plot.Bars{Chart: plot.Chart{ID: "importance", Title: "Parameter importance", W: plot.Half},
-		X: plot.Axis{Unit: plot.Percent, Label: "share of importance"}, Room: 160}
-	c.X.High = importanceWidth(p.weights)
+	c := &plot.Chart{ID: "importance", Title: "Parameter importance", W: plot.Half}
 	var above []string
 	for _, w := range p.weights {
-		kind := "bar"
-		if w.Share <= w.Chance {
-			kind = "bar weak"
-		} else {
+		row := share(w.Name, w.Share, "chance: "+plot.Percent.Format(math.Round(1000*w.Chance)/1000))
+		if w.Share > w.Chance {
 			above = append(above, w.Name)
+		} else {
+			row[1].Class = "weak"
 		}
-		c.Bars = append(c.Bars, plot.Bar{Label: w.Name, Class: kind, Value: w.Share,
-			Limit: w.Chance, Note: plot.Percent.Format(math.Round(1000*w.Share) / 1000)})
+		c.Rows = append(c.Rows, row)
 	}
 
 	switch {
@@ -183,9 +180,9 @@ func (p *sweepPage) importance() *plot.Chart {
 	case len(p.weights) == 0:
 		c.Summary = "No parameter separates the best trials from the others."
 	case len(above) == 0:
-		c.Summary = "No parameter matters significantly (5 % level, black line). " + byPedAnova
+		c.Summary = "No parameter matters significantly (5 % level). " + byPedAnova
 	default:
-		c.Summary = fmt.Sprintf("Significant (5 %% level, black line): %s. %s", english.WordSeries(above, "and"),
+		c.Summary = fmt.Sprintf("Significant (5 %% level): %s. %s", english.WordSeries(above, "and"),
 			byPedAnova)
 	}
 
@@ -194,7 +191,13 @@ func (p *sweepPage) importance() *plot.Chart {
 		{"importance", plot.Percent, func(w weight) any { return w.Share }},
 		{"5 % level", plot.Percent, func(w weight) any { return w.Chance }},
 	})
-	return c.Draw()
+	return c
+}
+
+// share is a row of a table of shares: a name, a bar with the share, and more about it.
+func share(name string, part float64, more string) []plot.Cell {
+	return []plot.Cell{{Text: plot.Clip(name, 40)},
+		{Text: plot.Percent.Format(math.Round(1000*part) / 1000), Bar: min(1, part)}, {Class: "fine", Text: more}}
 }
 
 // parallel draws every trial as a line through its parameters and its score.
@@ -222,16 +225,6 @@ func (p *sweepPage) parallel() *plot.Chart {
 	c.Keys = qualityKeys()
 	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()
-}
-
-// importanceWidth is how far the axis of importances goes: to the greatest, with room for its number. What chance does
-// may lie beyond.
-func importanceWidth(weights []weight) float64 {
-	most := 0.0
-	for _, w := range weights {
-		most = max(most, w.Share)
-	}
-	return min(1.2, max(0.3, 1.3*most))
 }
 
 func qualityKeys() []plot.Key {

@@ -158,8 +158,8 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
 var charts = []string{"curves", "parallel",
-	"importance", "slice-0", "slice-4", "gantt",
-	"reliability", "gain", "rivals", "features"}
+	"slice-0", "slice-4", "gantt",
+	"reliability", "gain", "rivals"}
 
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {

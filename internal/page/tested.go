@@ -206,7 +206,7 @@ func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
 		by := math.Abs(o.Old)
 		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: plot.Percent.Format(o.Gain/by) + ", " + o.Metric,
 			Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
-			Value: o.Gain / by, Low: o.Low / by, High: o.High / by, Before: math.NaN()})
+			Value: o.Gain / by, Low: o.Low / by, High: o.High / by})
 		switch {
 		case o.Low > 0:
 			better = append(better, o.Name)

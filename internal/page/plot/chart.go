@@ -40,6 +40,16 @@ type Chart struct {
 	Marks   []Mark
 	Keys    []Key
 	Handles []Handle
+
+	// A table in place of a drawing, its first column names.
+	Head []string
+	Rows [][]Cell
+}
+
+// Cell is one of a table; a bar of a length up to 1 stands before its text, unless it is 0.
+type Cell struct {
+	Class, Text string
+	Bar         float64
 }
 
 // Tick is a line of the grid with its number.
@@ -112,8 +122,8 @@ func (c *Chart) Size() string {
 // Scrolls says that the drawing is wider than a telephone.
 func (c *Chart) Scrolls() bool { return c.W > Third }
 
-// Empty says that nothing is drawn.
-func (c *Chart) Empty() bool { return len(c.Marks) == 0 }
+// Empty says that nothing is shown.
+func (c *Chart) Empty() bool { return len(c.Marks)+len(c.Rows) == 0 }
 
 // pen writes the commands of a path.
 type pen []byte
@@ -202,7 +212,7 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	for _, v := range f.y.ticks(ticks) {
 		py := f.y.at(v)
 		c.Ticks = append(c.Ticks,
-			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, clip(f.y.say(v), 9)}})
+			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, Clip(f.y.say(v), 9)}})
 	}
 	c.along(f.x, 75, f.bottom, f.bottom+4, f.bottom+17)
 	c.label(y.Label, 4, 14, "a")
@@ -215,7 +225,7 @@ func newFrame(c *Chart, x, y Axis) *frame {
 func (c *Chart) along(s scale, every, top, bottom, number float64) {
 	last := -1e9
 	for _, v := range s.ticks(max(2, int((s.to-s.from)/every))) {
-		x, text := s.at(v), clip(s.say(v), 18)
+		x, text := s.at(v), Clip(s.say(v), 18)
 		half := 3.8 * float64(len([]rune(text)))
 		if x-half < last {
 			text = ""
@@ -244,9 +254,9 @@ func (c *Chart) label(text string, x, y float64, class string) {
 	c.Labels = append(c.Labels, Text{at(x), at(y), class, None, text})
 }
 
-// clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps
+// Clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps
 // its number. What was cut out is in the table.
-func clip(text string, n int) string {
+func Clip(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {
 		return text
@@ -264,7 +274,7 @@ func within(text string, pixels, letter float64) string {
 			letter = max(letter, 8.5)
 		}
 	}
-	return clip(text, max(2, int(pixels/letter)))
+	return Clip(text, max(2, int(pixels/letter)))
 }
 
 // shrink leaves at most n of the values, the first and the last among them, as evenly as it can.

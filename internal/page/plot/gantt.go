@@ -55,11 +55,11 @@ func (g *Gantt) Draw() *Chart {
 	for i, r := range g.Rows {
 		if i == 0 || r.Group != group {
 			group = r.Group
-			c.label(clip(group, 90), 4, y+14, "a")
+			c.label(Clip(group, 90), 4, y+14, "a")
 			y += groupHeight
 		}
 		tops[i] = y
-		c.label(clip(r.Label, 14), ganttLeft-8, y+13, "e")
+		c.label(Clip(r.Label, 14), ganttLeft-8, y+13, "e")
 		y += rowHeight
 	}
 	c.H = y + 36

@@ -190,14 +190,14 @@ func (l *Parallel) Draw() *Chart {
 
 // axis draws one, with its name above (every second one higher, so that names do not meet) and its two handles.
 func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
-	name := clip(s.Label, 20)
+	name := Clip(s.Label, 20)
 	half := 3.9 * float64(len([]rune(name)))
 	c.label(name, min(max(x, half+1), c.W-half-2), 16+18*float64(number%2), "a m")
 	c.Ticks = append(c.Ticks, Tick{line(x, top, x, bottom), Text{Trial: None}})
 	for _, v := range s.ticks(4) {
 		y := s.at(v)
 		c.Ticks = append(c.Ticks, Tick{D: line(x-3, y, x+3, y)})
-		c.label(clip(s.say(v), 9), x-6, y+4, "e") // a label, so that it lies above the lines
+		c.label(Clip(s.say(v), 9), x-6, y+4, "e") // a label, so that it lies above the lines
 	}
 
 	var texts []string

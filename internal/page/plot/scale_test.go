@@ -19,7 +19,7 @@ func TestMoney(t *testing.T) {
 func TestNamesAreCutInTheirMiddle(t *testing.T) {
 	for text, want := range map[string]string{"user_clicks_last_seven_days_by_campaign": "user_clicks_…by_campaign",
 		"short": "short", "שםשםשםשםשםשםשםשםשםשםשםשםשםשםשם": "שםשםשםשםשםשם…םשםשםשםשםשם"} {
-		if got := clip(text, 24); got != want {
+		if got := Clip(text, 24); got != want {
 			t.Errorf("%q in 24 characters is %q, want %q", text, got, want)
 		}
 	}

@@ -20,10 +20,6 @@ type Scatter struct {
 	Points []Point
 	// Best draws the best value so far, along X: +1 of the highest, -1 of the lowest.
 	Best int
-	// Joined joins points in their order.
-	Joined bool
-	// Levels draws a line across at each of them that is in sight.
-	Levels []float64
 }
 
 // Draw draws it.
@@ -37,22 +33,8 @@ func (s *Scatter) Draw() *Chart {
 	s.Y.fit(ys)
 	f := newFrame(&c, s.X, s.Y)
 
-	for _, y := range s.Levels {
-		if f.y.Low < y && y < f.y.High {
-			c.mark("zero", line(f.left, f.y.at(y), f.right, f.y.at(y)))
-		}
-	}
 	if s.Best != 0 {
 		c.steps(f, s.Points, s.Best)
-	}
-	if s.Joined {
-		var p pen
-		for _, q := range s.Points {
-			if finite(q.X, q.Y) {
-				p.to(command(p), f.x.at(q.X), f.y.at(q.Y))
-			}
-		}
-		c.add("join", None, p)
 	}
 	stacked := map[[2]float64]int{}
 	for _, q := range s.Points {

@@ -4,11 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
-
-	"github.com/dustin/go-humanize"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -70,7 +66,6 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 	if err != nil {
 		return nil, err
 	}
-	m.Descent = descent(m, shown, manifest)
 	if model != nil {
 		m.Features = importances(model, manifest)
 		if err := effects(ctx, reg, m, shown, model); err != nil {
@@ -118,39 +113,6 @@ func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, vers
 		}
 	}
 	return nil
-}
-
-// descent returns a version's origins: files, dataset, sweep, version, and when it became the champion.
-func descent(m *page.Model, v registry.Version, manifest *dataset.Manifest) []page.Step {
-	var out []page.Step
-	if manifest != nil && len(manifest.About.Sources) > 0 {
-		all := manifest.About.Sources
-		step := page.Step{What: "file", Name: path.Base(all[0].URI), Text: all[0].URI}
-		if len(all) > 1 {
-			step.Name, step.Text = fmt.Sprintf("%d files", len(all)), all[0].URI+" and others"
-		}
-		out = append(out, step)
-	}
-	if ref := v.Info.Labels["dataset"]; ref != "" {
-		step := page.Step{What: "dataset", Name: ref}
-		if manifest != nil {
-			step.Text = fmt.Sprintf("%s rows of train, %d features",
-				humanize.Comma(int64(manifest.TableRows(dataset.TrainSplit))), len(manifest.Features))
-		}
-		out = append(out, step)
-	}
-	if id := v.Info.Labels["sweep"]; id != "" {
-		out = append(out, page.Step{What: "sweep", Name: id, Text: "trial " + v.Info.Labels["trial"] + " won"})
-	}
-	out = append(out, page.Step{What: "version", Name: fmt.Sprintf("%s@%d", v.Model, v.Number), Text: "registered by " +
-		v.Info.By, At: v.Info.At})
-	for _, move := range slices.Backward(m.Moves) {
-		if move.To == v.Number && move.Alias == registry.Champion {
-			what := map[bool]string{true: "became champion", false: "was champion"}[m.Champion == v.Number]
-			return append(out, page.Step{What: what, Name: "by " + move.By, Text: move.Why, At: move.At})
-		}
-	}
-	return out
 }
 
 // note adds an error to the page.
