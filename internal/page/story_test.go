@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"encoding/json"
 	"math"
 	"regexp"
 	"slices"
@@ -26,11 +27,15 @@ func marks(c *plot.Chart, class string) (n int) {
 // values are a column of a page's data, by the trials' ranks.
 func values(t *testing.T, text, column string) string {
 	t.Helper()
-	found := regexp.MustCompile(`"` + column + `":\{[^}]*"v":\[([^\]]*)\]`).FindStringSubmatch(text)
-	if found == nil {
+	c, ok := dataOf(t, text).Columns[column]
+	if !ok {
 		t.Fatalf("the page has no column %s", column)
 	}
-	return found[1]
+	values, err := json.Marshal(c.V)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(values)
 }
 
 // TestTimesAreExact: a table's times are seconds, not seven digits of them.
