@@ -249,11 +249,3 @@ func labelIn(t *dataset.Manifest, s *dataset.Rows) (name, value string) {
 	}
 	return "label in " + s.Name, plot.Plain.Format(s.LabelMean)
 }
-
-// noteOf is the label of a split behind its number of rows.
-func noteOf(t *dataset.Manifest, s *dataset.Rows) string {
-	if t.Label.Kind == dataset.Classes {
-		return ""
-	}
-	return ", label " + plot.Plain.Format(s.LabelMean)
-}

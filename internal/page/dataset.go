@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
@@ -62,6 +61,9 @@ type datasetPage struct {
 	Drifts  []trend // of the columns, which moved most first
 	Columns []held
 
+	Splits, Encodings, Features Listed
+	Made                        []string
+
 	data *data
 }
 
@@ -80,6 +82,8 @@ func (s *DatasetPage) lay() *datasetPage {
 	p.Trends, p.Drifts = p.trends(), p.drifts()
 	if s.Table != nil {
 		p.Columns = p.holds()
+		p.Splits, p.Encodings, p.Features = Splits(s.Table), Encodings(s.Table), Features(s.Table, true)
+		p.Made = Made(s.Table)
 	}
 	return p
 }
@@ -89,7 +93,7 @@ func (p *datasetPage) answer() answer {
 	v := answer{Class: answerOpen, Title: "No night has been recorded"}
 	v.add("nights", strconv.Itoa(len(p.Nights)+p.More))
 	if t := p.Table; t != nil {
-		v.add("rows", humanize.Comma(p.rows()))
+		v.add("rows", comma(RowsOf(t)))
 		v.add("features", strconv.Itoa(len(t.Features)))
 		v.add("size", plot.Bytes.Format(float64(t.Bytes())))
 		if train, ok := t.FindSplit(dataset.TrainSplit); ok {
@@ -180,8 +184,6 @@ func (p *datasetPage) Quiet() bool {
 	return !slices.ContainsFunc(p.Nights, func(n Night) bool { return len(n.Findings) > 0 })
 }
 
-func day(t time.Time) float64 { return float64(t.Unix()) / (24 * 3600) }
-
 // Price is what the night cost, as text.
 func (n Night) Price() string {
 	text := plot.USD.Format(n.Cost)
@@ -189,97 +191,6 @@ func (n Night) Price() string {
 		text = "about " + text
 	}
 	return text
-}
-
-// Parts are the splits, each with its rows and what there is to say of them.
-func (p *datasetPage) Parts() (parts []Pair) {
-	for _, s := range p.Table.Splits {
-		parts = append(parts, Pair{s.Name, humanize.Comma(int64(p.Table.TableRows(s.Name))) + noteOf(p.Table, &s)})
-	}
-	return parts
-}
-
-// SplitWords say how rows came into their splits, and which are in none.
-func (p *datasetPage) SplitWords() string {
-	text := "Split " + splitWords(p.Table.Split) + "."
-	if p.Table.LeftOut > 0 {
-		text += fmt.Sprintf(" %s rows had no label and were left out.", humanize.Comma(p.Table.LeftOut))
-	}
-	if p.Table.Thinned > 0 {
-		text += fmt.Sprintf(" %s negative rows were not kept.", humanize.Comma(p.Table.Thinned))
-	}
-	return text
-}
-
-// rows are those of the table, each counted once.
-func (p *datasetPage) rows() int64 {
-	n := 0
-	for _, s := range p.Table.Splits {
-		n += p.Table.TableRows(s.Name)
-	}
-	return int64(n)
-}
-
-// splitWords says how rows were assigned to their splits.
-func splitWords(s dataset.SplitRule) string {
-	switch s.By {
-	case "time":
-		return "by time, of " + s.Column
-	case "hash":
-		return "by a hash of " + s.Column
-	case "column":
-		return "by the column " + s.Column
-	case "random":
-		return "at random"
-	}
-	return s.By
-}
-
-// Order says in which order the statistics of train were made; empty where there are none.
-func (p *datasetPage) Order() string {
-	o := p.Table.Order
-	if o == nil {
-		return ""
-	}
-	text := "In train, statistics use only the rows before each row, in the order of " + o.Column
-	if o.By != dataset.OrderTime {
-		text = fmt.Sprintf("In train, statistics use only the rows before each row, in %d random orders with one "+
-			"copy of train each", o.Copies)
-	}
-	if o.DelaySeconds > 0 {
-		text += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
-	}
-	return text + "."
-}
-
-// Missing is the share of the rows that have no value of a feature.
-func (p *datasetPage) Missing(f dataset.Feature) float64 {
-	return min(1, float64(f.Missing)/float64(max(1, p.rows())))
-}
-
-// Range is that of a feature's numbers, as least, median and greatest; empty of times and categories.
-func (p *datasetPage) Range(f dataset.Feature) [3]string {
-	r := f.Range
-	if r == nil || f.Kind == dataset.Temporal {
-		return [3]string{"-", "-", "-"}
-	}
-	return [3]string{plot.Plain.Format(r.Min), plot.Plain.Format(r.Median), plot.Plain.Format(r.Max)}
-}
-
-// From says what a feature is made of, where it is no column.
-func (p *datasetPage) From(f dataset.Feature) string {
-	if f.From == nil {
-		return ""
-	}
-	parts := f.From.Of
-	if f.From.Table >= 0 && f.From.Table < len(p.Table.Tables) {
-		parts = p.Table.Tables[f.From.Table].Of
-	}
-	var names []string
-	for _, part := range parts {
-		names = append(names, part.Column)
-	}
-	return string(f.From.What) + " of " + strings.Join(names, " × ")
 }
 
 // held is what a column holds, as a row of a table.

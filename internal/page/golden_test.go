@@ -22,8 +22,8 @@ var figure = regexp.MustCompile(`(?s)<figure id="([^"]+)".*?</figure>`)
 func TestFiguresAreAsTheyWere(t *testing.T) {
 	for name, view := range map[string]writer{"sweep": sample(30), "model": versions(6)} {
 		figures := figure.FindAllStringSubmatch(write(t, view), -1)
-		if len(figures) < 3 {
-			t.Errorf("the page of a %s has %d drawings, expected at least 3", name, len(figures))
+		if len(figures) < 2 {
+			t.Errorf("the page of a %s has %d drawings, expected at least 2", name, len(figures))
 		}
 		for _, f := range figures {
 			if name == "sweep" && f[1] != "importance" && f[1] != "features" { // a drawing, which has a file of its own

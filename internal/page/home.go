@@ -35,25 +35,36 @@ type IndexModel struct {
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
 }
 
+// Running is the state of a sweep that has not ended.
+const Running = "running"
+
 // IndexSweep is a line of the list of sweeps.
 type IndexSweep struct {
-	ID, Dataset, Model, State string // State is "open" of one that runs
-	Planned                   time.Time
-	Trials, Version           int
-	Verdict                   sweep.Verdict // once it has ended
-	Why                       string        // the verdict's reason
-	At                        time.Time     // when it ended
+	ID      string        `json:"sweep"`
+	Planned time.Time     `json:"created"`
+	Dataset string        `json:"dataset"`
+	Trials  int           `json:"trials"`
+	State   string        `json:"outcome"` // of the conclusion, Running, or Unreadable
+	Verdict sweep.Verdict `json:"verdict,omitempty"`
+	Why     string        `json:"why,omitempty"` // the verdict's reason, or why it cannot be read
+	Model   string        `json:"model"`
+	Version int           `json:"version,omitempty"`
+	Metric  string        `json:"metric,omitempty"`
+	Score   *float64      `json:"score,omitempty"` // of the metric, of the winner on test
+	At      time.Time     `json:"-"`               // when it ended
 
 	// Of one that runs, if it was read.
-	Running bool
-	Ended   int
-	Metric  string
-	Best    float64     // NaN without
-	Left    sweep.Range // seconds, about; 0 if unknown
-	Price   float64     // USD an hour, of all its machines; 0 if unknown
-	Budget  float64     // USD; 0 without
-	Now     time.Time   // when its newest object was written
+	Running bool        `json:"-"`
+	Ended   int         `json:"-"`
+	Best    float64     `json:"-"` // NaN without
+	Left    sweep.Range `json:"-"` // seconds, about; 0 if unknown
+	Price   float64     `json:"-"` // USD an hour, of all its machines; 0 if unknown
+	Budget  float64     `json:"-"` // USD; 0 without
+	Now     time.Time   `json:"-"` // when its newest object was written
 }
+
+// Unreadable is the state of a sweep whose plan or conclusion cannot be read.
+const Unreadable = "unreadable"
 
 // IndexDataset is a line of the list of datasets.
 type IndexDataset struct {
@@ -113,7 +124,7 @@ func (i *Index) Write(w io.Writer) error {
 					"launcher bill " + s.ID})
 			}
 		}
-		if s.State == "unreadable" {
+		if s.State == Unreadable {
 			p.Needs = append(p.Needs, need{answerNone, "unreadable", "/sweeps/" + s.ID, s.ID,
 				"its plan or its conclusion cannot be read. If nobody repairs it, its results stay out of all " +
 					"pages; no other sweep waits for it.", "launcher status " + s.ID})
@@ -136,9 +147,15 @@ func (p *homePage) Headline() string {
 	return text
 }
 
+// Live says that the sweep has made the champion, by itself or by hand.
+func (s IndexSweep) Live(champion int) bool {
+	return s.Verdict == sweep.VerdictPromoted || s.Version > 0 && s.Version == champion &&
+		(s.Verdict == sweep.VerdictNotPromoted || s.Verdict == sweep.VerdictNotComparable)
+}
+
 // Class is how the sweep is painted.
 func (s IndexSweep) Class() string {
-	if s.State == "unreadable" {
+	if s.State == Unreadable {
 		return answerNone
 	}
 	switch s.Verdict {
@@ -156,9 +173,6 @@ func (s IndexSweep) Class() string {
 func (s IndexSweep) Word() string {
 	if s.Verdict != "" {
 		return sweep.VerdictWords(s.Verdict)
-	}
-	if s.State == "open" {
-		return sweep.VerdictWords("")
 	}
 	return words(s.State)
 }
@@ -182,6 +196,17 @@ func (s IndexSweep) Progress() string {
 // Pace is that of a running sweep; what it has spent is about.
 func (s IndexSweep) Pace() pace {
 	return pace{s.Price * max(0, s.Now.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
+}
+
+// Class is how the model is painted: green if what its last sweep made is live.
+func (m IndexModel) Class() string {
+	switch {
+	case m.Last == nil:
+		return "idle"
+	case m.Held == 0 && m.Last.Class() == answerHeld: // promoted by hand
+		return answerLive
+	}
+	return m.Last.Class()
 }
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.

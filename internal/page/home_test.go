@@ -20,7 +20,7 @@ func tonight() *page.Index {
 			Planned: at.AddDate(0, 0, version-11),
 			Version: version, Verdict: v, Why: why, At: at.AddDate(0, 0, version-11).Add(time.Hour), Best: math.NaN()}
 	}
-	runs := page.IndexSweep{ID: "night-ctr-11", Dataset: "clicks@1", Model: "ctr", State: "open", Planned: at,
+	runs := page.IndexSweep{ID: "night-ctr-11", Dataset: "clicks@1", Model: "ctr", State: page.Running, Planned: at,
 		Trials: 50, Running: true, Ended: 11, Metric: "average_precision", Best: 0.11619, Price: 3.2,
 		Left: sweep.Range{Low: 1788, Expected: 2040, High: 2292}, Budget: 2,
 		Now: at.Add(10 * time.Minute)}

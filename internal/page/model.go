@@ -20,9 +20,9 @@ type Model struct {
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features and descent these are
 	Features []Importance
-	Effects  []Effect     // of the features that move predictions most, the first one most; nil if not known
-	Nights   []ModelNight // newest first
-	Notes    []string
+	Effects  []Effect // of the features that move predictions most, the first one most; nil if not known
+	Month
+	Notes []string
 }
 
 // Effect is what a feature adds to the raw scores of some rows, its SHAP values.
@@ -45,16 +45,18 @@ type VersionView struct {
 // modelPage is a model with its drawings.
 type modelPage struct {
 	*Model
-	Newest  []VersionView
-	Metrics []string
-	Answer  answer
-	Since   time.Time        // when the champion became it
-	Became  string           // how
-	Back    int              // nights whose model was held back
-	Next    *plot.Chart      // the live version on the next night's rows
-	Moved   []registry.Event // newest first
-	Chart   *plot.Chart      // of features
-	Swarm   *plot.Chart      // of their SHAP values
+	Newest   []VersionView
+	Metrics  []string
+	Answer   answer
+	Since    time.Time        // when the champion became it
+	Became   string           // how
+	Back     int              // nights whose model was held back
+	Next     []trend          // the live version on the next night's rows, and the new one
+	Judged   string           // the metric of that
+	Compared string           // what that says
+	Moved    []registry.Event // newest first
+	Chart    *plot.Chart      // of features
+	Swarm    *plot.Chart      // of their SHAP values
 
 	data *data
 }

@@ -15,28 +15,54 @@ import (
 	"coppice/internal/sweep"
 )
 
-// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one.
-type ModelNight struct {
-	At             time.Time // when the sweep was planned, or the table staged
-	Sweep, Dataset string    // Sweep is empty without one
-	Verdict        sweep.Verdict
-	Why            string
-	Version        int      // that was registered; 0 without
-	Found          []string // what staging found in the table, without notes
-
-	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of
-	// the new one. NaN where they were not compared.
-	Metric    string
-	Was       int // the version that was live before
-	Next, New float64
-
-	Live    int    // the version that was live afterwards; 0 without. Write fills it in
-	Changed string // against the version before. Write fills it in
+// Month is what became of a model's nights, newest first.
+type Month struct {
+	Standing sweep.Standing `json:"standing"` // now; without a champion, that is 0
+	Nights   []ModelNight   `json:"nights"`
+	Unread   []string       `json:"-"` // what cannot be read of them
 }
 
-// Night is the night as the list of sweeps has it, for its colour and its word.
-func (n ModelNight) Night() IndexSweep {
-	return IndexSweep{State: map[bool]string{true: "open", false: ""}[n.Verdict == ""], Verdict: n.Verdict}
+// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one.
+type ModelNight struct {
+	// Night is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when
+	// it ran.
+	Night   string        `json:"night"`
+	Data    string        `json:"data,omitempty"`
+	At      time.Time     `json:"at"` // when the sweep was planned, or the table staged
+	Dataset string        `json:"dataset"`
+	Sweep   string        `json:"sweep,omitempty"`
+	Version int           `json:"version,omitempty"` // that was registered
+	Verdict sweep.Verdict `json:"verdict,omitempty"` // empty while the sweep is open
+	Why     string        `json:"why,omitempty"`
+	// Live is the version that was live after the night, and Age its age then, in days; 0 for none.
+	Live int `json:"champion,omitempty"`
+	Age  int `json:"age,omitempty"`
+
+	Found []string `json:"-"` // what staging found in the table, without notes
+	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of
+	// the new one. NaN where they were not compared.
+	Metric    string  `json:"-"`
+	Was       int     `json:"-"` // the version that was live before
+	Next, New float64 `json:"-"`
+	Changed   string  `json:"-"` // against the version before. Write fills it in
+}
+
+// AsSweep is the night as the list of sweeps has it, for its colour and its word.
+func (n ModelNight) AsSweep() IndexSweep {
+	return IndexSweep{State: map[bool]string{true: Running}[n.Verdict == ""], Verdict: n.Verdict, Version: n.Version}
+}
+
+// InARow is how many of the last nights have not made the champion, one after the other.
+func (m *Month) InARow(champion int) (nights int) {
+	for _, n := range m.Nights {
+		if n.AsSweep().Live(champion) {
+			break
+		}
+		if n.Held() {
+			nights++
+		}
+	}
+	return nights
 }
 
 // Held says that the night has ended and what it made, if anything, is not live.
@@ -52,22 +78,10 @@ func (n ModelNight) Value(v float64) string {
 	return plot.Plain.Format(v)
 }
 
-// nights fills in what was live after each night and what changed in it, and draws how the live version did on each
-// night's rows.
+// nights fills in what changed in each night, and draws how the live version did on each night's rows.
 func (p *modelPage) nights() {
-	before := func(i int) time.Time { // when the night after the i-th began
-		if i == 0 {
-			return time.Time{}
-		}
-		return p.Nights[i-1].At
-	}
 	for i := range p.Nights {
 		n := &p.Nights[i]
-		for _, m := range p.Moves {
-			if end := before(i); m.Alias == registry.Champion && (end.IsZero() || m.At.Before(end)) {
-				n.Live = m.To
-			}
-		}
 		n.Changed = strings.Join(append(p.changed(n.Version), n.Found...), "; ")
 		if n.Held() {
 			p.Back++
@@ -82,17 +96,7 @@ func (p *modelPage) nights() {
 		}
 	}
 	p.Answer = p.answer()
-	if p.Next = p.next(); p.Next == nil {
-		return
-	}
-	tabulate(p.data, p.Next.ID, p.Next.Title, p.Nights, []field[ModelNight]{
-		{"night", plot.Plain, func(n ModelNight) any { return n.At }},
-		{"verdict", plot.Plain, func(n ModelNight) any { return n.Night().Word() }},
-		{"live before", plot.Plain, func(n ModelNight) any { return n.Was }},
-		{"metric", plot.Plain, func(n ModelNight) any { return n.Metric }},
-		{"live version, next day", plot.Plain, func(n ModelNight) any { return n.Next }},
-		{"new version", plot.Plain, func(n ModelNight) any { return n.New }},
-	})
+	p.Next = p.next()
 }
 
 // changed says in which parameters a version differs from the one before it.
@@ -127,15 +131,15 @@ func (p *modelPage) answer() answer {
 	}
 
 	last := p.Nights[0]
-	v.Class = last.Night().Class()
-	v.Text = strings.TrimSpace(fmt.Sprintf("%s. %s", last.Night().Word(), sentence(capital(last.Why))))
-	promoted, held := 0, 0
-	for i, n := range p.Nights {
+	v.Class = last.AsSweep().Class()
+	if v.Class == answerHeld && p.InARow(p.Champion) == 0 { // promoted by hand
+		v.Class = answerLive
+	}
+	v.Text = strings.TrimSpace(fmt.Sprintf("%s. %s", last.AsSweep().Word(), sentence(capital(last.Why))))
+	promoted, held := 0, p.InARow(p.Champion)
+	for _, n := range p.Nights {
 		if n.Verdict == sweep.VerdictPromoted {
 			promoted++
-		}
-		if n.Held() && held == i { // none since was promoted
-			held++
 		}
 	}
 	if held > 1 {
@@ -153,39 +157,29 @@ func (p *modelPage) answer() answer {
 	return v
 }
 
-// next draws the live version's metric on the rows of the night after its own, and the new version's on the same rows;
-// nil where no night compared two.
-func (p *modelPage) next() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "next-day", Title: "The live version on the next night's rows", W: plot.Full,
-		H: 220}, X: plot.Axis{Unit: plot.Days, Whole: true}}
-	live := plot.Line{Trial: plot.None, Class: "rel r1", Dots: "dots r1", Peak: -1}
-	tonight := plot.Line{Trial: plot.None, Class: "rel r0", Dots: "dots r0", Peak: -1}
-	better, metric := 0, ""
+// next follows the live version's metric on the rows of the night after its own, and the new version's on the same;
+// none where no night compared two. Another metric than the last night's has a scale of its own.
+func (p *modelPage) next() (all []trend) {
+	var live, tonight []float64
+	better := 0
 	for _, n := range slices.Backward(p.Nights) {
 		if math.IsNaN(n.Next) || math.IsNaN(n.New) {
 			continue
 		}
-		if metric != n.Metric { // a metric of its own has a scale of its own
-			metric, better, live.X, live.Y, tonight.X, tonight.Y = n.Metric, 0, nil, nil, nil, nil
+		if p.Judged != n.Metric {
+			p.Judged, better, live, tonight = n.Metric, 0, nil, nil
 		}
-		live.X, live.Y = append(live.X, day(n.At)), append(live.Y, n.Next)
-		tonight.X, tonight.Y = append(tonight.X, day(n.At)), append(tonight.Y, n.New)
-		if n.Night().Verdict == sweep.VerdictPromoted {
+		live, tonight = append(live, n.Next), append(tonight, n.New)
+		if n.Verdict == sweep.VerdictPromoted {
 			better++
 		}
 	}
-	if len(live.X) == 0 {
+	if len(live) == 0 {
 		return nil
 	}
-	c.Y.Label, c.Lines = directed(metric), []plot.Line{tonight, live}
-	c.Summary = fmt.Sprintf("%s of the version that was live and of the night's new one, on the same test rows. "+
-		"In %d of the %d that compared two (of %s) the new one was promoted. Last: %s live, %s new. Each night has "+
-		"other rows: compare the lines, not the nights.", capital(metric), better, len(live.X),
-		english.Plural(len(p.Nights), "night", ""), plot.Plain.Format(live.Y[len(live.Y)-1]),
-		plot.Plain.Format(tonight.Y[len(tonight.Y)-1]))
-	c.Keys = []plot.Key{
-		{Class: "rel r1", Label: "live, its next day"},
-		{Class: "rel r0", Label: "the night's new version"},
-	}
-	return c.Draw()
+	p.Compared = fmt.Sprintf("%s of the version that was live and of the night's new one, on the same test rows. In "+
+		"%d of the %d that compared two (of %s) the new one was promoted. Each night has other rows: compare within "+
+		"a night.", capital(directed(p.Judged)), better, len(live),
+		english.Plural(len(p.Nights), "night", ""))
+	return []trend{newTrend("live, its next day", live), newTrend("the night's new version", tonight)}
 }

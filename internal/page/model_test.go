@@ -39,12 +39,12 @@ func versions(n int) *page.Model {
 	m.Versions[n-2].Tag = "champion"
 	for i := n; i >= 1; i-- {
 		night := page.ModelNight{At: first.AddDate(0, 0, i).Add(-time.Hour), Sweep: fmt.Sprint("night-ctr-", i),
-			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i,
+			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i, Live: i,
 			Metric: "log_loss", Was: i - 1, Next: 0.1145 + 0.001*math.Sin(float64(i)),
 			New: 0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {
 		case n:
-			night.Verdict, night.Why = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031"
+			night.Verdict, night.Why, night.Live = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031", n-1
 			night.Found = []string{"warning: price"}
 			night.New = night.Next + 0.0031
 		case 1:
@@ -52,7 +52,7 @@ func versions(n int) *page.Model {
 		case 4:
 			m.Nights = append(m.Nights, page.ModelNight{At: night.At.Add(12 * time.Hour),
 				Dataset: "clicks@fedcba9876543210",
-				Verdict: sweep.VerdictBlocked, Why: "all labels are 0", Next: math.NaN(), New: math.NaN()})
+				Verdict: sweep.VerdictBlocked, Why: "all labels are 0", Live: 4, Next: math.NaN(), New: math.NaN()})
 		}
 		m.Nights = append(m.Nights, night)
 	}
@@ -89,7 +89,8 @@ func TestNightsOfAModel(t *testing.T) {
 		"made a champion 9 of 11 nights held back 2 nights",
 		"num_leaves 29 → 30; warning: price",
 		"all labels are 0",
-		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted. Last: 0.11396 live, 0.11706 new.",
+		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted.",
+		"live, its next day 0.11396", "the night&#39;s new version 0.11706",
 		"not promoted 10 9 0.11396 0.11706"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.3000q, want %q in it", text, want)

@@ -42,7 +42,7 @@ var (
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ends": ends, "check": check,
 		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
 		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
-		"comma": func(n int) string { return humanize.Comma(int64(n)) }, "words": words, "sentence": sentence,
+		"comma": comma[int], "words": words, "sentence": sentence, "capital": capital, "numeric": numeric,
 		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
@@ -147,6 +147,9 @@ func sentence(text string) string {
 	}
 	return text + "."
 }
+
+// numeric says that a text is a number.
+func numeric(text string) bool { return strings.Trim(text, "0123456789.,-% e") == "" }
 
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }

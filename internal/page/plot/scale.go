@@ -20,7 +20,6 @@ const (
 	Bytes   Unit = "B"
 	USD     Unit = "USD"
 	Percent Unit = "%" // numbers are shares of 1
-	Days    Unit = "d" // since 1970, in UTC
 	Count   Unit = "#" // of things: 2.1 M
 )
 
@@ -41,8 +40,6 @@ func (u Unit) Format(v float64) string {
 		return digits(v/1e6, 3) + " M"
 	case u == Count && math.Abs(v) >= 1e4:
 		return digits(v/1e3, 3) + " k"
-	case u == Days:
-		return time.Unix(int64(v*24*3600), 0).UTC().Format("Jan 2")
 	case v == math.Trunc(v) && math.Abs(v) < 1e7: // a count or a month like 202611 is not rounded
 		return strconv.Itoa(int(v))
 	}
@@ -146,9 +143,6 @@ func (a *Axis) fit(values []float64) {
 	room := 0.04 * (a.High - a.Low)
 	if room == 0 {
 		room = max(math.Abs(a.High)/10, 1e-9)
-		if a.Unit == Days {
-			room = 1
-		}
 	}
 	nonnegative := a.Low >= 0
 	a.Low, a.High = a.Low-room, a.High+room
@@ -185,9 +179,6 @@ func (s scale) say(v float64) string {
 	if s.zero && v <= s.Low*(1+1e-9) {
 		return "0"
 	}
-	if s.Unit == Days && s.High-s.Low < shortDays {
-		return time.Unix(int64(math.Round(v*24*3600)), 0).UTC().Format("Jan 2 15:04")
-	}
 	if s.Categories == nil {
 		return s.Unit.Format(v)
 	}
@@ -196,9 +187,6 @@ func (s scale) say(v float64) string {
 	}
 	return ""
 }
-
-// shortDays is how long an axis of days has to be to have days as ticks.
-const shortDays = 2
 
 // ticks are about n round numbers within the axis.
 func (s scale) ticks(n int) []float64 {
@@ -215,10 +203,6 @@ func (s scale) ticks(n int) []float64 {
 	}
 	if s.Log {
 		return logTicks(s.Low, s.High, n)
-	}
-
-	if s.Unit == Days && s.High-s.Low < shortDays { // two times that are far enough apart to be written
-		return []float64{s.value(0.2), s.value(0.8)}
 	}
 
 	step := niceStep((s.High-s.Low)/float64(n), s.Unit)
@@ -252,14 +236,6 @@ func niceStep(rough float64, u Unit) float64 {
 				return d.Seconds()
 			}
 		}
-	}
-	if u == Days {
-		for _, d := range []float64{1, 2, 7, 14, 28, 91, 182} {
-			if d >= rough {
-				return d
-			}
-		}
-		return 364 * math.Ceil(rough/364)
 	}
 	if u == Bytes {
 		unit := math.Pow(1024, math.Floor(math.Log(rough)/math.Log(1024)))

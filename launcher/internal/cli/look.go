@@ -10,6 +10,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -23,11 +24,11 @@ func statusCommand(w *Setup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return w.with(cmd.Context(), func() error {
-					all, err := sweepview.Describe(cmd.Context(), w.sweeps)
+					all, err := report.NewIndex(w.sweeps, w.datasets, w.registry).List(cmd.Context())
 					if err != nil {
 						return err
 					}
-					return w.print(all, func() { w.screen().Sweeps(all) })
+					return w.print(all, func() { w.screen().Sweeps(all, w.Now()) })
 				})
 			}
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
-	"coppice/launcher/internal/sweepview"
+	"coppice/launcher/internal/report"
 )
 
 func nightsCommand(w *Setup) *cobra.Command {
@@ -21,8 +21,8 @@ sweep have a line, too.`,
 				return program.Usagef("--days is %d: use 1 to 366", days)
 			}
 			return w.with(cmd.Context(), func() error {
-				m, err := sweepview.NightsOf(cmd.Context(), w.sweeps, w.datasets, w.registry, args[0],
-					w.Now().UTC().AddDate(0, 0, -days))
+				m, err := report.NewDatasets(w.datasets, report.NewIndex(w.sweeps, w.datasets, w.registry)).
+					Month(cmd.Context(), args[0], w.Now().UTC().AddDate(0, 0, -days))
 				if err != nil {
 					return err
 				}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/page"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/sweepview"
 )
 
 // TestNights: a model's nights in one list, with the champion's age and how many nights in a row have not replaced it.
@@ -23,13 +23,13 @@ func TestNights(t *testing.T) {
 		w.jobs.run = w.concluded(outcome)
 		w.run("sweep", file, "--id", "night-"+string(rune('a'+night)))
 	}
-	var m sweepview.Month
+	var m page.Month
 	out := w.must("nights", "ctr", "--json")
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	if len(m.Nights) != 3 || m.Standing.Champion != 1 || m.Standing.Nights != 2 ||
-		m.Nights[0].Verdict != sweep.VerdictNoWinner || m.Nights[0].Age != 3 || m.Nights[2].Champion != 1 {
+		m.Nights[0].Verdict != sweep.VerdictNoWinner || m.Nights[0].Age != 3 || m.Nights[2].Live != 1 {
 		t.Errorf("got %+v; want three nights, the last two without a new champion, and version 1 of three days", m)
 	}
 	if out := w.must("nights", "ctr"); !strings.Contains(out, "2 nights in a row without a new champion; ctr@1 is 3 "+

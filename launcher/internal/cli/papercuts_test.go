@@ -9,8 +9,8 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/page"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/sweepview"
 )
 
 // TestLsShowsTheNewestFirst: names do not tell the time.
@@ -27,13 +27,13 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 	}
 
-	var got []sweepview.ListedSweep
+	var got []page.IndexSweep
 	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
 	for _, l := range got {
-		ids = append(ids, string(l.Sweep))
+		ids = append(ids, l.ID)
 	}
 	if order := strings.Join(ids, " "); order != "b-third z-second m-first a-broken" {
 		t.Errorf("ls lists %s, expected the newest first and what cannot be read last", order)

@@ -127,7 +127,7 @@ func (d *Datasets) records(ctx context.Context, name, version string, most int,
 	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]
 	}
-	if over := len(records) - mostNights; over > 0 {
+	if over := len(records) - max(most, mostNights); over > 0 {
 		records, more = records[over:], more+over
 	}
 	return records, more, nil
@@ -214,7 +214,7 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.DatasetPage) error {
 		if s.dataset.Name != out.Name || s.conclusion == nil {
 			continue
 		}
-		out.Metric = cmp.Or(out.Metric, s.metric)
+		out.Metric = cmp.Or(out.Metric, s.Metric)
 		won := func(s seen) bool { return s.conclusion.Outcome == sweep.OutcomeWinner }
 		if before, ok := by[s.dataset.Version]; !ok || won(s) && !won(before) {
 			by[s.dataset.Version] = s

@@ -86,7 +86,7 @@ func TestOneWordForOneState(t *testing.T) {
 		}
 	}
 	for verdict, want := range map[sweep.Verdict]string{sweep.VerdictNotComparable: "not comparable", "": "running"} {
-		if got := (page.IndexSweep{Verdict: verdict, State: "open"}).Word(); got != want ||
+		if got := (page.IndexSweep{Verdict: verdict, State: page.Running}).Word(); got != want ||
 			sweep.VerdictWords(verdict) != want {
 			t.Errorf("verdict %q is %q on a page and %q elsewhere, want %q", verdict, got, sweep.VerdictWords(verdict),
 				want)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/page"
@@ -28,13 +30,13 @@ type Cache struct {
 	sweeps, datasets blob.Store
 	registry         *registry.Registry
 	known            map[sweep.ID]seen
+	all              bool // not only the newest
 }
 
 // seen is what is cached of a sweep.
 type seen struct {
 	page.IndexSweep
 	dataset    sweep.DatasetRef
-	metric     string
 	hourly     float64           // USD, of the planned machines; 0 if unknown
 	conclusion *sweep.Conclusion // nil if there is none yet
 	view       *sweepview.View   // of a sweep that runs
@@ -48,8 +50,19 @@ func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Cache {
 // mostRunning is of how many running sweeps an index says how far they are.
 const mostRunning = 8
 
-// stateOpen is the state of a sweep that is not concluded.
-const stateOpen = "open"
+// List lists all sweeps, newest first; one that cannot be read says so and hides no other.
+func (x *Cache) List(ctx context.Context) ([]page.IndexSweep, error) {
+	x.all = true
+	all, _, err := x.read(ctx)
+	out := make([]page.IndexSweep, len(all))
+	for i, s := range all {
+		out[i] = s.IndexSweep
+	}
+	return out, err
+}
+
+// readAtOnce is how many sweeps are read at the same time.
+const readAtOnce = 16
 
 // read reads new sweeps and returns the newest ones; more is the number of others.
 func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
@@ -57,18 +70,32 @@ func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if over := len(ids) - mostSweeps; over > 0 {
+	if over := len(ids) - mostSweeps; over > 0 && !x.all {
 		ids, more = ids[:mostSweeps], over
 	}
-	for _, id := range ids {
+	newest = make([]seen, len(ids))
+	var group errgroup.Group
+	group.SetLimit(readAtOnce)
+	for i, id := range ids {
 		line, ok := x.known[id]
-		if !ok || line.State == stateOpen {
-			if line, err = x.line(ctx, id, line); err != nil {
-				return nil, 0, err
-			}
-			x.known[id] = line
+		if newest[i] = line; !ok || line.State == page.Running {
+			group.Go(func() (err error) {
+				newest[i], err = x.line(ctx, id, line)
+				if err != nil && ctx.Err() == nil { // it hides no other
+					newest[i].IndexSweep.ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
+					err = nil
+				}
+				return err
+			})
 		}
-		newest = append(newest, line)
+	}
+	if err := group.Wait(); err != nil {
+		return nil, 0, err
+	}
+	for i, id := range ids {
+		if newest[i].State != page.Unreadable {
+			x.known[id] = newest[i]
+		}
 	}
 	slices.SortFunc(newest,
 		func(a, b seen) int { return cmp.Or(b.Planned.Compare(a.Planned), cmp.Compare(a.ID, b.ID)) })
@@ -84,7 +111,7 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 	out := &page.Index{More: more}
 	running := 0
 	for _, s := range newest {
-		if s.State == stateOpen && running < mostRunning {
+		if s.State == page.Running && running < mostRunning {
 			running++
 			if s.IndexSweep, err = progress(ctx, s); err != nil {
 				return nil, err
@@ -131,7 +158,7 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Running, line.Metric, line.Best = true, s.metric, math.NaN()
+	line.Running, line.Best = true, math.NaN()
 	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
 	line.Now = s.Planned
 	for _, row := range state.Board.Rows {
@@ -159,10 +186,9 @@ func lately(m *page.IndexModel, newest []seen) {
 			continue
 		}
 		if m.Last == nil {
-			m.Last, m.Metric = &s.IndexSweep, s.metric
+			m.Last, m.Metric = &s.IndexSweep, s.Metric
 		}
-		live := s.Verdict == sweep.VerdictPromoted || s.Version > 0 && s.Version == m.Champion // by hand
-		if held = held && !live; held {
+		if held = held && !s.Live(m.Champion); held {
 			m.Held++
 		}
 		if v, ok := s.conclusion.Test[m.Metric]; ok && len(m.Trend) < mostNights {
@@ -203,33 +229,32 @@ func (x *Cache) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	return out, nil
 }
 
-// line reads one sweep. An unreadable one must not hide others.
+// line reads one sweep; with an error as far as it can be read.
 func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, x.sweeps, id)
-		if problem.Is(err, problem.Damaged) {
-			return seen{IndexSweep: page.IndexSweep{ID: string(id), State: "unreadable"}}, nil
-		}
 		if err != nil {
 			return line, err
 		}
 		p := f.Plan
-		line = seen{dataset: p.Dataset, metric: p.Spec.Metric, view: f,
+		line = seen{dataset: p.Dataset, view: f,
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
-				Model: p.Spec.Model, State: stateOpen, Planned: p.Created, Trials: len(p.Own())}}
+				Metric: p.Spec.Metric, Model: p.Spec.Model, State: page.Running, Planned: p.Created,
+				Trials: len(p.Own())}}
 		if p.Quote != nil && !x.Free {
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
 	c, err := sweepview.Conclusion(ctx, x.sweeps, id)
-	switch {
-	case problem.Is(err, problem.Damaged):
-		line.State = "unreadable"
-	case err != nil:
+	if err != nil {
 		return line, err
-	case c != nil:
+	}
+	if c != nil {
 		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
 		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
+		if v, ok := c.Test[line.Metric]; ok {
+			line.Score = &v
+		}
 		if x.Free {
 			c.Cost = nil
 		}

@@ -7,50 +7,123 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"time"
 
 	"coppice/internal/nights"
 	"coppice/internal/page"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/sweepview"
 )
 
-// Nights adds to a model its newest nights: its sweeps, and tables that were blocked before one. It is not safe for
-// concurrent use.
+// Nights adds to a model its newest nights.
 func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
-	newest, _, err := d.index.read(ctx)
+	month, err := d.Month(ctx, m.Name, time.Time{})
+	if problem.Is(err, problem.NotFound) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	m.Month, m.Notes = *month, append(m.Notes, month.Unread...)
+	return nil
+}
+
+// Month reads what became of a model's nights since a time, or of the newest: its sweeps, and tables that were blocked
+// before one. It is not safe for concurrent use.
+func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*page.Month, error) {
+	if err := sweep.CheckName("model", model); err != nil {
+		return nil, err
+	}
+	most := mostNights
+	if !since.IsZero() {
+		most, d.index.all = 1000, true
+	}
+	newest, _, err := d.index.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := &page.Month{Standing: sweep.Standing{Model: model}, Nights: []page.ModelNight{}}
 	trained, names := map[string][]int{}, map[string]bool{}
 	for _, s := range newest {
-		if s.Model != m.Name {
-			continue
+		if s.Model == model {
+			names[s.dataset.Name] = true
+			trained[s.Dataset] = append(trained[s.Dataset], len(m.Nights))
+			m.Nights = append(m.Nights, modelNight(s))
 		}
-		names[s.dataset.Name] = true
-		trained[s.Dataset] = append(trained[s.Dataset], len(m.Nights))
-		m.Nights = append(m.Nights, modelNight(s))
+	}
+	if len(names) == 0 {
+		return nil, problem.New(problem.NotFound, "no sweep of model %s; `launcher status` lists them", model)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var unread page.DatasetPage
-		records, _, err := d.records(ctx, name, "", mostNights, &unread)
+		records, _, err := d.records(ctx, name, "", most, &unread)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		m.Notes = append(m.Notes, unread.Notes...)
+		m.Unread = append(m.Unread, unread.Notes...)
 		for _, r := range records {
-			ref := name + "@" + r.Version
+			ref, data := name+"@"+r.Version, ""
+			if !r.Profile.Newest.IsZero() {
+				data = r.Profile.Newest.Format(time.DateOnly)
+			}
 			for _, i := range trained[ref] {
-				m.Nights[i].Found = found(r.Findings)
+				m.Nights[i].Found, m.Nights[i].Data = found(r.Findings), data
 			}
 			if r.Blocked() && trained[ref] == nil {
-				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Dataset: ref, Verdict: sweep.VerdictBlocked,
-					Why: nights.Reason(r.Findings), Next: math.NaN(), New: math.NaN()})
+				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Data: data, Dataset: ref,
+					Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings), Next: math.NaN(), New: math.NaN()})
 			}
 		}
 	}
+	for i := range m.Nights {
+		n := &m.Nights[i]
+		n.Night = cmp.Or(sweepview.NameNight(sweep.ID(n.Sweep)), n.Data, n.At.Format(time.DateOnly))
+	}
+	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
 	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))
 	})
-	m.Nights = m.Nights[:min(len(m.Nights), mostNights)]
+	m.Nights = m.Nights[:min(len(m.Nights), most)]
+	return m, d.champions(ctx, m)
+}
+
+// champions fills in which version was live after each night, and how many nights in a row have not changed that.
+func (d *Datasets) champions(ctx context.Context, m *page.Month) error {
+	born := map[int]time.Time{}
+	i := 0
+	for e, err := range d.index.registry.Moves(ctx, m.Standing.Model, registry.Champion) {
+		if problem.Is(err, problem.Damaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		at, known := born[e.To]
+		if !known && e.To > 0 {
+			v, err := d.index.registry.Get(ctx, m.Standing.Model, strconv.Itoa(e.To))
+			if err != nil && !aboutObjects(err) {
+				return err
+			}
+			at, born[e.To] = v.Info.At, v.Info.At
+		}
+		if m.Standing.Champion == 0 {
+			m.Standing.Champion, m.Standing.Since = e.To, at
+		}
+		// a night ends when the next one begins
+		for ; i < len(m.Nights) && (i == 0 || m.Nights[i-1].At.After(e.At)); i++ {
+			n := &m.Nights[i]
+			if n.Live = e.To; !at.IsZero() {
+				n.Age = max(0, int(n.At.Sub(at).Hours()/24))
+			}
+		}
+		if i == len(m.Nights) {
+			break
+		}
+	}
+	m.Standing.Nights = m.InARow(m.Standing.Champion)
 	return nil
 }
 

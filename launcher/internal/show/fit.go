@@ -178,15 +178,7 @@ func (w Printer) Notable(s *stager.Staged) {
 			"else goes into the specs: --save-specs DIR\n", "")
 	}
 	w.printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
-		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(tableRows(s))), m.Name)
-}
-
-func tableRows(s *stager.Staged) int {
-	rows := 0
-	for _, split := range s.Manifest.Splits {
-		rows += s.Manifest.TableRows(split.Name)
-	}
-	return rows
+		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(page.RowsOf(m))), m.Name)
 }
 
 // Fitted writes how good the model is, what it uses and what can be done with it.

@@ -128,7 +128,7 @@ func TestBaseRateOfClasses(t *testing.T) {
 	var out strings.Builder
 	f := show.NewFit(&draft.Draft{}, p, st, view)
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
-	want := "multi_logloss 1.0397; the most frequent, farmer, has 50.0 %" // 2 log(4)/4 + log(2)/2
+	want := "multi_logloss 1.0397; the most frequent, farmer, has 50 %" // 2 log(4)/4 + log(2)/2
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant %s", out.String(), want)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -17,26 +18,30 @@ import (
 )
 
 // Sweeps writes a list of sweeps.
-func (w Printer) Sweeps(all []sweepview.ListedSweep) {
-	t := w.Table("sweep", "planned", "dataset", "trials", "state", "registered").Least("dataset", "planned")
+func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
+	t := w.Table("sweep", "planned", "trials", "state", "score on test", "registered", "dataset").
+		Least("dataset", "trials")
 	for _, l := range all {
-		registered, planned, state := "", "", l.Outcome.String()
-		if l.Verdict != "" {
-			state = sweep.VerdictWords(l.Verdict)
+		registered, planned, score, state := "", "", "", l.Word()
+		if l.State == page.Unreadable {
+			state += ": " + l.Why
 		}
 		if l.Version > 0 {
 			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
 		}
-		if !l.Created.IsZero() {
-			planned = l.Created.Format(time.DateTime)
+		if !l.Planned.IsZero() {
+			planned = humanize.RelTime(l.Planned, now, "ago", "from now")
 		}
-		t.Row(l.Sweep, planned, l.Dataset, l.Trials, tables.Standing(state), registered)
+		if l.Score != nil {
+			score = l.Metric + " " + Number(*l.Score)
+		}
+		t.Row(l.ID, planned, l.Trials, tables.Standing(state), score, registered, l.Dataset)
 	}
 	t.Print()
 }
 
 // Month writes a model's nights, and where it stands at a time.
-func (w Printer) Month(m *sweepview.Month, now time.Time) {
+func (w Printer) Month(m *page.Month, now time.Time) {
 	switch s := m.Standing; {
 	case s.Champion == 0:
 		w.printf("%s has no champion\n", s.Model)
@@ -48,16 +53,19 @@ func (w Printer) Month(m *sweepview.Month, now time.Time) {
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")
 	for _, n := range m.Nights {
-		version, live, age, verdict := "", "", "", sweep.VerdictWords(n.Verdict)
+		version, live, age := "", "", ""
 		if n.Version > 0 {
 			version = fmt.Sprint(n.Version)
 		}
-		if n.Champion > 0 {
-			live, age = fmt.Sprintf("@%d", n.Champion), fmt.Sprint(n.Age)
+		if n.Live > 0 {
+			live, age = fmt.Sprintf("@%d", n.Live), fmt.Sprint(n.Age)
 		}
-		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(verdict), live, age, FirstLine(n.Why))
+		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(n.AsSweep().Word()), live, age, FirstLine(n.Why))
 	}
 	t.Print()
+	for _, text := range m.Unread {
+		w.printf("note: %s\n", text)
+	}
 }
 
 // Datasets writes a list of dataset versions.

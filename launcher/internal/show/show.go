@@ -46,15 +46,7 @@ func (w Printer) Pairs(rows ...[2]string) {
 }
 
 // Percent formats a share.
-func Percent(x float64) string {
-	switch {
-	case x == 0:
-		return "0 %"
-	case x < 0.001:
-		return "< 0.1 %"
-	}
-	return fmt.Sprintf("%.1f %%", 100*x)
-}
+func Percent(x float64) string { return plot.Percent.Format(x) }
 
 // Number formats x as pages do, with up to five significant digits, or all of a whole number.
 func Number(x float64) string { return plot.Plain.Format(x) }

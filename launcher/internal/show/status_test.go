@@ -36,9 +36,9 @@ func TestLabelOfANight(t *testing.T) {
 		many[string(rune('a'+i))] = float64(i) / 36
 	}
 	for want, l := range map[string]*nights.Label{"mean 0.25": {Kind: dataset.Binary, Mean: 0.25},
-		"view 75.0 %, buy 25.0 %": {Kind: dataset.Classes, Mean: 0.75,
+		"view 75 %, buy 25 %": {Kind: dataset.Classes, Mean: 0.75,
 			Classes: map[string]float64{"buy": 0.25, "view": 0.75}},
-		"i 22.2 %, h 19.4 %, g 16.7 %, f 13.9 %, e 11.1 %, d 8.3 %, c 5.6 %, b 2.8 % and 1 more class": {
+		"i 22.2 %, h 19.4 %, g 16.7 %, f 13.9 %, e 11.1 %, d 8.33 %, c 5.56 %, b 2.78 % and 1 more class": {
 			Kind: dataset.Classes, Classes: many}} {
 		if got := labelOf(l); got != want {
 			t.Errorf("got %q, want %q", got, want)

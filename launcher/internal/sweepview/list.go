@@ -1,9 +1,7 @@
 package sweepview
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,66 +13,6 @@ import (
 
 // readAtOnce is how many lines of a list are read at the same time.
 const readAtOnce = 16
-
-// ListedSweep is one line of a list of sweeps.
-type ListedSweep struct {
-	Sweep   sweep.ID      `json:"sweep"`
-	Created time.Time     `json:"created"`
-	Dataset string        `json:"dataset"`
-	Trials  int           `json:"trials"`
-	Outcome sweep.Outcome `json:"outcome"` // of the conclusion, or "running"
-	Verdict sweep.Verdict `json:"verdict,omitempty"`
-	Model   string        `json:"model"`
-	Version int           `json:"version,omitempty"`
-}
-
-// Describe lists all sweeps, newest first; one that cannot be read says so as its outcome and hides no other.
-func Describe(ctx context.Context, store blob.Store) ([]ListedSweep, error) {
-	ids, err := List(ctx, store)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]ListedSweep, len(ids))
-	var group errgroup.Group
-	group.SetLimit(readAtOnce)
-	for i, id := range ids {
-		group.Go(func() (err error) {
-			all[i], err = describe(ctx, store, id)
-			if err != nil && ctx.Err() == nil { // one unreadable sweep must not hide the others
-				all[i].Sweep, all[i].Outcome, err = id, sweep.Outcome("unreadable: "+err.Error()), nil
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-
-	// Newest first; those whose plan is unreadable have no time and come last.
-	slices.SortStableFunc(all, func(a, b ListedSweep) int {
-		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Sweep, b.Sweep))
-	})
-	return all, nil
-}
-
-// describe describes a sweep. With an error it describes it as far as it can be read.
-func describe(ctx context.Context, store blob.Store, id sweep.ID) (l ListedSweep, err error) {
-	s, err := Open(ctx, store, id)
-	if err != nil {
-		return l, err
-	}
-	p := s.Plan
-	l = ListedSweep{Sweep: id, Created: p.Created, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
-		Trials: len(p.Own()), Outcome: "running", Model: p.Spec.Model}
-	end, err := Conclusion(ctx, store, id)
-	if err != nil {
-		return l, err
-	}
-	if end != nil {
-		l.Outcome, l.Verdict, l.Version = end.Outcome, end.Verdict(), end.Version
-	}
-	return l, nil
-}
 
 // ListedDataset is one line of a list of dataset versions.
 type ListedDataset struct {
@@ -119,4 +57,15 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 		})
 	}
 	return all, group.Wait()
+}
+
+// NameNight is the night of a sweep, which a late or repeated start does not change: its slot, or a day at the end of
+// its id. It is empty if the id has neither.
+func NameNight(id sweep.ID) string {
+	for _, end := range []string{"-20060102-1504", "-20060102"} {
+		if at, err := time.Parse(end, string(id[max(0, len(id)-len(end)):])); err == nil {
+			return at.Format(time.DateOnly)
+		}
+	}
+	return ""
 }

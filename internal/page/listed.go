@@ -1,0 +1,221 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"coppice/internal/dataset"
+	"coppice/internal/page/plot"
+)
+
+// Listed is a table that pages and terminals have alike.
+type Listed struct {
+	Title string
+	Head  []string
+	Rows  [][]string
+}
+
+// filled is the table without the columns in which nothing stands.
+func (t Listed) filled() Listed {
+	for i := len(t.Head) - 1; i >= 0; i-- {
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" }) {
+			t.Head = slices.Delete(t.Head, i, i+1)
+			for k := range t.Rows {
+				t.Rows[k] = slices.Delete(t.Rows[k], i, i+1)
+			}
+		}
+	}
+	return t
+}
+
+func comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
+
+// RowsOf are those of a table, each counted once.
+func RowsOf(m *dataset.Manifest) (n int) {
+	for _, s := range m.Splits {
+		n += m.TableRows(s.Name)
+	}
+	return n
+}
+
+// Features lists the features of a dataset: what is a column or computed from one, or all with statistics of columns.
+func Features(m *dataset.Manifest, statistics bool) Listed {
+	about := map[string]*dataset.EncodingInfo{}
+	for i := range m.About.Encodings {
+		about[m.About.Encodings[i].Name] = &m.About.Encodings[i]
+	}
+	t := Listed{"Features", []string{"feature", "kind", "because", "bins", "missing",
+		"min / median / max, or most frequent", "made of"}, nil}
+	for i := range m.Features {
+		f := &m.Features[i]
+		of := ""
+		if f.From != nil {
+			parts := f.From.Of
+			if f.From.Table >= 0 {
+				if !statistics {
+					continue
+				}
+				if f.From.Table < len(m.Tables) {
+					parts = m.Tables[f.From.Table].Of
+				}
+			}
+			var names []string
+			for _, part := range parts {
+				names = append(names, part.Column)
+			}
+			of = string(f.From.What) + " of " + strings.Join(names, " × ")
+		}
+		missing := plot.Percent.Format(min(1, float64(f.Missing)/float64(max(RowsOf(m), 1))))
+		t.Rows = append(t.Rows, []string{f.Name, string(f.Kind), string(f.Why), fmt.Sprint(f.Bins), missing,
+			values(f, about[f.Name]), of})
+	}
+	return t.filled()
+}
+
+// values describes the range of a feature's numbers, or its most frequent categories with their shares of the rows with
+// a value, and what it does not distinguish. about may be nil.
+func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
+	if f.Kind != dataset.Categorical {
+		if f.Range == nil {
+			return ""
+		}
+		say := plot.Plain.Format
+		if f.Kind == dataset.Temporal {
+			say = func(x float64) string { return time.Unix(int64(x), 0).UTC().Format("2006-01-02 15:04") }
+		}
+		return say(f.Range.Min) + " / " + say(f.Range.Median) + " / " + say(f.Range.Max)
+	}
+	var kept int64
+	for _, c := range f.Counts {
+		kept += c
+	}
+	// The counts cover the categories with a bin. How many rows have others is not in the feature.
+	var top []string
+	for i, c := range f.Categories[:min(3, len(f.Categories))] {
+		text := plot.Clip(c, 24)
+		if about != nil && about.Lumped < 1 {
+			text += " " + plot.Percent.Format(float64(f.Counts[i])/float64(max(kept, 1))*(1-about.Lumped))
+		}
+		top = append(top, text)
+	}
+	text := strings.Join(top, ", ")
+	switch {
+	case about == nil:
+	case about.Levels > len(f.Categories):
+		text += fmt.Sprintf("; %s of %s levels, all others together %s", comma(len(f.Categories)),
+			comma(about.Levels), plot.Percent.Format(about.Lumped))
+	default:
+		text += fmt.Sprintf("; %s %s", comma(about.Levels), english.PluralWord(about.Levels, "level", ""))
+	}
+	return text
+}
+
+// Encodings lists what was made of each column of ids, and which columns are combined.
+func Encodings(m *dataset.Manifest) Listed {
+	t := Listed{"Encodings", []string{"ids", "levels", "kept", "lumped", "made of them", "worth", "because"}, nil}
+	for _, e := range m.About.Encodings {
+		kept, lumped, worth := "", "", ""
+		if e.Kept > 0 {
+			kept, lumped = comma(e.Kept), plot.Percent.Format(e.Lumped)
+		}
+		if e.Gain != nil {
+			worth = plot.Percent.Format(*e.Gain)
+		}
+		var made []string // without repeating the name
+		for _, name := range e.Made {
+			made = append(made, cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, e.Name), ":"), "categories"))
+		}
+		t.Rows = append(t.Rows, []string{e.Name, comma(e.Levels), kept, lumped,
+			cmp.Or(strings.Join(made, ", "), "nothing"), worth, string(e.Why)})
+	}
+	return t.filled()
+}
+
+// Splits lists the splits of a dataset with their labels.
+func Splits(m *dataset.Manifest) Listed {
+	t := Listed{"Splits", []string{"split", "rows", "label"}, nil}
+	for _, s := range m.Splits {
+		label := "mean " + plot.Plain.Format(s.LabelMean)
+		if m.Label.Kind == dataset.Binary {
+			label = plot.Percent.Format(s.LabelMean) + " positive"
+		}
+		if n := len(m.Label.Classes); n > 0 {
+			label = fmt.Sprintf("%d classes", n)
+		}
+		if m.Negatives > 0 {
+			label += fmt.Sprintf(", %s before negative rows were left out",
+				plot.Percent.Format(s.LabelMean/(s.LabelMean+(1-s.LabelMean)/m.Negatives)))
+		}
+		rows := comma(m.TableRows(s.Name))
+		if s.Name == dataset.TrainSplit && m.Copies() > 1 {
+			rows += fmt.Sprintf(", in %d orders", m.Copies())
+		}
+		t.Rows = append(t.Rows, []string{s.Name, rows, label})
+	}
+	return t
+}
+
+// Made says how rows came into their splits, which are in none, and what statistics were made of.
+func Made(m *dataset.Manifest) (notes []string) {
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	by := map[string]string{"time": "by time, of ", "hash": "by a hash of ", "column": "by the column ",
+		"random": "at random"}[m.Split.By]
+	add("split: %s%s", cmp.Or(by, m.Split.By), m.Split.Column)
+	if m.LeftOut > 0 {
+		var texts []string // that were taken as a missing label, so that a class lost to them is noticed
+		for _, s := range slices.Sorted(maps.Keys(m.About.LeftOut)) {
+			texts = append(texts, fmt.Sprintf("%q %s", plot.Clip(s, 24), comma(m.About.LeftOut[s])))
+		}
+		of := ""
+		if len(texts) > 0 {
+			of = " (" + strings.Join(texts, ", ") + ")"
+		}
+		add("left out: %s rows without a label in %s%s", comma(m.LeftOut), m.Label.Column, of)
+	}
+	if u := m.About.Unripe; u != nil {
+		add("left out: %s rows after %s with labels that are not final (%s matures in %s)", comma(u.Rows),
+			u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
+	}
+	if m.Negatives > 0 {
+		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
+			"right for all rows", comma(m.Thinned), plot.Plain.Format(1/m.Negatives))
+	}
+	if m.Like != "" {
+		add("made like %s: models of that dataset can be continued on this one", m.Like)
+	}
+	statistics, levels := 0, 0
+	for i := range m.Features {
+		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {
+			statistics++
+		}
+	}
+	for i := range m.Tables {
+		levels += m.Tables[i].Levels
+	}
+	if statistics > 0 {
+		add("%s statistics of %s levels; worth is the reduction of the loss on sampled rows of train that they had "+
+			"not seen", comma(statistics), comma(levels))
+	}
+	if o := m.Order; o != nil {
+		text := "in the order of " + o.Column
+		if o.By != dataset.OrderTime {
+			text = fmt.Sprintf("in %d random orders with one copy of train each", o.Copies)
+		}
+		if o.DelaySeconds > 0 {
+			text += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
+		}
+		if d := m.About.Delay; d != nil {
+			text += fmt.Sprintf(", as future rows will: on the latest rows of train that reduced the loss by %s; "+
+				"`encodings: {order: {delay: 0s}}` lets a row see all before it", plot.Percent.Format(d.Gain))
+		}
+		add("a row of train sees only the rows before it, %s", text)
+	}
+	return notes
+}
