@@ -45,24 +45,19 @@ type Night struct {
 	Sweep, Verdict, Reason, Model string
 	Number                        int // of the model's version
 	Value                         float64
-	Ratio, RatioLow, RatioHigh    float64 // predictions / labels on tonight's test rows
-	Seconds                       float64 // from plan to conclusion
-	Cost                          float64 // USD
-	// the cost is what the plan's machines cost in that time; otherwise the sweep's bill
-	Estimated bool
+	Ratio                         float64 // predictions / labels on tonight's test rows
 }
 
 // datasetPage is a dataset with its drawings.
 type datasetPage struct {
 	*DatasetPage
-	Newest  []Night // newest first
-	Answer  answer
-	Trends  []trend
-	Drifts  []trend // of the columns, which moved most first
-	Columns []held
+	Newest []Night // newest first
+	Answer answer
+	Trends []trend
+	Drifts []trend // of the columns, which moved most first
 
-	Splits, Encodings, Features Listed
-	Made                        []string
+	Columns, Splits, Encodings, Features Listed
+	Made                                 []string
 
 	data *data
 }
@@ -184,24 +179,8 @@ func (p *datasetPage) Quiet() bool {
 	return !slices.ContainsFunc(p.Nights, func(n Night) bool { return len(n.Findings) > 0 })
 }
 
-// Price is what the night cost, as text.
-func (n Night) Price() string {
-	text := plot.USD.Format(n.Cost)
-	if n.Estimated && !math.IsNaN(n.Cost) {
-		text = "about " + text
-	}
-	return text
-}
-
-// held is what a column holds, as a row of a table.
-type held struct {
-	nights.Column
-	Alone string // the AUC of its values alone
-	Holds string
-}
-
 // holds says what the columns hold: those that tell most of the label first.
-func (p *datasetPage) holds() (rows []held) {
+func (p *datasetPage) holds() Listed {
 	columns := slices.Clone(p.Stats)
 	slices.SortStableFunc(columns,
 		func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
@@ -211,10 +190,11 @@ func (p *datasetPage) holds() (rows []held) {
 		}
 		return " (" + plot.Plain.Format(rate) + ")"
 	}
+	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", "AUC alone", "holds"}, nil}
 	for _, k := range columns {
-		row := held{Column: k}
+		alone := ""
 		if k.AUC > 0 {
-			row.Alone = plot.Plain.Format(math.Round(1000*k.AUC) / 1000)
+			alone = plot.Plain.Format(math.Round(1000*k.AUC) / 1000)
 		}
 		var parts []string
 		listed := len(k.Levels) > 0 && (k.Kind == nights.Text || k.Distinct <= mostLevels)
@@ -231,10 +211,10 @@ func (p *datasetPage) holds() (rows []held) {
 				parts = append(parts, cmp.Or(l.Text, `""`)+" "+plot.Percent.Format(l.Share)+rate(l.Rate))
 			}
 		}
-		row.Holds = strings.Join(parts, " · ")
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, []string{k.Name, string(k.Kind), comma(k.Distinct), plot.Percent.Format(k.Missing),
+			alone, strings.Join(parts, " · ")})
 	}
-	return rows
+	return t
 }
 
 // mostLevels is how many levels of a column are listed.

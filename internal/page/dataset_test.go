@@ -25,8 +25,7 @@ func manyNights(n int) *page.DatasetPage {
 			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{},
 			Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
 			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 +
-				0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5), RatioLow: 0.95, RatioHigh: 1.05,
-			Seconds: 2400 + 600*rng.Float64(), Cost: 1 + rng.Float64(), Estimated: i < 2}
+				0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5)}
 		for j, c := range columns {
 			if i > 0 {
 				k.Drift[c] = 0.01 + 0.01*rng.Float64() + 0.002*float64(j)
@@ -35,7 +34,7 @@ func manyNights(n int) *page.DatasetPage {
 		switch {
 		case i == n/2:
 			k.State, k.Sweep, k.Verdict, k.Reason, k.Number = "blocked", "", "", "", 0
-			k.Value, k.Ratio, k.Seconds, k.Cost = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+			k.Value, k.Ratio = math.NaN(), math.NaN()
 			k.Drift["price"] = 0.62
 			k.Findings = []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price",
 				Text: "the numbers are 100 times what they were: median 299, before 2.99"},

@@ -240,8 +240,7 @@ func (s *Sweep) lay() *sweepPage {
 	p.Parallel = p.parallel()
 	p.Slices = p.slices()
 	p.Gantt = p.gantt()
-	won := p.winner()
-	p.Won, p.Rivals, p.WonBy, p.Sure = won.all(), won.Rivals, won.Features, won.Sure
+	p.winner()
 	p.Answer = p.answer()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
 	p.thin()

@@ -160,35 +160,21 @@ func (p *sweepPage) Spent() (rows []Pair) {
 	return rows
 }
 
-// winnerCharts are the drawings of a winner; nil where there is nothing to draw.
-type winnerCharts struct {
-	Reliable, Gain, Rivals, Features *plot.Chart
-	Confusion, Classes               *plot.Chart // of several classes, in place of Reliable
-	Sure                             string      // what Rivals shows, in a sentence
-}
-
-// all are those that say whether the winner can be trusted.
-func (c *winnerCharts) all() []*plot.Chart {
-	return slices.DeleteFunc([]*plot.Chart{c.Reliable, c.Confusion, c.Classes, c.Gain},
-		func(c *plot.Chart) bool { return c == nil })
-}
-
 // winner draws what the winner is made of, what calibrating did, and how sure all of it is.
-func (p *sweepPage) winner() (c winnerCharts) {
+func (p *sweepPage) winner() {
 	w := p.Winner
 	if w == nil {
-		return c
+		return
 	}
-	c.Rivals, c.Sure = w.rivals(p.data)
+	p.Rivals, p.Sure = w.rivals(p.data)
 	if t := w.Tested; t != nil && len(t.Bins) > 0 {
-		c.Reliable = reliability(p.data, t)
-		c.Gain = gains(p.data, t)
+		p.Won = append(p.Won, reliability(p.data, t), gains(p.data, t))
 	}
 	if t := w.Tested; t != nil && len(t.Classes) > 0 {
-		c.Confusion, c.Classes = confusion(p.data, t.Classes), byClass(p.data, t.Classes)
+		p.Won = append(p.Won, confusion(p.data, t.Classes), byClass(p.data, t.Classes))
 	}
-	c.Features = featureChart(p.data, w.Features)
-	return c
+	p.Won = slices.DeleteFunc(p.Won, func(c *plot.Chart) bool { return c == nil })
+	p.WonBy = featureChart(p.data, w.Features)
 }
 
 // Measure is a metric at its stages; what is not known is NaN.

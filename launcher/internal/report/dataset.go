@@ -165,7 +165,7 @@ func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
 	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
 		LabelRate: r.Profile.Label.Mean, Positive: r.Profile.Label.Positive, Findings: r.Findings,
-		Value: none, Ratio: none, RatioLow: none, RatioHigh: none, Seconds: none, Cost: none}
+		Value: none, Ratio: none}
 	switch {
 	case r.Blocked():
 		n.State = "blocked"
@@ -240,20 +240,6 @@ func became(n *page.Night, s seen, metric string) {
 		n.Value = v
 	}
 
-	// What it cost is known exactly since conclusions hold it; before, it is estimated from the hours.
-	if took := c.At.Sub(s.Planned); took > 0 {
-		n.Seconds = took.Seconds()
-		if s.hourly > 0 {
-			n.Cost, n.Estimated = s.hourly*took.Hours(), true
-		}
-	}
-	if c.Cost != nil {
-		n.Cost, n.Estimated = c.Cost.USD, false
-		if len(c.Cost.Unpriced) > 0 { // a part is missing
-			n.Cost = math.NaN()
-		}
-	}
-
 	g := c.Gate
 	if g == nil {
 		return
@@ -261,7 +247,6 @@ func became(n *page.Night, s seen, metric string) {
 	n.Reason = g.Reason
 	// The first is for tonight's rows.
 	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 {
-		k := g.Checks[i]
-		n.Ratio, n.RatioLow, n.RatioHigh = k.Value, k.Low, k.High
+		n.Ratio = g.Checks[i].Value
 	}
 }

@@ -255,9 +255,6 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		if v, ok := c.Test[line.Metric]; ok {
 			line.Score = &v
 		}
-		if x.Free {
-			c.Cost = nil
-		}
 	}
 	return line, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page/plot"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/quote"
 )
@@ -80,8 +81,8 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		t.Row(what, quoted, actual, ratio)
 	}
 
-	row("hours", Hours(q.Hours), fmt.Sprintf("%.2f", b.Hours), q.Hours.Expected, b.Hours)
-	row("USD", money(&q.Cost), strings.TrimSuffix(usd(b, b.Cost), " USD"), q.Cost.Expected, b.Cost)
+	row("time", Hours(q.Hours), about(3600*b.Hours), q.Hours.Expected, b.Hours)
+	row("cost", Money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)
@@ -110,7 +111,7 @@ func priced(known bool, v float64) string {
 	if !known {
 		return "no price"
 	}
-	return quote.USD(v) + " USD"
+	return plot.USD.Format(v)
 }
 
 // machinesOf describes the machines of each job of the sweep, one line each.
@@ -119,7 +120,7 @@ func machinesOf(b *bill.Bill) (lines [][2]string) {
 	for _, j := range b.Jobs {
 		price := "no price"
 		if j.Hourly > 0 {
-			price = fmt.Sprintf("%.4f USD per hour each", j.Hourly)
+			price = plot.USD.Format(j.Hourly) + " per hour each"
 			if j.PriceDate != "" {
 				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
 			}

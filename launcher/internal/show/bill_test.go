@@ -23,17 +23,17 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 		Trials: []bill.TrialCost{{Status: "first", Cost: 2.25}, {Trial: 1, Status: "second", Unpriced: true}}}
 	w.Bill(b, 0)
 	for _, line := range strings.Split(out.String(), "\n") {
-		if strings.Contains(line, "first") && !strings.Contains(line, "2.25 USD") || strings.Contains(line, "second") &&
+		if strings.Contains(line, "first") && !strings.Contains(line, "$2.25") || strings.Contains(line, "second") &&
 			!strings.Contains(line, "no price") ||
 			strings.Contains(line, "m9-large-2") && strings.Contains(line, "2026-08-20") {
-			t.Errorf("got the line %q; want 2.25 USD for the first, no price for the second, and no date for "+
+			t.Errorf("got the line %q; want $2.25 for the first, no price for the second, and no date for "+
 				"m9-large-2", line)
 		}
 	}
-	for _, part := range []string{"env=prod, team=ads", "2.50 USD",
-		"4 x n2-highmem-8 on Spot, 1.0000 USD per hour each (price of 2026-08-20) in",
+	for _, part := range []string{"env=prod, team=ads", "$2.50",
+		"4 x n2-highmem-8 on Spot, $1.00 per hour each (price of 2026-08-20) in",
 		"3 x m9-large-2 on demand, no price in us-central1 ",
-		"2 x n2-highmem-16 on demand, 2.0000 USD per hour each (price of 2026-08-01) in",
+		"2 x n2-highmem-16 on demand, $2.00 per hour each (price of 2026-08-01) in",
 		"note: not in the totals, because the price is not known: job 1"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("it does not show %q:\n%s", part, out.String())

@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -13,9 +14,15 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Comparison writes what a sweep needs on several machine types, what that assumes, and the recommendation, also as a
-// line to paste into the spec, which has asked for a machine.
+// Comparison writes the machines that a sweep should take, then what it needs on several types and what that assumes,
+// and the recommendation as a line to paste into the spec, which has asked for a machine.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
+	if r := c.Recommended; r != nil {
+		w.printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), Hours(r.Hours), Money(&r.Cost))
+		w.say("%s", c.Reason)
+	} else {
+		w.say("nothing fits: %s", c.Reason)
+	}
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
@@ -23,33 +30,30 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	w.say("%s on %s: %s, %d features, %s staged; prices in %s",
 		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
-	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "hours on demand",
-		"USD on demand", "hours on Spot", "USD on Spot").
-		Least("waves", "memory of each", "SSDs", "hours on demand", "USD on demand")
+	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "time on demand",
+		"cost on demand", "time on Spot", "cost on Spot").
+		Least("waves", "memory of each", "SSDs", "time on demand", "cost on demand")
 	for _, o := range c.Offers {
 		t.Row(o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
 			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),
-			o.LocalSSD, Hours(o.OnDemand.Hours), money(o.OnDemand.Cost), Hours(o.Spot.Hours), money(o.Spot.Cost))
+			o.LocalSSD, Hours(o.OnDemand.Hours), Money(o.OnDemand.Cost), Hours(o.Spot.Hours), Money(o.Spot.Cost))
 	}
 	t.Print()
-
 	for _, u := range c.Unfit {
 		w.say("%s: %s", u.Machine, u.Reason)
 	}
-	w.assumptions(q, c)
+	if len(c.Offers) > 0 {
+		w.Pairs(assumptions(q, c)...)
+	}
 	for _, note := range append(p.Notes, c.Notes...) {
 		w.say("note: %s", note)
 	}
-
-	r := c.Recommended
-	if r == nil {
-		w.say("recommended: nothing; %s", c.Reason)
-		return
+	if c.Recommended != nil {
+		w.printf("%s\n", machineLine(asked, c.Recommended))
 	}
-	w.say("recommended: %d x %s %s, %s hours and %s USD: %s", r.VMs, r.Machine, quote.Priced(r.Spot), Hours(r.Hours),
-		money(&r.Cost), c.Reason)
-	w.printf("%s\n", machineLine(asked, r))
 }
+
+func market(spot bool) string { return map[bool]string{true: "Spot", false: "on demand"}[spot] }
 
 // machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
 // same. Settings that the comparison did not change are listed as to be kept.
@@ -77,53 +81,48 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	return line
 }
 
-func (w Printer) assumptions(q *quote.Estimator, c *quote.Comparison) {
-	if len(c.Offers) == 0 {
-		return
+// assumptions are what an offer rests on.
+func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
+	add := func(what, format string, args ...any) {
+		pairs = append(pairs, [2]string{what, fmt.Sprintf(format, args...)})
 	}
-
 	o := c.Offers[0]
-	measured := "measured on AMD Turin (c4d)"
-	if o.ThreadsPerTask > 2 { // nothing was measured on more than two cores
-		measured = "extrapolated from two cores of AMD Turin (c4d)"
+	speed := "as given"
+	if q.NsPerValue == 0 {
+		speed = "measured on AMD Turin (c4d)"
+		if o.ThreadsPerTask > 2 { // nothing was measured on more than two cores
+			speed = "extrapolated from two cores of AMD Turin (c4d)"
+		}
+		speed += fmt.Sprintf("; %.2f to %.2f times that", quote.Measured().Low, quote.Measured().High)
 	}
-	speed := fmt.Sprintf("%.3f ns per row, feature and tree with %s, the mean of the trials, as %s; the range is "+
-		"%.2f to %.2f times that", o.NsPerValue, threads(o.ThreadsPerTask), measured, quote.Measured().Low,
-		quote.Measured().High)
-	if q.NsPerValue > 0 {
-		speed = fmt.Sprintf("%.3f ns per row, feature and tree with %s, as given", o.NsPerValue,
-			threads(o.ThreadsPerTask))
+	add("speed", "%.3f ns per row, feature and tree with %s, %s", o.NsPerValue, threads(o.ThreadsPerTask), speed)
+	add("a trial, all its trees", "%s, the mean one", span(o.Trial, seconds))
+	if r := o.Refit; r != nil {
+		text := ""
+		if kept := q.Plan.FinalReserve(); kept > 0 {
+			text = fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
+		}
+		on := "one machine"
+		if o.RefitMachines > 1 {
+			on = fmt.Sprintf("%d machines, each", o.RefitMachines)
+		}
+		add("the winner, once more", "%s, on %s with %s%s", span(*r, seconds), on,
+			threads(o.TasksPerVM*o.ThreadsPerTask), text)
 	}
-
-	seen := map[string]bool{}
-	dates := []string{}
-	for i := range c.Offers {
-		for _, s := range []*quote.Side{&c.Offers[i].OnDemand, &c.Offers[i].Spot} {
-			if text := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" && !seen[text] {
-				seen[text] = true
+	add("before the first trial", "%s: %s to start a machine, %s MB/s to copy the dataset (assumed)",
+		seconds(o.Lead.Expected), seconds(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))
+	add("preemptions", "%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
+		"resuming", q.Preemptions)
+	var dates []string
+	for _, o := range c.Offers {
+		for _, s := range []quote.Side{o.OnDemand, o.Spot} {
+			if text := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" && !slices.Contains(dates, text) {
 				dates = append(dates, text)
 			}
 		}
 	}
-
-	pairs := [][2]string{{"speed", speed},
-		{"a trial, all its trees", fmt.Sprintf("%s (%s to %s), the mean one", seconds(o.Trial.Expected),
-			seconds(o.Trial.Low), seconds(o.Trial.High))}}
-	if r := o.Refit; r != nil {
-		text := fmt.Sprintf("%s (%s to %s), on %s with %s", seconds(r.Expected), seconds(r.Low),
-			seconds(r.High), onMachines(o.RefitMachines), threads(o.TasksPerVM*o.ThreadsPerTask))
-		if kept := q.Plan.FinalReserve(); kept > 0 {
-			text += fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
-		}
-		pairs = append(pairs, [2]string{"the winner, once more", text})
-	}
-	w.Pairs(append(pairs, [2]string{"before the first trial",
-		fmt.Sprintf("%s: %s to start a machine, %s MB/s to copy the dataset (assumed)", seconds(o.Lead.Expected),
-			seconds(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))},
-		[2]string{"preemptions",
-			fmt.Sprintf("%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
-				"resuming", q.Preemptions)},
-		[2]string{"prices", strings.Join(dates, "\n")})...)
+	add("prices", "%s", strings.Join(dates, "\n"))
+	return pairs
 }
 
 func threads(n int) string { return english.Plural(n, "thread", "") }
@@ -134,14 +133,14 @@ func (w Printer) Announce(p *plan.Planned) {
 	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, trials(len(p.Own())), p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
-		cost := "no price known " + quote.Priced(q.Spot)
+		cost := "no price known"
 		if q.Hourly > 0 {
-			cost = fmt.Sprintf("%s USD %s", money(&q.Cost), quote.Priced(q.Spot))
+			cost = Money(&q.Cost)
 		}
-		if w.Home {
+		if cost += " " + quote.Priced(q.Spot); w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
 		}
-		w.say("expected: %s hours, %s, %s", Hours(q.Hours), cost, Budget(p.Spec.Budget))
+		w.say("expected: %s, %s, %s", Hours(q.Hours), cost, Budget(p.Spec.Budget))
 	}
 	for _, note := range p.Notes {
 		w.say("note: %s", note)
@@ -204,12 +203,4 @@ func (w Printer) sizing(z sweep.Sizing) {
 				bytes(z.MemoryBytes))},
 		[2]string{"tasks", fmt.Sprint(z.Tasks)},
 	)
-}
-
-// onMachines names the machines of a training.
-func onMachines(n int) string {
-	if n < 2 {
-		return "one machine"
-	}
-	return fmt.Sprintf("%d machines, each", n)
 }

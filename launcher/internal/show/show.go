@@ -14,7 +14,6 @@ import (
 	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/quote"
 )
 
 // Printer writes for a person.
@@ -95,17 +94,41 @@ func shorten(s string) string {
 	return s
 }
 
-// Hours formats an estimate in hours.
+// Hours formats an estimate in hours: 3 min (2 to 7).
 func Hours(r sweep.Range) string {
-	return fmt.Sprintf("%.2f (%.2f to %.2f)", r.Expected, r.Low, r.High)
+	return span(sweep.Range{Low: 3600 * r.Low, Expected: 3600 * r.Expected, High: 3600 * r.High}, about)
 }
 
-// money formats an estimate in USD.
-func money(r *sweep.Range) string {
+// about is a duration in whole minutes, or a few digits of what is shorter or longer.
+func about(s float64) string {
+	switch {
+	case s < 120:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 2*3600:
+		return fmt.Sprintf("%.0f min", s/60)
+	}
+	return fmt.Sprintf("%.1f h", s/3600)
+}
+
+// span formats an estimate with its range; a unit that all three have stands once.
+func span(r sweep.Range, say func(float64) string) string {
+	text, low, high := say(r.Expected), say(r.Low), say(r.High)
+	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
+		strings.HasSuffix(high, " "+unit) {
+		low, high = strings.TrimSuffix(low, " "+unit), strings.TrimSuffix(high, " "+unit)
+	}
+	if low == high {
+		return text
+	}
+	return fmt.Sprintf("%s (%s to %s)", text, strings.TrimPrefix(low, "$"), strings.TrimPrefix(high, "$"))
+}
+
+// Money formats an estimate in USD.
+func Money(r *sweep.Range) string {
 	if r == nil {
 		return "no price"
 	}
-	return fmt.Sprintf("%s (%s to %s)", quote.USD(r.Expected), quote.USD(r.Low), quote.USD(r.High))
+	return span(*r, plot.USD.Format)
 }
 
 // Budget formats a limit in USD.
@@ -113,7 +136,7 @@ func Budget(usd float64) string {
 	if usd == 0 {
 		return "no budget"
 	}
-	return fmt.Sprintf("a budget of %s USD", quote.USD(usd))
+	return "a budget of " + plot.USD.Format(usd)
 }
 
 func seconds(s float64) string { return plot.Seconds.Format(s) }
