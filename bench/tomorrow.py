@@ -1,4 +1,4 @@
-"""What goes live, judged on the rows that come next: the default, the winner and the ensemble of a sweep.
+"""What goes live, judged on the rows that come next: the default and the winner of a sweep.
 
 usage: tomorrow.py --data FOLDER --bin FOLDER --out FOLDER [--only TABLE,...] [--seeds N] [--trials N] [--rows N]
 
@@ -6,10 +6,10 @@ A table is cut into a window, which is staged and split .7 .1 .1 .1, and tomorro
 window, or where a table has no days a fifth of its rows. The window has at most --rows rows; a seed
 moves it in time, and draws rows where it cannot be moved. Then the local cloud runs three sweeps:
 
-  --trials trials with `ensemble: {cost: 3}` and no search section; trial 0 is the default
+  --trials trials with `final: {rows: train}` and no search section; trial 0 is the default
   the default alone, and the winner's configuration alone, each with the final training
 
-An ensemble has no final training. What each has registered predicts tomorrow through the Python
+What each has registered predicts tomorrow through the Python
 package, calibrated as it would be live; a judged model is the version's judged.txt. Test losses are
 those that the sweeps report. One JSON line a table and seed in OUT/tomorrow.jsonl, which is not
 measured again by the same programs; then a table of means. """
@@ -205,17 +205,17 @@ def trials_of(sweep):
 def measure(programs, table, source, rows, trials):
     with tempfile.TemporaryDirectory() as folder:
         night = Night(programs, folder, table, source, rows)
-        all_, sweep = night.sweep("together", trials, extra="ensemble: {cost: 3}")
+        all_, sweep = night.sweep("together", trials, extra="final: {rows: train}")
         results = trials_of(sweep)
 
-        best = all_["ensemble"]["trials"][0]
+        best = all_["trial"]
         searched = {k: v for k, v in results_of(results, best)["params"].items() if k in SPACE}
         alone = {"default": night.sweep("default", 1)[0]}
         alone["winner"] = night.sweep("winner", 1, searched)[0] if best else alone["default"]
         for who, trial in (("default", 0), ("winner", best)):
             same(alone[who]["valid"]["log_loss"], results_of(results, trial)["metrics"]["log_loss"], who)
 
-        tomorrow = {"ensemble": night.loss(night.version(all_)).mean()}
+        tomorrow = {}
         for who, won in alone.items():
             tomorrow[who] = night.loss(night.judged(won)).mean()
             tomorrow[who + ", final"] = night.loss(night.version(won)).mean()
@@ -225,9 +225,8 @@ def measure(programs, table, source, rows, trials):
             "tomorrow_rows": len(night.tomorrow),
             "winner": best,
             "searched": searched,
-            "ensemble": all_["ensemble"]["registered"],
             "final": {who: won["final"]["registered"] or won["final"]["reason"] for who, won in alone.items()},
-            "test": test | {"ensemble": all_["test"]["log_loss"]},
+            "test": test,
             "tomorrow": tomorrow,
         }
 
@@ -246,9 +245,7 @@ def same(alone, together, who):
 
 WAYS = [
     ("test", "winner", "default"),
-    ("test", "ensemble", "default"),
     ("tomorrow", "winner", "default"),
-    ("tomorrow", "ensemble", "default"),
     ("tomorrow", "default, final", "default"),
     ("tomorrow", "winner, final", "default"),
     ("tomorrow", "winner, final", "default, final"),
@@ -267,7 +264,7 @@ def verdict(gains):
 
 def table_of(records):
     print("\nLog loss beside the default's, in %; below 0 is better\n")
-    heads = ["table", "rows", "ensembles registered"]
+    heads = ["table", "rows"]
     for at in ("test", "tomorrow"):
         heads += [f"default, {at}"] + [who for where, who, by in WAYS if where == at and by == "default"]
     print("| " + " | ".join(heads) + " | winner, final beside default, final |")
@@ -278,7 +275,6 @@ def table_of(records):
         if not of_it:
             continue
         cells = [table.title, f"{np.mean([r['rows'] for r in of_it]):,.0f}"]
-        cells.append(f"{sum(r['ensemble'] for r in of_it)} of {len(of_it)}")
         at = None
         for i, (where, who, by) in enumerate(WAYS):
             if where != at:
@@ -287,7 +283,7 @@ def table_of(records):
             gains[i][table] = verdict([100 * (r[where][who] / r[where][by] - 1) for r in of_it])
             cells.append(" ".join(gains[i][table][1:]).strip())
         print("| " + " | ".join(cells) + " |")
-    cells, at = ["mean", "", ""], None
+    cells, at = ["mean", ""], None
     for (where, _, _), of_tables in zip(WAYS, gains):
         cells += [""] * (where != at)
         at = where

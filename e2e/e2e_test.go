@@ -360,7 +360,7 @@ func (l *local) smallSweep(trials int) string {
 type outcome struct {
 	trial, version   int
 	model, calibrate string
-	judged, members  string // of a sweep with a final training; of one whose ensemble is registered
+	judged           string // of a sweep with a final training
 }
 
 func (l *local) outcome(sweepFile string) outcome {

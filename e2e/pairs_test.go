@@ -78,9 +78,9 @@ var pairFeatures = []pairFeature{
 		return missing(e.any(func(r sweep.Result) bool { return r.Status == sweep.StatusStopped && len(r.Rungs) > 0 }),
 			"a trial is stopped at a rung")
 	}},
-	{"`ensemble`", func(s *pairSpec) { s.keys = append(s.keys, "ensemble: {cost: 4}") }, func(e pairSeen) string {
-		m := e.conclusion.Ensemble
-		return missing(m != nil && len(m.Trials) > 1 && m.Rows > 0, "models are merged and compared with the winner")
+	{"`ensemble`", func(s *pairSpec) { s.keys = append(s.keys, "ensemble: {bag: 3}") }, func(e pairSeen) string {
+		return missing(e.conclusion.Final != nil && strings.Contains(e.conclusion.Final.Reason, "the mean of 3 models"),
+			"models of folds are merged")
 	}},
 	{"groups of columns", func(s *pairSpec) {
 		s.search = append(s.search, "features: {try: drop_one, groups: {a: [x1], b: [x2, x3], c: [x4]}}")
@@ -118,7 +118,9 @@ func (s *pairSpec) yaml(name string) string {
 	if groups && s.method == "" {
 		trials = ""
 	}
-	if !slices.ContainsFunc(s.keys, func(line string) bool { return strings.HasPrefix(line, "final") }) {
+	if !slices.ContainsFunc(s.keys, func(line string) bool {
+		return strings.HasPrefix(line, "final") || strings.HasPrefix(line, "ensemble")
+	}) {
 		s.keys = append(s.keys, "final: {rows: train}")
 	}
 	return fmt.Sprintf("name: %s\ndataset: %s\nmodel: %s\nmetric: %s\n%sobjective: %s\nseed: 3\n"+

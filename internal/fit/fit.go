@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -109,7 +110,9 @@ type Request struct {
 	// Final gives held-out rows among these the statistics of ids that they have as later rows of train.
 	Final bool
 	// to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
-	OneIn   int
+	OneIn int
+	// Bag, above 1, trains as many models, each on the rows of all folds but one, and merges them.
+	Bag     int
 	Valid   *sweep.Rows // nil trains without held-out rows
 	Threads int
 	OnTree  func(gbt.Progress) error
@@ -137,6 +140,8 @@ type Evaluated struct {
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // per row, feature and tree
 	TrainRows  int
+	// Calibrator is that of a bag of two classes, by rows out of fold; nil for all others.
+	Calibrator *calibrate.Calibrator
 }
 
 // Train trains a configuration on the train split, or on q.Rows.
@@ -150,6 +155,9 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		return nil, err
 	}
 
+	if q.Bag > 1 {
+		return t.trainBag(ctx, q, train)
+	}
 	if q.OneIn > 1 {
 		train.Subset = oneIn(train, q.OneIn, ranks)
 		q.Params = q.Params.ForSample(q.OneIn)
@@ -221,6 +229,9 @@ func (t *Table) Identity(q Request) string {
 	if q.Final {
 		id += ", finally"
 	}
+	if q.Bag > 1 {
+		id += fmt.Sprintf(", in %d folds", q.Bag)
+	}
 	for i, part := range q.Rows {
 		if i > 0 || part.Folds != nil {
 			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)
@@ -260,13 +271,7 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	var e metric.Evaluator
 	e.Reset(in)
 
-	o.Metrics = map[string]float64{}
-	for _, m := range q.Metrics {
-		if v, err := e.Eval(m); err == nil {
-			o.Metrics[m.Name] = v
-		}
-	}
-
+	o.Metrics = measured(&e, q.Metrics)
 	value, err := e.Eval(q.Metric)
 	if err != nil {
 		return err
@@ -276,6 +281,17 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 		o.ScoreSE = standardError(q.Metric, in, q.Params.Seed, errorRows)
 	}
 	return nil
+}
+
+// measured are the values of those metrics that are defined.
+func measured(e *metric.Evaluator, metrics []metric.Metric) map[string]float64 {
+	values := map[string]float64{}
+	for _, m := range metrics {
+		if v, err := e.Eval(m); err == nil {
+			values[m.Name] = v
+		}
+	}
+	return values
 }
 
 // CheckClasses refuses an objective that does not go with the dataset's label, as far as classes are concerned.

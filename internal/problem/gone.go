@@ -79,6 +79,7 @@ var gone = map[string]string{
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
+	"ensemble.cost:":              "ensemble: {bag: 5} merges models of the winner's parameters (docs/sweep-more.md)",
 	"continue.mode:":              "every trial adds trees to the model; leave it out",
 	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
 

@@ -28,7 +28,6 @@ const (
 	FileLevels     = dataset.LevelsFile // dataset.Levels, if features are statistics of levels
 	FilePlan       = "plan.json"        // sweep.Plan
 	FileResult     = "result.json"      // sweep.Result of the winner
-	FileMembers    = "members.json"     // of an ensemble: []sweep.Result of the trials whose trees it has
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // measurements
 	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared

@@ -8,8 +8,9 @@ import (
 )
 
 // ChooseFinal returns what the final training trains: the configuration of the trial that wins, with a fixed number of
-// trees. It is called when all other trials have ended, so the answer is the same whichever task asks. If no trial can
-// win, none says why. The aggregator may pass over that trial later, for its files; then the final model is not used.
+// trees, unless it is to be several models. It is called when all other trials have ended, so the answer is the same
+// whichever task asks. If no trial can win, none says why. The aggregator may pass over that trial later, for its
+// files; then the final model is not used.
 func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sweep.Result, params sweep.Params,
 	none string) {
 	s := Pick(p, b, p.Spec.Metric, require, nil)
@@ -26,7 +27,9 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 			params = maps.Clone(row.Trial.Params)
 		}
 	}
-	params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
+	if p.Spec.Bag() == 1 || winner.AtLimit { // models of folds stop where their own rows say
+		params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
+	}
 	return winner, params, ""
 }
 
@@ -35,6 +38,10 @@ func WhyFinal(p *sweep.Plan, b sweep.Board, require []*Condition) string {
 	winner, params, none := ChooseFinal(p, b, require)
 	if winner == nil {
 		return none
+	}
+	if n := p.Spec.Bag(); n > 1 {
+		return fmt.Sprintf("trial %d wins; this trains %d models of its configuration, each on the rows of all splits "+
+			"but those of one fold in %d, and merges them", winner.Trial, n, n)
 	}
 	return fmt.Sprintf("trial %d wins; this trains its configuration on the rows of all splits, with %.0f trees",
 		winner.Trial, params["num_iterations"])

@@ -236,8 +236,7 @@ type Conclusion struct {
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
-	Final       *FinalModel        `json:"final,omitempty"`    // of a sweep with a final training
-	Ensemble    *EnsembleModel     `json:"ensemble,omitempty"` // of a sweep with an ensemble
+	Final       *FinalModel        `json:"final,omitempty"` // of a sweep with a final training
 
 	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`
@@ -305,7 +304,7 @@ type FinalModel struct {
 }
 
 // Live says which model predicts, in a sentence without its full stop, if that may be another than the winner's as it
-// was judged; empty if not. An ensemble's own reason says the same of it.
+// was judged; empty if not.
 func (c *Conclusion) Live() string {
 	switch f := c.Final; {
 	case f == nil:
@@ -315,20 +314,6 @@ func (c *Conclusion) Live() string {
 	default:
 		return fmt.Sprintf("the final training, trial %d, was not used: %s", f.Trial, f.Reason)
 	}
-}
-
-// EnsembleModel is what became of merging the best trials.
-type EnsembleModel struct {
-	Trials     []int  `json:"trials"`     // merged, best first; the first is the winner
-	Registered bool   `json:"registered"` // the merged model is the version's; otherwise the winner's is
-	Reason     string `json:"reason"`
-	Trees      int    `json:"trees,omitempty"`
-
-	// How much better it is than the winner's model on calib, by the sweep's metric.
-	Gain float64 `json:"gain,omitempty"`
-	Low  float64 `json:"low,omitempty"`
-	High float64 `json:"high,omitempty"`
-	Rows int     `json:"rows,omitempty"`
 }
 
 // Rejected is a trial that the aggregator passed over.

@@ -1,44 +1,57 @@
 package sweep
 
-import "coppice/internal/strictyaml"
+import (
+	"fmt"
 
-// Ensemble merges the best trials' models into one, which is registered if that is better.
+	"coppice/internal/strictyaml"
+)
+
+// Ensemble makes the final training one of several models, whose mean is registered.
 type Ensemble struct {
-	// Cost is how many times the winner's trees it may have; 0 merges none.
-	Cost float64 `yaml:"cost" json:"cost"`
+	// Bag is how many: each is trained on the rows of all folds but one, of all splits. 1 is one model of all rows.
+	// Left out, it is DefaultBag for tables that it is measured to pay for.
+	Bag int `yaml:"bag" json:"bag"`
 }
 
-// MaxEnsembleCost bounds Ensemble.Cost.
-const MaxEnsembleCost = 10
+// DefaultBag is how many models a bag has that nobody asked for: ten were no better than five (docs/LAB.md).
+const DefaultBag = 5
 
-// checkEnsemble checks the ensemble, and drops one that would change nothing.
+// Bag is how many models the final training makes.
+func (s *Spec) Bag() int {
+	if !s.FinalRows() || s.Ensemble == nil {
+		return 1
+	}
+	return max(1, s.Ensemble.Bag)
+}
+
+// checkEnsemble checks the ensemble.
 func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 	e := s.Ensemble
-	if e == nil {
+	switch {
+	case e == nil:
 		return nil
-	}
-	if e.Cost == 0 {
-		s.Ensemble = nil
+	case e.Bag < 1 || e.Bag > MaxFolds:
+		return doc.Errorf("ensemble.bag", "bag is %d: use 2 to %d, how many models of the winner's configuration are "+
+			"merged, or 1 for one", e.Bag, MaxFolds)
+	case e.Bag == 1:
 		return nil
+	case s.Final != nil && !s.FinalRows():
+		return doc.Errorf("ensemble.bag", "its models are those of the final training; leave final out")
 	}
-	if !(e.Cost > 1 && e.Cost <= MaxEnsembleCost) {
-		return doc.Errorf("ensemble.cost", "cost is %v: use a number above 1, at most %d (how many times the winner's "+
-			"trees the merged model may have), or 0 for no ensemble", e.Cost, MaxEnsembleCost)
+	why := s.WithoutBag()
+	if key, what := s.WithoutFinal(); why == "" && what != "" {
+		why = fmt.Sprintf("its models are those of the final training, and %s has none: %s", key, what)
 	}
-	for _, other := range []struct {
-		key, why string
-		given    bool
-	}{
-		{"validate", "no model of a fold has seen all rows, and one refit is left to merge", s.Validate != nil},
-		{"continue", "its models would have the champion's trees several times", s.Continue != nil},
-		{"final", "its model is of several configurations", s.FinalRows()},
-		{"require", "the conditions are on single trials", len(s.Require) > 0},
-		{"a list of metrics", "it has more trees and bytes than any trial that pick compares", len(s.Goals) > 0},
-	} {
-		if other.given {
-			return doc.Errorf("ensemble", "ensemble cannot be combined with %s: %s; take one of them out", other.key,
-				other.why)
-		}
+	if why != "" {
+		return doc.Errorf("ensemble.bag", "%s", why)
 	}
 	return nil
+}
+
+// WithoutBag says why the spec excludes a bag; empty if it does not.
+func (s *Spec) WithoutBag() string {
+	if s.FinalMachines() > 1 {
+		return "the models of a bag are trained side by side on one machine; leave final.machines out"
+	}
+	return ""
 }

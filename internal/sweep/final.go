@@ -64,8 +64,6 @@ func (s *Spec) WithoutFinal() (key, why string) {
 		return "continue", "the champion's trees would stay those of fewer rows"
 	case s.Search.breeds():
 		return "method " + MethodPBT, "its models have been trained with several configurations"
-	case s.Ensemble != nil:
-		return "ensemble", "its model is of several configurations"
 	case s.Trials >= MaxTrials:
 		return fmt.Sprintf("%d trials", s.Trials), fmt.Sprintf("a sweep can have at most %d", MaxTrials)
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -121,6 +122,8 @@ type Result struct {
 	// Refits, in the final training's result, is the trial whose configuration it has trained again; its score and
 	// metrics are that trial's, and TrainRows is set.
 	Refits *int `json:"refits,omitempty"`
+	// Calibrator is that of a final training of several models of two classes, by rows that each has not learnt from.
+	Calibrator json.RawMessage `json:"calibrator,omitempty"`
 
 	Score         float64            `json:"score"`   // the spec's metric on valid, at the best iteration
 	Metrics       map[string]float64 `json:"metrics"` // on valid, at the best iteration

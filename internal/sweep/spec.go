@@ -47,7 +47,7 @@ type Spec struct {
 	// Final, if not nil, trains the winner's configuration again, on more rows, for the version.
 	Final *Final `yaml:"final" json:"final,omitempty"`
 
-	// Ensemble, if not nil, merges the best trials' models.
+	// Ensemble makes the final training one of several models. A plan's spec always says of how many.
 	Ensemble *Ensemble `yaml:"ensemble" json:"ensemble,omitempty"`
 
 	// Budget is the USD that the sweep's machines may cost; 0 is no limit. It does not affect the sweep's identity.
@@ -251,7 +251,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkEnsemble, s.checkFinal,
+		s.checkValidate, s.checkFinal, s.checkEnsemble,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err

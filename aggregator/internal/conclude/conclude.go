@@ -61,13 +61,6 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return c, nil, nil
 	}
 
-	if w, c.Ensemble, err = a.ensemble(ctx, k, b, e, w, h, selection); err != nil {
-		return unusable(c, err)
-	}
-	if c.Ensemble != nil {
-		c.Reason += "; " + c.Ensemble.Reason
-	}
-
 	if err := w.calibrate(p, h); err != nil {
 		return unusable(c, err)
 	}
@@ -216,8 +209,6 @@ type report struct {
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
 	Final       *sweep.FinalModel  `json:"final,omitempty"`
-
-	Ensemble *sweep.EnsembleModel `json:"ensemble,omitempty"`
 }
 
 // register makes the winner, or the final model that stands for it, a version, with all files needed to use it and to
@@ -256,11 +247,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
-			Test: c.Test, Within: c.Within, Calibration: c.Calibration, Verified: c.Verified, Final: c.Final,
-			Ensemble: c.Ensemble},
-	}
-	if w.members != nil {
-		records[scorer.FileMembers] = w.members
+			Test: c.Test, Within: c.Within, Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
 	}
 	for name, v := range records {
 		text, err := json.MarshalIndent(v, "", "  ")

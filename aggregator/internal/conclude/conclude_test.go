@@ -191,8 +191,7 @@ func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 // landed, and starts another one.
 func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	for name, w := range map[string]*world{
-		"one trial":   newWorld(t, options{leaves: []int{4, 8}}),
-		"an ensemble": together(t, 4, options{}),
+		"one trial": newWorld(t, options{leaves: []int{4, 8}}),
 	} {
 		t.Run(name, w.killedAnywhere)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -70,6 +71,11 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 
 	f := &final{winner: own}
 	own.calibrator = w.calibrator
+	if r.Calibrator != nil {
+		if own.calibrator, err = calibrate.Decode(r.Calibrator); err != nil {
+			return refuse("the calibrator of the final training: %v", err)
+		}
+	}
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
 		if !errors.As(err, new(*dataError)) && a.waits(ctx, e, err) {
 			return nil, nil, err
@@ -87,8 +93,11 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	if report.Ratio > 0 { // not of a regression
 		sums = fmt.Sprintf("its predictions add up to %.3g times the winner's, with a correlation of ", report.Ratio)
 	}
-	report.Reason = fmt.Sprintf("trained on all %d rows with %d trees; on test rows %s%.3g", report.Rows, r.Trees, sums,
-		report.Correlation)
+	trained := fmt.Sprintf("trained on all %d rows", report.Rows)
+	if n := k.plan.Spec.Bag(); n > 1 {
+		trained = fmt.Sprintf("the mean of %d models, each trained on all %d rows but one fold's,", n, report.Rows)
+	}
+	report.Reason = fmt.Sprintf("%s with %d trees; on test rows %s%.3g", trained, r.Trees, sums, report.Correlation)
 	return f, report, nil
 }
 

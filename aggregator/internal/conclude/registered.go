@@ -134,7 +134,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	if r.Sweep == id {
 		out.Trial, out.Reason, out.Valid, out.Test = r.Trial, r.Reason, r.Valid, r.Test
 		out.Calibration, out.Verified, out.Final = r.Calibration, r.Verified, r.Final
-		out.Ensemble, out.Within = r.Ensemble, r.Within
+		out.Within = r.Within
 	}
 
 	p := k.plan

@@ -42,9 +42,6 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	}
 
 	others := s.Candidates[1:]
-	if w.members != nil { // an ensemble is compared with its best trial
-		others = s.Candidates
-	}
 	if len(others) > 0 {
 		if t.RunnerUp, err = a.rival(ctx, k, resultOf(b, others[0]), w, h, before); err != nil {
 			return nil, err
@@ -53,7 +50,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	for _, row := range b.Rows {
 		r := row.Result
 		usual := row.Trial.Source == search.SourceDefault && r != nil && r.Status == sweep.StatusDone
-		if usual && (r.Trial != w.result.Trial || w.members != nil) {
+		if usual && r.Trial != w.result.Trial {
 			t.Default, err = a.rival(ctx, k, r, w, h, before)
 			break
 		}

@@ -22,7 +22,6 @@ type winner struct {
 	model          []byte
 	calib, testRaw []float64 // raw scores, as the trainer computed them
 	trees          *gbt.Model
-	members        []*sweep.Result // of an ensemble, best first; nil for one trial
 
 	verified    *sweep.Verified
 	calibrator  *calibrate.Calibrator // nil for regression

@@ -54,7 +54,7 @@ func TestSeveralClasses(t *testing.T) {
 		"":                                 classes,
 		" ":                                "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
 		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
-		"  ":                               classes + "\nensemble: {cost: 2}",
+		"  ":                               classes + "\nensemble: {bag: 1}",
 		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",
 		"has 3 classes: use objective":     "objective: regression\nmetric: rmse",
 	} {

@@ -9,21 +9,15 @@ import (
 	"coppice/internal/sweep"
 )
 
-func TestEnsembleIsRefused(t *testing.T) {
-	if _, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(spec, "machine:",
-		"ensemble: {cost: 3}\nmachine:", 1)), words()); err == nil ||
-		!strings.Contains(err.Error(), "ensemble cannot be combined with require") {
-		t.Errorf("beside require: got error %v, expected to be told that they cannot be combined", err)
-	}
+func TestBagIsRefused(t *testing.T) {
 	spec := withoutRequire(t)
 	for edit, want := range map[string]string{
-		"ensemble: {cost: 1}":                             "cost is 1: use a number above 1, at most 10",
-		"ensemble: {cost: 10.5}":                          "cost is 10.5: use a number above 1, at most 10",
-		"ensemble: {cost: -3}":                            "cost is -3: use",
-		"ensemble: {costs: 3}":                            `did you mean "cost"`,
-		"ensemble: {cost: 3}\nfinal: {rows: all}":         "ensemble cannot be combined with final",
-		"ensemble: {cost: 3}\nvalidate: {kfold: 5}":       "ensemble cannot be combined with validate",
-		"ensemble: {cost: 3}\ncontinue: {from: champion}": "ensemble cannot be combined with continue",
+		"ensemble: {bag: 0}":                             "bag is 0: use 2 to 10",
+		"ensemble: {bag: 11}":                            "bag is 11: use 2 to 10",
+		"ensemble: {bags: 3}":                            `did you mean "bag"`,
+		"ensemble: {bag: 3}\nfinal: {rows: train}":       "its models are those of the final training; leave final out",
+		"ensemble: {bag: 3}\nvalidate: {kfold: 5}":       "validate has none: its winner is trained on train and valid already",
+		"ensemble: {bag: 3}\ncontinue: {from: champion}": "continue has none",
 	} {
 		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
@@ -31,15 +25,11 @@ func TestEnsembleIsRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, expected ... %s ...", edit, err, want)
 		}
 	}
-	for edit, want := range map[string]*sweep.Ensemble{
-		"ensemble: {cost: 0}":                         nil,
-		"ensemble: {cost: 3}":                         {Cost: 3},
-		"ensemble: {cost: 2.5}\nfinal: {rows: train}": {Cost: 2.5},
-	} {
+	for edit, want := range map[string]int{"": 1, "ensemble: {bag: 1}": 1, "ensemble: {bag: 3}\nfinal: {rows: all}": 3} {
 		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
-		if err != nil || (s.Ensemble == nil) != (want == nil) || want != nil && *s.Ensemble != *want {
-			t.Errorf("%s: got %+v, %v, expected %+v", edit, s, err, want)
+		if err != nil || s.Bag() != want {
+			t.Errorf("%s: got %+v, %v, expected a bag of %d", edit, s, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,10 +79,55 @@ func (p *Planned) final(m *dataset.Manifest) error {
 	return nil
 }
 
+// bagRows is the most rows of a table whose final training is of several models although nobody asked for that: what
+// these gain shrinks with rows, and what they cost grows (docs/LAB.md).
+const bagRows = 50_000
+
+// bag makes the final training one of several models where that is asked for, or pays.
+func (p *Planned) bag(m *dataset.Manifest) error {
+	s := &p.Spec
+	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
+	for _, r := range m.Splits {
+		rows += r.Rows
+	}
+	switch {
+	case !s.FinalRows():
+		why = "there is no final training"
+	case why != "":
+	case m.ByTime():
+		why = "rows are divided by time, and folds would stop on rows that are older than those they learn from"
+	case m.Order != nil && m.Split.By == dataset.SplitByHash:
+		why = "statistics of ids have seen the keys of every fold; stage the dataset with encodings: none"
+	case m.Negatives > 0:
+		why = "the dataset has a sample of its negative rows"
+	}
+	switch {
+	case asked && s.Ensemble.Bag == 1:
+		return nil
+	case asked && why != "":
+		return errorf("ensemble.bag: %s", why)
+	case !asked && (why != "" || rows > bagRows || p.dear()):
+		return nil
+	case !asked:
+		s.Ensemble = &sweep.Ensemble{Bag: sweep.DefaultBag}
+	}
+	p.note("ensemble: the final training is of %d models, each without one fold of the rows, which are merged: "+
+		"predictions take %d times as long (ensemble: {bag: 1} trains one)", s.Ensemble.Bag, s.Ensemble.Bag)
+	return nil
+}
+
+// dear reports whether the spec bounds, or weighs, what a prediction costs.
+func (p *Planned) dear() bool {
+	cost := regexp.MustCompile(`\b(trees|leaves|model_bytes)\b`)
+	return slices.ContainsFunc(p.Spec.Require, cost.MatchString) ||
+		slices.ContainsFunc(p.Spec.Goals, func(g sweep.Goal) bool { return cost.MatchString(g.Name) })
+}
+
 // withoutFinal takes back a final training that nobody asked for.
 func (p *Planned) withoutFinal(why error) {
 	last := len(p.Trials) - 1
 	p.Trials, p.Expected, p.Spec.Final, p.Fallback = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil, nil
+	p.Spec.Ensemble = nil
 	p.Notes = slices.DeleteFunc(p.Notes, func(note string) bool { return strings.HasPrefix(note, "final: ") })
 	p.note("final: the winner is registered as it is: %v", why)
 }

@@ -87,7 +87,7 @@ func Build(q Inputs) (*Planned, error) {
 	}
 
 	p := &Planned{}
-	holdout, notes, err := holdout(q.Manifest, gbt.Ranks(s.Objective) && s.Ensemble == nil)
+	holdout, notes, err := holdout(q.Manifest, gbt.Ranks(s.Objective))
 	if err != nil {
 		return nil, err
 	}
@@ -184,6 +184,9 @@ func (p *Planned) complete(q Inputs, m metric.Metric) error {
 		return err
 	}
 	if err := p.final(q.Manifest); err != nil {
+		return err
+	}
+	if err := p.bag(q.Manifest); err != nil {
 		return err
 	}
 

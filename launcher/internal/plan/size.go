@@ -167,7 +167,7 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 			continue
 		}
 		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
-		if err := need.joined(t.Params, all, rows, features, threads, plan.Spec.FinalMachines()); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads, &plan.Spec); err != nil {
 			return need, err
 		}
 	}
@@ -175,9 +175,9 @@ func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads
 }
 
 // joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits, by
-// so many machines.
-func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads,
-	machines int) error {
+// so many machines, or of so many models at once.
+func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads int,
+	s *sweep.Spec) error {
 	p, err := gbt.ParseParams(params)
 	if err != nil {
 		return err
@@ -185,8 +185,11 @@ func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, featu
 	private := gbt.PrivateBytes(p, all, 0, features, threads)
 	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
 	guests := int64(0)
-	if machines > 1 && gbt.Ranks(p.Objective) {
+	if s.FinalMachines() > 1 && gbt.Ranks(p.Objective) {
 		guests = gbt.GuestBytes * int64(all)
+	}
+	if n := int64(s.Bag()); n > 1 {
+		private = n * (private + maskBytes*int64(all))
 	}
 	m.Refit = max(m.Refit, private+guests+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
 		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
@@ -213,7 +216,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 	}
 	refit := func(params sweep.Params) (int64, error) {
 		var m Memory
-		err := m.joined(params, all, rows, features, threads, 1)
+		err := m.joined(params, all, rows, features, threads, &plan.Spec)
 		return m.Refit, err
 	}
 
@@ -227,7 +230,7 @@ func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, 
 			return need, err
 		}
 		need.Trial = max(need.Trial, n)
-		if err := need.joined(t.Params, all, rows, features, threads, 1); err != nil {
+		if err := need.joined(t.Params, all, rows, features, threads, &plan.Spec); err != nil {
 			return need, err
 		}
 	}

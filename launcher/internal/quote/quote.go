@@ -177,6 +177,7 @@ func (q *Estimator) work() (*work, error) {
 		}
 		s := speed(t)
 		if trial.Refit {
+			s *= float64(q.Plan.Spec.Bag())
 			w.final = &p
 			w.refit = func(threads, machines int) float64 {
 				with := t

@@ -42,11 +42,6 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 	if result.From != nil {
 		q.Lineage = result.From.Lineage
 	}
-	if _, ok := of.File(scorer.FileMembers); ok {
-		if err := r.ReadJSON(ctx, of.Version, scorer.FileMembers, &q.Members); err != nil {
-			return nil, err
-		}
-	}
 	for _, file := range append(compared[:len(compared):len(compared)], scorer.FileJudgedCalibrator) {
 		if _, ok := of.File(file); !ok {
 			continue

@@ -38,8 +38,6 @@ type Recipe struct {
 	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
 	// trains a population.
 	Lineage []sweep.Params
-	// Members are the results of the trials whose models the version merges, if it is an ensemble.
-	Members []sweep.Result
 	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
 	Threads int // 0 for all CPUs; the bytes do not depend on it
@@ -73,17 +71,9 @@ var compared = []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels
 // Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
 func Run(ctx context.Context, q Recipe) (*Report, error) {
 	p := q.Plan
-	if q.Members != nil && (p.Spec.Ensemble == nil || len(q.Members) == 0) {
-		return nil, problem.New(problem.Input, "the version merges %d trials, but its plan has no ensemble",
-			len(q.Members))
-	}
-	members := q.members()
-	params := make([]gbt.Params, len(members))
-	for i, one := range members {
-		var err error
-		if params[i], err = parameters(one); err != nil {
-			return nil, err
-		}
+	params, err := parameters(q)
+	if err != nil {
+		return nil, err
 	}
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
@@ -107,25 +97,20 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	table := fit.NewTable(ds)
 	final, isFinal := p.Final()
 	isFinal = isFinal && q.Trial == final
-	var models []*gbt.Model
-	seconds := 0.0
-	for i, one := range members {
-		o, err := one.train(ctx, table, ds.Manifest, fit.Request{Params: params[i], Metric: m, Threads: threads,
-			Final: isFinal})
-		if err != nil {
-			return nil, err
-		}
-		models, seconds = append(models, o.Model), seconds+o.Seconds
+	request := fit.Request{Params: params, Metric: m, Threads: threads, Final: isFinal}
+	if isFinal {
+		request.Bag = p.Spec.Bag()
 	}
-
-	made, err := remake(table, ds, q, models, threads, isFinal)
+	o, err := q.train(ctx, table, ds.Manifest, request)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Seconds: seconds}
-	for _, m := range models {
-		r.Trees += m.Iterations()
+
+	made, err := remake(table, ds, q, o, threads, isFinal)
+	if err != nil {
+		return nil, err
 	}
+	r := &Report{Dataset: p.Dataset.Name + "@" + p.Dataset.Version, Trees: o.Model.Iterations(), Seconds: o.Seconds}
 	for _, name := range compared {
 		was, had := q.Files[name]
 		is, has := made[name]
@@ -152,22 +137,6 @@ func (q *Recipe) upTo(trees int) func(gbt.Progress) error {
 		}
 		return nil
 	}
-}
-
-// members are the recipes of the models that the version merges; by itself, if it is of one trial.
-func (q Recipe) members() []Recipe {
-	if q.Members == nil {
-		return []Recipe{q}
-	}
-	var all []Recipe
-	for _, r := range q.Members {
-		q.Trial, q.Params, q.Trees = r.Trial, r.Params, 0
-		if r.AtLimit {
-			q.Trees = r.TreesGrown
-		}
-		all = append(all, q)
-	}
-	return all
 }
 
 // train trains the recipe's trial.
@@ -270,16 +239,9 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.
-func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, models []*gbt.Model, threads int,
+func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, threads int,
 	final bool) (map[string][]byte, error) {
-	p := q.Plan
-	model := models[0]
-	if len(models) > 1 {
-		var err error
-		if model, err = gbt.Merge(models); err != nil {
-			return nil, err
-		}
-	}
+	p, model := q.Plan, o.Model
 	var text bytes.Buffer
 	if _, err := model.WriteTo(&text); err != nil {
 		return nil, err
@@ -311,7 +273,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, models []*gbt.Model
 	if p.Spec.Objective != "binary" {
 		return made, nil
 	}
-	c, err := calibrated(table, q, models, threads, final)
+	c, err := calibrated(table, q, o, threads, final)
 	if err != nil {
 		return nil, err
 	}
@@ -323,51 +285,30 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, models []*gbt.Model
 	return made, nil
 }
 
-// calibrated fits the calibrator. That of a final model is the judged one's, which is not made again, at its own level.
-func calibrated(table *fit.Table, q Recipe, models []*gbt.Model, threads int, final bool) (*calibrate.Calibrator,
-	error) {
+// calibrated fits the calibrator. That of a final model is the judged one's, which is not made again, at its own level,
+// and of one of folds their own.
+func calibrated(table *fit.Table, q Recipe, o *fit.Evaluated, threads int, final bool) (*calibrate.Calibrator, error) {
 	p := q.Plan
-	if final {
+	switch {
+	case o.Calibrator != nil:
+		return o.Calibrator, nil
+	case final:
 		judged, err := calibrate.Decode(q.Files[scorer.FileJudgedCalibrator])
 		if err != nil {
 			return nil, problem.As(problem.Damaged, fmt.Errorf("%s: %w", scorer.FileJudgedCalibrator, err))
 		}
-		return table.Level(models[0], judged, threads, p.Holdout.Calib, p.Holdout.Test)
+		return table.Level(o.Model, judged, threads, p.Holdout.Calib, p.Holdout.Test)
 	}
 	calib, err := table.Select(p.Holdout.Calib)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := meanScores(models, &calib.Data, threads)
+	raw, err := o.Model.PredictBinned(&calib.Data, threads)
 	if err != nil {
 		return nil, err
 	}
 	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight)
-	if err != nil {
-		return nil, err
-	}
-	return choice.Calibrator, nil
-}
-
-// meanScores is the mean of the models' scores, added in their order, as an aggregator adds them.
-func meanScores(models []*gbt.Model, d *gbt.Data, threads int) ([]float64, error) {
-	sum, err := models[0].PredictBinned(d, threads)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range models[1:] {
-		raw, err := m.PredictBinned(d, threads)
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range raw {
-			sum[i] += v
-		}
-	}
-	for i := range sum {
-		sum[i] /= float64(len(models))
-	}
-	return sum, nil
+	return choice.Calibrator, err
 }
 
 // compare says where two files diverge.

@@ -23,7 +23,7 @@ type Reasons struct {
 	// why the last trial of a cross-validated sweep trains what it does
 	Refit  string        `json:"refit,omitempty"`
 	Result *sweep.Result `json:"result,omitempty"`
-	// which model predicts, for the winner, the final training, and the trials of an ensemble
+	// which model predicts, for the winner and the final training
 	Live string `json:"live,omitempty"`
 }
 
@@ -67,9 +67,6 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 func whatPredicts(c *sweep.Conclusion, trial int) string {
 	if f := c.Final; f != nil && (trial == f.Trial || trial == c.Trial) {
 		return c.Live()
-	}
-	if e := c.Ensemble; e != nil && slices.Contains(e.Trials, trial) {
-		return e.Reason
 	}
 	return ""
 }

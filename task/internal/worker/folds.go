@@ -25,7 +25,9 @@ func (e *untrainedError) Error() string { return e.reason }
 func (w *Worker) request(trial int, q fit.Request) fit.Request {
 	q.Rows, q.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
-	q.Final = ok && trial == final
+	if q.Final = ok && trial == final; q.Final {
+		q.Bag = w.plan.Spec.Bag()
+	}
 	q.Program = w.Version
 	return q
 }

@@ -174,6 +174,11 @@ func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric,
 		return r, nil, err
 	}
 
+	if o.Calibrator != nil {
+		if r.Calibrator, err = json.Marshal(o.Calibrator); err != nil {
+			return r, nil, err
+		}
+	}
 	w.record(r, o, chosen, q.Params.NumIterations, s.kept)
 	r.Usage.TreesPerSecond = p.rate()
 	if of.Fold > 0 { // a fold's model is discarded

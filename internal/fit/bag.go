@@ -1,0 +1,150 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+)
+
+// bag is a training of one model for each fold, on the rows of all others, whose mean is the model.
+type bag struct {
+	q       Request
+	all     *gbt.Data // the rows of every fold
+	fold    []uint8   // of each row
+	threads int       // of one model
+
+	mu    sync.Mutex // of what follows, and of q.OnTree
+	grown int
+	raw   []float64 // score of each row by the one model that has not learnt from it
+	parts []*gbt.Result
+}
+
+// trainBag trains q.Bag models at once. Rows that a model has not learnt from say how many trees it gets, if the
+// parameters leave that to a metric, and all of these rows together how the mean of the models is calibrated. The fold
+// numbers of the dataset keep the rows of a key in one fold. Nothing is saved on the way: tables for this are small.
+func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Evaluated, error) {
+	at := min(q.Bag, max(1, q.Threads))
+	b := &bag{q: q, all: train, threads: max(1, q.Threads) / at, parts: make([]*gbt.Result, q.Bag)}
+	b.raw = make([]float64, train.Rows*max(1, q.Params.NumClass))
+	for _, part := range q.Rows {
+		copies := 1 // train has those of its own rows
+		if part.Split != dataset.TrainSplit {
+			copies = max(1, train.Copies)
+		}
+		for range copies {
+			b.fold = append(b.fold, t.ds.Split(part.Split).Fold...)
+		}
+	}
+	if len(b.fold) != train.Rows || train.Subset != nil {
+		return nil, fmt.Errorf("%w: %d rows have a fold, of %d", ErrScheme, len(b.fold), train.Rows)
+	}
+	for i, f := range b.fold {
+		b.fold[i] = uint8(int(f) * q.Bag / dataset.Folds)
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(at)
+	for k := range q.Bag {
+		group.Go(func() error { return b.train(ctx, k, t.Identity(q)) })
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return b.merge(train.Label, train.Weight)
+}
+
+// train trains the model that leaves out fold k.
+func (b *bag) train(ctx context.Context, k int, identity string) error {
+	train, rated := *b.all, &HeldOut{Data: *b.all}
+	train.Subset = make([]uint32, 0, b.all.Rows)
+	for r, f := range b.fold {
+		if int(f) == k {
+			rated.Data.Subset = append(rated.Data.Subset, uint32(r))
+		} else {
+			train.Subset = append(train.Subset, uint32(r))
+		}
+	}
+	rows := rated.Data.Subset
+	if len(rows) == 0 || len(train.Subset) == 0 {
+		return fmt.Errorf("%w: fold %d of %d has %d rows", ErrNoRows, k+1, b.q.Bag, len(rows))
+	}
+	rated.Label, rated.Weight = dataset.Pick(train.Label, rows), dataset.Pick(train.Weight, rows)
+	rated.Group = dataset.Pick(train.Group, rows)
+
+	opt := gbt.Options{Threads: b.threads, Maximize: b.q.Metric.Maximize, Identity: identity, Deadline: b.q.Deadline,
+		OnTree: b.onTree}
+	if b.q.Params.EarlyStoppingRound > 0 {
+		opt.Valid, opt.Eval = &rated.Data, rater(b.q, rated)
+	}
+	res, err := gbt.Train(ctx, &train, b.q.Params, opt)
+	if err != nil {
+		return err
+	}
+	raw, err := res.Model.PredictBinned(&rated.Data, b.threads)
+	if err != nil {
+		return err
+	}
+	n := res.Model.Outputs()
+	for i, r := range rows { // no two folds share a row
+		copy(b.raw[int(r)*n:], raw[i*n:(i+1)*n])
+	}
+	b.parts[k] = res
+	return nil
+}
+
+// onTree counts the trees of all models.
+func (b *bag) onTree(g gbt.Progress) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.grown++
+	g.Tree, g.Metric, g.Best = b.grown, math.NaN(), 0
+	if b.q.OnTree == nil {
+		return nil
+	}
+	return b.q.OnTree(g)
+}
+
+// merge makes the mean of the models, with the metrics and, of two classes, the calibrator of the rows out of fold.
+func (b *bag) merge(label, weight []float32) (*Evaluated, error) {
+	res := &gbt.Result{Stopped: b.parts[0].Stopped, Metric: math.NaN()}
+	models := make([]*gbt.Model, len(b.parts))
+	for i, p := range b.parts {
+		models[i] = p.Model
+		res.Grown, res.Took = res.Grown+p.Grown, res.Took+p.Took
+		if p.Stopped == gbt.StopLimit {
+			res.Stopped = p.Stopped
+		}
+	}
+	var err error
+	if res.Model, err = gbt.Merge(models); err != nil {
+		return nil, err
+	}
+	res.Best = res.Model.Iterations()
+
+	o := &Evaluated{Result: res, Seconds: res.Took.Seconds(), ScoreSE: math.NaN(), TrainRows: b.all.Rows,
+		Metrics: map[string]float64{}}
+	values := float64(b.all.Rows) * float64(len(b.all.Features)) * float64(max(res.Grown, 1)*res.Model.Outputs())
+	o.NsPerValue = o.Seconds * 1e9 / values
+	if b.q.Params.Objective == "binary" {
+		choice, err := calibrate.Choose(b.raw, label, weight)
+		if err != nil {
+			return nil, err
+		}
+		o.Calibrator = choice.Calibrator
+	}
+	res.Model.Transform(b.raw)
+	var e metric.Evaluator
+	e.Reset(metric.Input{Label: label, Weight: weight, Pred: b.raw, Group: b.all.Group})
+	o.Metrics = measured(&e, b.q.Metrics)
+	value, err := e.Eval(b.q.Metric)
+	o.Score = b.q.Metric.Score(value)
+	return o, err
+}

@@ -1,0 +1,78 @@
+package fit
+
+import (
+	"math"
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/sweep"
+)
+
+// TestBag: the model is the mean of models that each leave one fold out, the same for any number of threads, and what
+// measures and calibrates them are scores of rows that the scoring model has not learnt from.
+func TestBag(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900})
+	var err error
+	q := request(t)
+	if q.Metric, err = metric.Lookup("log_loss"); err != nil {
+		t.Fatal(err)
+	}
+	q.Bag, q.Final = 5, true
+	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
+		q.Rows = append(q.Rows, sweep.Rows{Split: split})
+	}
+	one, err := table.Train(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one.Calibrator == nil || !(one.Score > 0) || one.TrainRows != 900 || one.Best != one.Model.Iterations() {
+		t.Errorf("a bag has calibrator %v, score %v, %d rows and %d trees of %d", one.Calibrator, one.Score,
+			one.TrainRows, one.Model.Iterations(), one.Best)
+	}
+
+	// Each model by itself, and the loss of what it has not seen, the slow way.
+	all, err := table.trainingRows(q.Rows, true, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fold []uint8
+	for _, part := range q.Rows {
+		fold = append(fold, table.ds.Split(part.Split).Fold...)
+	}
+	sum, rows, trees := 0.0, 0, 0
+	for k := range 5 {
+		b := &bag{q: q, all: all, threads: 1, fold: make([]uint8, len(fold)), raw: make([]float64, len(fold)),
+			parts: make([]*gbt.Result, 5)}
+		for i, f := range fold {
+			b.fold[i] = uint8(int(f) * 5 / dataset.Folds)
+		}
+		if err := b.train(t.Context(), k, ""); err != nil {
+			t.Fatal(err)
+		}
+		trees += b.parts[k].Model.Iterations()
+		for i, f := range b.fold {
+			if int(f) == k {
+				p := 1 / (1 + math.Exp(-b.raw[i]))
+				sum -= math.Log(map[bool]float64{true: p, false: 1 - p}[all.Label[i] == 1])
+				rows++
+			} else if b.raw[i] != 0 {
+				t.Fatalf("row %d of fold %d is scored by the model that leaves fold %d out", i, f, k)
+			}
+		}
+	}
+	if got := one.Metrics["log_loss"]; rows != 900 || math.Abs(got-sum/900) > 1e-12 || trees != one.Model.Iterations() {
+		t.Errorf("the loss out of fold is %v of %d trees, the slow way %v of %d rows and %d trees", got,
+			one.Model.Iterations(), sum/900, rows, trees)
+	}
+
+	for _, threads := range []int{2, 7} {
+		q.Threads = threads
+		again, err := table.Train(t.Context(), q)
+		if err != nil || text(t, again.Model) != text(t, one.Model) || again.Score != one.Score {
+			t.Errorf("with %d threads: %v, or another model", threads, err)
+		}
+	}
+}
