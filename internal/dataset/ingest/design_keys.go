@@ -36,7 +36,7 @@ const (
 	budgetSmall = 24
 	budgetLarge = 12
 	budgetRows  = 2_000_000
-	searchRows  = 5000 // of train: with fewer, a key's worth on held-out rows is mostly chance
+	searchRows  = 1000 // of train: with fewer, a key's worth on held-out rows is mostly chance
 )
 
 // mayBeIDs reports whether the numbers of a column may be ids.

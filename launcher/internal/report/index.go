@@ -82,7 +82,7 @@ func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
 			group.Go(func() (err error) {
 				newest[i], err = x.line(ctx, id, line)
 				if err != nil && ctx.Err() == nil { // it hides no other
-					newest[i].IndexSweep.ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
+					newest[i].ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
 					err = nil
 				}
 				return err
