@@ -4,3 +4,13 @@ import "coppice/internal/page/plot"
 
 // Charts are the page's drawings.
 func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
+
+// Matter are the parameters that matter beyond chance.
+func (s *Sweep) Matter() (names []string) {
+	for _, w := range s.order().weights {
+		if w.Share > w.Chance {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 // Listed is a table that pages and terminals have alike.
@@ -218,4 +220,71 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("a row of train sees only the rows before it, %s", text)
 	}
 	return notes
+}
+
+// mostMatter is how many parameters a line of the terminal's leaderboard has.
+const mostMatter = 4
+
+// Leaderboard lists the best trials in one line each, with the parameters that matter most; all of them, with
+// everything about them, if most is 0.
+func (s *Sweep) Leaderboard(most int) Listed {
+	p := s.order()
+	brief := map[string]bool{"rank": true, "trial": true, "state": true, "score": true, "trees": true, "seconds": true,
+		"front": true, "from": true}
+	for i, q := range p.byWeight() {
+		brief[paramKey(q)] = i < mostMatter
+	}
+	columns := slices.DeleteFunc(slices.Clone(p.Board), func(c boardColumn) bool {
+		return most > 0 && !brief[c.Key] && !strings.HasPrefix(c.Key, "g") || c.Key == "tried" || c.Key == "cost"
+	})
+	t := Listed{Title: "Trials", Rows: make([][]string, 0, len(p.Ranked))}
+	for _, c := range columns {
+		t.Head = append(t.Head, c.Name)
+	}
+	for i, trial := range p.Ranked {
+		if most > 0 && i >= most {
+			break
+		}
+		row := make([]string, len(columns))
+		for k, c := range columns {
+			row[k] = c.Cell(trial)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Validated lists a sweep's configurations, best first; nothing of one without folds.
+func (s *Sweep) Validated() Listed {
+	t := Listed{"Configurations", []string{"rank", "configuration", "state", s.Metric + " (mean ± SE)", "folds",
+		"trees", "trials"}, nil}
+	for _, q := range s.Params {
+		t.Head = append(t.Head, q.Name)
+	}
+	t.Head = append(t.Head, "why")
+	for _, c := range s.Configurations {
+		rank := ""
+		if c.Rank > 0 {
+			rank = strconv.Itoa(c.Rank)
+		}
+		row := []string{rank, strconv.Itoa(c.Configuration), c.State, Estimate(&c.Rated),
+			fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")}
+		for i := range s.Params {
+			row = append(row, cell(plot.Plain, s.Params[i].value(c.Values[i])))
+		}
+		t.Rows = append(t.Rows, append(row, c.Reason))
+	}
+	return t
+}
+
+// Estimate formats a configuration's mean with its standard error.
+func Estimate(c *sweep.Rated) string {
+	switch {
+	case c.Mean == nil:
+		return "-"
+	case c.SE == nil:
+		return plot.Plain.Format(*c.Mean)
+	}
+	return fmt.Sprintf("%s ± %.2g", plot.Plain.Format(*c.Mean), *c.SE)
 }

@@ -43,9 +43,9 @@ var (
 		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
 		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
 		"comma": comma[int], "words": words, "sentence": sentence, "capital": capital, "numeric": numeric,
-		"interval": interval, "known": func(x *float64) string { return plot.Plain.Format(orNaN(x)) },
-		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
-		"counted": func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
+		"interval": interval,
+		"bytes":    func(n int64) string { return humanize.IBytes(uint64(n)) },
+		"counted":  func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
 )
 
 // Policy is the content security policy of every page: its own style and script, and news from where it came.

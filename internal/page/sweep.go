@@ -79,6 +79,7 @@ type TrialRow struct {
 	Number    int
 	State     string
 	Reason    string // why it ended, or where it stands
+	From      string // the source of its configuration
 	Tried     string // why it was tried; empty where nothing decided
 	Score     float64
 	Values    []float64 // of Params: numbers, or of categories theirs
@@ -181,6 +182,7 @@ type sweepPage struct {
 
 	Listed  []*TrialRow // of Ranked, whose rows are in the page; the script makes others
 	weights []search.Weight
+	drawn   []*TrialRow // from which these are
 	data    *data
 }
 
@@ -228,12 +230,7 @@ func (p *sweepPage) charts() []*plot.Chart {
 
 // lay draws everything.
 func (s *Sweep) lay() *sweepPage {
-	s = cleaned(s)
-	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
-	p.rank()
-	p.columns()
-	p.weigh()
-
+	p := cleaned(s).order()
 	p.Fronts = p.fronts()
 	p.Curves = p.curves()
 	p.Importance = p.importance()
@@ -244,6 +241,15 @@ func (s *Sweep) lay() *sweepPage {
 	p.Answer = p.answer()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
 	p.thin()
+	return p
+}
+
+// order orders the trials and the parameters.
+func (s *Sweep) order() *sweepPage {
+	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
+	p.rank()
+	p.columns()
+	p.weigh()
 	return p
 }
 
@@ -417,6 +423,10 @@ func (p *sweepPage) columns() {
 		board = append(board, boardColumn{paramKey(i), q.Name, class, plot.Plain,
 			func(t *TrialRow) any { return q.value(t.Values[i]) }, false, 0})
 	}
+	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.From != p.Trials[0].From }) {
+		board = append(board, boardColumn{"from", "from", "", plot.Plain,
+			func(t *TrialRow) any { return t.From }, false, 0})
+	}
 	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.Tried != "" }) {
 		board = append(board, boardColumn{"tried", "why it was tried", "r", plot.Plain,
 			func(t *TrialRow) any { return t.Tried }, false, 0})
@@ -456,34 +466,11 @@ func (q *Param) value(v float64) any {
 	return nil
 }
 
-// Setting is a configuration's value of a parameter, as text.
-func (p *sweepPage) Setting(c ConfigurationRow, i int) string {
-	return cell(plot.Plain, p.Params[i].value(c.Values[i]))
-}
-
 // axis is that of a parameter.
 func (q *Param) axis() plot.Axis {
 	a := plot.Axis{Label: q.Name, Log: q.Log}
 	a.Categories = append(a.Categories, q.Categories...)
 	return a
-}
-
-// weigh finds out which parameters matter, and puts those first.
-func (p *sweepPage) weigh() {
-	var dims []search.Dimension
-	var loss []float64
-	scored := p.scored()
-	for i, q := range p.Params {
-		d := search.Dimension{Name: q.Name, Categories: len(q.Categories), Log: q.Log}
-		for _, t := range scored {
-			d.Values = append(d.Values, t.Values[i])
-		}
-		dims = append(dims, d)
-	}
-	for _, t := range scored {
-		loss = append(loss, p.loss(t))
-	}
-	p.weights = search.Importance(dims, loss)
 }
 
 // byWeight are the numbers of the parameters, the most important first.

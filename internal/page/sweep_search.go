@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
+	"coppice/internal/sweep"
 )
 
 // fronts draw the metric over each of the other objectives.
@@ -156,15 +157,18 @@ func nums(values []float64) []num {
 }
 
 // byPedAnova says what an importance is.
-const byPedAnova = "Importance is how differently the best trials are distributed along a parameter " +
-	"(PED-ANOVA), less what chance gives."
+const byPedAnova = "Importance is how differently the best trials are distributed along a parameter (PED-ANOVA), of " +
+	"trials that were drawn or proposed, less what chance gives; one null sweep of twenty exceeds the chance."
+
+// manyDrawn is how many drawn trials make more than a hint.
+const manyDrawn = 100
 
 // importance draws how much each parameter has to do with a good score.
 func (p *sweepPage) importance() *plot.Chart {
 	c := &plot.Chart{ID: "importance", Title: "Parameter importance", W: plot.Half}
 	var above []string
 	for _, w := range p.weights {
-		row := share(w.Name, w.Share, "chance: "+plot.Percent.Format(math.Round(1000*w.Chance)/1000))
+		row := share(w.Name, w.Share, "chance: "+plot.Percent.Format(math.Round(1000*min(1, w.Chance))/1000))
 		if w.Share > w.Chance {
 			above = append(above, w.Name)
 		} else {
@@ -174,16 +178,16 @@ func (p *sweepPage) importance() *plot.Chart {
 	}
 
 	switch {
-	case len(p.scored()) < search.FewestForImportance:
-		c.Summary = fmt.Sprintf("%d scored trials are too few to tell which parameters matter (%d are needed).",
-			len(p.scored()), search.FewestForImportance)
-	case len(p.weights) == 0:
-		c.Summary = "No parameter separates the best trials from the others."
+	case len(p.drawn) < search.FewestForImportance:
+		c.Summary = fmt.Sprintf("%d drawn trials with a score are too few to tell which parameters matter (%d are "+
+			"needed).", len(p.drawn), search.FewestForImportance)
 	case len(above) == 0:
-		c.Summary = "No parameter matters significantly (5 % level). " + byPedAnova
-	default:
-		c.Summary = fmt.Sprintf("Significant (5 %% level): %s. %s", english.WordSeries(above, "and"),
+		c.Summary = "No parameter matters beyond chance. " + byPedAnova
+	case len(p.drawn) < manyDrawn:
+		c.Summary = fmt.Sprintf("A hint, of %d drawn trials: %s. %s", len(p.drawn), english.WordSeries(above, "and"),
 			byPedAnova)
+	default:
+		c.Summary = fmt.Sprintf("Beyond chance: %s. %s", english.WordSeries(above, "and"), byPedAnova)
 	}
 
 	tabulate(p.data, "importance", c.Title, p.weights, []field[weight]{
@@ -264,10 +268,40 @@ func (p *sweepPage) slices() []*plot.Chart {
 	return charts
 }
 
-// orNaN is a number that may not be known.
-func orNaN(x *float64) float64 {
-	if x == nil {
-		return math.NaN()
+// planned are the sources of configurations that nothing drew: they share their defaults, and their scores with those.
+var planned = []string{search.SourceFixed, search.SourceGrid, search.SourceDefault, search.SourceWarm,
+	search.SourcePortfolio, sweep.SourceRefit, sweep.SourceFinal}
+
+// weigh finds out which parameters matter, and puts those first: from the trials that were drawn or proposed, each
+// compared with those of its own source. What chance does, allows for as many parameters as there are, and for a tail
+// twice as long as that of an exponential distribution: so long it is in null sweeps.
+func (p *sweepPage) weigh() {
+	const level = 0.05
+	place, of := map[*TrialRow]float64{}, map[string][]*TrialRow{}
+	for _, t := range p.scored() {
+		if !slices.Contains(planned, t.From) {
+			p.drawn, of[t.From] = append(p.drawn, t), append(of[t.From], t)
+		}
 	}
-	return *x
+	for _, trials := range of {
+		for i, t := range trials {
+			place[t] = (float64(i) + 0.5) / float64(len(trials))
+		}
+	}
+	var dims []search.Dimension
+	var loss []float64
+	for i, q := range p.Params {
+		d := search.Dimension{Name: q.Name, Categories: len(q.Categories), Log: q.Log}
+		for _, t := range p.drawn {
+			d.Values = append(d.Values, t.Values[i])
+		}
+		dims = append(dims, d)
+	}
+	for _, t := range p.drawn {
+		loss = append(loss, place[t])
+	}
+	p.weights = search.Importance(dims, loss)
+	for i := range p.weights {
+		p.weights[i].Chance *= 2 * (math.Log(float64(len(p.weights))/level) - 1) / (math.Log(1/level) - 1)
+	}
 }

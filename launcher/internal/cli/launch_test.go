@@ -94,9 +94,9 @@ func TestObjectivesAreShown(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
 	out := w.must("leaderboard", "night-1")
-	if strings.Count(out, "*") != 5 || !strings.Contains(out, "model_bytes") ||
+	if strings.Count(out, "front") != 6 || !strings.Contains(out, "model_bytes") ||
 		!strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
-		t.Errorf("the board is\n%s\nexpected bytes, and a mark at each of four trials, of which every better one "+
+		t.Errorf("the board is\n%s\nexpected bytes, and four trials on the front, of which every better one "+
 			"has more trees", out)
 	}
 }

@@ -47,19 +47,29 @@ func statusCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
+// mostTrials is how many trials a leaderboard has.
+const mostTrials = 10
+
+func (w *Setup) board(p *sweep.Plan, st sweepview.State, most int) {
+	w.screen().Board(report.Board(p, st), p, st.Board, most)
+}
+
 func leaderboardCommand(w *Setup) *cobra.Command {
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "leaderboard SWEEP",
 		Short: "Show a sweep's trials, best first",
-		Long: `Shows a sweep's trials, best first; for a sweep with folds, its configurations by their mean over the
-folds, with its standard error. The page of launcher report has the trials' learning curves.`,
+		Long: `Shows a sweep's ten best trials in a line each, with the parameters that matter most; for a sweep with
+folds, its configurations by their mean over the folds, with its standard error. The page of launcher report has
+the trials' learning curves.`,
 		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
-				return w.print(st.Board, func() { w.screen().Board(s.Plan, st.Board, 0) })
+				return w.print(st.Board, func() { w.board(s.Plan, st, map[bool]int{false: mostTrials}[all]) })
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "all trials, with all that is known of them")
 	w.jsonFlag(cmd, "print one JSON object")
 	return cmd
 }

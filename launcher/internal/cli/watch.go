@@ -129,7 +129,7 @@ func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 	}
 
 	if !w.asJSON {
-		w.screen().Board(p, st.Board, 10)
+		w.board(p, st, mostTrials)
 		w.screen().Winner(p, c)
 	}
 	if c.Verdict() == sweep.VerdictPromoted {

@@ -68,16 +68,12 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	listing, err := s.trials.List(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	if err := s.readCurves(ctx, listing); err != nil {
+	if err := s.readCurves(ctx, state.Listing); err != nil {
 		return nil, false, err
 	}
 
 	// A sweep that has ended is as old as its conclusion says.
-	now := listing.Latest
+	now := state.Listing.Latest
 	if state.Conclusion != nil {
 		s.ledger.Ended = state.Conclusion.At
 		now = state.Conclusion.At
@@ -96,12 +92,18 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		return nil, false, err
 	}
 
-	view = s.view(state, listing, &l, bill.Make(s.follow.Plan, &l, results))
+	view = s.view(state, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
 	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil {
 		view.Left = left
 	}
 	return view, state.Conclusion != nil, nil
+}
+
+// Board is a sweep's trials as they stand, without their curves and costs.
+func Board(p *sweep.Plan, state sweepview.State) *page.Sweep {
+	s := &SweepReader{follow: &sweepview.View{Plan: p}, Free: true}
+	return s.view(state, &ledger.Ledger{}, &bill.Bill{})
 }
 
 // settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped:
@@ -136,8 +138,7 @@ func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) erro
 }
 
 // view puts together what has been read.
-func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l *ledger.Ledger,
-	b *bill.Bill) *page.Sweep {
+func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
@@ -174,15 +175,16 @@ func (s *SweepReader) view(state sweepview.State, listing sweepstore.Listing, l 
 		costs[t.Trial] = t
 	}
 	for _, t := range p.Trials {
-		one := s.trial(t, results[t.Number], listing.Trials[t.Number], costs[t.Number], params, state)
+		one := s.trial(t, results[t.Number], state.Listing.Trials[t.Number], costs[t.Number], params, state)
 		one.Goals, one.Front = p.Spec.Values(results[t.Number]), front[t.Number]
 		v.Trials = append(v.Trials, one)
 	}
 	v.Configurations = configurations(v.Trials, state.Board, params)
-	v.Attempts = attempts(l, b, listing)
+	v.Attempts = attempts(l, b, state.Listing)
 	s.tellRunning(v, l)
-	v.Money = money(b, v.Trials, p)
-	if s.Free {
+	if !s.Free {
+		v.Money = money(b, v.Trials, p)
+	} else {
 		v.Money = &page.Money{Free: true, MachineHours: b.MachineHours, HoursTaken: b.Hours}
 		for i := range v.Trials {
 			v.Trials[i].Cost = math.NaN()
@@ -216,6 +218,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
+	out.From = t.Source
 	if t.Reason != "" {
 		out.Tried = fmt.Sprintf("%s: %s", t.Source, t.Reason)
 	}

@@ -1,12 +1,12 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"coppice/internal/page/plot"
+	"coppice/internal/page"
 	"coppice/internal/sweep"
 )
 
@@ -52,14 +52,6 @@ func (d Differences) Columns(params sweep.Params) (text string, ok bool) {
 	return d.features.Describe(kept), true
 }
 
-// trial describes a trial's parameters as far as they are known.
-func (d Differences) trial(t sweep.Trial) string {
-	if t.Open && t.Params == nil {
-		return "chosen when a task takes it"
-	}
-	return d.Of(t.Params)
-}
-
 // varied returns the parameters in which the trials differ, by name.
 func varied(trials []sweep.Trial) []string {
 	values := map[string]map[string]bool{}
@@ -77,104 +69,22 @@ func varied(trials []sweep.Trial) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
 }
 
-// Board writes a sweep's trials, best first, or its configurations if they are cross-validated. top is how many, or 0
-// for all.
-func (w Printer) Board(p *sweep.Plan, b sweep.Board, top int) {
+// Board writes a sweep's trials in a line each, or its configurations if they are cross-validated; most is how many, or
+// 0 for all with everything about them.
+func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
+	l, all := s.Leaderboard(most), len(s.Trials)
 	if b.Configurations != nil {
-		w.configurations(p, b, top)
-		return
+		l, all = s.Validated(), len(b.Configurations)
 	}
-
-	// An objective has a column of its own unless it is the metric, the trees or the seconds, which have one anyway.
-	differ, several, sources := Differing(p), len(p.Spec.Goals) > 0, p.Open()
-	header := []any{"rank", "trial", p.Spec.Metric}
-	var goals []int
-	for i, g := range p.Spec.Goals {
-		if i > 0 && g.Name != "trees" && g.Name != "train_seconds" {
-			goals, header = append(goals, i), append(header, g.Name)
-		}
+	w.list(l, cmp.Or(most, all), "trees", "from", "attempts")
+	if most > 0 && all > most {
+		w.printf("%d more: --all\n", all-most)
 	}
-	header = append(header, "trees", "training")
-	if several {
-		header = append(header, "front")
+	if len(p.Spec.Goals) > 0 {
+		w.say("front: no other trial is better in all objectives; the winner is picked within %s of the best %s",
+			p.Spec.Pick.Within, p.Spec.Pick.Best)
 	}
-	header = append(header, "parameters")
-	column := len(header)
-	if sources {
-		header = append(header, "from")
-	}
-
-	t := w.Table(header...).Wrap(column)
-	for i, row := range b.Rows {
-		if top > 0 && i >= top {
-			break
-		}
-		rank, score, trees, took, what := any(""), "-", any(""), "", differ.trial(row.Trial)
-		if r := row.Result; r != nil && r.Status == sweep.StatusDone {
-			rank, score, trees, took = i+1, Number(r.Score), r.Trees, plot.Seconds.Format(r.Usage.TrainSeconds)
-			if r.Refits != nil { // it is trained again from the trial whose score it has, and not ranked
-				rank, score = sweep.SourceFinal, "-"
-			}
-			if by := r.Usage.Together(); by != "" {
-				what = strings.TrimSpace(by + "  " + what)
-			}
-			if r.AtLimit {
-				what = r.Reason + "  " + what
-			}
-		} else if r != nil {
-			score, what = r.State(), shorten(FirstLine(r.Reason))+"  "+what
-		}
-
-		cells := []any{rank, row.Trial.Number, score}
-		values := p.Spec.Values(row.Result)
-		for _, g := range goals {
-			value := ""
-			if values != nil {
-				value = Number(values[g])
-			}
-			cells = append(cells, value)
-		}
-		cells = append(cells, trees, took)
-		if several {
-			cells = append(cells, map[bool]string{true: "*"}[row.Front])
-		}
-		cells = append(cells, what)
-		if sources {
-			cells = append(cells, row.Trial.Source)
-		}
-		t.Row(cells...)
-	}
-	t.Print()
-	if s := &p.Spec; several {
-		w.printf("*: no other trial is better in all objectives; the winner is picked within %s of the best %s\n",
-			s.Pick.Within, s.Pick.Best)
-	}
-}
-
-// configurations writes the board of a cross-validated sweep.
-func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
-	differ := Differing(p)
-	t := w.Table("rank", "configuration", p.Spec.Metric+" (mean ± SE)", "folds", "trees", "trials", "parameters").
-		Wrap(7)
-	for i := range b.Configurations {
-		if top > 0 && i >= top {
-			break
-		}
-
-		c := &b.Configurations[i]
-		rank, what := any(""), differ.Of(c.Params)
-		switch c.State {
-		case sweep.ConfigurationDone:
-			rank = i + 1
-		case sweep.ConfigurationOpen:
-		default:
-			what = c.State + ": " + shorten(FirstLine(c.Reason)) + "  " + what
-		}
-		trials := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")
-		t.Row(rank, c.Configuration, Estimate(c), fmt.Sprintf("%d of %d", c.Folds, c.Of), c.Trees, trials, what)
-	}
-	t.Print()
-	if r := b.Rows[0].Result; b.Rows[0].Trial.Refit && r != nil {
+	if r := b.Rows[0].Result; b.Configurations != nil && b.Rows[0].Trial.Refit && r != nil {
 		how := fmt.Sprintf("%d trees on %d rows", r.Trees, r.TrainRows)
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.Status, FirstLine(r.Reason))
@@ -183,17 +93,6 @@ func (w Printer) configurations(p *sweep.Plan, b sweep.Board, top int) {
 		}
 		w.printf("refit: trial %d, %s\n", r.Trial, how)
 	}
-}
-
-// Estimate formats a configuration's mean with its standard error.
-func Estimate(c *sweep.Rated) string {
-	switch {
-	case c.Mean == nil:
-		return "-"
-	case c.SE == nil:
-		return Number(*c.Mean)
-	}
-	return fmt.Sprintf("%s ± %.2g", Number(*c.Mean), *c.SE)
 }
 
 // FoldOf says which fold of which configuration a trial is; empty if it is none.

@@ -8,7 +8,16 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/sweepview"
 )
+
+// board writes the whole board of a sweep of which nothing else is known.
+func board(w Printer, p *sweep.Plan, b sweep.Board) {
+	st := sweepview.State{Board: b, Listing: sweepstore.Listing{Trials: make([]sweepstore.Listed, len(p.Trials))}}
+	w.Board(report.Board(p, st), p, b, 0)
+}
 
 // TestBoardOfConfigurations shows three configurations in two folds: one that is done, one with one fold, one that was
 // dropped.
@@ -36,9 +45,9 @@ func TestBoardOfConfigurations(t *testing.T) {
 
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
-	w.Board(p, b, 0)
+	board(w, p, b)
 	text := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"0.8 ± 0.1", "2 of 2", "1, 4", "num_leaves=11", "dropped: configuration 2 is behi",
+	for _, want := range []string{"0.8 ± 0.1", "2 of 2", "1, 4", "num_leaves", "dropped", "configuration 2 is behind configuration 1",
 		"1 of 2", "refit: trial 6, 20 trees on 250 rows"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the board does not say %q:\n%s", want, out.String())
@@ -61,7 +70,7 @@ func TestBoardTellsOfMachines(t *testing.T) {
 	}
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
-	w.Board(p, sweep.Fold(p, results), 0)
+	board(w, p, sweep.Fold(p, results))
 	text := strings.Join(strings.Fields(out.String()), " ")
 	if strings.Count(text, "by 2 machines: the first sent 3.0 MB") != 1 || strings.Count(text, "machine") != 1 {
 		t.Errorf("the board says\n%s\nwant two machines in one trial", out.String())

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/schollz/progressbar/v3"
 
+	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -87,7 +88,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,
-			Estimate(s.Folds.Best), s.Folds.Best.Configuration))
+			page.Estimate(s.Folds.Best), s.Folds.Best.Configuration))
 	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score), s.Best.Trial))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
+	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
@@ -108,7 +109,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	switch {
 	case snap.Folds != nil && snap.Folds.Best != nil:
 		best := snap.Folds.Best
-		add("best", "configuration %d, %s %s over %d folds", best.Configuration, p.Spec.Metric, Estimate(best), best.Of)
+		add("best", "configuration %d, %s %s over %d folds", best.Configuration, p.Spec.Metric, page.Estimate(best),
+			best.Of)
 	case snap.Best != nil:
 		add("best", "trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, Number(snap.Best.Score))
 	}

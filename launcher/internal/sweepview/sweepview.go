@@ -38,6 +38,7 @@ type State struct {
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Conclusion *sweep.Conclusion // nil until it has ended
 	Trouble    *sweep.Trouble    // what holds a task up, or has ended it
+	Listing    sweepstore.Listing
 }
 
 // Open reads the plan. The error about one that does not exist is of kind NotFound.
@@ -81,7 +82,7 @@ func (s *View) Look(ctx context.Context) (State, error) {
 		}
 	}
 
-	var state State
+	state := State{Listing: l}
 	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
 	for _, t := range l.Trials {
 		_, ended := s.results[t.Number]
