@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"launcher/command":             427,
 	"launcher/internal/bill":       232,
 	"launcher/internal/clean":      253,
-	"launcher/internal/cli":        3913,
+	"launcher/internal/cli":        3916,
 	"launcher/internal/cloudjob":   507,
 	"launcher/internal/console":    444,
 	"launcher/internal/doctor":     573,

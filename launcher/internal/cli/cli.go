@@ -202,12 +202,15 @@ func (w *Setup) nowhere() bool {
 	return true
 }
 
+// namedFolder is the folder of the local cloud, whether it is there or not.
+func (w *Setup) namedFolder() string {
+	folder, _ := w.Env.Lookup("COPPICE_LOCAL")
+	return cmp.Or(folder, LocalFolder)
+}
+
 // localFolder is the folder of the local cloud that an earlier command has made; empty if there is none.
 func (w *Setup) localFolder() string {
-	folder, ok := w.Env.Lookup("COPPICE_LOCAL")
-	if !ok || folder == "" {
-		folder = LocalFolder
-	}
+	folder := w.namedFolder()
 	if _, err := os.Stat(filepath.Join(folder, "lock")); err != nil {
 		return ""
 	}

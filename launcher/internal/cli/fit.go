@@ -79,7 +79,7 @@ it became the champion or not.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			if w.local = cmp.Or(f.data, w.localFolder(), LocalFolder); f.where == whereBatch {
+			if w.local = cmp.Or(f.data, w.namedFolder()); f.where == whereBatch {
 				w.local = inCloud
 			}
 			return w.with(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })

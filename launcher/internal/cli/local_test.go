@@ -47,6 +47,27 @@ func TestTakesLocal(t *testing.T) {
 	}
 }
 
+// TestFitMakesItsFolder: the first fit makes the folder that COPPICE_LOCAL names, and --data goes before it.
+func TestFitMakesItsFolder(t *testing.T) {
+	for want, tc := range map[string]struct {
+		env  map[string]string
+		args []string
+	}{
+		"coppice-data": {},
+		"mine":         {env: map[string]string{"COPPICE_LOCAL": "mine"}},
+		"yours":        {env: map[string]string{"COPPICE_LOCAL": "mine"}, args: []string{"--data", "yours"}},
+	} {
+		got := ""
+		w := &Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)},
+			Local: func(folder string, _ []string) error { got = folder; return nil }}
+		cmd := fitCommand(w)
+		cmd.SetArgs(append([]string{"t.csv", "--label", "y"}, tc.args...))
+		if err := cmd.ExecuteContext(t.Context()); err != nil || got != want {
+			t.Errorf("fit goes on in %q, %v, want %q", got, err, want)
+		}
+	}
+}
+
 // TestFitInTheCloudIsNamed: a table's file name is no reason to become the dataset and the model of the nights.
 func TestFitInTheCloudIsNamed(t *testing.T) {
 	w := newWorld(t)
