@@ -29,7 +29,7 @@ def coppice(programs, trials, fit, tomorrow, seed):
         tomorrow.to_csv(f"{folder}/tomorrow.csv", index=False)
         environment = dict(os.environ, COPPICE_LOCAL=f"{folder}/data")
         for command in (
-            ["fit", "fit.csv", "--label", "the_label", "--positive", "1", "--trials", str(trials), "--name", "m", "--json"],
+            ["fit", "fit.csv", "--data", f"{folder}/data", "--label", "the_label", "--positive", "1", "--trials", str(trials), "--name", "m", "--json"],
             ["predict", "--model", "m", "--in", "tomorrow.csv", "--out", "predicted.csv"],
         ):
             r = subprocess.run([f"{programs}/launcher", *command], cwd=folder, env=environment, capture_output=True, text=True)
