@@ -143,8 +143,7 @@ func (c *comparison) checkTimes() {
 
 	step := func(of func(*Profile) time.Time) (off time.Duration, u usual) {
 		u = c.learnChange(func(p, b *Profile) (float64, bool) {
-			return of(p).Sub(of(b)).Seconds(),
-				p.TimeColumn == c.p.TimeColumn
+			return of(p).Sub(of(b)).Seconds(), p.TimeColumn == c.p.TimeColumn
 		})
 		return of(c.p).Sub(of(c.last)) - seconds(u.center), u
 	}

@@ -48,8 +48,7 @@ func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == ni
 // Doubted reports whether a person has accepted the night, as an exception, although its label rate was unusual.
 func (r *Record) Doubted() bool {
 	return r.Accepted != nil && !r.Accepted.Lasting && slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Code == CodeLabelRate &&
-			f.Level == Blocking
+		return f.Code == CodeLabelRate && f.Level == Blocking
 	})
 }
 

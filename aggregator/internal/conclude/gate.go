@@ -99,7 +99,7 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 		}
 		d.decision.Promoted = answer.Yes
 	}
-	if isCorrupt(err) {
+	if problem.Is(err, problem.Damaged) {
 		answer.Unreadable, d.damage, err = true, err, nil
 	}
 	return answer, err
@@ -117,7 +117,7 @@ const clocksDiffer = 7 * 24 * time.Hour
 func (a *Aggregator) promoted(ctx context.Context, v registry.Version) (before int, done bool, err error) {
 	for e, err := range a.Registry.Moves(ctx, v.Model, registry.Champion) {
 		switch {
-		case isCorrupt(err): // some other event, or this one, which will not be read either
+		case problem.Is(err, problem.Damaged): // some other event, or this one, which will not be read either
 			a.Log.Warn("the registry's history is damaged", "model", v.Model, "error", err.Error())
 		case err != nil:
 			return 0, false, err
@@ -128,11 +128,6 @@ func (a *Aggregator) promoted(ctx context.Context, v registry.Version) (before i
 		}
 	}
 	return 0, false, nil
-}
-
-// isCorrupt reports whether an error is about an unreadable registry record.
-func isCorrupt(err error) bool {
-	return problem.Is(err, problem.Damaged)
 }
 
 // passed reconstructs the decision that made the version the champion, against the version before it.
@@ -181,7 +176,7 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 	}
 
 	now, err := a.champion(ctx, model)
-	if isCorrupt(err) {
+	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
 	}
 	second := len(m.past) > 1 && m.past[1].Number == now.Version && m.past[0].regrets == now.Version
@@ -251,7 +246,7 @@ func (m *match) doubt(ctx context.Context, version int) (string, error) {
 func (m *match) tookBack(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
 	for e, err := range m.a.Registry.Moves(ctx, m.plan.Spec.Model, registry.Champion) {
 		switch {
-		case isCorrupt(err):
+		case problem.Is(err, problem.Damaged):
 			continue
 		case err != nil:
 			return false, err

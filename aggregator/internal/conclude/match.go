@@ -96,6 +96,9 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		}
 	}
 	m.past, err = a.before(ctx, p, version)
+	for _, v := range m.past {
+		m.evidence.Gains = append(m.evidence.Gains, v.gains...)
+	}
 	return m, err
 }
 

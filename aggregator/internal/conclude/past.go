@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"coppice/aggregator/internal/judge"
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
@@ -29,6 +30,7 @@ type past struct {
 	// vindicated says that its night began a change that lasts: nights before it say little of what is usual.
 	vindicated bool
 	regrets    int // the champion that its night found wrong and did not take back; 0 for none
+	gains      []float64
 }
 
 // before returns the versions before one, newest first, without those that are deleted, marked bad, cannot be read or
@@ -67,6 +69,7 @@ func (a *Aggregator) before(ctx context.Context, p *sweep.Plan, self int) (out [
 		case err != nil:
 			return nil, err
 		case c != nil && c.Gate != nil:
+			one.gains = judge.Gains(c.Gate)
 			vindicated[c.Gate.Vindicated] = true
 			one.sound = one.sound || c.Gate.Sound
 			one.suspect = len(c.Gate.Checks) > 0
@@ -90,7 +93,7 @@ func (a *Aggregator) championsOf(ctx context.Context, model string) (live, undon
 	looked := 0
 	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
 		switch {
-		case isCorrupt(err):
+		case problem.Is(err, problem.Damaged):
 			continue
 		case err != nil:
 			return nil, nil, err

@@ -64,7 +64,7 @@ func (a *Aggregator) reference(ctx context.Context, v registry.Version) (*refere
 
 // isUnusable reports whether an error is about something in the registry that is damaged or missing.
 func isUnusable(err error) bool {
-	return isCorrupt(err) || problem.Is(err, problem.NotFound)
+	return problem.Is(err, problem.Damaged) || problem.Is(err, problem.NotFound)
 }
 
 // thinned returns at most most of the rows, evenly spread.

@@ -73,8 +73,8 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 	for _, model := range models {
 		v, err := a.Registry.Find(ctx, model, string(id))
 		switch {
-		case isCorrupt(err) && v.Number == 0: // it is unknown whose it is
-		case isCorrupt(err):
+		case problem.Is(err, problem.Damaged) && v.Number == 0: // it is unknown whose it is
+		case problem.Is(err, problem.Damaged):
 			return &v, err, nil
 		case problem.Is(err, problem.NotFound) && !errors.As(err, new(*registry.DeletedError)):
 		case err != nil:
@@ -212,7 +212,7 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	}
 
 	s, err := scorer.OpenJudged(ctx, a.Registry, *v)
-	if isCorrupt(err) {
+	if problem.Is(err, problem.Damaged) {
 		return undecided(err), nil
 	}
 	if err != nil {

@@ -12,9 +12,7 @@ import (
 const (
 	// maxECE bounds the calibration error beyond what chance explains, as a share of the base rate.
 	maxECE = 0.25
-	// eceRows bounds the rows on which the calibration error is measured, since each resample ranks them again.
-	eceRows = 200_000
-	draws   = 20
+	draws  = 20
 	// chanceErrors is how many standard errors of the calibration error are put down to chance.
 	chanceErrors = 2.33
 )
@@ -88,7 +86,7 @@ func positives(ratio float64) string {
 
 // ece compares the calibration error with that of perfectly calibrated predictions, whose labels are drawn from them.
 func (d *decision) ece(seed uint64, r *Judged) {
-	m, in := named("ece"), thinned(r)
+	m, in := named("ece"), r.input(r.New)
 	value, err := m.Eval(in)
 	if err != nil {
 		return
@@ -131,32 +129,13 @@ func (d *decision) ece(seed uint64, r *Judged) {
 	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit "+
 		"%.3g %%)", 100*excess, len(in.Pred), 100*maxECE)
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
-		in.Pred = thinned(&Judged{New: last, Label: r.Label}).Pred
+		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {
 			check.Passed = true
 			check.Reason += ", like the version before"
 		}
 	}
 	d.add(check)
-}
-
-// thinned returns at most eceRows rows, evenly spread.
-func thinned(r *Judged) metric.Input {
-	in := r.input(r.New)
-	n := len(in.Pred)
-	if n <= eceRows {
-		return in
-	}
-	var out metric.Input
-	for k := range eceRows {
-		i := k * n / eceRows
-		out.Label, out.Pred = append(out.Label, in.Label[i]), append(out.Pred, in.Pred[i])
-		if in.Weight != nil {
-			out.Weight = append(out.Weight, in.Weight[i])
-		}
-	}
-
-	return out
 }
 
 // entropy requires that the model beats the base rate. On a table of weak signal and few rows a first night could never

@@ -39,6 +39,7 @@ type Evidence struct {
 	Tonight Judged
 	// Earlier are rows of earlier nights, with the labels of that night, that none of the models was trained on.
 	Earlier []Judged
+	Gains   []float64 // on rows of earlier nights, of the versions before, newest first: see Gains
 
 	// Why the two models cannot be compared on these rows; empty if they can.
 	NotTonight, NotReference string

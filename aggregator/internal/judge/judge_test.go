@@ -116,6 +116,29 @@ func TestFewRowsHoldNothingBack(t *testing.T) {
 	}
 }
 
+// TestUsualGains: where models of honest nights differ by 1 %, one that is 1.5 % worse on earlier nights goes live; where
+// they differ by .2 %, or it is 6 % worse, it does not. A margin that was written is kept.
+func TestUsualGains(t *testing.T) {
+	for name, tc := range map[string]struct {
+		usual, errNew, margin float64
+		want                  bool
+	}{
+		"usual": {0.01, 0.42, 0, true}, "unusual": {0.002, 0.42, 0, false}, "far beyond": {0.01, 0.7, 0, false},
+		"a margin": {0.01, 0.42, 0.0025, false},
+	} {
+		e := judge.Evidence{Binary: true, Champion: 9, Shares: even,
+			Tonight: world{rand.New(rand.NewPCG(1, 7)), -3}.rows(2000, 0.3, 0.3),
+			Earlier: earlier(world{rand.New(rand.NewPCG(2, 7)), -3}.rows(60_000, tc.errNew, 0.3), 4)}
+		for i := range 9 {
+			e.Gains = append(e.Gains, tc.usual*float64(i+1)/5)
+		}
+		d := judge.Judge(gate(func(g *sweep.Gate) { g.Margin = tc.margin }), logLoss(t), e)
+		if d.Passed != tc.want {
+			t.Errorf("%s: passed %t, expected %t: %s (%+v)", name, d.Passed, tc.want, d.Reason, d.Checks)
+		}
+	}
+}
+
 // A better model is recognised as such by the whole gate.
 func TestBetterModelsArePromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0

@@ -283,6 +283,7 @@ type month[M, T any] struct {
 	apart int
 
 	versions []version[M, T]
+	gains    []float64
 	champion int // index; -1 for none
 }
 
@@ -318,6 +319,7 @@ func (m *month[M, T]) night(fresh M, test T) *sweep.GateDecision {
 		v.replaced, m.champion = m.champion, len(m.versions)
 	}
 	m.versions = append(m.versions, v)
+	m.gains = append(judge.Gains(d), m.gains...)
 	return d
 }
 
@@ -347,7 +349,7 @@ func (m *month[M, T]) takeBack(v *version[M, T]) {
 
 // evidence is that of a night's model against a champion.
 func (m *month[M, T]) evidence(v *version[M, T], champion int) judge.Evidence {
-	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even}
+	e := judge.Evidence{Binary: true, NotReference: "none", Shares: even, Gains: m.gains}
 	if champion < 0 {
 		e.Tonight = m.judged(v.test, 0, &v.model, nil, nil)
 		return e

@@ -110,12 +110,8 @@ func (p *pool) where() string {
 
 // earlier names earlier nights.
 func earlier(versions []int) string {
-	names := make([]string, len(versions))
-	for i, v := range versions {
-		names[i] = fmt.Sprint(v)
-	}
-	return fmt.Sprintf("earlier nights (%s %s)", english.PluralWord(len(names), "version", ""),
-		strings.Join(names, ", "))
+	return fmt.Sprintf("earlier nights (%s %s)", english.PluralWord(len(versions), "version", ""),
+		strings.ReplaceAll(strings.Trim(fmt.Sprint(versions), "[]"), " ", ", "))
 }
 
 // joined puts several nights' rows together; Old becomes the predictions of the latest sound version.

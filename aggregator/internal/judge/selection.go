@@ -43,7 +43,11 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	margin := marginOf(g, decides.Old)
 
 	if notTonight == "" {
-		d.add(against(m, tonight, checkTonight, d.Champion, margin))
+		worse := tonight.High < -margin
+		if len(e.Gains) < fewGains { // earlier nights have little to say
+			worse = tonight.WorseBy(cmp.Or(g.Margin, 2*margin))
+		}
+		d.add(against(m, tonight, checkTonight, d.Champion, margin, worse))
 		if slices.Equal(e.Tonight.New, e.Tonight.Old) {
 			last := &d.Checks[len(d.Checks)-1]
 			last.Passed, last.Reason = false,
@@ -52,13 +56,14 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	}
 	switch {
 	case notReference == "":
-		check := against(m, reference, checkReference, e.measure(), margin)
-		if own, not := compare(home, "", latest); not == "" && (check.Passed || len(away) == 0) {
-			if shown := own.High < -margin; shown || len(away) == 0 {
-				check = against(m, own, checkReference, e.measure(), margin)
-				check.Passed = !shown
+		allowed := cmp.Or(g.Margin, max(margin, e.usual()*math.Abs(decides.Old)))
+		worse := reference.WorseBy(allowed)
+		if own, not := compare(home, "", latest); not == "" && (!worse || len(away) == 0) {
+			if worse = own.High < -margin; worse {
+				reference, allowed = own, margin
 			}
 		}
+		check := against(m, reference, checkReference, e.measure(), allowed, worse)
 		if notTonight != "" {
 			check.Reason += fmt.Sprintf("; not compared on tonight's test rows: %s", notTonight)
 		}
@@ -76,6 +81,30 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 
 // measure is the version that the new model is compared with on rows of earlier nights.
 func (e *Evidence) measure() int { return cmp.Or(e.Latest, e.Champion) }
+
+const fewGains = 5
+
+// usual is what honest nights let models differ by, as a share of the value: five times the median gain of up to 14
+// versions before, on rows of earlier nights. A model fails from three quarters on: two and a half standard deviations.
+// With few of them it is twice the margin.
+func (e *Evidence) usual() float64 {
+	if len(e.Gains) < fewGains {
+		return 2 * sweep.DefaultMargin
+	}
+	sizes := slices.Clone(e.Gains[:min(len(e.Gains), 14)])
+	slices.Sort(sizes)
+	return 5 * sizes[len(sizes)/2]
+}
+
+// Gains returns the size of a decision's gain on rows of earlier nights, as a share of the value, if it has one.
+func Gains(d *sweep.GateDecision) (out []float64) {
+	for _, c := range d.Checks {
+		if c.Name == checkReference && c.Old != 0 {
+			out = append(out, math.Abs(c.Value/c.Old))
+		}
+	}
+	return out
+}
 
 // apart divides the earlier nights into those of which neither model has seen a row, and the one of the measure itself.
 // There, the measure knows the day and the new model does not, so more is demanded: the new model fails only if it is
@@ -104,12 +133,11 @@ func latest(r *Judged) []float64 {
 // and says how much. number is the other one's.
 func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
 	p, not := pooled(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
-	if not != "" {
+	margin := marginOf(g, p.Old)
+	if worse = not == "" && p.WorseBy(margin); !worse {
 		return false, ""
 	}
-	margin := marginOf(g, p.Old)
-	check := against(m, p, checkTonight, number, margin)
-	return !check.Passed, check.Reason
+	return worse, against(m, p, checkTonight, number, margin, worse).Reason
 }
 
 // Doubt is why a decision does not trust the night that it was about: the first check that failed on other rows, or of
@@ -146,13 +174,13 @@ func (d *decision) incomparable(notTonight, notReference string) {
 		Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
 }
 
-// against requires that the new model is not shown to be worse than a version.
-func against(m metric.Metric, p pool, name string, version int, margin float64) sweep.GateCheck {
-	check := p.check(name, !p.WorseBy(margin))
+// against requires that the new model is not worse than a version.
+func against(m metric.Metric, p pool, name string, version int, margin float64, worse bool) sweep.GateCheck {
+	check := p.check(name, !worse)
 	check.Version = version
 	verdict := "not shown to be worse than"
 	switch {
-	case !check.Passed:
+	case worse:
 		verdict = "worse than"
 	case p.Low > 0:
 		verdict = "better than"
