@@ -252,10 +252,10 @@ func (p *sweepPage) slices() []*plot.Chart {
 		c.X.Label = ""
 
 		for _, t := range slices.Backward(scored) {
-			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
 			if p.Winner != nil && t.Highlight {
 				c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: "ring"})
 			}
+			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
 		}
 		c.Summary = noScore
 		if len(scored) > 0 {
