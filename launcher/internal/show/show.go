@@ -87,13 +87,6 @@ func FirstLine(s string) string {
 	return line
 }
 
-func shorten(s string) string {
-	if r := []rune(s); len(r) > 24 {
-		return string(r[:23]) + "…"
-	}
-	return s
-}
-
 // Hours formats an estimate in hours: 3 min (2 to 7).
 func Hours(r sweep.Range) string {
 	return span(sweep.Range{Low: 3600 * r.Low, Expected: 3600 * r.Expected, High: 3600 * r.High}, about)
