@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -17,9 +18,10 @@ import (
 // bag is a training of one model for each fold, on the rows of all others, whose mean is the model.
 type bag struct {
 	q       Request
-	all     *gbt.Data // the rows of every fold
-	fold    []uint8   // of each row
-	threads int       // of one model
+	stop    metric.Metric // what stops a model
+	all     *gbt.Data     // the rows of every fold
+	fold    []uint8       // of each row
+	threads int           // of one model
 
 	mu    sync.Mutex // of what follows, and of q.OnTree
 	grown int
@@ -32,7 +34,16 @@ type bag struct {
 // numbers of the dataset keep the rows of a key in one fold. Nothing is saved on the way: tables for this are small.
 func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Evaluated, error) {
 	at := min(q.Bag, max(1, q.Threads))
-	b := &bag{q: q, all: train, threads: max(1, q.Threads) / at, parts: make([]*gbt.Result, q.Bag)}
+	b := &bag{q: q, stop: q.Metric, all: train, threads: max(1, q.Threads) / at}
+	if !gbt.Ranks(q.Params.Objective) { // others stop by chance on a fold's rows, or are not defined there (LAB.md)
+		usual, err := metric.Usual(q.Params.Objective)
+		if err != nil {
+			return nil, err
+		}
+		if b.stop, err = metric.Lookup(usual); err != nil {
+			return nil, err
+		}
+	}
 	b.raw = make([]float64, train.Rows*max(1, q.Params.NumClass))
 	for _, part := range q.Rows {
 		copies := 1 // train has those of its own rows
@@ -50,10 +61,25 @@ func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Eval
 		b.fold[i] = uint8(int(f) * q.Bag / dataset.Folds)
 	}
 
+	// Keys may be so few that none is in a fold, whose model would have no rows to stop by.
+	var folds []uint8
+	for k := range uint8(q.Bag) {
+		if slices.Contains(b.fold, k) {
+			folds = append(folds, k)
+		}
+	}
+	if len(folds) < 2 {
+		return nil, fmt.Errorf("%w: all are in one fold of %d", ErrNoRows, q.Bag)
+	}
+	b.parts = make([]*gbt.Result, len(folds))
+
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(at)
-	for k := range q.Bag {
-		group.Go(func() error { return b.train(ctx, k, t.Identity(q)) })
+	for i, k := range folds {
+		group.Go(func() (err error) {
+			b.parts[i], err = b.train(ctx, k, t.Identity(q))
+			return err
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -62,30 +88,22 @@ func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Eval
 }
 
 // train trains the model that leaves out fold k.
-func (b *bag) train(ctx context.Context, k int, identity string) error {
+func (b *bag) train(ctx context.Context, k uint8, identity string) (*gbt.Result, error) {
 	train, rated := *b.all, &HeldOut{Data: *b.all}
 	train.Subset = make([]uint32, 0, b.all.Rows)
 	for r, f := range b.fold {
-		if int(f) == k {
+		if f == k {
 			rated.Data.Subset = append(rated.Data.Subset, uint32(r))
 		} else {
 			train.Subset = append(train.Subset, uint32(r))
 		}
 	}
 	rows := rated.Data.Subset
-	if len(rows) == 0 || len(train.Subset) == 0 {
-		return fmt.Errorf("%w: fold %d of %d has %d rows", ErrNoRows, k+1, b.q.Bag, len(rows))
-	}
 	rated.Label, rated.Weight = dataset.Pick(train.Label, rows), dataset.Pick(train.Weight, rows)
 	rated.Group = dataset.Pick(train.Group, rows)
 
 	q := b.q
-	if q.Metric.RankOnly && q.Params.Objective == "binary" { // which stops by chance on the rows of one fold (LAB.md)
-		var err error
-		if q.Metric, err = metric.Lookup("log_loss"); err != nil {
-			return err
-		}
-	}
+	q.Metric = b.stop
 	opt := gbt.Options{Threads: b.threads, Maximize: q.Metric.Maximize, Identity: identity, Deadline: q.Deadline,
 		OnTree: b.onTree}
 	if q.Params.EarlyStoppingRound > 0 {
@@ -93,18 +111,17 @@ func (b *bag) train(ctx context.Context, k int, identity string) error {
 	}
 	res, err := gbt.Train(ctx, &train, q.Params, opt)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw, err := res.Model.PredictBinned(&rated.Data, b.threads)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n := res.Model.Outputs()
 	for i, r := range rows { // no two folds share a row
 		copy(b.raw[int(r)*n:], raw[i*n:(i+1)*n])
 	}
-	b.parts[k] = res
-	return nil
+	return res, nil
 }
 
 // onTree counts the trees of all models.
@@ -151,7 +168,9 @@ func (b *bag) merge(label, weight []float32) (*Evaluated, error) {
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: label, Weight: weight, Pred: b.raw, Group: b.all.Group})
 	o.Metrics = measured(&e, b.q.Metrics)
-	value, err := e.Eval(b.q.Metric)
-	o.Score = b.q.Metric.Score(value)
-	return o, err
+	o.Score = math.NaN() // as it may be defined for the rows of valid alone
+	if value, err := e.Eval(b.q.Metric); err == nil {
+		o.Score = b.q.Metric.Score(value)
+	}
+	return o, nil
 }

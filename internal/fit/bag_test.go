@@ -2,11 +2,11 @@ package fit
 
 import (
 	"math"
+	"regexp"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
-	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
@@ -44,15 +44,16 @@ func TestBag(t *testing.T) {
 	}
 	sum, rows, trees := 0.0, 0, 0
 	for k := range 5 {
-		b := &bag{q: q, all: all, threads: 1, fold: make([]uint8, len(fold)), raw: make([]float64, len(fold)),
-			parts: make([]*gbt.Result, 5)}
+		b := &bag{q: q, stop: q.Metric, all: all, threads: 1, fold: make([]uint8, len(fold)),
+			raw: make([]float64, len(fold))}
 		for i, f := range fold {
 			b.fold[i] = uint8(int(f) * 5 / dataset.Folds)
 		}
-		if err := b.train(t.Context(), k, ""); err != nil {
+		part, err := b.train(t.Context(), uint8(k), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		trees += b.parts[k].Model.Iterations()
+		trees += part.Model.Iterations()
 		for i, f := range b.fold {
 			if int(f) == k {
 				p := 1 / (1 + math.Exp(-b.raw[i]))
@@ -73,6 +74,34 @@ func TestBag(t *testing.T) {
 		again, err := table.Train(t.Context(), q)
 		if err != nil || text(t, again.Model) != text(t, one.Model) || again.Score != one.Score {
 			t.Errorf("with %d threads: %v, or another model", threads, err)
+		}
+	}
+}
+
+// TestBagOfFewKeys: where folds are empty, the others make the bag, and a metric that is not defined for the rows of a
+// fold stops nothing.
+func TestBagOfFewKeys(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900, Edit: func(csv []byte) []byte {
+		return regexp.MustCompile(`(?m)^u\d*(\d),`).ReplaceAll(csv, []byte("u$1,")) // ten users
+	}})
+	q := request(t)
+	q.Bag, q.Final, q.Threads = 10, true, 2
+	folds := map[uint8]bool{}
+	for _, rows := range table.ds.Manifest.Splits {
+		q.Rows = append(q.Rows, sweep.Rows{Split: rows.Name})
+		for _, f := range table.ds.Split(rows.Name).Fold {
+			folds[f] = true
+		}
+	}
+	for _, name := range []string{"ndcg@5", "f1"} {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Metric = m
+		o, err := table.Train(t.Context(), q)
+		if err != nil || o.Calibrator == nil || len(folds) > 9 || len(folds) < 2 {
+			t.Fatalf("%s, %d of 10 folds have rows: %v", name, len(folds), err)
 		}
 	}
 }

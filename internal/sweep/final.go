@@ -111,6 +111,9 @@ func (p *Plan) finalPace() float64 {
 // not known.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
+	if p.Spec.Bag() > 1 && !winner.AtLimit { // its models stop by themselves
+		trees = 1
+	}
 	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
 }

@@ -243,6 +243,9 @@ func (r *Result) check() error {
 	if len(r.Reason) > maxReason {
 		return fmt.Errorf("a reason of %d bytes", len(r.Reason))
 	}
+	if len(r.Calibrator) > maxReason {
+		return fmt.Errorf("a calibrator of %d bytes", len(r.Calibrator))
+	}
 	if err := checkRungs(r.Rungs); err != nil {
 		return err
 	}

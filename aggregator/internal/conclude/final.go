@@ -54,7 +54,7 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final training had not ended%s", k.plan.LateFinal(w.result))
 	case r.Status != sweep.StatusDone:
 		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
-	case r.AtLimit: // it was to have as many trees as the winner
+	case r.AtLimit: // it was to have more trees
 		return refuse("the final training %s", r.Reason)
 	case r.Refits == nil || *r.Refits != w.result.Trial:
 		return refuse("the final training was of another trial's configuration")
@@ -71,6 +71,9 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 
 	f := &final{winner: own}
 	own.calibrator = w.calibrator
+	if (r.Calibrator != nil) != (w.calibrator != nil && k.plan.Spec.Bag() > 1) {
+		return refuse("the final training has a calibrator, or none, where its plan says otherwise")
+	}
 	if r.Calibrator != nil {
 		if own.calibrator, err = calibrate.Decode(r.Calibrator); err != nil {
 			return refuse("the calibrator of the final training: %v", err)
@@ -235,7 +238,7 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	if len(h.testRows) == 0 {
 		return nil
 	}
-	s, err := scorer.New(f.trees, w.calibrator, f.encoding, f.levels)
+	s, err := scorer.New(f.trees, f.calibrator, f.encoding, f.levels)
 	if err != nil {
 		return err
 	}

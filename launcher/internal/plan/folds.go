@@ -83,6 +83,19 @@ func (p *Planned) final(m *dataset.Manifest) error {
 // these gain shrinks with rows, and what they cost grows (docs/LAB.md).
 const bagRows = 50_000
 
+// mostBagRows is the most for one that is asked for.
+const mostBagRows = 1_000_000
+
+// WithoutBag takes back a bag that nobody asked for, and reports whether there was one.
+func (p *Planned) WithoutBag() bool {
+	if !p.bagged || p.Spec.Bag() == 1 {
+		return false
+	}
+	p.Spec.Ensemble = &sweep.Ensemble{Bag: 1}
+	p.Notes = slices.DeleteFunc(p.Notes, func(note string) bool { return strings.HasPrefix(note, "ensemble: ") })
+	return true
+}
+
 // bag makes the final training one of several models where that is asked for, or pays.
 func (p *Planned) bag(m *dataset.Manifest) error {
 	s := &p.Spec
@@ -104,15 +117,20 @@ func (p *Planned) bag(m *dataset.Manifest) error {
 	switch {
 	case asked && s.Ensemble.Bag == 1:
 		return nil
+	case asked && why == "" && rows > mostBagRows:
+		why = fmt.Sprintf("the dataset has %d rows, and a bag, which saves nothing on the way, at most %d", rows,
+			mostBagRows)
+		fallthrough
 	case asked && why != "":
 		return errorf("ensemble.bag: %s", why)
 	case !asked && (why != "" || rows > bagRows || p.dear()):
 		return nil
 	case !asked:
-		s.Ensemble = &sweep.Ensemble{Bag: sweep.DefaultBag}
+		s.Ensemble, p.bagged = &sweep.Ensemble{Bag: sweep.DefaultBag}, true
 	}
 	p.note("ensemble: the final training is of %d models, each without one fold of the rows, which are merged: "+
-		"predictions take %d times as long (ensemble: {bag: 1} trains one)", s.Ensemble.Bag, s.Ensemble.Bag)
+		"predictions take %d times as long, and conditions judge the winner alone (ensemble: {bag: 1} trains one)",
+		s.Ensemble.Bag, s.Ensemble.Bag)
 	return nil
 }
 
@@ -127,7 +145,6 @@ func (p *Planned) dear() bool {
 func (p *Planned) withoutFinal(why error) {
 	last := len(p.Trials) - 1
 	p.Trials, p.Expected, p.Spec.Final, p.Fallback = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil, nil
-	p.Spec.Ensemble = nil
 	p.Notes = slices.DeleteFunc(p.Notes, func(note string) bool { return strings.HasPrefix(note, "final: ") })
 	p.note("final: the winner is registered as it is: %v", why)
 }

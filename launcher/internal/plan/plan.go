@@ -66,6 +66,8 @@ type Planned struct {
 	// Expected are the trials as far as they are known, and random draws in the place of open ones: what the sweep can
 	// be expected to train.
 	Expected []sweep.Trial
+
+	bagged bool // the final training is of several models although nobody asked for that
 }
 
 // note adds a line for people.
@@ -135,6 +137,10 @@ func Build(q Inputs) (*Planned, error) {
 	}
 
 	err = p.fit(q.Spec.Machine, q.Manifest)
+	if errors.Is(err, errRefit) && p.WithoutBag() {
+		p.Fallback = nil
+		err = p.fit(q.Spec.Machine, q.Manifest)
+	}
 	if s.Final == nil && p.Spec.FinalRows() && errors.Is(err, errRefit) {
 		p.withoutFinal(err)
 		err = p.fit(q.Spec.Machine, q.Manifest)

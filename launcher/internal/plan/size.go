@@ -189,7 +189,8 @@ func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, featu
 		guests = gbt.GuestBytes * int64(all)
 	}
 	if n := int64(s.Bag()); n > 1 {
-		private = n * (private + maskBytes*int64(all))
+		private = n*(gbt.PrivateBytes(p, all, all, features, threads)+maskBytes*int64(all)) +
+			(ratedBytes+8*int64(max(1, p.NumClass)))*int64(all)
 	}
 	m.Refit = max(m.Refit, private+guests+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
 		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)

@@ -177,12 +177,13 @@ func (q *Estimator) work() (*work, error) {
 		}
 		s := speed(t)
 		if trial.Refit {
-			s *= float64(q.Plan.Spec.Bag())
 			w.final = &p
 			w.refit = func(threads, machines int) float64 {
-				with := t
-				with.threads = threads
-				return together(q.Manifest, p, s*measured.seconds(with, p)/measured.seconds(t, p), machines)
+				with, bag := t, q.Plan.Spec.Bag() // whose models are trained side by side
+				at := min(bag, threads)
+				with.threads = threads / at
+				s := s * float64((bag+at-1)/at) * measured.seconds(with, p) / measured.seconds(t, p)
+				return together(q.Manifest, p, s, machines)
 			}
 			continue
 		}
@@ -253,6 +254,11 @@ func (q *Estimator) Price() error {
 	o, err := q.own(w)
 	if err != nil {
 		return err
+	}
+	// What nobody asked for takes no more than a quarter of the sweep's time, nor more than a trial may.
+	limit := min(time.Duration(q.Plan.Spec.Limits.Sweep)/4, time.Duration(q.Plan.Spec.Limits.Trial))
+	if o.Refit != nil && o.Refit.Expected > limit.Seconds() && q.Plan.WithoutBag() {
+		return q.Price()
 	}
 	var notes []string
 	if *q.Plan.Spec.Machine.Spot {

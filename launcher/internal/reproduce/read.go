@@ -30,6 +30,9 @@ func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version)
 
 // Read reads what a version was trained from, but for the dataset, whose Dir the caller sets.
 func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recipe, error) {
+	if err := of.Plan.Trainable(); err != nil {
+		return nil, err
+	}
 	q := &Recipe{Plan: of.Plan, Files: map[string][]byte{}}
 	var result sweep.Result
 	if err := r.ReadJSON(ctx, of.Version, scorer.FileResult, &result); err != nil {
