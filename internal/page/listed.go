@@ -256,8 +256,8 @@ func (s *Sweep) Leaderboard(most int) Listed {
 
 // Validated lists a sweep's configurations, best first; nothing of one without folds.
 func (s *Sweep) Validated() Listed {
-	t := Listed{"Configurations", []string{"rank", "configuration", "state", s.Metric + " (mean ± SE)", "folds",
-		"trees", "trials"}, nil}
+	t := Listed{"Configurations, best first", []string{"rank", "configuration", "state", s.Metric + " (mean ± SE)",
+		"folds", "trees", "trials"}, nil}
 	for _, q := range s.Params {
 		t.Head = append(t.Head, q.Name)
 	}
