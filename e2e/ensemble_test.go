@@ -18,7 +18,8 @@ func TestE2EBag(t *testing.T) {
 	l := newLocal(t)
 	l.killAll("sweeps/*/trials/*/claims/*", 2)
 	l.killAll("sweeps/*/trials/0003/claims/*", 1)
-	execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out", filepath.Join(l.dir, "clicks.parquet")).ok(l.t)
+	execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", "20000", "--out",
+		filepath.Join(l.dir, "clicks.parquet")).ok(l.t)
 	l.must("launcher", "stage", l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\n"+
 		"drop: [impression_id, ts]\nsplit: {by: random, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
 
@@ -37,7 +38,8 @@ limits: {trial: 5m, sweep: 15m}
 gate: {promote: never, against: none}
 `), "--json").out)
 	const said = "the mean of 3 models"
-	if f := c.Final; c.Outcome != sweep.OutcomeWinner || f == nil || !f.Registered || !strings.Contains(f.Reason, said) {
+	if f := c.Final; c.Outcome != sweep.OutcomeWinner || f == nil || !f.Registered ||
+		!strings.Contains(f.Reason, said) {
 		t.Fatalf("a sweep with a bag: %+v, final %+v; expected one to be registered", c, f)
 	}
 	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {

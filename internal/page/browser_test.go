@@ -72,8 +72,8 @@ func TestBrowserFile(t *testing.T) {
 	shot(p, "01-top")
 
 	// Every plot has marks; nothing says NaN.
-	empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => f.querySelectorAll('svg.plot ` +
-		`path:not(.g)').length < 2).map(f => f.id).join()`)
+	empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => ` +
+		`f.querySelectorAll('svg.plot path:not(.g)').length < 2).map(f => f.id).join()`)
 	want(t, "plots without marks", empty, "")
 	want(t, "attributes with NaN",
 		p.Number(`[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => `+
@@ -327,7 +327,8 @@ func TestBrowserPages(t *testing.T) {
 	}{
 		{"dataset", manyNights(30), func(p *pagetest.Page) {
 			want(t, "what is followed from night to night, and drawn",
-				p.Number("document.querySelectorAll('#trend-h ~ * tbody tr, details:has(#trend-h) tbody tr').length"), 4.0)
+				p.Number("document.querySelectorAll('#trend-h ~ * tbody tr, "+
+					"details:has(#trend-h) tbody tr').length"), 4.0)
 			want(t, "small drawings", p.Number("document.querySelectorAll('svg.spark').length"), 10.0)
 			want(t, "links of a file", p.Number("document.querySelectorAll('a.in[href]').length"), 0.0)
 		}},
@@ -352,8 +353,8 @@ func TestBrowserPages(t *testing.T) {
 		p.Go("about:blank")
 		p.Go(url)
 		light := p.Text("getComputedStyle(document.body).backgroundColor")
-		empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => f.querySelectorAll('svg.plot ` +
-			`path:not(.g)').length < 1).map(f => f.id).join()`)
+		empty := p.Text(`[...document.querySelectorAll('figure:not(:has(.cells))')].filter(f => ` +
+			`f.querySelectorAll('svg.plot path:not(.g)').length < 1).map(f => f.id).join()`)
 		want(t, tc.name+", plots without marks", empty, "")
 		judge(t, p, tc.name+", light")
 		shot(p, "11-"+tc.name)

@@ -116,8 +116,8 @@ func TestFewRowsHoldNothingBack(t *testing.T) {
 	}
 }
 
-// TestUsualGains: where models of honest nights differ by 1 %, one that is 1.5 % worse on earlier nights goes live; where
-// they differ by .2 %, or it is 6 % worse, it does not. A margin that was written is kept.
+// TestUsualGains: where models of honest nights differ by 1 %, one that is 1.5 % worse on earlier nights goes live;
+// where they differ by .2 %, or it is 6 % worse, it does not. A margin that was written is kept.
 func TestUsualGains(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usual, errNew, margin float64

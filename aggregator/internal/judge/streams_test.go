@@ -275,8 +275,8 @@ type nightly struct {
 }
 
 // TestNightly: calm nights of made-up clicks, and then one of every kind of bad ones, through staging and the gate,
-// with champions of 1, 7 and 14 nights. NIGHTLY has the window in days, the rows of a day, how many seeds, the first, how
-// many nights, and of how many seeds bad ones are tried.
+// with champions of 1, 7 and 14 nights. NIGHTLY has the window in days, the rows of a day, how many seeds, the first,
+// how many nights, and of how many seeds bad ones are tried.
 func TestNightly(t *testing.T) {
 	var window, rows, seeds, first, count, bad int
 	if n, _ := fmt.Sscan(os.Getenv("NIGHTLY"), &window, &rows, &seeds, &first, &count, &bad); n < 5 {

@@ -92,8 +92,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	var id sweep.ID
 	for id = range w.jobs.submitted {
 	}
-	if out := w.must("leaderboard", string(id)); !strings.Contains(out, "num_leaves") || strings.Count(out, "│ done") != 4 ||
-		strings.Index(out, "0.63") > strings.Index(out, "0.62") {
+	if out := w.must("leaderboard", string(id)); !strings.Contains(out, "num_leaves") ||
+		strings.Count(out, "│ done") != 4 || strings.Index(out, "0.63") > strings.Index(out, "0.62") {
 		t.Errorf("leaderboard:\n%s", out)
 	}
 	var top sweep.Board

@@ -13,11 +13,12 @@ import (
 func TestBagIsRefused(t *testing.T) {
 	spec := withoutRequire(t)
 	for edit, want := range map[string]string{
-		"ensemble: {bag: 0}":                             "bag is 0: use 2 to 10",
-		"ensemble: {bag: 11}":                            "bag is 11: use 2 to 10",
-		"ensemble: {bags: 3}":                            `did you mean "bag"`,
-		"ensemble: {bag: 3}\nfinal: {rows: train}":       "its models are those of the final training; leave final out",
-		"ensemble: {bag: 3}\nvalidate: {kfold: 5}":       "validate has none: its winner is trained on train and valid already",
+		"ensemble: {bag: 0}":                       "bag is 0: use 2 to 10",
+		"ensemble: {bag: 11}":                      "bag is 11: use 2 to 10",
+		"ensemble: {bags: 3}":                      `did you mean "bag"`,
+		"ensemble: {bag: 3}\nfinal: {rows: train}": "its models are those of the final training; leave final out",
+		"ensemble: {bag: 3}\nvalidate: {kfold: 5}": "validate has none: its winner is " +
+			"trained on train and valid already",
 		"ensemble: {bag: 3}\ncontinue: {from: champion}": "continue has none",
 	} {
 		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
@@ -26,7 +27,8 @@ func TestBagIsRefused(t *testing.T) {
 			t.Errorf("%s: got error %v, expected ... %s ...", edit, err, want)
 		}
 	}
-	for edit, want := range map[string]int{"": 1, "ensemble: {bag: 1}": 1, "ensemble: {bag: 3}\nfinal: {rows: all}": 3} {
+	for edit, want := range map[string]int{"": 1, "ensemble: {bag: 1}": 1,
+		"ensemble: {bag: 3}\nfinal: {rows: all}": 3} {
 		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 		if err != nil || s.Bag() != want {
@@ -63,7 +65,8 @@ func TestBagByDefault(t *testing.T) {
 		{"", "", manifest(all...), 1, ""},
 		{"final: {rows: train}\n", "", few, 1, ""},
 		{"", "", small(func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }), 1, ""},
-		{asked, "", small(func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }), 0, "rows are divided by time"},
+		{asked, "", small(func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }), 0,
+			"rows are divided by time"},
 		{asked, "", small(func(m *dataset.Manifest) {
 			m.Split.By, m.Order = dataset.SplitByHash, &dataset.Ordering{}
 		}), 0, "have seen the keys of every fold"},

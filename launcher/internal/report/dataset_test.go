@@ -105,7 +105,8 @@ func TestDataset(t *testing.T) {
 		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
 	}
 	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
-	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 || first.Sweep != "night-1" || first.Drift != nil {
+	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 ||
+		first.Sweep != "night-1" || first.Drift != nil {
 		t.Errorf("the first night is %+v", first)
 	}
 	if second.Verdict != "not_promoted" || second.Reason != "the gate's reason" || len(second.Drift) < 5 {

@@ -15,8 +15,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// TestKeysOfFewRows: in 3,000 rows, of which 2,100 train, the pair that decides the label is found, and where none does,
-// none of fifteen is.
+// TestKeysOfFewRows: in 3,000 rows, of which 2,100 train, the pair that decides the label is found, and where none
+// does, none of fifteen is.
 func TestKeysOfFewRows(t *testing.T) {
 	for _, planted := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(3, 4))
