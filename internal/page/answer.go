@@ -237,9 +237,10 @@ func (p *sweepPage) won(w *Winner) (class, title, text string) {
 	if g != nil {
 		title = fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
 		if g.Promoted {
-			class, title = answerLive, fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
+			class = wentLive(w.Caution() != "")
+			title = fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
 		}
-		say = append(say, sentence(capital(g.Reason)))
+		say = append(say, sentence(capital(w.Why())))
 	}
 	if live := w.Live(); live != "" {
 		say = append(say, sentence(capital(live)))

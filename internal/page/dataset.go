@@ -46,6 +46,7 @@ type Night struct {
 	Number                        int // of the model's version
 	Value                         float64
 	Ratio                         float64 // predictions / labels on tonight's test rows
+	Caution                       bool    // that is off beyond chance, within the limit
 }
 
 // datasetPage is a dataset with its drawings.
@@ -164,7 +165,7 @@ func (n *Night) Class() string {
 	switch {
 	case n.State == contractBlocked:
 		return "s2x"
-	case n.Verdict == "promoted":
+	case n.Verdict == "promoted" && !n.Caution:
 		return "s8"
 	case n.Verdict == "":
 		return "s4"

@@ -52,6 +52,7 @@ type IndexSweep struct {
 	Metric  string        `json:"metric,omitempty"`
 	Score   *float64      `json:"score,omitempty"` // of the metric, of the winner on test
 	At      time.Time     `json:"-"`               // when it ended
+	Caution bool          `json:"-"`               // what went live is off beyond chance, within the limit
 
 	// Of one that runs, if it was read.
 	Running bool        `json:"-"`
@@ -162,11 +163,27 @@ func (s IndexSweep) Class() string {
 	case "":
 		return answerOpen
 	case sweep.VerdictPromoted:
-		return answerLive
+		return wentLive(s.Caution)
 	case sweep.VerdictNotPromoted, sweep.VerdictNotComparable:
 		return answerHeld
 	}
 	return answerNone
+}
+
+// wentLive is how what went live is painted: green, or amber where something is off beyond chance.
+func wentLive(caution bool) string {
+	if caution {
+		return answerHeld
+	}
+	return answerLive
+}
+
+// standing is how a model's last night is painted, at home and on the model's page: what was promoted by hand is live.
+func standing(last IndexSweep, champion int) string {
+	if last.Class() == answerHeld && last.Live(champion) {
+		return wentLive(last.Caution)
+	}
+	return last.Class()
 }
 
 // Word is the sweep's state, the same as on its page and in the terminal.
@@ -198,15 +215,12 @@ func (s IndexSweep) Pace() pace {
 	return pace{s.Price * max(0, s.Now.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
 }
 
-// Class is how the model is painted: green if what its last sweep made is live.
+// Class is how the model is painted.
 func (m IndexModel) Class() string {
-	switch {
-	case m.Last == nil:
+	if m.Last == nil {
 		return "idle"
-	case m.Held == 0 && m.Last.Class() == answerHeld: // promoted by hand
-		return answerLive
 	}
-	return m.Last.Class()
+	return standing(*m.Last, m.Champion)
 }
 
 // Spark is the model's trend as a small drawing; empty of fewer than two.

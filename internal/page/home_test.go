@@ -64,3 +64,37 @@ func TestTonight(t *testing.T) {
 		t.Errorf("got %q, want that nothing needs a person", quiet)
 	}
 }
+
+// TestAmber: what went live with a total that is off beyond chance is amber wherever it stands, never green, and a night
+// has one colour at home and on its model's page, whatever was cancelled after it.
+func TestAmber(t *testing.T) {
+	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	why := "it predicts 24 % more than observed (9 to 42 %); better"
+	for _, caution := range []bool{true, false} {
+		last := page.IndexSweep{ID: "n-1", Model: "ctr", State: "winner", Version: 1, At: at, Why: why,
+			Verdict: sweep.VerdictPromoted, Caution: caution}
+		night := page.ModelNight{At: at, Sweep: "n-1", Version: 1, Live: 1, Verdict: sweep.VerdictPromoted,
+			Caution: caution, Why: why, Next: math.NaN(), New: math.NaN()}
+		stopped := night
+		stopped.Verdict, stopped.Caution = sweep.VerdictCancelled, false
+		night1 := sample(8)
+		ratio := sweep.GateCheck{Name: "calibration", Passed: true, Value: 1.04, Low: 0.97, High: 1.1}
+		if caution {
+			ratio.Value, ratio.Low, ratio.High = 1.24, 1.09, 1.42
+		}
+		night1.Winner.Gate.Checks = append(night1.Winner.Gate.Checks, ratio)
+		want := map[bool]string{true: "answer a-held", false: "answer a-live"}[caution]
+		for name, view := range map[string]writer{
+			"home": &page.Index{Models: []page.IndexModel{{Name: "ctr", Versions: 1, Champion: 1, Last: &last}},
+				Sweeps: []page.IndexSweep{last}},
+			"model": &page.Model{Name: "ctr", Champion: 1, Versions: versions(2).Versions[:1],
+				Month: page.Month{Nights: []page.ModelNight{stopped, night}}},
+			"sweep": night1} {
+			text := write(t, view)
+			if !strings.Contains(text, want) || strings.Contains(text, `class="off"`) != (caution && name == "sweep") ||
+				caution && !strings.Contains(said(text), "predicts 24 % more than observed (9 to 42 %)") {
+				t.Errorf("%s with a caution %t: want %q, and what is off; got %.900q", name, caution, want, said(text))
+			}
+		}
+	}
+}

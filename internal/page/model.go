@@ -50,6 +50,7 @@ type modelPage struct {
 	Answer   answer
 	Since    time.Time        // when the champion became it
 	Became   string           // how
+	Last     time.Time        // when the night was that the answer is about
 	Back     int              // nights whose model was held back
 	Next     []trend          // the live version on the next night's rows, and the new one
 	Judged   string           // the metric of that

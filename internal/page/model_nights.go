@@ -38,7 +38,8 @@ type ModelNight struct {
 	Live int `json:"champion,omitempty"`
 	Age  int `json:"age,omitempty"`
 
-	Found []string `json:"-"` // what staging found in the table, without notes
+	Caution bool     `json:"-"` // what went live is off beyond chance, within the limit
+	Found   []string `json:"-"` // what staging found in the table, without notes
 	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of
 	// the new one. NaN where they were not compared.
 	Metric    string  `json:"-"`
@@ -49,7 +50,8 @@ type ModelNight struct {
 
 // AsSweep is the night as the list of sweeps has it, for its colour and its word.
 func (n ModelNight) AsSweep() IndexSweep {
-	return IndexSweep{State: map[bool]string{true: Running}[n.Verdict == ""], Verdict: n.Verdict, Version: n.Version}
+	return IndexSweep{State: map[bool]string{true: Running}[n.Verdict == ""], Verdict: n.Verdict,
+		Version: n.Version, Caution: n.Caution}
 }
 
 // InARow is how many of the last nights have not made the champion, one after the other.
@@ -67,8 +69,11 @@ func (m *Month) InARow(champion int) (nights int) {
 
 // Held says that the night has ended and what it made, if anything, is not live.
 func (n ModelNight) Held() bool {
-	return n.Verdict != "" && n.Verdict != sweep.VerdictPromoted && n.Verdict != sweep.VerdictCancelled
+	return n.Counts() && n.Verdict != sweep.VerdictPromoted
 }
+
+// Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.
+func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
 // Value is a number of a night, as text.
 func (n ModelNight) Value(v float64) string {
@@ -126,15 +131,13 @@ func (p *modelPage) answer() answer {
 		v.Title = fmt.Sprintf("Version %d is live", p.Champion)
 	}
 	v.add("versions", strconv.Itoa(len(p.Versions)))
-	if len(p.Nights) == 0 {
+	i := slices.IndexFunc(p.Nights, ModelNight.Counts)
+	if i < 0 {
 		return v
 	}
 
-	last := p.Nights[0]
-	v.Class = last.AsSweep().Class()
-	if v.Class == answerHeld && p.InARow(p.Champion) == 0 { // promoted by hand
-		v.Class = answerLive
-	}
+	last := p.Nights[i]
+	p.Last, v.Class = last.At, standing(last.AsSweep(), p.Champion)
 	v.Text = strings.TrimSpace(fmt.Sprintf("%s. %s", last.AsSweep().Word(), sentence(capital(last.Why))))
 	promoted, held := 0, p.InARow(p.Champion)
 	for _, n := range p.Nights {

@@ -270,6 +270,9 @@ func (p *sweepPage) thin() {
 // Open says that it has not ended.
 func (p *sweepPage) Open() bool { return p.Winner == nil }
 
+// Promoted says that the winner went live.
+func (p *sweepPage) Promoted() bool { return p.Winner.Gate != nil && p.Winner.Gate.Promoted }
+
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -405,6 +406,31 @@ type GateCheck struct {
 	Old     float64 `json:"old,omitempty"`
 }
 
+// Caution is what the gate let pass though chance does not explain it, in ten words: a total of predictions that is
+// off, within the limit. Empty without it.
+func (k *GateCheck) Caution() string {
+	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
+		return ""
+	}
+	off := func(ratio float64) float64 { return math.Round(100 * math.Abs(ratio-1)) }
+	if k.Value < 1 {
+		return fmt.Sprintf("predicts %v %% less than observed (%v to %v %%)", off(k.Value), off(k.High), off(k.Low))
+	}
+	return fmt.Sprintf("predicts %v %% more than observed (%v to %v %%)", off(k.Value), off(k.Low), off(k.High))
+}
+
+// Caution is that of what went live, by tonight's rows, whose check is the first.
+func (c *Conclusion) Caution() string {
+	if c.Gate == nil || !c.Gate.Promoted {
+		return ""
+	}
+	i := slices.IndexFunc(c.Gate.Checks, func(k GateCheck) bool { return k.Name == "calibration" })
+	if i < 0 {
+		return ""
+	}
+	return c.Gate.Checks[i].Caution()
+}
+
 // Verdict returns the night's outcome.
 func (c *Conclusion) Verdict() Verdict {
 	switch g := c.Gate; {
@@ -421,8 +447,11 @@ func (c *Conclusion) Verdict() Verdict {
 	}
 }
 
-// Why is the reason for the verdict, for people.
+// Why is the reason for the verdict, for people, and what to be cautious about.
 func (c *Conclusion) Why() string {
+	if text := c.Caution(); text != "" {
+		return "it " + text + "; " + c.Gate.Reason
+	}
 	if c.Outcome == OutcomeWinner && c.Gate != nil {
 		return c.Gate.Reason
 	}

@@ -2,6 +2,7 @@ package sweep_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"coppice/internal/problem"
@@ -69,6 +70,34 @@ func TestVerdicts(t *testing.T) {
 	} {
 		if got := tc.c.Verdict(); got != tc.want || tc.c.Why() != tc.why {
 			t.Errorf("%+v: %s because %q, want %s because %q", tc.c, got, tc.c.Why(), tc.want, tc.why)
+		}
+	}
+}
+
+// TestCaution: a total that is off beyond chance and within the limit is said first; one that may be chance is not, nor
+// what was not promoted.
+func TestCaution(t *testing.T) {
+	for _, tc := range []struct {
+		promoted         bool
+		value, low, high float64
+		want             string
+	}{
+		{true, 1.24, 1.09, 1.42, "it predicts 24 % more than observed (9 to 42 %); better"},
+		{true, 0.8, 0.7, 0.9, "it predicts 20 % less than observed (10 to 30 %); better"},
+		{true, 1.04, 0.99, 1.1, "better"},
+		{false, 1.24, 1.09, 1.42, "better"},
+	} {
+		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Promoted: tc.promoted,
+			Reason: "better", Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 3, Low: 2, High: 4},
+				{Name: "calibration", Passed: true, Value: tc.value, Low: tc.low, High: tc.high},
+				{Name: "calibration", Passed: true, Value: 2, Low: 1.9, High: 2.1}}}}
+		if got := c.Why(); got != tc.want {
+			t.Errorf("promoted %t with a ratio of %v (%v to %v): %q, want %q", tc.promoted, tc.value, tc.low, tc.high,
+				got, tc.want)
+		}
+		if lines := strings.Join(func() []string { m := c.Message(""); return m.Lines() }(), "\n"); !strings.Contains(lines,
+			tc.want) {
+			t.Errorf("the message says %q, want %q in it", lines, tc.want)
 		}
 	}
 }

@@ -244,7 +244,7 @@ func became(n *page.Night, s seen, metric string) {
 	if g == nil {
 		return
 	}
-	n.Reason = g.Reason
+	n.Reason, n.Caution = c.Why(), c.Caution() != ""
 	// The first is for tonight's rows.
 	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 {
 		n.Ratio = g.Checks[i].Value

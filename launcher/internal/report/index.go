@@ -252,6 +252,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 	if c != nil {
 		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
 		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
+		line.Caution = c.Caution() != ""
 		if v, ok := c.Test[line.Metric]; ok {
 			line.Score = &v
 		}

@@ -130,7 +130,7 @@ func (d *Datasets) champions(ctx context.Context, m *page.Month) error {
 // modelNight is a sweep as a model's night.
 func modelNight(s seen) page.ModelNight {
 	n := page.ModelNight{At: s.Planned, Sweep: s.ID, Dataset: s.Dataset, Verdict: s.Verdict, Why: s.Why,
-		Version: s.Version, Next: math.NaN(), New: math.NaN()}
+		Version: s.Version, Caution: s.Caution, Next: math.NaN(), New: math.NaN()}
 	if s.conclusion == nil || s.conclusion.Gate == nil {
 		return n
 	}
