@@ -159,6 +159,7 @@ func format(u string, v float64) string { return plot.Unit(u).Format(v) }
 type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`
+	Open    bool               `json:"open,omitempty"` // it runs: a console is asked for news
 	Columns map[string]*column `json:"columns"`
 	Tables  map[string]table   `json:"tables"`
 	Ranges  map[string]string  `json:"ranges,omitempty"` // of the axes that a reader can narrow: their columns

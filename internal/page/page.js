@@ -517,11 +517,9 @@
   dark.addEventListener('change', () => theme());
   addEventListener('hashchange', recall);
 
-  // --- news: a console says when there are other bytes; they are put in place of these ------------------------------------------------------
-  async function renew() {
-    const answer = await fetch(location.pathname, {cache: 'no-store'});
-    if (!answer.ok) return;
-    const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  // --- news: while a sweep runs a console is asked for other bytes; they are put in place of these -------------------------------------------
+  function renew(text) {
+    const next = new DOMParser().parseFromString(text, 'text/html');
     const open = $$('details[open] > summary').map(s => s.textContent), known = $$('details > summary').map(s => s.textContent);
     const tables = $$('figure:has(.data)').map(f => f.id);
     const scrolls = $$('.scroll').map(s => [s.scrollLeft, s.scrollTop]), focus = document.activeElement && document.activeElement.id;
@@ -543,15 +541,21 @@
   function start() {
     begun = true;
     begin();
-    if (!live || data.kind === 'still') return;
-    const say = $('#live'), news = new EventSource('/events' + location.pathname);
-    let waiting = null;
-    const version = d => { const m = $('meta[name=version]', d); return m && m.content; };
-    news.onopen = () => { say.hidden = false; say.className = 'live'; say.textContent = 'live'; };
-    news.onerror = () => { say.hidden = false; say.className = 'live off'; say.textContent = 'no connection; trying again'; };
-    news.addEventListener('version', e => {
-      if (e.data !== version(document)) { clearTimeout(waiting); waiting = setTimeout(() => renew().catch(() => {}), 100); }
-    });
-    news.addEventListener('ended', () => { news.close(); say.className = 'live'; say.textContent = 'ended'; });
+    if (live && data.open) poll();
+  }
+  async function poll() {
+    const say = $('#live');
+    let wait = 10000, text = 'live';
+    try {
+      const answer = await fetch(location.pathname, {cache: 'no-store', headers: {'If-None-Match': `"${$('meta[name=version]').content}"`}});
+      if (answer.status === 200) renew(await answer.text());
+      else if (answer.status !== 304) throw answer.status;
+      wait = +answer.headers.get('Poll') || wait;
+      if (!data.open) text = 'ended';
+    } catch { text = 'no connection; trying again'; }
+    say.hidden = false;
+    say.className = 'live' + (text.startsWith('no') ? ' off' : '');
+    say.textContent = text;
+    if (data.open) setTimeout(poll, wait);
   }
 })();

@@ -238,7 +238,7 @@ func (s *Sweep) lay() *sweepPage {
 	p.Slices = p.slices()
 	p.Gantt = p.gantt()
 	p.winner()
-	p.Answer = p.answer()
+	p.Answer, p.data.Open = p.answer(), p.Open()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
 	p.thin()
 	return p

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"time"
 
 	"coppice/internal/problem"
 	"coppice/internal/program"
@@ -19,9 +18,6 @@ type Callers interface {
 	// error of a request that is refused has a method HTTPStatus; others mean that nobody can be verified now.
 	Verify(ctx context.Context, authorization string) (email string, err error)
 }
-
-// streamLife is how long an authenticated stream of events lasts; the page then connects, and is verified, again.
-const streamLife = time.Hour
 
 // verified passes on requests of callers who may call. Without callers it passes on all: the console is on loopback
 // then.

@@ -44,7 +44,7 @@ func TestCallersAreVerified(t *testing.T) {
 	})
 	h := c.Handler([]string{"localhost:1"})
 
-	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks", "/events/sweeps/night-1",
+	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks",
 		"/elsewhere"} {
 		for given, code := range map[string]int{"": http.StatusUnauthorized, "Bearer bob": http.StatusForbidden,
 			"Bearer later": http.StatusServiceUnavailable} {

@@ -1,6 +1,6 @@
 // Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would
-// write, byte by byte. The page of a running sweep is notified by server-sent events when it has changed, and reloads.
-// A single poller reads for all its viewers.
+// write, byte by byte. The page of a running sweep asks every few seconds if it has changed; the sweep is read once for
+// all its viewers.
 //
 // It only reads; a page prints the commands that act. On loopback it has no authentication: anyone who can connect to
 // this machine's loopback sees what the user of `launcher console` may see. On another address every request needs an
@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,10 +29,9 @@ import (
 	"coppice/launcher/internal/report"
 )
 
-// Durations and limits.
+// Limits.
 const (
-	lookedAt  = time.Minute      // how long a sweep is polled after it was last viewed
-	pollPause = 10 * time.Second // between two rounds
+	pollPause = 10 * time.Second // a running sweep is read at most that often, whoever looks at it
 	mostOpen  = 50               // sweeps kept in memory
 )
 
@@ -48,7 +48,7 @@ type Console struct {
 	log    *slog.Logger
 	pause  time.Duration
 
-	first turn // serialises first reads of sweeps
+	first turn // serialises reads of sweeps
 	made  turn // serialises other pages, whose data are not safe for concurrent use
 
 	mu   sync.Mutex
@@ -70,15 +70,12 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// watched is a sweep that is being viewed.
+// watched is a sweep that has been viewed, with its page as of when it was read.
 type watched struct {
-	reading sync.Mutex
-	sweep   *report.SweepReader
-	page    []byte
-	version string
-	ended   bool
-	looked  time.Time
-	changed chan struct{} // closed when the page has changed
+	sweep *report.SweepReader
+	page  []byte
+	ended bool
+	read  time.Time
 }
 
 // New returns a console on three buckets.
@@ -90,96 +87,58 @@ func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Lo
 	return c
 }
 
-// Run polls the viewed sweeps until ctx ends.
-func (c *Console) Run(ctx context.Context) {
-	for {
-		for _, w := range c.wanted() {
-			if err := c.look(ctx, w); err != nil && ctx.Err() == nil {
-				c.log.Warn("a sweep cannot be read", "sweep", w.sweep.Plan().Sweep, "error", err.Error())
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(c.pause):
-		}
-	}
-}
-
-// wanted returns the viewed sweeps that have not ended; those not viewed for long are dropped.
-func (c *Console) wanted() []*watched {
+// known is the page of a sweep, if it was read a moment ago or has ended.
+func (c *Console) known(id sweep.ID) (w *watched, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*watched
-	for id, w := range c.open {
-		old := c.now().Sub(w.looked) > lookedAt
-		if old && !w.ended || old && len(c.open) > mostOpen {
-			delete(c.open, id)
-		} else if !w.ended {
-			out = append(out, w)
-		}
-	}
-	return out
+	w = c.open[id]
+	return w, w != nil && (w.ended || c.now().Sub(w.read) < c.pause)
 }
 
-// look reads a sweep again, and notifies its viewers if it has changed.
-func (c *Console) look(ctx context.Context, w *watched) error {
-	w.reading.Lock()
-	defer w.reading.Unlock()
-	view, ended, err := w.sweep.Look(ctx)
-	if err != nil {
-		return err
+// look returns the page of a sweep, which is read again if that is due.
+func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
+	if w, fresh := c.known(id); fresh {
+		return w, nil
 	}
-	var text bytes.Buffer
-	if err := view.Write(&text); err != nil {
-		return err
-	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w.ended = ended
-	if v := page.VersionOf(text.Bytes()); v != w.version || ended {
-		w.page, w.version = text.Bytes(), v
-		close(w.changed)
-		w.changed = make(chan struct{})
-	}
-	return nil
-}
-
-// at returns the sweep, reading it first if necessary.
-func (c *Console) at(ctx context.Context, id sweep.ID) (*watched, error) {
 	if err := c.first.take(ctx); err != nil {
 		return nil, err
 	}
 	defer c.first.give()
-	c.mu.Lock()
-	w := c.open[id]
-	c.mu.Unlock()
-	if w == nil {
-		s, err := report.OpenSweep(ctx, c.sweeps, c.reg, id)
-		if err != nil {
-			return nil, err
-		}
-		s.Online, s.Free = c.Online, !c.Online
-		w = &watched{sweep: s, changed: make(chan struct{})}
-		if err := c.look(ctx, w); err != nil {
-			return nil, err
-		}
+	w, fresh := c.known(id) // another viewer may have read it meanwhile
+	if fresh {
+		return w, nil
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open[id] = w
-	w.looked = c.now()
-	return w, nil
-}
+	next := watched{read: c.now()}
+	var err error
+	if w != nil {
+		next.sweep = w.sweep
+	} else if next.sweep, err = report.OpenSweep(ctx, c.sweeps, c.reg, id); err != nil {
+		return nil, err
+	}
+	next.sweep.Online, next.sweep.Free = c.Online, !c.Online
+	var view report.AnyPage
+	if view, next.ended, err = next.sweep.Look(ctx); err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	if err := view.Write(&text); err != nil {
+		return nil, err
+	}
+	next.page = text.Bytes()
 
-// state returns a watched sweep's current page, and a channel that is closed when it changes.
-func (c *Console) state(w *watched) (text []byte, version string, ended bool, more <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.looked = c.now()
-	return w.page, w.version, w.ended, w.changed
+	if c.open[id] = &next; len(c.open) > mostOpen {
+		oldest := id
+		for other, w := range c.open {
+			if w.read.Before(c.open[oldest].read) {
+				oldest = other
+			}
+		}
+		delete(c.open, oldest)
+	}
+	return &next, nil
 }
 
 // Handler serves requests that were sent to one of hosts, as a browser names them.
@@ -204,7 +163,6 @@ func (c *Console) Handler(hosts []string) http.Handler {
 		return view, c.nights.Nights(ctx, view)
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
-	mux.HandleFunc("GET /events/sweeps/{id}", c.serveEvents)
 	return prompt(guarded(hosts, c.verified(mux)))
 }
 
@@ -266,14 +224,22 @@ func (c *Console) serve(read func(context.Context, *http.Request) (report.AnyPag
 	}
 }
 
+// serveSweep serves the page of a sweep, whole only if it has changed since the version that is asked with, and says
+// when to ask again.
 func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
-	s, err := c.at(r.Context(), sweep.ID(r.PathValue("id")))
+	s, err := c.look(r.Context(), sweep.ID(r.PathValue("id")))
 	if err != nil {
 		c.answer(w, r, nil, err)
 		return
 	}
-	text, _, _, _ := c.state(s)
-	c.answer(w, r, text, nil)
+	tag := `"` + page.VersionOf(s.page) + `"`
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Poll", strconv.FormatInt(c.pause.Milliseconds(), 10))
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	c.answer(w, r, s.page, nil)
 }
 
 // answer sends a page, or the reason why there is none.
@@ -292,42 +258,6 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, er
 	}
 }
 
-// serveEvents sends an event for every change of a sweep's page, until it has ended or the viewer has left.
-func (c *Console) serveEvents(w http.ResponseWriter, r *http.Request) {
-	s, err := c.at(r.Context(), sweep.ID(r.PathValue("id")))
-	if err != nil {
-		c.answer(w, r, nil, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	control := http.NewResponseController(w)
-	beat := time.NewTicker(15 * time.Second) // intermediaries cut silent connections
-	defer beat.Stop()
-	var over <-chan time.Time // never on loopback
-	if c.Callers != nil {
-		over = time.After(streamLife)
-	}
-
-	for {
-		_, version, ended, more := c.state(s)
-		fmt.Fprintf(w, "event: version\ndata: %s\n\n", version)
-		if ended {
-			fmt.Fprint(w, "event: ended\ndata: \n\n")
-		}
-		if control.Flush() != nil || ended {
-			return
-		}
-		select {
-		case <-r.Context().Done():
-			return
-		case <-over:
-			return
-		case <-more:
-		case <-beat.C:
-		}
-	}
-}
-
 // Serve serves until ctx ends.
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -338,14 +268,13 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
-	go c.Run(ctx)
 
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 	}
-	if err := server.Close(); err != nil { // event streams would not end by themselves
+	if err := server.Close(); err != nil {
 		return fmt.Errorf("end the console: %w", err)
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -151,7 +151,7 @@ func TestOthersAreRefused(t *testing.T) {
 		{"localhost:8765", "/sweeps/..%2f..%2fetc", http.StatusNotFound},
 		{"localhost:8765", "/sweeps/%2e%2e", http.StatusNotFound},
 		{"localhost:8765", "/sweeps/a%0ab", http.StatusNotFound},
-		{"localhost:8765", "/events/sweeps/a%00b", http.StatusNotFound},
+		{"localhost:8765", "/sweeps/a%00b", http.StatusNotFound},
 		{"localhost:8765", "/datasets/clicks@%00", http.StatusNotFound},
 		{"localhost:8765", "/datasets/..%2fclicks", http.StatusNotFound},
 		{"localhost:8765", "/models/a%1bb", http.StatusNotFound},
@@ -231,10 +231,8 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 			}
 			beat(1)
 			c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
-			ctx, stop := context.WithCancel(t.Context())
 			h := c.Handler([]string{"localhost:1"})
 			first := get(h, "localhost:1", "/sweeps/night-1").Body.String()
-			go c.Run(ctx)
 
 			before := bucket.asked.Load()
 			for s := range seconds {
@@ -249,14 +247,11 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 				t.Error("nothing of the heartbeats has come to the page")
 			}
 
-			<-time.After(lookedAt + pollPause)
 			before = bucket.asked.Load()
 			<-time.After(10 * time.Minute)
 			if asked := bucket.asked.Load() - before; asked != 0 {
 				t.Errorf("%d requests though nobody looks", asked)
 			}
-			stop()
-			synctest.Wait()
 		})
 	}
 	t.Logf("%d requests in %d seconds, 100 tasks that send a heartbeat every second", asked[3], seconds)
@@ -266,57 +261,48 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 	}
 }
 
-// Who has a page open hears of another version, and of the end.
+// TestNews: who asks again gets a page only if there is another, and of a sweep that has ended without reading it again.
 func TestNews(t *testing.T) {
 	bucket, p, trials := night(t, 2)
-	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
-	c.pause = time.Millisecond // the test does not wait for seconds
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l, hosts) }()
-	defer func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
+	now := planned
+	c := New(bucket, blob.Memory(), blob.Memory(), func() time.Time { return now }, quiet)
+	h := c.Handler([]string{"localhost:1"})
+	version := ""
+	ask := func(want int) string {
+		t.Helper()
+		now = now.Add(pollPause)
+		r := httptest.NewRequest(http.MethodGet, "http://localhost:1/sweeps/night-1", nil)
+		r.Header.Set("If-None-Match", version)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != want || w.Header().Get("Poll") != "10000" || (want == http.StatusOK) != (w.Body.Len() > 0) {
+			t.Fatalf("got %d with %d bytes and %v, want %d, and when to ask again", w.Code, w.Body.Len(), w.Header(), want)
 		}
-	}()
-
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+hosts[0]+"/events/sweeps/night-1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
-	next := func(prefix string) string {
-		for lines.Scan() {
-			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok {
-				return text
-			}
-		}
-		t.Fatalf("the events ended before %q: %v", prefix, lines.Err())
-		return ""
+		version = w.Header().Get("ETag")
+		return w.Body.String()
 	}
 
-	one := next("data: ")
+	if first := ask(http.StatusOK); version != `"`+page.VersionOf([]byte(first))+`"` {
+		t.Errorf("the version is %s, want the page's", version)
+	}
+	ask(http.StatusNotModified)
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(0, 0) + "x"}
 	done := sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusDone, Score: 0.7, Model: &o,
 		Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
 	if _, err := trials.CreateResult(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	if two := next("data: "); len(one) != 64 || two == one {
-		t.Errorf("the versions are %q and %q", one, two)
+	if text := ask(http.StatusOK); !strings.Contains(text, `"open":true`) {
+		t.Error("the page of a running sweep does not say that it is to ask again")
 	}
 	conclude(t, bucket, p)
-	next("event: ended")
+	if text := ask(http.StatusOK); strings.Contains(text, `"open":true`) {
+		t.Error("the page of a sweep that has ended asks again")
+	}
+	before := bucket.asked.Load()
+	if ask(http.StatusNotModified); bucket.asked.Load() != before {
+		t.Errorf("a sweep that has ended was read again: %d requests", bucket.asked.Load()-before)
+	}
 }
 
 // TestWhoHasGoneWaitsForNothing: a request that is taken back while another reads leaves, and one that makes a page
