@@ -14,7 +14,7 @@ const (
 	usualWidth = 80
 )
 
-// fold has help texts and flags folded to the width of the terminal. Examples stay lines to copy.
+// fold has help texts and flags folded to the width of the terminal.
 func fold(w World, root *cobra.Command) {
 	width := usualWidth
 	if w.Width > 0 {
@@ -24,9 +24,20 @@ func fold(w World, root *cobra.Command) {
 		fmt.Sprintf(".FlagUsagesWrapped %d", width)))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		cmd.Long = foldText(cmd.Long, width)
+		cmd.Long, cmd.Example = foldText(cmd.Long, width), foldExamples(cmd.Example, width)
 		help(cmd, args)
 	})
+}
+
+// foldExamples breaks commands that are wider; what is said beside one stands above it.
+func foldExamples(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if command, remark, found := strings.Cut(line, " # "); found && utf8.RuneCountInString(line) > width {
+			lines[i] = "  # " + remark + "\n" + strings.TrimRight(command, " ")
+		}
+	}
+	return WrapCode(strings.Join(lines, "\n"), width, ` \`)
 }
 
 // foldText folds the paragraphs of a text. One that has an indented line, such as a part of a file, stays as it is.
@@ -36,19 +47,7 @@ func foldText(text string, width int) string {
 		if p == "" || strings.ContainsAny(p[:1], " \t") || strings.Contains(p, "\n ") || strings.Contains(p, "\n\t") {
 			continue
 		}
-		var lines []string
-		line := ""
-		for _, word := range strings.Fields(p) {
-			switch {
-			case line == "":
-				line = word
-			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
-				lines, line = append(lines, line), word
-			default:
-				line += " " + word
-			}
-		}
-		paragraphs[i] = strings.Join(append(lines, line), "\n")
+		paragraphs[i] = Wrap(strings.Join(strings.Fields(p), " "), width)
 	}
 	return strings.Join(paragraphs, "\n\n")
 }

@@ -33,6 +33,8 @@ type World struct {
 	Version  string
 	Terminal bool // Out is a terminal with this many columns
 	Width    int
+	ErrWidth int        // columns of the terminal that Err is, or 0
+	Columns  func() int // those of Out now, as its window may have another size than at the start; may be nil
 	Now      func() time.Time
 }
 
@@ -46,9 +48,20 @@ func FromOS(linked string) World {
 	fd := int(os.Stdout.Fd())
 	if term.IsTerminal(fd) {
 		w.Terminal = true
-		w.Width, _, _ = term.GetSize(fd)
+		w.Columns = func() int { return columns(fd) }
+		w.Width = w.Columns()
 	}
+	w.ErrWidth = columns(int(os.Stderr.Fd()))
 	return w
+}
+
+// columns is how wide a terminal is; 0 for what is none.
+func columns(fd int) int {
+	width, _, err := term.GetSize(fd)
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // buildVersion falls back to what the go command records of the commit.
@@ -124,7 +137,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 		return code
 	}
 
-	fmt.Fprintf(w.Err, "%s: %s\n", root.Name(), Brief(Redact(err.Error())))
+	fmt.Fprintln(w.Err, Wrap(root.Name()+": "+Brief(Redact(err.Error())), w.ErrWidth))
 	return code
 }
 

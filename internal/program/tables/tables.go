@@ -46,6 +46,19 @@ func On(w program.World) Screen {
 	return s
 }
 
+// Printf writes sentences, wrapped at words to the width.
+func (s Screen) Printf(format string, args ...any) {
+	fmt.Fprint(s, program.Wrap(fmt.Sprintf(format, args...), s.Width))
+}
+
+// Command writes a command to copy.
+func (s Screen) Command(format string, args ...any) {
+	fmt.Fprintln(s, program.WrapCode(fmt.Sprintf(format, args...), s.Width, ` \`))
+}
+
+// YAML writes lines for a spec to copy.
+func (s Screen) YAML(lines string) { fmt.Fprintln(s, program.WrapCode(lines, s.Width, "")) }
+
 // Standing is a cell that says how something stands, coloured on a terminal.
 type Standing string
 
@@ -163,8 +176,7 @@ func (t *Table) Print() {
 
 	t.render(columns, folded, wrapped, max(rest(), narrowest))
 	if len(hidden) > 0 {
-		fmt.Fprintln(t.screen,
-			text.WrapSoft(fmt.Sprintf("left out at %d columns: %s", screen, strings.Join(hidden, ", ")), screen))
+		t.screen.Printf("left out at %d columns: %s\n", screen, strings.Join(hidden, ", "))
 	}
 }
 

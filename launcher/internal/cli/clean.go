@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,7 @@ func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 				continue
 			}
 			for _, o := range i.Objects {
-				w.printf("gs://%s/%s\n", buckets[i.Bucket], o)
+				fmt.Fprintf(w.Out, "gs://%s/%s\n", buckets[i.Bucket], o)
 			}
 		}
 		return nil

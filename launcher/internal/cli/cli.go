@@ -260,7 +260,7 @@ func (w *Setup) screen() show.Printer {
 
 // stageBar shows the progress of staging, unless the output is JSON.
 func (w *Setup) stageBar() *show.StageBar {
-	return &show.StageBar{Output: w.Err, Terminal: w.Terminal, Quiet: w.asJSON, Now: w.Now}
+	return &show.StageBar{World: w.World, Quiet: w.asJSON}
 }
 
 // jsonFlag adds --json to a command.
@@ -284,8 +284,13 @@ func (w *Setup) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// printf writes to the output.
-func (w *Setup) printf(format string, args ...any) { fmt.Fprintf(w.Out, format, args...) }
+// printf writes sentences to the output.
+func (w *Setup) printf(format string, args ...any) { tables.On(w.World).Printf(format, args...) }
+
+// warn writes a sentence to the error output.
+func (w *Setup) warn(format string, args ...any) {
+	fmt.Fprint(w.Err, program.Wrap(fmt.Sprintf(format, args...), w.ErrWidth))
+}
 
 // say writes a sentence for people, who do not read with --json.
 func (w *Setup) say(format string, args ...any) {

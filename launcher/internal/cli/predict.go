@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
@@ -140,16 +139,12 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 	q := predict.Request{Scorer: s, In: f.in, Out: f.out, Keep: f.keep, Raw: f.raw, Contributions: f.contributions,
 		Explain: top, MaxUnseen: f.maxUnseen, CSV: dataset.CSVSpec{Delimiter: f.delimiter, Header: &header,
 			Quote: f.quote}}
-	var bar *progressbar.ProgressBar
+	line := show.NewStatusLine(w.World)
 	if w.Terminal && !w.asJSON {
-		bar = show.NewBar(w.Err, -1, progressbar.OptionSetDescription("rows"), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts())
-		q.Progress = func(rows int64) { _ = bar.Set64(rows) }
+		q.Progress = func(rows int64) { line.Show(humanize.Comma(rows) + " rows") }
 	}
 	done, err := w.predict(ctx, q)
-	if bar != nil {
-		_ = bar.Finish()
-	}
+	line.Clear()
 	if err != nil {
 		return err
 	}
@@ -157,7 +152,7 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 		"inputs": done.Inputs, "warnings": done.Warnings()}, func() {
 		w.screen().Inputs(done)
 		for _, text := range done.Warnings() {
-			fmt.Fprintf(w.Err, "warning: %s\n", text)
+			w.warn("warning: %s\n", text)
 		}
 		w.printf("%s %s scored with %s@%d: %s\n", humanize.Comma(done.Rows),
 			english.PluralWord(int(done.Rows), "row", ""), v.Model, v.Number, f.out)

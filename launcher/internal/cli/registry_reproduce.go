@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/schollz/progressbar/v3"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
@@ -76,9 +76,13 @@ func trainAgain(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFla
 	}
 
 	if w.Terminal && !w.asJSON {
-		bar := show.NewBar(w.Err, -1, progressbar.OptionSetDescription("trees"), progressbar.OptionShowCount())
-		defer func() { _ = bar.Finish() }()
-		q.OnTree = func(gbt.Progress) error { return bar.Add(1) }
+		line, trees := show.NewStatusLine(w.World), 0
+		defer line.Clear()
+		q.OnTree = func(gbt.Progress) error {
+			trees++
+			line.Show(english.Plural(trees, "tree", ""))
+			return nil
+		}
 	}
 	r, err := reproduce.Run(ctx, *q)
 	if err != nil {

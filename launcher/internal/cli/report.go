@@ -36,7 +36,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 					return err
 				}
 				if note != "" {
-					fmt.Fprintln(w.Err, note)
+					w.warn("%s\n", note)
 				}
 				return w.save(out, view.Write)
 			})

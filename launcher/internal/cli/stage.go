@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -118,7 +117,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 		return nil, err
 	}
 	if named != "" && like == nil && !w.asJSON {
-		fmt.Fprintf(w.Err, "model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
+		w.warn("model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
 	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
 	if f.batch.On {

@@ -86,7 +86,7 @@ func followJob(ctx context.Context, w *Setup, q cloudjob.Work) (*cloudjob.JobOut
 	}
 	say := func(format string, args ...any) {
 		if !w.asJSON {
-			fmt.Fprintf(w.Err, format, args...)
+			w.warn(format, args...)
 		}
 	}
 	if j.Attached {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"coppice/internal/nights"
 	"coppice/internal/notify"
@@ -48,6 +47,6 @@ func (w *Setup) tell(ctx context.Context, m sweep.VerdictMessage, marks notify.M
 	defer closeAll()
 	n := &notify.Notifier{Channels: channels, Now: w.Now, Log: w.log()}
 	if !n.Tell(ctx, m, marks) && !w.Structured() {
-		fmt.Fprintf(w.Err, "note: a notification could not be sent: %s\n", m.Title())
+		w.warn("note: a notification could not be sent: %s\n", m.Title())
 	}
 }

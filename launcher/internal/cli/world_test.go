@@ -42,6 +42,7 @@ type world struct {
 	ctx     context.Context
 	env     map[string]string // beside the deployment's
 	screen  bool              // the output is a terminal
+	width   int               // of it; 0 if it does not tell
 	tasks   cloudjob.Jobs
 	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
@@ -127,7 +128,8 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 		"COPPICE_REGISTRY_BUCKET": "registry"}))
 	return Run(w.ctx, Setup{
 		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
-			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen},
+			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen,
+			Width: w.width, ErrWidth: w.width},
 		Connect: func(context.Context, Env) (*Backends, error) {
 			runner := w.runner
 			if runner == nil {

@@ -2,64 +2,115 @@ package show
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"coppice/internal/program"
 	"coppice/launcher/internal/stager"
 )
 
-// NewBar returns a bar on a terminal; one of unknown length has -1.
-func NewBar(on program.Output, length int64, options ...progressbar.Option) *progressbar.ProgressBar {
-	const throttle = 100 * time.Millisecond // it need not be drawn more often than is visible
-	return progressbar.NewOptions64(length, append(options, progressbar.OptionSetWriter(on.Raw()),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(throttle))...)
+// StatusLine says how far something has come, in one line of a terminal, which it rewrites. Elsewhere it says nothing.
+// It is safe for concurrent use.
+type StatusLine struct {
+	w    program.World
+	mu   sync.Mutex
+	text string
+	at   time.Time
 }
 
-// StageBar is a progress bar on a terminal, elsewhere a line per step, and how far a long one has come.
+// NewStatusLine returns the line of a program's output.
+func NewStatusLine(w program.World) *StatusLine { return &StatusLine{w: w} }
+
+const (
+	redraw    = 100 * time.Millisecond // it need not be drawn more often than is visible
+	tellEvery = 10 * time.Second       // how often something that goes on has a line where there is no terminal
+)
+
+// Show writes as many parts as the terminal is wide for, the first of them cut to it.
+func (l *StatusLine) Show(parts ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.w.Terminal || l.w.Now().Sub(l.at) < redraw {
+		return
+	}
+	width := l.width()
+	line := text.Trim(program.Visible(parts[0]), width)
+	for _, part := range parts[1:] {
+		if longer := line + " · " + program.Visible(part); text.StringWidth(longer) <= width {
+			line = longer
+		}
+	}
+	if line != l.text {
+		l.at = l.w.Now()
+		l.write(line)
+	}
+}
+
+// Clear removes the line.
+func (l *StatusLine) Clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text != "" {
+		l.write("")
+		l.at = time.Time{}
+	}
+}
+
+// width is how wide a line may be without a terminal's going on to the next.
+func (l *StatusLine) width() int {
+	width := l.w.Width
+	if l.w.Columns != nil {
+		width = l.w.Columns()
+	}
+	if width <= 1 {
+		width = 80
+	}
+	return width - 1
+}
+
+// write replaces what is there. Blanks do that on every terminal.
+func (l *StatusLine) write(line string) {
+	fmt.Fprintf(l.w.Out.Raw(), "\r%s\r%s", text.Pad("", min(text.StringWidth(l.text), l.width()), ' '), line)
+	l.text = line
+}
+
+// StageBar shows the steps of a staging: on a terminal in a line that is rewritten, elsewhere in one for each, and how
+// far a long one has come.
 type StageBar struct {
-	Output          program.Output
-	Terminal, Quiet bool // Quiet shows nothing
-	Now             func() time.Time
-	step            stager.Step
-	told            time.Time // when its last line was written
-	bar             *progressbar.ProgressBar
+	World program.World
+	Quiet bool // shows nothing
+	line  *StatusLine
+	step  stager.Step
+	told  time.Time // when its last line was written
 }
-
-// tellEvery is how often a step has a line.
-const tellEvery = 10 * time.Second
 
 // Report shows how far a step has come.
 func (b *StageBar) Report(step stager.Step, done, total int64) {
 	if b.Quiet {
 		return
 	}
-
-	if step != b.step {
-		b.Finish()
-		b.step = step
-		if !b.Terminal {
-			fmt.Fprintf(b.Output, "%s ...\n", step)
-			b.told = b.Now()
-			return
-		}
-		b.bar = NewBar(b.Output, total, progressbar.OptionSetDescription(fmt.Sprintf("%-8s", step)),
-			progressbar.OptionShowBytes(true), progressbar.OptionFullWidth())
+	if b.line == nil {
+		b.line = NewStatusLine(b.World)
 	}
-	if b.bar != nil {
-		b.bar.ChangeMax64(total)
-		_ = b.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
-	} else if now := b.Now(); !b.Terminal && now.Sub(b.told) >= tellEvery && total > 0 {
-		fmt.Fprintf(b.Output, "%s %d %%\n", step, 100*done/total)
+	begun, now := step != b.step, b.World.Now()
+	b.step = step
+	switch share := 100 * done / max(total, 1); {
+	case b.World.Terminal:
+		b.line.Show(fmt.Sprintf("%s %d %%", step, share))
+	case begun:
+		fmt.Fprintf(b.World.Err, "%s ...\n", step)
+		b.told = now
+	case now.Sub(b.told) >= tellEvery && total > 0:
+		fmt.Fprintf(b.World.Err, "%s %d %%\n", step, share)
 		b.told = now
 	}
 }
 
-// Finish removes the bar.
+// Finish removes the line.
 func (b *StageBar) Finish() {
-	if b.bar != nil {
-		_ = b.bar.Finish()
-		b.bar = nil
+	if b.line != nil {
+		b.line.Clear()
 	}
 }

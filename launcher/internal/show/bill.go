@@ -51,15 +51,15 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	)...)
 
 	if w.Home {
-		w.printf("nothing was paid: the sweep ran in a local cloud, and these are Google's prices for such machines\n")
+		w.Printf("nothing was paid: the sweep ran in a local cloud, and these are Google's prices for such machines\n")
 	}
 	w.quoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
-		w.printf("note: not in the totals, because the price is not known: job %s\n",
+		w.Printf("note: not in the totals, because the price is not known: job %s\n",
 			strings.Trim(fmt.Sprint(jobs), "[]"))
 	}
 	if b.Unreadable > 0 {
-		w.printf("note: not in the totals, because they cannot be read: %s\n",
+		w.Printf("note: not in the totals, because they cannot be read: %s\n",
 			english.Plural(b.Unreadable, "claim", ""))
 	}
 }
@@ -68,7 +68,7 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 func (w Printer) quoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
-		w.printf("note: the sweep's plan has no quote, so there is no price\n")
+		w.Printf("note: the sweep's plan has no quote, so there is no price\n")
 		return
 	}
 
@@ -94,11 +94,11 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		return
 	}
 	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
-		w.printf("note: %s rows are too few for a speed to quote with: below %s the fixed cost of a tree "+
+		w.Printf("note: %s rows are too few for a speed to quote with: below %s the fixed cost of a tree "+
 			"dominates\n", humanize.Comma(int64(rows)), humanize.Comma(int64(least)))
 		return
 	}
-	w.printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
+	w.Printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
 }
 
 // usd formats an amount of a bill, or its replacement if no price is known.

@@ -78,10 +78,10 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 	w.list(l, cmp.Or(most, all), "trees", "from", "attempts")
 	if most > 0 && all > most {
-		w.printf("%d more: --all\n", all-most)
+		w.Printf("%d more: --all\n", all-most)
 	}
 	if len(p.Spec.Goals) > 0 {
-		w.say("front: no other trial is better in all objectives; the winner is picked within %s of the best %s",
+		w.Printf("front: no other trial is better in all objectives; the winner is picked within %s of the best %s\n",
 			p.Spec.Pick.Within, p.Spec.Pick.Best)
 	}
 	if r := b.Rows[0].Result; b.Configurations != nil && b.Rows[0].Trial.Refit && r != nil {
@@ -91,7 +91,7 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 		} else if r.AtLimit {
 			how += ", " + r.Reason
 		}
-		w.printf("refit: trial %d, %s\n", r.Trial, how)
+		w.Printf("refit: trial %d, %s\n", r.Trial, how)
 	}
 }
 
@@ -136,5 +136,5 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 		rows = append(rows, [2]string{"champion", s.Text(c.At)})
 	}
 	w.Pairs(append(rows, [2]string{"registered", fmt.Sprintf("%s version %d", c.Model, c.Version)})...)
-	w.printf("launcher registry show %s@%d\nlauncher leaderboard %s\n", c.Model, c.Version, c.Sweep)
+	w.Command("launcher registry show %s@%d\nlauncher leaderboard %s", c.Model, c.Version, c.Sweep)
 }

@@ -23,7 +23,7 @@ func (w Printer) Dataset(s *stager.Staged) {
 	w.list(page.Encodings(m), len(m.About.Encodings), "because", "lumped", "kept")
 	w.list(page.Splits(m), len(m.Splits))
 	for _, note := range page.Made(m) {
-		w.say("%s", note)
+		w.Printf("%s\n", note)
 	}
 	w.warnings(m.About.Warnings)
 
@@ -31,7 +31,7 @@ func (w Printer) Dataset(s *stager.Staged) {
 	if s.Existed {
 		verb = "was staged before"
 	}
-	w.printf("%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
+	w.Printf("%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
 }
 
 // features prints the features that are columns, or are computed from one, up to a number of them.
@@ -93,22 +93,23 @@ func (w Printer) warnings(all []dataset.Warning) {
 		if hints[warning.Code] {
 			kind = "hint"
 		}
-		w.say("%s: %s%s", kind, where, warning.Text)
+		w.Printf("%s: %s%s\n", kind, where, warning.Text)
 	}
 	for _, code := range slices.Sorted(maps.Keys(lines)) {
 		if more := lines[code] - most; len(drop) > 1 && of[code] != nil {
-			w.say("warning: %s: %s", useless[code], strings.Join(of[code], ", "))
+			w.Printf("warning: %s: %s\n", useless[code], strings.Join(of[code], ", "))
 		} else if more > 0 {
-			w.say("and %s more with code %s, which the dataset's manifest.json has", humanize.Comma(int64(more)), code)
+			w.Printf("and %s more with code %s, which the dataset's manifest.json has\n", humanize.Comma(int64(more)),
+				code)
 		}
 	}
 	if len(drop) > 1 {
 		for i, column := range drop {
 			drop[i] = yamlText(column)
 		}
-		w.say("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, or to "+
-			"its existing drop:", len(drop))
-		w.printf("drop: [%s]\n", strings.Join(drop, ", "))
+		w.Printf("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, "+
+			"or to its existing drop:\n", len(drop))
+		w.YAML("drop: [" + strings.Join(drop, ", ") + "]")
 	}
 }
 

@@ -22,7 +22,8 @@ func (w Printer) Checks(r *doctor.Report) {
 	for _, f := range r.Sorted() { // outside the table, where they can be copied; one command may fix several
 		if f.Fix != "" && !told[f.Fix] {
 			told[f.Fix] = true
-			w.printf("# %s, %s: %s\n%s\n", f.Verdict, f.Check, f.Where, f.Fix)
+			w.Printf("# %s, %s: %s\n", f.Verdict, f.Check, f.Where)
+			w.Command("%s", f.Fix)
 		}
 	}
 
@@ -35,5 +36,5 @@ func (w Printer) Checks(r *doctor.Report) {
 	if n := r.Counts[doctor.NotChecked]; n > 0 {
 		counts = append(counts, fmt.Sprintf("%d not checked", n))
 	}
-	w.printf("%s\n", strings.Join(counts, ", "))
+	w.Printf("%s\n", strings.Join(counts, ", "))
 }

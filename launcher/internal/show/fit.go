@@ -164,7 +164,7 @@ func rates(classes []metric.Class) []ClassRate {
 // Found writes what was decided about a table.
 func (w Printer) Found(all []draft.Finding) {
 	for _, f := range all {
-		w.printf("%-9s  %s\n", f.About, f.Text)
+		w.Printf("%-9s  %s\n", f.About, f.Text)
 	}
 }
 
@@ -174,10 +174,10 @@ func (w Printer) Notable(s *stager.Staged) {
 	w.features(m, mostTyped)
 	w.warnings(m.About.Warnings)
 	if len(m.About.Warnings) > 0 {
-		w.printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN, --missing TEXT, --format COLUMN=FORMAT; all "+
+		w.Printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN, --missing TEXT, --format COLUMN=FORMAT; all "+
 			"else goes into the specs: --save-specs DIR\n", "")
 	}
-	w.printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
+	w.Printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
 		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(page.RowsOf(m))), m.Name)
 }
 
@@ -218,12 +218,12 @@ func (w Printer) Fitted(f *Fit) {
 	if f.Data != "" {
 		in = fmt.Sprintf("COPPICE_LOCAL='%s' ", strings.ReplaceAll(f.Data, "'", `'\''`))
 	}
-	w.printf("%slauncher predict --model %s --in NEW.csv --out scored.csv\n", in, predicts)
-	w.printf("%slauncher serve --model %s\n", in, predicts)
+	w.Command("%slauncher predict --model %s --in NEW.csv --out scored.csv", in, predicts)
+	w.Command("%slauncher serve --model %s", in, predicts)
 	if !f.Champion {
-		w.printf("%slauncher registry promote %s --why \"checked by hand\"\n", in, version)
+		w.Command("%slauncher registry promote %s --why \"checked by hand\"", in, version)
 	}
-	w.printf("%slauncher registry show %s\n", in, version)
+	w.Command("%slauncher registry show %s", in, version)
 }
 
 // tested is what was measured on test, with the interval of the metric that was optimised.

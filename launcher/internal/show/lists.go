@@ -44,11 +44,11 @@ func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
 func (w Printer) Month(m *page.Month, now time.Time) {
 	switch s := m.Standing; {
 	case s.Champion == 0:
-		w.printf("%s has no champion\n", s.Model)
+		w.Printf("%s has no champion\n", s.Model)
 	case s.Nights > 0:
-		w.printf("%s\n", s.Text(now))
+		w.Printf("%s\n", s.Text(now))
 	default:
-		w.printf("%s@%d is the champion, made by the last night\n", s.Model, s.Champion)
+		w.Printf("%s@%d is the champion, made by the last night\n", s.Model, s.Champion)
 	}
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")
@@ -64,7 +64,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	}
 	t.Print()
 	for _, text := range m.Unread {
-		w.printf("note: %s\n", text)
+		w.Printf("note: %s\n", text)
 	}
 }
 
@@ -101,12 +101,12 @@ func (w Printer) Removable(items []clean.Item) {
 		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
 	}
 	t.Print()
-	w.printf("%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
+	w.Printf("%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
 }
 
 // Verified writes what was checked of a model, and the head of each history.
 func (w Printer) Verified(v *registry.Verification) {
-	w.printf("%s: %s, %s, %s\n", v.Model, english.Plural(v.Versions, "version", ""),
+	w.Printf("%s: %s, %s, %s\n", v.Model, english.Plural(v.Versions, "version", ""),
 		english.Plural(v.Files, "file", ""), humanize.IBytes(uint64(v.Bytes)))
 	t := w.Table("alias", "points at", "moves")
 	for _, h := range v.Heads {
@@ -114,7 +114,7 @@ func (w Printer) Verified(v *registry.Verification) {
 	}
 	t.Print()
 	for _, h := range v.Heads {
-		w.printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
+		w.Printf("head of %s %s: %s\n", v.Model, h.Alias, h.SHA256)
 	}
 }
 

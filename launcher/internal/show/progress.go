@@ -8,22 +8,22 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
-	"github.com/schollz/progressbar/v3"
 
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
 )
 
-// SweepProgress shows a sweep as it goes on: a line for each trial that has ended, on a terminal above a bar; an object
-// per change as JSON.
+// SweepProgress shows a sweep as it goes on: on a terminal a line that is rewritten, elsewhere a line for each trial
+// that has ended, or an object per change as JSON.
 type SweepProgress struct {
 	w    program.World
 	json bool
 	plan *sweep.Plan
-	bar  *progressbar.ProgressBar
+	line *StatusLine
 	seen map[int]bool // trials that have ended
 	last string       // what was printed of the job, or as JSON
 
@@ -34,12 +34,8 @@ type SweepProgress struct {
 
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
 func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
-	v := &SweepProgress{w: w, json: asJSON, plan: p, seen: map[int]bool{}, untrained: map[string]int{}}
-	if w.Terminal && !asJSON {
-		v.bar = NewBar(w.Err, int64(len(p.Own())), progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
-	}
-	return v
+	return &SweepProgress{w: w, json: asJSON, plan: p, line: NewStatusLine(w), seen: map[int]bool{},
+		untrained: map[string]int{}}
 }
 
 // Show shows what has changed since the last look.
@@ -48,23 +44,14 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 		v.jsonLine(snap)
 		return
 	}
-
 	var ended []sweep.Row
 	for _, row := range b.Rows {
 		if row.Result != nil && !v.seen[row.Result.Trial] {
 			ended = append(ended, row)
 		}
 	}
-	if v.bar == nil {
-		v.lines(ended, snap)
-		return
-	}
-	if len(ended) > 0 || snap.Trouble != v.trouble {
-		_ = v.bar.Clear() // a bar that cannot be drawn is no reason to stop watching
-		v.lines(ended, snap)
-	}
-	v.bar.Describe(program.Visible(v.summary(snap)))
-	_ = v.bar.Set(snap.Ended())
+	v.news(ended, snap)
+	v.line.Show(v.summary(snap)...)
 }
 
 func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
@@ -79,12 +66,17 @@ func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	_ = json.NewEncoder(v.w.Out).Encode(s)
 }
 
-// summary is the text before the bar.
-func (v *SweepProgress) summary(s sweepview.Snapshot) string {
-	parts := append([]string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own())),
-		fmt.Sprintf("%d running", s.Running)},
-		sweepview.Counts("at their limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused, "stopped",
-			s.Stopped, "not trained", s.Untrained, "failed", s.Failed)...)
+// summary is how far the sweep has come, what matters most first.
+func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
+	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own()))}
+	switch {
+	case s.Left > 0:
+		parts = append(parts, plot.Seconds.Format(s.Left)+" left")
+	case s.Done == 0 && s.Job.State != "RUNNING":
+		parts = append(parts, strings.ToLower(s.Job.State))
+	case s.Waiting == 0 && s.Conclusion == nil:
+		parts = append(parts, "concluding")
+	}
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,
@@ -92,21 +84,20 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) string {
 	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score), s.Best.Trial))
 	}
-
-	switch {
-	case s.Left > 0:
-		parts = append(parts, fmt.Sprintf("%s left", plot.Seconds.Format(s.Left)))
-	case s.Done == 0 && s.Job.State != "RUNNING":
-		parts = append(parts, strings.ToLower(s.Job.State))
-	case s.Waiting == 0 && s.Conclusion == nil:
-		parts = append(parts, "concluding")
-	}
-	return strings.Join(parts, " · ")
+	return append(parts, sweepview.Counts("running", s.Running, "failed", s.Failed, "at their limit", s.AtLimit,
+		"waiting for a task", s.Ready, "paused", s.Paused, "stopped", s.Stopped, "not trained", s.Untrained)...)
 }
 
-// lines prints the trials that have ended since the last look.
-func (v *SweepProgress) lines(ended []sweep.Row, s sweepview.Snapshot) {
-	if v.bar == nil && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
+// mostNews is how many trials have a line of their own at one look.
+const mostNews = 3
+
+// news prints what has happened since the last look: on a terminal failures and troubles alone.
+func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
+	say := func(format string, args ...any) {
+		v.line.Clear()
+		tables.On(v.w).Printf(format+"\n", args...)
+	}
+	if !v.w.Terminal && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
 		how := "waiting for machines: " + strings.ToLower(s.Job.State)
 		switch {
 		case s.Job.Finished: // what it left is still to be concluded
@@ -114,16 +105,16 @@ func (v *SweepProgress) lines(ended []sweep.Row, s sweepview.Snapshot) {
 		case s.Job.State == "RUNNING":
 			how = "training has begun"
 		}
-		fmt.Fprintln(v.w.Out, how)
+		say("%s", how)
 		v.last = s.Job.State
 	}
-
 	if s.Trouble != v.trouble && s.Trouble != "" {
-		fmt.Fprintf(v.w.Out, "%s\n", s.Trouble)
+		say("%s", s.Trouble)
 	}
 	v.trouble = s.Trouble
 
-	for _, row := range ended {
+	told := 0
+	for i, row := range ended {
 		r := row.Result
 		v.seen[r.Trial] = true
 		if r.Untrained() {
@@ -132,34 +123,41 @@ func (v *SweepProgress) lines(ended []sweep.Row, s sweepview.Snapshot) {
 			}
 			continue
 		}
-		how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
-			plot.Seconds.Format(r.Usage.TrainSeconds))
-		if r.Status != sweep.StatusDone {
-			how = FirstLine(r.Reason)
-			if !strings.HasPrefix(how, r.State()) {
-				how = r.State() + ": " + how
-			}
-		} else if r.AtLimit {
-			how += ", " + r.Reason
+		told++
+		if r.Status != sweep.StatusFailed && (v.w.Terminal || told > mostNews && i < len(ended)-1) {
+			continue
 		}
-		if fold := FoldOf(row.Trial); fold != "" {
-			how = fold + ": " + how
+		line := fmt.Sprintf("trial %3d  %s", r.Trial, v.ended(row))
+		if !v.w.Terminal {
+			line += "  |  " + strings.Join(v.summary(s), " · ")
 		}
-		line := fmt.Sprintf("trial %3d  %s", r.Trial, how)
-		if v.bar == nil { // the bar has the summary
-			line += "  |  " + v.summary(s)
-		}
-		fmt.Fprintf(v.w.Out, "%s\n", line)
+		say("%s", line)
 	}
 }
 
-// Close removes the bar, and tells of the trials that were not trained.
-func (v *SweepProgress) Close() {
-	if v.bar != nil {
-		_ = v.bar.Finish()
-		v.bar = nil
+// ended is how a trial has ended.
+func (v *SweepProgress) ended(row sweep.Row) string {
+	r := row.Result
+	how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
+		plot.Seconds.Format(r.Usage.TrainSeconds))
+	if r.Status != sweep.StatusDone {
+		how = FirstLine(r.Reason)
+		if !strings.HasPrefix(how, r.State()) {
+			how = r.State() + ": " + how
+		}
+	} else if r.AtLimit {
+		how += ", " + r.Reason
 	}
+	if fold := FoldOf(row.Trial); fold != "" {
+		how = fold + ": " + how
+	}
+	return how
+}
+
+// Close removes the line, and tells of the trials that were not trained.
+func (v *SweepProgress) Close() {
+	v.line.Clear()
 	for _, why := range slices.Sorted(maps.Keys(v.untrained)) {
-		fmt.Fprintf(v.w.Out, "%s %s\n", english.Plural(v.untrained[why], "trial", ""), why)
+		tables.On(v.w).Printf("%s %s\n", english.Plural(v.untrained[why], "trial", ""), why)
 	}
 }

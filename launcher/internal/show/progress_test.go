@@ -37,7 +37,7 @@ func TestTimeIsUp(t *testing.T) {
 func TestStaging(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)
-	bar := show.StageBar{Output: program.To(&out), Now: func() time.Time { return now }}
+	bar := show.StageBar{World: program.World{Err: program.To(&out), Now: func() time.Time { return now }}}
 	for i, step := range []stager.Step{"survey", "bin", "bin", "bin", "bin", "upload"} {
 		bar.Report(step, int64(i), 8)
 		now = now.Add(6 * time.Second)
@@ -73,8 +73,8 @@ func TestProgress(t *testing.T) {
 		v.Close()
 
 		want := "training has begun\n" +
-			"trial   1  auc 0.75, 20 trees, 0 s  |  1/2 done · 0 running · 9 s left\n" +
-			"trial   0  auc 0.75, 20 trees, 0 s  |  2/2 done · 0 running · concluding\n"
+			"trial   1  auc 0.75, 20 trees, 0 s  |  1/2 done · 9 s left\n" +
+			"trial   0  auc 0.75, 20 trees, 0 s  |  2/2 done · concluding\n"
 		if !asJSON && out.String() != want {
 			t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
 		}

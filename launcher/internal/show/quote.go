@@ -18,16 +18,16 @@ import (
 // and the recommendation as a line to paste into the spec, which has asked for a machine.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
-		w.printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), Hours(r.Hours), Money(&r.Cost))
-		w.say("%s", c.Reason)
+		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), Hours(r.Hours), Money(&r.Cost))
+		w.Printf("%s\n", c.Reason)
 	} else {
-		w.say("nothing fits: %s", c.Reason)
+		w.Printf("nothing fits: %s\n", c.Reason)
 	}
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
-	w.say("%s on %s: %s, %d features, %s staged; prices in %s",
+	w.Printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
 		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
 	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "time on demand",
@@ -40,16 +40,16 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	}
 	t.Print()
 	for _, u := range c.Unfit {
-		w.say("%s: %s", u.Machine, u.Reason)
+		w.Printf("%s: %s\n", u.Machine, u.Reason)
 	}
 	if len(c.Offers) > 0 {
 		w.Pairs(assumptions(q, c)...)
 	}
 	for _, note := range append(p.Notes, c.Notes...) {
-		w.say("note: %s", note)
+		w.Printf("note: %s\n", note)
 	}
 	if c.Recommended != nil {
-		w.printf("%s\n", machineLine(asked, c.Recommended))
+		w.YAML(machineLine(asked, c.Recommended))
 	}
 }
 
@@ -130,7 +130,7 @@ func threads(n int) string { return english.Plural(n, "thread", "") }
 // Announce writes what a sweep is about to do, and what that is expected to cost.
 func (w Printer) Announce(p *plan.Planned) {
 	z := p.Sizing
-	w.say("sweep %s: %s on %s@%s, %s on %d x %s", p.Sweep, trials(len(p.Own())), p.Dataset.Name, p.Dataset.Version,
+	w.Printf("sweep %s: %s on %s@%s, %s on %d x %s\n", p.Sweep, trials(len(p.Own())), p.Dataset.Name, p.Dataset.Version,
 		english.Plural(z.Tasks, "task", ""), z.VMs, z.MachineType)
 	if q := p.Quote; q != nil {
 		cost := "no price known"
@@ -140,10 +140,10 @@ func (w Printer) Announce(p *plan.Planned) {
 		if cost += " " + quote.Priced(q.Spot); w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
 		}
-		w.say("expected: %s, %s, %s", Hours(q.Hours), cost, Budget(p.Spec.Budget))
+		w.Printf("expected: %s, %s, %s\n", Hours(q.Hours), cost, Budget(p.Spec.Budget))
 	}
 	for _, note := range p.Notes {
-		w.say("note: %s", note)
+		w.Printf("note: %s\n", note)
 	}
 }
 
@@ -178,14 +178,14 @@ func (w Printer) Plan(p *plan.Planned, request []byte) {
 	t.Print()
 
 	if p.Skipped > 0 {
-		w.printf("left out: %s that repeat another\n", english.Plural(p.Skipped, "configuration", ""))
+		w.Printf("left out: %s that repeat another\n", english.Plural(p.Skipped, "configuration", ""))
 	}
 	w.sizing(p.Sizing)
 	for i, z := range p.Fallback {
-		w.printf("without machines after %s: %d x %s, %s of %s\n", p.Spec.Machine.Wait, z.VMs,
+		w.Printf("without machines after %s: %d x %s, %s of %s\n", p.Spec.Machine.Wait, z.VMs,
 			provision.Describe(p.Plan, i+1), english.Plural(z.Tasks, "task", ""), threads(z.ThreadsPerTask))
 	}
-	w.printf("%s\n", request)
+	fmt.Fprintf(w, "%s\n", request)
 }
 
 // sizing writes how a machine's memory is divided.

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
@@ -20,17 +18,6 @@ import (
 type Printer struct {
 	tables.Screen
 	Home bool // sweeps run in a local cloud, where nothing is paid for
-}
-
-func (w Printer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
-
-// say writes a sentence as wide as its terminal.
-func (w Printer) say(format string, args ...any) {
-	sentence := fmt.Sprintf(format, args...)
-	if w.Width > 0 {
-		sentence = text.WrapSoft(sentence, w.Width)
-	}
-	w.printf("%s\n", sentence)
 }
 
 // Pairs writes labels and values, without those whose value is empty.

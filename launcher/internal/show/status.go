@@ -124,7 +124,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	case c.Outcome == sweep.OutcomeWinner:
 		w.Winner(p, c)
 	default:
-		w.printf("ended without a winner: %s\n", c.Reason)
+		w.Printf("ended without a winner: %s\n", c.Reason)
 	}
 }
 
@@ -164,13 +164,13 @@ func (w Printer) Findings(r *nights.Record) {
 		return
 	}
 	for _, f := range r.Findings {
-		w.printf("%v\n", f)
+		w.Printf("%v\n", f)
 	}
 	switch {
 	case r.Blocked():
-		w.printf("BLOCKED: nothing will be trained on it\n")
+		w.Printf("BLOCKED: nothing will be trained on it\n")
 	case nights.Blocked(r.Findings):
-		w.printf("accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
+		w.Printf("accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
 	}
 }
 

@@ -20,13 +20,13 @@ import (
 
 // Explained writes what a version's predictions are made of. A final model has been trained on the rows.
 func (w Printer) Explained(name string, r *explain.Report, final bool) {
-	w.printf("%s on %d test rows of its night: %s %s", name, r.Rows, r.Metric, Number(r.Value))
+	base := ""
 	if r.Expected != nil {
-		w.printf("; base score (average prediction, raw): %s", Number(*r.Expected))
+		base = "; base score (average prediction, raw): " + Number(*r.Expected)
 	}
-	w.printf("\n")
+	w.Printf("%s on %d test rows of its night: %s %s%s\n", name, r.Rows, r.Metric, Number(r.Value), base)
 	if final {
-		w.printf(
+		w.Printf(
 			"its final training has seen these rows, so they flatter it; registry show has what was measured before\n",
 		)
 	}
@@ -52,7 +52,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	}
 	t.Print()
 	if unused > 0 {
-		w.printf("not used by any tree: %s\n", english.Plural(unused, "more feature", ""))
+		w.Printf("not used by any tree: %s\n", english.Plural(unused, "more feature", ""))
 	}
 
 	if len(r.Columns) == len(r.Features) {
