@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"coppice/internal/problem"
 )
 
 // SourceSpec says where the files of a table are: `source: PLACE`, a list of places, or a mapping if the places are
@@ -73,6 +75,28 @@ func (s *SourceSpec) UnmarshalYAML(decode func(any) error) error {
 // InBucket reports whether a place, or a destination, is in a bucket.
 func InBucket(place string) bool { return strings.HasPrefix(place, "gs://") }
 
+// CheckPlace refuses an address of tables that are neither files nor in a bucket.
+func CheckPlace(place string) error {
+	scheme, rest, found := strings.Cut(place, "://")
+	switch {
+	case !found || scheme == "gs":
+		return nil
+	case scheme == "bigquery" || scheme == "bq":
+		return problem.New(problem.Usage, "%s: export the table to a bucket, and give its files: bq extract "+
+			"--destination_format PARQUET %s 'gs://BUCKET/FOLDER/*.parquet'", place, bigTable(rest))
+	}
+	return problem.New(problem.Usage, "%s: tables are read from files and from gs://; copy it to one of them", place)
+}
+
+// bigTable is PROJECT:DATASET.TABLE, as bq has it.
+func bigTable(path string) string {
+	parts := strings.Split(strings.ReplaceAll(path, "/", "."), ".")
+	if len(parts) != 3 {
+		return "PROJECT:DATASET.TABLE"
+	}
+	return parts[0] + ":" + parts[1] + "." + parts[2]
+}
+
 // String is the source in messages.
 func (s SourceSpec) String() string { return strings.Join(s.Files, ", ") }
 
@@ -121,6 +145,9 @@ func (s *Spec) checkSource() error {
 				path = full
 				break
 			}
+		}
+		if err := CheckPlace(place); err != nil {
+			return s.Errorf(path, "%v", err)
 		}
 		var forms string
 		for _, mark := range dateMark.FindAllStringSubmatch(place, -1) {

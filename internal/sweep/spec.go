@@ -301,10 +301,13 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	return nil
 }
 
-// searchByDefault is the search of a spec that has none, but several trials: the parameters that matter on most tables,
-// without those that params has, and the method that is best on most. A model that is continued has its parameters.
+// searchByDefault is the search of a spec that has none, or says no more than method: auto, but several trials: the
+// parameters that matter on most tables, without those that params has, and the method that is best on most. A model
+// that is continued has its parameters.
 func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
-	if doc.Has("search") || s.Trials < 2 || s.Continue != nil {
+	q := &s.Search
+	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
+	if doc.Has("search") && !auto || s.Trials < 2 || s.Continue != nil {
 		return
 	}
 	s.Search.Method = MethodAuto

@@ -38,6 +38,9 @@ const MaxFiles = 100_000
 // with '.' or '_', such as Spark's _SUCCESS and _temporary, are skipped there. If there is no file, the error is of the
 // kind NotFound.
 func Expand(pattern string) ([]File, error) {
+	if err := dataset.CheckPlace(pattern); err != nil {
+		return nil, err
+	}
 	source := dataset.SourceSpec{Files: []string{filepath.Clean(pattern)}}
 	return ExpandPlace(source.Places(time.Time{})[0])
 }

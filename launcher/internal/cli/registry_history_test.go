@@ -46,6 +46,10 @@ func TestVerify(t *testing.T) {
 	}
 	w.refused(sweep.ExitNotFound, "ctx", "registry", "show", "ctx", "--verify")
 	w.refused(sweep.ExitUsage, "verify", "registry", "show", "ctr", "--verify", "--history")
+	if code, out, errOut := w.run("registry", "show", "ctr@1", "--verify"); code != sweep.ExitUsage || out != "" ||
+		!strings.Contains(errOut, "--verify checks the whole model: launcher registry show ctr --verify") {
+		t.Errorf("a version alone: %d, %s%s", code, out, errOut)
+	}
 
 	if _, err := w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
 		strings.NewReader("tree 9")); err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,12 @@ someone who rewrote the whole chain.`,
   launcher registry show ctr --history
   launcher registry show ctr --verify`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			model, _, version := strings.Cut(args[0], "@")
 			switch {
+			case version && history:
+				return program.Usagef("--history is that of the model: launcher registry show %s --history", model)
+			case version && verify:
+				return program.Usagef("--verify checks the whole model: launcher registry show %s --verify", model)
 			case history && verify, file != "" && (history || verify):
 				return program.Usagef("give one of --file, --history and --verify")
 			case history:

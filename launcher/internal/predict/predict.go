@@ -64,7 +64,7 @@ type writer interface{ Write(*table.Batch) error }
 
 // Run scores q.In into q.Out, which appears atomically.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
-	if strings.Contains(q.In, "://") {
+	if dataset.InBucket(q.In) {
 		return nil, problem.New(problem.Usage, "--in %s: a table in a bucket is scored into one: --out "+
 			"gs://BUCKET/PREFIX/", q.In)
 	}
