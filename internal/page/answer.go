@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ type answer struct {
 	Class string // how it is painted: live, held, none or open
 	Title string
 	Text  string
+	More  []string // the rest, behind a click
 	Facts []Pair
 	// Command is what shows more in a terminal; empty where the page has all.
 	Command  string
@@ -69,7 +69,7 @@ func (p *sweepPage) answer() answer {
 			v.Title = "Cancelled"
 		}
 	default:
-		v.Class, v.Title, v.Text = p.won(w)
+		p.won(w, &v)
 		v.onTest(w, p.Metric, w.withoutFeatures())
 		if by := w.judgedBy(); by != p.Metric {
 			v.onTest(w, by, w.withoutFeatures()+", "+by)
@@ -191,13 +191,21 @@ func (p *sweepPage) commonFailure() string {
 	return text
 }
 
-// onTest adds a metric of the winner on test, and what a model without features scores.
+// onTest adds a metric on test with whose it is, and what a model without features scores. A final training has no rows
+// to be judged on: the winner is, in its place.
 func (v *answer) onTest(w *Winner, metric, base string) {
 	test, ok := w.Test[metric]
 	if !ok {
 		return
 	}
-	v.add(metric+" on test", plot.Plain.Format(test))
+	whose := ""
+	if w.Version > 0 {
+		whose = fmt.Sprintf(" of %s@%d", w.Model, w.Version)
+	}
+	if w.Final != nil && w.Final.Registered {
+		whose = fmt.Sprintf(" of trial %d, judged for %s@%d", w.Trial, w.Model, w.Version)
+	}
+	v.add(metric+" on test"+whose, plot.Plain.Format(test))
 	if alone := w.alone(metric); !math.IsNaN(alone) {
 		v.add(base, plot.Plain.Format(alone))
 	}
@@ -225,35 +233,43 @@ func (p *sweepPage) chosen(w *Winner) (text string) {
 	return text + sentence(capital(w.Reason))
 }
 
-// won says what became of a winner: the gate's reason first, then what is live, then why it was this trial.
-func (p *sweepPage) won(w *Winner) (class, title, text string) {
-	title = fmt.Sprintf("Trial %d won", w.Trial)
-	if w.Version > 0 {
-		title = fmt.Sprintf("%s@%d is registered", w.Model, w.Version)
-	}
-	class = answerHeld
-	var say []string
+// won says what became of a winner: the gate's reason first, and what comes of it; behind that which model is live, and
+// why it was this trial.
+func (p *sweepPage) won(w *Winner, v *answer) {
 	g := w.Gate
-	if g != nil {
-		title = fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
-		if g.Promoted {
-			class = wentLive(w.Caution() != "")
-			title = fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
+	switch {
+	case w.Version == 0:
+		v.Class, v.Title = answerHeld, fmt.Sprintf("Trial %d won", w.Trial)
+	case g == nil:
+		v.Class, v.Title = answerHeld, fmt.Sprintf("%s@%d is registered", w.Model, w.Version)
+	case g.Promoted:
+		v.Class = wentLive(w.Caution() != "")
+		v.Title = fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
+	default:
+		v.Class, v.Title = answerHeld, fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
+	}
+	if v.Text = sentence(capital(w.Why())); g == nil {
+		v.Text = ""
+	}
+	live := w.Live()
+	if live == "" && g != nil && !g.Promoted && g.Champion > 0 {
+		v.Text += fmt.Sprintf(" Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion)
+	}
+	for _, text := range []string{live, p.chosen(w), standingText(w)} {
+		if text = sentence(capital(text)); v.Text == "" {
+			v.Text = text
+		} else if text != "" {
+			v.More = append(v.More, text)
 		}
-		say = append(say, sentence(capital(w.Why())))
 	}
-	if live := w.Live(); live != "" {
-		say = append(say, sentence(capital(live)))
-	} else if g != nil && !g.Promoted && g.Champion > 0 {
-		say = append(say, fmt.Sprintf("Version %d stayed live; if nobody acts, the next sweep tries again.",
-			g.Champion))
+}
+
+// standingText is how many nights have made no champion.
+func standingText(w *Winner) string {
+	if w.Standing == nil {
+		return ""
 	}
-	say = append(say, p.chosen(w))
-	if s := w.Standing; s != nil {
-		say = append(say, sentence(capital(s.Text(w.At))))
-	}
-	say = slices.DeleteFunc(append(say, p.Sure), func(s string) bool { return s == "" })
-	return class, title, strings.Join(say, " ")
+	return w.Standing.Text(w.At)
 }
 
 // capital is a text that begins a sentence. A name keeps its case: only a word of small letters is changed.

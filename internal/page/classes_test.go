@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -40,12 +39,12 @@ func TestClassesAreDrawnAsTheyWere(t *testing.T) {
 	for name, s := range map[string]*page.Sweep{"few": ofClasses(5, "class "),
 		"many": ofClasses(14, "late by more than an hour <b>, ")} {
 		for _, f := range figure.FindAllStringSubmatch(write(t, s), -1) {
-			if f[1] == "confusion" || f[1] == "classes" {
-				isAsItWas(t, f[1]+"-"+name+".html", []byte(strings.ReplaceAll(f[0], "><", ">\n<")+"\n"))
+			if id := strings.TrimSuffix(f[1], "-card"); id == "confusion" || id == "classes" {
+				isAsItWas(t, id+"-"+name+".html", []byte(strings.ReplaceAll(f[0], "><", ">\n<")+"\n"))
 			}
 		}
-		chart(t, s, "confusion")
-		chart(t, s, "classes")
+		card(t, s, "confusion")
+		card(t, s, "classes")
 	}
 }
 
@@ -57,36 +56,33 @@ func TestConfusion(t *testing.T) {
 			{Name: "a", Rows: 1000, Weight: 1000 * w, Sum: 900 * w, Taken: []float64{996 * w, 4 * w, 0}},
 			{Name: "b", Rows: 10, Weight: 10 * w, Sum: 100 * w, Taken: []float64{4 * w, 6 * w, 0}},
 			{Name: "c", Taken: []float64{0, 0, 0}}}}
-		c := chart(t, s, "confusion")
-		if want := []string{"true class, % of it predicted as", "a", "b", "c"}; !slices.Equal(c.Head, want) {
-			t.Errorf("got the columns %q, want %q", c.Head, want)
-		}
-		if got, want := fmt.Sprint(c.Rows), "[[{ a 0} {n same o5 >99 0} {n other o1 <1 0} {n  0}] "+
-			"[{ b 0} {n other o2 40 0} {n same o3 60 0} {n  0}] [{ c 0} {n  0} {n  0} {n  0}]]"; got != want {
-			t.Errorf("got the cells %s, want %s", got, want)
-		}
+		got := card(t, s, "confusion")
 		words := map[float64]string{1: "99.2 % of 1,010 test rows have",
 			2: "99.2 % of 1,010 test rows, by their weights, have"}
-		if !strings.HasPrefix(c.Summary, words[w]) {
-			t.Errorf("got %q, want %q at its beginning", c.Summary, words[w])
-		}
-
-		by := chart(t, s, "classes")
-		for _, want := range []string{"mean recall of 2 classes is 79.8 %", "1 class is never predicted"} {
-			if !strings.Contains(by.Summary, want) {
-				t.Errorf("got %q, want %q in it", by.Summary, want)
+		for _, want := range []string{words[w], "true class, % of it predicted as a b c a &gt;99 &lt;1 b 40 60 c"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("weight %v: got %q, want %q in it", w, got, want)
 			}
 		}
-		if within := by.Rows[1][3].Text; (within != "-") != (w == 1) {
-			t.Errorf("with rows of weight %v the interval is %s, want one only where rows count alike", w, within)
-		}
-		columns := dataOf(t, write(t, s)).Columns
-		for key, want := range map[string]string{"confusion-0": "[a b c]",
-			"confusion-1": fmt.Sprint([]any{996 * w, 4 * w, 0}), "classes-2": "[0.996 0.6 <nil>]",
-			"classes-3": "[0.996 0.6 <nil>]", "classes-6": "[b a ]"} {
-			if got := fmt.Sprint(columns[key].V); got != want {
-				t.Errorf("got %s in the column %s, want %s", got, key, want)
+		text := write(t, s)
+		for _, want := range []string{fmt.Sprintf(`<td class="n same o5" data-v="%v">&gt;99</td>`, 996*w),
+			fmt.Sprintf(`<td class="n other o1" data-v="%v">&lt;1</td>`, 4*w), `<td class="n" data-v="0"></td>`,
+			fmt.Sprintf(`<td class="n other o2" data-v="%v">40</td>`, 4*w),
+			fmt.Sprintf(`<td class="n same o3" data-v="%v">60</td>`, 6*w)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("weight %v: the matrix has no %s", w, want)
 			}
+		}
+		within := map[float64]string{1: "99 % to 99.8 %", 2: ""}[w]
+		by := card(t, s, "classes")
+		for _, want := range []string{"mean recall of 2 classes is 79.8 %", "1 class is never predicted", within,
+			"b 10 60 % "} {
+			if !strings.Contains(by, want) {
+				t.Errorf("weight %v: got %q, want %q in it", w, by, want)
+			}
+		}
+		if w == 2 && strings.Contains(by, " to 9") {
+			t.Errorf("got %q, want intervals only where rows count alike", by)
 		}
 	}
 }
@@ -101,8 +97,8 @@ func TestPageOfAHundredClasses(t *testing.T) {
 		t.Errorf("got a page of %d bytes, want at most 300,000", len(text))
 	}
 	for id, want := range map[string]string{"confusion": "The 89 classes with the fewest rows are taken together.",
-		"classes": "Drawn are the 20 with the most rows; the table has all."} {
-		if got := chart(t, s, id).Summary; !strings.Contains(got, want) {
+		"classes": "The mean recall of 100 classes"} {
+		if got := card(t, s, id); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q in it", got, want)
 		}
 	}

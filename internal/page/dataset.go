@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 // DatasetPage is what a page about a dataset shows: its nights, and the table of the newest one.
@@ -32,6 +34,7 @@ type DatasetPage struct {
 // Night is one version of a dataset and what became of it. Numbers that are not known are NaN.
 type Night struct {
 	Version   string
+	Day       string // of its newest row, whenever it was staged; empty if unknown
 	At        time.Time
 	State     string // good, accepted, blocked
 	Accepted  string // by whom and why
@@ -49,39 +52,39 @@ type Night struct {
 	Caution                       bool    // that is off beyond chance, within the limit
 }
 
-// datasetPage is a dataset with its drawings.
+// datasetPage is a dataset as its template wants it.
 type datasetPage struct {
 	*DatasetPage
-	Newest []Night // newest first
-	Answer answer
-	Trends []trend
-	Drifts []trend // of the columns, which moved most first
+	Newest          []Night // newest first
+	Answer          answer
+	Rate, Predicted string // names of what is followed of the labels, and of what columns tell
+	Calibrated      bool   // some night's predictions were held against its labels in total
+	Quiet           bool   // nothing was found in any night
+	Trends, Drifts  []trend
 
 	Columns, Splits, Encodings, Features Listed
 	Made                                 []string
-
-	data *data
 }
 
 // Write writes the page of a dataset.
 func (s *DatasetPage) Write(w io.Writer) error {
-	p := s.lay()
-	return write(w, p.Name, "dataset.html", p, p.data)
-}
-
-func (s *DatasetPage) lay() *datasetPage {
 	s = cleaned(s)
-	p := &datasetPage{DatasetPage: s, data: newData("still", s.Name), Newest: slices.Clone(s.Nights)}
+	p := &datasetPage{DatasetPage: s, Newest: slices.Clone(s.Nights), Rate: "label rate", Predicted: "the label",
+		Quiet: true}
 	slices.Reverse(p.Newest)
-	p.Answer = p.answer()
-	p.columns()
-	p.Trends, p.Drifts = p.trends(), p.drifts()
+	for i, n := range p.Newest {
+		if i == 0 && n.Positive != "" { // of several classes the one that the numbers are about
+			p.Rate, p.Predicted = "share of "+n.Positive, n.Positive
+		}
+		p.Calibrated, p.Quiet = p.Calibrated || !math.IsNaN(n.Ratio), p.Quiet && len(n.Findings) == 0
+	}
+	p.Answer, p.Trends, p.Drifts = p.answer(), p.trends(), p.drifts()
 	if s.Table != nil {
 		p.Columns = p.holds()
 		p.Splits, p.Encodings, p.Features = Splits(s.Table), Encodings(s.Table), Features(s.Table, true)
 		p.Made = Made(s.Table)
 	}
-	return p
+	return write(w, p.Name, "dataset.html", p, newData("still", s.Name))
 }
 
 // answer says how the newest night went, with the numbers at the top.
@@ -92,92 +95,128 @@ func (p *datasetPage) answer() answer {
 		v.add("rows", comma(RowsOf(t)))
 		v.add("features", strconv.Itoa(len(t.Features)))
 		v.add("size", plot.Bytes.Format(float64(t.Bytes())))
-		if train, ok := t.FindSplit(dataset.TrainSplit); ok {
-			v.add(labelIn(t, &train))
+		train, ok := t.FindSplit(dataset.TrainSplit)
+		if n := len(t.Label.Classes); n > 0 {
+			v.add("classes", strconv.Itoa(n))
+		} else if ok {
+			v.add("label in train", plot.Plain.Format(train.LabelMean))
 		}
 	}
-	n := len(p.Nights)
-	if n == 0 {
+	if len(p.Nights) == 0 {
 		return v
 	}
 	promoted := 0
-	for _, night := range p.Nights {
-		if night.Verdict == "promoted" {
+	for _, n := range p.Nights {
+		if n.Verdict == string(sweep.VerdictPromoted) {
 			promoted++
 		}
 	}
-	v.add("made a champion", fmt.Sprintf("%d of the last %s", promoted, english.Plural(n, "night", "")))
+	v.add("made a champion", fmt.Sprintf("%d of the last %s", promoted, english.Plural(len(p.Nights), "night", "")))
 
-	last := p.Nights[n-1]
+	last := p.Newest[0]
 	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)
-	if last.State == contractBlocked {
-		v.Class = answerNone
-		v.Command = "launcher datasets show " + p.Name + "@" + last.Version
-	}
 	if why := nights.Reason(last.Findings); why != "" {
-		v.Text += " Found: " + sentence(why)
+		v.Text = "Found: " + sentence(why)
 	}
-	if last.State == contractBlocked {
+	if last.State == nightBlocked {
+		v.Class, v.Command = answerNone, "launcher datasets show "+p.Name+"@"+last.Version
 		v.Text += " " + leftBlocked
 	}
-	if v.Text = strings.TrimSpace(v.Text); last.Sweep != "" {
-		v.Text = fmt.Sprintf("Its sweep %s: %s.", last.Sweep, cmp.Or(words(last.Verdict), "not ended"))
-		if last.Reason != "" {
-			v.Text += " " + sentence(capital(last.Reason))
-		}
+	if last.Sweep != "" {
+		v.Text = fmt.Sprintf("Its sweep %s: %s. %s", last.Sweep, cmp.Or(words(last.Verdict), "not ended"),
+			sentence(capital(last.Reason)))
 	}
+	v.Text = strings.TrimSpace(v.Text)
 	return v
 }
 
-// columns are what the table of nights is made of.
-func (p *datasetPage) columns() {
-	d, n := p.data, p.Newest
-	add(d, "at", "staged", plot.Plain, n, func(n Night) any { return n.At })
-	add(d, "version", "version", plot.Plain, n, func(n Night) any { return n.Version })
-	add(d, "state", "night", plot.Plain, n, func(n Night) any { return n.State })
-	add(d, "verdict", "verdict", plot.Plain, n, func(n Night) any { return words(n.Verdict) })
-	add(d, "sweep", "sweep", plot.Plain, n, func(n Night) any { return n.Sweep })
-	keys := []string{"at", "version", "state", "verdict", "sweep"}
-	for _, t := range trends {
-		if t.id == "ratio" && !p.Calibrated() {
-			continue
-		}
-		add(d, t.id, p.titleOf(t.id, t.title), t.unit, n, func(n Night) any { return t.of(&n) })
-		keys = append(keys, t.id)
+// NightsHead is what the table of nights begins with.
+func (p *datasetPage) NightsHead() heading {
+	h := newHeading("nights", "Nights, newest first", "", "night", "version", "staging", "rows#", p.Rate+"#", "sweep",
+		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration ratio#", "why", "staged")
+	if !p.Calibrated {
+		h.Names = slices.Delete(h.Names, 8, 9)
 	}
-	d.table("nights", "Nights", keys...)
+	return h
 }
 
-// trends are what is followed from night to night, beside the columns.
-var trends = []struct {
-	id, title string
-	unit      plot.Unit
-	of        func(*Night) float64
-}{
-	{"value", "", plot.Plain, func(n *Night) float64 { return n.Value }},
-	{"ratio", "calibration ratio", plot.Plain, func(n *Night) float64 { return n.Ratio }},
-	{"label", "label rate", plot.Plain, func(n *Night) float64 { return n.LabelRate }},
-	{"rows", "rows", plot.Count, func(n *Night) float64 { return n.Rows }},
-}
+const nightBlocked = "blocked"
 
 // Class is how a night is painted.
 func (n *Night) Class() string {
-	switch {
-	case n.State == contractBlocked:
-		return "s2x"
-	case n.Verdict == "promoted" && !n.Caution:
-		return "s8"
-	case n.Verdict == "":
-		return "s4"
+	if n.State == nightBlocked {
+		return answerNone
 	}
-	return "s5"
+	return IndexSweep{Verdict: sweep.Verdict(n.Verdict), Caution: n.Caution}.Class()
 }
 
-const contractBlocked = "blocked"
+// trend is a number night by night. Numbers that are not known are NaN.
+type trend struct {
+	Name              string
+	Unit              plot.Unit
+	Last, Least, Most float64 // of the newest night, and of all
+	Found             int     // nights in which something was found of it
+	Spark             string
+	values            []float64
+}
 
-// Quiet says that nothing was found in any night.
-func (p *datasetPage) Quiet() bool {
-	return !slices.ContainsFunc(p.Nights, func(n Night) bool { return len(n.Findings) > 0 })
+// follow makes the trend of a number that each thing has.
+func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64) trend {
+	t := trend{Name: name, Unit: unit, Last: math.NaN(), Least: math.NaN(), Most: math.NaN()}
+	for i := range all {
+		t.Last = value(&all[i])
+		t.values = append(t.values, t.Last)
+		switch v := t.Last; {
+		case math.IsNaN(t.Least):
+			t.Least, t.Most = v, v
+		case !math.IsNaN(v):
+			t.Least, t.Most = min(t.Least, v), max(t.Most, v)
+		}
+	}
+	t.Spark = plot.Spark(t.values, 0, 160, 20)
+	return t
+}
+
+// trends are what is followed from night to night, beside the columns.
+func (p *datasetPage) trends() []trend {
+	all := []trend{
+		follow(cmp.Or(p.Metric, "metric"), plot.Plain, p.Nights, func(n *Night) float64 { return n.Value }),
+		follow("calibration ratio", plot.Plain, p.Nights, func(n *Night) float64 { return n.Ratio }),
+		follow(p.Rate, plot.Plain, p.Nights, func(n *Night) float64 { return n.LabelRate }),
+		follow("rows", plot.Count, p.Nights, func(n *Night) float64 { return n.Rows })}
+	return slices.DeleteFunc(all, func(t trend) bool { return math.IsNaN(t.Most) })
+}
+
+// drifts are how far each column was from the night before: 0 is the same distribution, 1 nothing in common. They are
+// drawn on one scale, those that moved most first.
+func (p *datasetPage) drifts() (all []trend) {
+	names := map[string]bool{}
+	for _, n := range p.Nights {
+		for name := range n.Drift {
+			names[name] = true
+		}
+	}
+	most := 0.1 // below it, noise would fill the drawing
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		t := follow(name, plot.Plain, p.Nights, func(n *Night) float64 {
+			if v, ok := n.Drift[name]; ok {
+				return v
+			}
+			return math.NaN()
+		})
+		for _, n := range p.Nights {
+			if slices.ContainsFunc(n.Findings, func(f nights.Finding) bool { return f.Column == name }) {
+				t.Found++
+			}
+		}
+		most = max(most, t.Most)
+		all = append(all, t)
+	}
+	for i := range all {
+		all[i].Spark = plot.Spark(all[i].values, most, 160, 20)
+	}
+	slices.SortStableFunc(all, func(a, b trend) int { return cmp.Compare(b.Most, a.Most) })
+	return all
 }
 
 // holds says what the columns hold: those that tell most of the label first.

@@ -7,7 +7,7 @@ func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
 
 // Matter are the parameters that matter beyond chance.
 func (s *Sweep) Matter() (names []string) {
-	for _, w := range s.order().weights {
+	for _, w := range s.order().Weights {
 		if w.Share > w.Chance {
 			names = append(names, w.Name)
 		}

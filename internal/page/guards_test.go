@@ -18,8 +18,7 @@ import (
 // find.
 var guards = []struct{ name, says, fault string }{
 	{"text under 11 px", small, `document.querySelector('h1').style.fontSize = '9px'`},
-	{"rows over 40 px", `[...document.querySelectorAll('.dense tr')].filter(r => r.offsetHeight > 40).map(r => r.textContent.slice(0, 60)).join()`,
-		`document.querySelector('.dense td').style.height = '60px'`},
+	{"rows of another height than 28 px", rows, `document.querySelector('#metrics td').style.height = '40px'`},
 	{"wider than the window", `document.documentElement.scrollWidth > innerWidth ? String(document.documentElement.scrollWidth) : ''`,
 		`document.querySelector('h1').style.width = '3000px'`},
 	// Labels of one drawing that lie on each other, by more than the room around their letters.

@@ -42,6 +42,7 @@ const Running = "running"
 type IndexSweep struct {
 	ID      string        `json:"sweep"`
 	Planned time.Time     `json:"created"`
+	Night   string        `json:"-"` // its slot's day, if it has one, whenever it was planned
 	Dataset string        `json:"dataset"`
 	Trials  int           `json:"trials"`
 	State   string        `json:"outcome"` // of the conclusion, Running, or Unreadable
@@ -83,6 +84,7 @@ type homePage struct {
 	*Index
 	Needs   []need
 	Running []IndexSweep
+	Empty   bool // there is nothing yet
 }
 
 // leftBlocked is what comes of a blocked night that nobody looks at.
@@ -90,7 +92,7 @@ const leftBlocked = "If nobody accepts or mends it, nothing is trained on it and
 
 // Write writes the page.
 func (i *Index) Write(w io.Writer) error {
-	p := &homePage{Index: cleaned(i)}
+	p := &homePage{Index: cleaned(i), Empty: len(i.Models)+len(i.Sweeps)+len(i.Datasets) == 0}
 	for _, d := range p.Datasets {
 		if n := d.Night; n != nil && n.State == "blocked" {
 			text := fmt.Sprintf("version %s was blocked when it was staged.", n.Version)

@@ -65,8 +65,8 @@ func TestTonight(t *testing.T) {
 	}
 }
 
-// TestAmber: what went live with a total that is off beyond chance is amber wherever it stands, never green, and a night
-// has one colour at home and on its model's page, whatever was cancelled after it.
+// TestAmber: what went live with a total that is off beyond chance is amber wherever it stands, never green, and a
+// night has one colour at home and on its model's page, whatever was cancelled after it.
 func TestAmber(t *testing.T) {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	why := "it predicts 24 % more than observed (9 to 42 %); better"

@@ -24,6 +24,11 @@ type Listed struct {
 	Rows  [][]string
 }
 
+// heading is what the table begins with on a page.
+func (t Listed) heading() heading {
+	return heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: t.Head}
+}
+
 // filled is the table without the columns in which nothing stands.
 func (t Listed) filled() Listed {
 	for i := len(t.Head) - 1; i >= 0; i-- {

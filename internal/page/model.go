@@ -56,16 +56,15 @@ type modelPage struct {
 	Judged   string           // the metric of that
 	Compared string           // what that says
 	Moved    []registry.Event // newest first
-	Chart    *plot.Chart      // of features
-	Swarm    *plot.Chart      // of their SHAP values
-
-	data *data
+	Moving   []effectRow      // what moves predictions
+	Used     []Importance     // where that is not known, the features by gain
+	MadeOf   string           // and what is to be said of them
 }
 
 // Write writes the page of a model.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
-	p := &modelPage{Model: m, data: newData("still", m.Name), Newest: slices.Clone(m.Versions)}
+	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions)}
 	slices.Reverse(p.Newest)
 	names := map[string]bool{}
 	for _, v := range m.Versions {
@@ -79,9 +78,20 @@ func (m *Model) Write(w io.Writer) error {
 	p.nights()
 	p.Moved = slices.Clone(m.Moves)
 	slices.Reverse(p.Moved)
-	p.Chart = featureChart(p.data, m.Features)
-	p.Swarm = p.swarm()
-	return write(w, m.Name, "model.html", p, p.data)
+	if p.Moving = p.effects(); p.Moving == nil {
+		p.Used, p.MadeOf = used(m.Features)
+	}
+	return write(w, m.Name, "model.html", p, newData("still", m.Name))
+}
+
+// VersionsHead is what the table of versions begins with.
+func (p *modelPage) VersionsHead() heading {
+	h := newHeading("versions", "Versions, newest first", "", "version", "alias", "registered")
+	for _, name := range p.Metrics {
+		h.Names = append(h.Names, name+"#")
+	}
+	h.Names = append(h.Names, "dataset", "sweep, trial", "why")
+	return h
 }
 
 // Commands say how another version goes live: the newest one, or the one before the champion.
@@ -109,49 +119,50 @@ func (v VersionView) param(name string) string {
 	return "default"
 }
 
-// swarm draws what features add to raw scores.
-func (p *modelPage) swarm() *plot.Chart {
-	if len(p.Effects) == 0 {
-		return nil
-	}
-
-	c := plot.Swarm{Chart: plot.Chart{ID: "shap", Title: "What moves predictions", W: plot.Half},
-		X: plot.Axis{Label: "SHAP value: added to the raw score of a row"}, Room: 180}
-	type row struct {
-		name                  string
-		mean, least, greatest float64
-	}
-	var rows []row
-	for _, e := range p.Effects {
-		points := make([]plot.SwarmPoint, len(e.Shap))
-		r := row{name: e.Feature, least: math.Inf(1), greatest: math.Inf(-1)}
-		for i, v := range e.Shap {
-			points[i] = plot.SwarmPoint{X: v, Rank: e.Rank[i]}
-			r.mean += math.Abs(v) / float64(len(e.Shap))
-			r.least, r.greatest = min(r.least, v), max(r.greatest, v)
-		}
-		rows = append(rows, r)
-		c.Rows = append(c.Rows, plot.SwarmRow{Label: e.Feature, Points: points})
-	}
-
-	c.Summary = fmt.Sprintf("Each dot is one of %d test rows. Right of the line the feature raises the prediction, "+
-		"left of it, lowers it; %s has the largest effect. Categories and missing values are grey.",
-		len(p.Effects[0].Shap), p.Effects[0].Feature)
-
-	tabulate(p.data, "shap", c.Title, rows, []field[row]{
-		{"feature", plot.Plain, func(r row) any { return r.name }},
-		{"mean of |SHAP value|", plot.Plain, func(r row) any { return r.mean }},
-		{"least", plot.Plain, func(r row) any { return r.least }},
-		{"greatest", plot.Plain, func(r row) any { return r.greatest }},
-	})
-	return c.Draw()
+// effectRow is what a feature adds to raw scores, and with which of its values.
+type effectRow struct {
+	Name                         string
+	Mean, Share, Least, Greatest float64     // Mean of the absolute values, Share of the largest Mean
+	Way                          string      // whether higher values raise the score
+	Marks                        []plot.Mark // a dot for each row, coloured by its value
 }
 
-// Metric is a version's value of a metric, as text.
-func (v VersionView) Metric(name string) string {
-	x, ok := v.Metrics[name]
-	if !ok {
-		return "–"
+// effects are the features that move predictions, drawn on one scale.
+func (p *modelPage) effects() (rows []effectRow) {
+	low, high := 0.0, 0.0
+	for _, e := range p.Effects {
+		low, high = min(low, slices.Min(e.Shap)), max(high, slices.Max(e.Shap))
 	}
-	return plot.Plain.Format(x)
+	for _, e := range p.Effects {
+		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed",
+			Marks: plot.Strip(e.Shap, e.Rank, low, high, 260, 20)}
+		up, all := 0.0, 0.0
+		for i, v := range e.Shap {
+			r.Mean += math.Abs(v) / float64(len(e.Shap))
+			if rank := e.Rank[i] - 0.5; !math.IsNaN(rank) {
+				up, all = up+v*rank, all+math.Abs(v*rank)
+			}
+		}
+		switch {
+		case all == 0:
+			r.Way = "by category"
+		case up > all/2:
+			r.Way = "higher values raise"
+		case up < -all/2:
+			r.Way = "higher values lower"
+		}
+		rows = append(rows, r)
+	}
+	for i := range rows {
+		rows[i].Share = rows[i].Mean / max(rows[0].Mean, 1e-300)
+	}
+	return rows
+}
+
+// Metric is a version's value of a metric.
+func (v VersionView) Metric(name string) float64 {
+	if x, ok := v.Metrics[name]; ok {
+		return x
+	}
+	return math.NaN()
 }

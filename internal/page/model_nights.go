@@ -75,14 +75,6 @@ func (n ModelNight) Held() bool {
 // Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.
 func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
-// Value is a number of a night, as text.
-func (n ModelNight) Value(v float64) string {
-	if math.IsNaN(v) {
-		return "–"
-	}
-	return plot.Plain.Format(v)
-}
-
 // nights fills in what changed in each night, and draws how the live version did on each night's rows.
 func (p *modelPage) nights() {
 	for i := range p.Nights {
@@ -162,27 +154,28 @@ func (p *modelPage) answer() answer {
 
 // next follows the live version's metric on the rows of the night after its own, and the new version's on the same;
 // none where no night compared two. Another metric than the last night's has a scale of its own.
-func (p *modelPage) next() (all []trend) {
-	var live, tonight []float64
+func (p *modelPage) next() []trend {
+	var both []ModelNight
 	better := 0
 	for _, n := range slices.Backward(p.Nights) {
 		if math.IsNaN(n.Next) || math.IsNaN(n.New) {
 			continue
 		}
 		if p.Judged != n.Metric {
-			p.Judged, better, live, tonight = n.Metric, 0, nil, nil
+			p.Judged, better, both = n.Metric, 0, nil
 		}
-		live, tonight = append(live, n.Next), append(tonight, n.New)
+		both = append(both, n)
 		if n.Verdict == sweep.VerdictPromoted {
 			better++
 		}
 	}
-	if len(live) == 0 {
+	if len(both) == 0 {
 		return nil
 	}
-	p.Compared = fmt.Sprintf("%s of the version that was live and of the night's new one, on the same test rows. In "+
+	p.Compared = fmt.Sprintf("%s: of the version that was live and of the night's new one, on the same test rows. In "+
 		"%d of the %d that compared two (of %s) the new one was promoted. Each night has other rows: compare within "+
-		"a night.", capital(directed(p.Judged)), better, len(live),
-		english.Plural(len(p.Nights), "night", ""))
-	return []trend{newTrend("live, its next day", live), newTrend("the night's new version", tonight)}
+		"a night.", capital(directed(p.Judged)), better, len(both), english.Plural(len(p.Nights), "night", ""))
+	return []trend{
+		follow("live, its next day", plot.Plain, both, func(n *ModelNight) float64 { return n.Next }),
+		follow("the night's new version", plot.Plain, both, func(n *ModelNight) float64 { return n.New })}
 }

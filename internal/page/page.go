@@ -43,9 +43,12 @@ var (
 		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
 		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
 		"comma": comma[int], "words": words, "sentence": sentence, "capital": capital, "numeric": numeric,
-		"interval": interval,
-		"bytes":    func(n int64) string { return humanize.IBytes(uint64(n)) },
-		"counted":  func(n int, what string) string { return english.Plural(n, what, "") }}).ParseFS(files, "*.html"))
+		"interval": interval, "clip": plot.Clip,
+		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
+		"counted": func(n int, what string) string { return english.Plural(n, what, "") },
+		"table":   newHeading, "cell": numberCell, "listed": Listed.heading,
+		"hours": func(h float64) string { return plot.Seconds.Format(3600 * h) },
+		"list":  func(of ...string) []string { return of }}).ParseFS(files, "*.html"))
 )
 
 // Policy is the content security policy of every page: its own style and script, and news from where it came.
@@ -71,6 +74,10 @@ func hash(text []byte) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
+// Commands writes the commands on pages as they are typed, where the program that makes the pages has another name. It
+// is set before the first page.
+var Commands = strings.NewReplacer()
+
 // write writes a whole page: a body made by a template, and the data that the script needs.
 func write(w io.Writer, title, body string, view any, d *data) error {
 	var content bytes.Buffer
@@ -84,6 +91,7 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 	content.WriteString(`<script type="application/json" id="data">`)
 	content.Write(text) // < and > are escaped in it
 	content.WriteString("</script>\n")
+	named := Commands.Replace(content.String())
 
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
@@ -91,10 +99,10 @@ func write(w io.Writer, title, body string, view any, d *data) error {
 		"content=\"width=device-width, initial-scale=1\">\n"+
 		"%s<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" "+
 		"content=\"no-referrer\">\n%s%x\">\n<title>%s</title>\n<style>",
-		html.EscapeString(Policy), icon, versionMark, sha256.Sum256(content.Bytes()), html.EscapeString(title))
+		html.EscapeString(Policy), icon, versionMark, sha256.Sum256([]byte(named)), html.EscapeString(title))
 	out.Write(style)
 	out.WriteString("</style>\n</head>\n<body>\n")
-	out.Write(content.Bytes())
+	out.WriteString(named)
 	out.WriteString("<script>")
 	out.Write(script)
 	out.WriteString("</script>\n</body>\n</html>\n")
@@ -151,6 +159,41 @@ func sentence(text string) string {
 // numeric says that a text is a number.
 func numeric(text string) bool { return strings.Trim(text, "0123456789.,-% e") == "" }
 
+// heading is what a table begins with: its id, under which the script makes CSV of it, a title and a note. A column
+// whose name ends in # is of numbers.
+type heading struct {
+	ID, Title, Note string
+	Names           []string
+}
+
+func newHeading(id, title, note string, names ...string) heading {
+	return heading{id, title, note, names}
+}
+
+// columnHead is a name, and whether numbers stand below.
+type columnHead struct {
+	Name string
+	N    bool
+}
+
+// Heads are those of the columns.
+func (h heading) Heads() (heads []columnHead) {
+	for _, name := range h.Names {
+		name, n := strings.CutSuffix(name, "#")
+		heads = append(heads, columnHead{name, n})
+	}
+	return heads
+}
+
+// numberCell is a cell of a number, with seven digits of it for CSV.
+func numberCell(unit plot.Unit, v float64) template.HTML {
+	exact, _ := num(v).MarshalJSON() // it never fails
+	if string(exact) == "null" {
+		return "<td class=\"n\">-</td>"
+	}
+	return template.HTML(fmt.Sprintf(`<td class="n" data-v="%s">%s</td>`, exact, html.EscapeString(unit.Format(v))))
+}
+
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }
 
@@ -160,6 +203,7 @@ type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`
 	Open    bool               `json:"open,omitempty"` // it runs: a console is asked for news
+	Why     string             `json:"why"`            // the command that says why a trial was tried
 	Columns map[string]*column `json:"columns"`
 	Tables  map[string]table   `json:"tables"`
 	Ranges  map[string]string  `json:"ranges,omitempty"` // of the axes that a reader can narrow: their columns
@@ -203,7 +247,7 @@ func (n num) MarshalJSON() ([]byte, error) {
 }
 
 func newData(kind, id string) *data {
-	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
+	return &data{Kind: kind, ID: id, Why: "launcher why", Columns: map[string]*column{}, Tables: map[string]table{}}
 }
 
 // add makes a column of a value of each row.
@@ -253,23 +297,6 @@ func (c *column) shorten() {
 // table says what the table of a chart holds.
 func (d *data) table(chart, title string, columns ...string) {
 	d.Tables[chart] = table{title, columns}
-}
-
-// field is a column of a chart's table: a value of each row.
-type field[R any] struct {
-	name string
-	unit plot.Unit
-	of   func(R) any
-}
-
-// tabulate makes the table of a chart whose rows no other table has.
-func tabulate[R any](d *data, chart, title string, rows []R, fields []field[R]) {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = chart + "-" + strconv.Itoa(i)
-		add(d, keys[i], f.name, f.unit, rows, f.of)
-	}
-	d.table(chart, title, keys...)
 }
 
 // longest is how many characters of a foreign text a page shows.

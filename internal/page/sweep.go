@@ -164,26 +164,27 @@ const (
 // sweepPage is a sweep with its drawings, as its template wants it.
 type sweepPage struct {
 	*Sweep
-	Ranked     []*TrialRow // best first, then those without a score
-	Standing   map[int]int
-	Board      []boardColumn // rank, trial and state first
-	Counts     []stateCount
-	Answer     answer
-	Fronts     []*plot.Chart
-	Curves     *plot.Chart
-	Parallel   *plot.Chart
-	Importance *plot.Chart
-	Slices     []*plot.Chart
-	Gantt      *plot.Chart
-	Won        []*plot.Chart // of the winner, whether it can be trusted
-	Rivals     *plot.Chart   // nil like all that there may not be
-	WonBy      *plot.Chart   // the winner's features
-	Sure       string        // whether the winner is better beyond chance
+	Ranked   []*TrialRow // best first, then those without a score
+	Standing map[int]int
+	Board    []boardColumn // rank, trial and state first
+	Counts   []stateCount
+	Answer   answer
+	Fronts   []*plot.Chart
+	Curves   *plot.Chart
+	Parallel *plot.Chart
+	Slices   []*plot.Chart
+	Weights  []search.Weight // of parameters, for a good score
 
-	Listed  []*TrialRow // of Ranked, whose rows are in the page; the script makes others
-	weights []search.Weight
-	drawn   []*TrialRow // from which these are
-	data    *data
+	// Of the winner. What is not known is nil or empty.
+	Reliability    *plot.Chart
+	Bins           []binRow
+	Gained, MadeOf string // what its highest predictions find, and what features it uses
+	Features       []Importance
+	Classes        *classView
+
+	Listed []*TrialRow // of Ranked, whose rows are in the page; the script makes others
+	drawn  []*TrialRow // from which the weights are
+	data   *data
 }
 
 type stateCount struct {
@@ -223,8 +224,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Importance, p.Gantt}, p.Fronts...)
-	all = append(all, append(p.Won, p.Rivals, p.WonBy)...)
+	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Reliability}, p.Fronts...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -233,11 +233,21 @@ func (s *Sweep) lay() *sweepPage {
 	p := cleaned(s).order()
 	p.Fronts = p.fronts()
 	p.Curves = p.curves()
-	p.Importance = p.importance()
 	p.Parallel = p.parallel()
 	p.Slices = p.slices()
-	p.Gantt = p.gantt()
-	p.winner()
+	p.attempts()
+	if w := p.Winner; w != nil {
+		p.Features, p.MadeOf = used(w.Features)
+		if t := w.Tested; t != nil && len(t.Bins) > 0 {
+			p.Reliability, p.Bins = reliability(t)
+			if t.Calibrated {
+				p.Gained = gained(p.Bins)
+			}
+		}
+		if t := w.Tested; t != nil {
+			p.Classes = newClassView(t.Classes)
+		}
+	}
 	p.Answer, p.data.Open = p.answer(), p.Open()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
 	p.thin()
@@ -447,14 +457,6 @@ func (p *sweepPage) columns() {
 
 func paramKey(i int) string { return "p" + strconv.Itoa(i) }
 
-func (p *sweepPage) paramKeys() []string {
-	var keys []string
-	for i := range p.Params {
-		keys = append(keys, paramKey(i))
-	}
-	return keys
-}
-
 // value is what stands in a table for a value of the parameter: a number, or the category's text.
 func (q *Param) value(v float64) any {
 	if q.Categories == nil {
@@ -483,10 +485,11 @@ func (p *sweepPage) byWeight() []int {
 		order[i] = i
 	}
 	place := func(i int) int { // those of which it is not known come last
-		if at := slices.IndexFunc(p.weights, func(w weight) bool { return w.Name == p.Params[i].Name }); at >= 0 {
+		named := func(w search.Weight) bool { return w.Name == p.Params[i].Name }
+		if at := slices.IndexFunc(p.Weights, named); at >= 0 {
 			return at
 		}
-		return len(p.weights)
+		return len(p.Weights)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
 	return order

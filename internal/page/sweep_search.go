@@ -57,7 +57,6 @@ func (p *sweepPage) frontOver(g int, goal GoalView) *plot.Chart {
 	}
 	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"},
 		plot.Key{Class: "ring key", Label: "on the front of all objectives"})
-	p.data.table(c.ID, c.Title, append(append([]string{"trial", "score"}, p.goalKeys()...), "front", "state")...)
 	return c.Draw()
 }
 
@@ -65,18 +64,10 @@ const noScore = "No trial has a score."
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
-// goalKeys are the columns of the objectives after the metric.
-func (p *sweepPage) goalKeys() []string {
-	var keys []string
-	for g := 1; g < len(p.Goals); g++ {
-		keys = append(keys, goalKey(g))
-	}
-	return keys
-}
-
 // curves draws the learning curves: all of them faintly, the best brightly above them.
 func (p *sweepPage) curves() *plot.Chart {
-	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true},
+	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true,
+		Tabled: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
 	var with []*TrialRow
 	early := 0
@@ -163,45 +154,25 @@ const byPedAnova = "Importance is how differently the best trials are distribute
 // manyDrawn is how many drawn trials make more than a hint.
 const manyDrawn = 100
 
-// importance draws how much each parameter has to do with a good score.
-func (p *sweepPage) importance() *plot.Chart {
-	c := &plot.Chart{ID: "importance", Title: "Parameter importance", W: plot.Half}
+// Importance says which parameters have to do with a good score.
+func (p *sweepPage) Importance() string {
 	var above []string
-	for _, w := range p.weights {
-		row := share(w.Name, w.Share, "chance: "+plot.Percent.Format(math.Round(1000*min(1, w.Chance))/1000))
+	for _, w := range p.Weights {
 		if w.Share > w.Chance {
 			above = append(above, w.Name)
-		} else {
-			row[1].Class = "weak"
 		}
-		c.Rows = append(c.Rows, row)
 	}
-
 	switch {
 	case len(p.drawn) < search.FewestForImportance:
-		c.Summary = fmt.Sprintf("%d drawn trials with a score are too few to tell which parameters matter (%d are "+
-			"needed).", len(p.drawn), search.FewestForImportance)
+		return fmt.Sprintf("%d drawn trials with a score are too few to tell which parameters matter (%d are needed).",
+			len(p.drawn), search.FewestForImportance)
 	case len(above) == 0:
-		c.Summary = "No parameter matters beyond chance. " + byPedAnova
+		return "No parameter matters beyond chance. " + byPedAnova
 	case len(p.drawn) < manyDrawn:
-		c.Summary = fmt.Sprintf("A hint, of %d drawn trials: %s. %s", len(p.drawn), english.WordSeries(above, "and"),
+		return fmt.Sprintf("A hint, of %d drawn trials: %s. %s", len(p.drawn), english.WordSeries(above, "and"),
 			byPedAnova)
-	default:
-		c.Summary = fmt.Sprintf("Beyond chance: %s. %s", english.WordSeries(above, "and"), byPedAnova)
 	}
-
-	tabulate(p.data, "importance", c.Title, p.weights, []field[weight]{
-		{"parameter", plot.Plain, func(w weight) any { return w.Name }},
-		{"importance", plot.Percent, func(w weight) any { return w.Share }},
-		{"5 % level", plot.Percent, func(w weight) any { return w.Chance }},
-	})
-	return c
-}
-
-// share is a row of a table of shares: a name, a bar with the share, and more about it.
-func share(name string, part float64, more string) []plot.Cell {
-	return []plot.Cell{{Text: plot.Clip(name, 40)},
-		{Text: plot.Percent.Format(math.Round(1000*part) / 1000), Bar: min(1, part)}, {Class: "fine", Text: more}}
+	return "Beyond chance: " + english.WordSeries(above, "and") + ". " + byPedAnova
 }
 
 // parallel draws every trial as a line through its parameters and its score.
@@ -209,25 +180,24 @@ func (p *sweepPage) parallel() *plot.Chart {
 	c := plot.Parallel{Chart: plot.Chart{ID: "parallel", Title: "Parameters together", W: plot.Full, H: 380}}
 	p.data.Ranges = map[string]string{}
 	order := p.byWeight()
+	c.Axes = append(c.Axes, plot.Axis{Label: p.Metric}) // first, so that it is in sight however many follow
+	p.data.Ranges[p.Metric] = "score"
 	for _, i := range order {
 		c.Axes = append(c.Axes, p.Params[i].axis())
 		p.data.Ranges[p.Params[i].Name] = paramKey(i)
 	}
-	c.Axes = append(c.Axes, plot.Axis{Label: p.Metric})
-	p.data.Ranges[p.Metric] = "score"
 
 	for _, t := range slices.Backward(p.Ranked) {
-		l := plot.ParallelLine{Trial: t.Number, Class: "pl " + p.quality(t)}
+		l := plot.ParallelLine{Trial: t.Number, Class: "pl " + p.quality(t), Values: []float64{t.Score}}
 		for _, i := range order {
 			l.Values = append(l.Values, t.Values[i])
 		}
-		c.Lines = append(c.Lines, plot.ParallelLine{Trial: l.Trial, Class: l.Class, Values: append(l.Values, t.Score)})
+		c.Lines = append(c.Lines, l)
 	}
-	c.Summary = "One line per trial, from its most important parameter on the left to its score; brighter is better. " +
+	c.Summary = "One line per trial, from its score over its parameters by importance; brighter is better. " +
 		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. " +
 		"A line below an axis has no value there."
 	c.Keys = qualityKeys()
-	p.data.table("parallel", c.Title, append([]string{"trial", "score", "state"}, p.paramKeys()...)...)
 	return c.Draw()
 }
 
@@ -262,7 +232,6 @@ func (p *sweepPage) slices() []*plot.Chart {
 			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(scored[0].Values[i])))
 		}
 
-		p.data.table(id, "Score over "+q.Name, "trial", paramKey(i), "score", "state")
 		charts = append(charts, c.Draw())
 	}
 	return charts
@@ -300,8 +269,8 @@ func (p *sweepPage) weigh() {
 	for _, t := range p.drawn {
 		loss = append(loss, place[t])
 	}
-	p.weights = search.Importance(dims, loss)
-	for i := range p.weights {
-		p.weights[i].Chance *= 2 * (math.Log(float64(len(p.weights))/level) - 1) / (math.Log(1/level) - 1)
+	p.Weights = search.Importance(dims, loss)
+	for i := range p.Weights {
+		p.Weights[i].Chance *= 2 * (math.Log(float64(len(p.Weights))/level) - 1) / (math.Log(1/level) - 1)
 	}
 }

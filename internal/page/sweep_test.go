@@ -158,8 +158,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
 var charts = []string{"curves", "parallel",
-	"slice-0", "slice-4", "gantt",
-	"reliability", "gain", "rivals"}
+	"slice-0", "slice-4", "reliability"}
 
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {

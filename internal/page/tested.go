@@ -12,12 +12,6 @@ import (
 	"coppice/internal/page/plot"
 )
 
-// rival is what the winner is compared with on the same rows.
-type rival struct {
-	Name string
-	metric.Rival
-}
-
 // fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
 const fewest = 10
 
@@ -41,13 +35,11 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	}
 
 	// What is left at the end says too little by itself.
-	if sum.Rows == 0 {
-		return out
+	if sum.Rows > 0 && len(out) > 0 {
+		out[len(out)-1] = out[len(out)-1].Plus(sum)
+	} else if sum.Rows > 0 {
+		out = []metric.Bin{sum}
 	}
-	if len(out) == 0 {
-		return []metric.Bin{sum}
-	}
-	out[len(out)-1] = out[len(out)-1].Plus(sum)
 	return out
 }
 
@@ -64,181 +56,124 @@ func observed(b metric.Bin) (mean, low, high float64) {
 	return mean, max(0, middle-reach), min(1, middle+reach)
 }
 
-// reliability draws what came over what was predicted, before and after calibration.
-func reliability(d *data, t *metric.Tested) *plot.Chart {
+// binRow is test rows with similar predictions, and what lies above: how many of the rows and of the positives.
+type binRow struct {
+	Rows                               int
+	Before, After, Observed, Low, High float64
+	Above, Found                       float64 // of all rows and of all positives: these and those predicted higher
+}
+
+// Lift is how many times more of the positives that is than by lot.
+func (r binRow) Lift() float64 { return r.Found / r.Above }
+
+// reliability draws what came over what was predicted, before and after calibration, and gives the numbers, the highest
+// predictions first.
+func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
 	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
-	bins := merged(t.Bins, 15, t.Calibrated)
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
 	exact := plot.Key{Class: "diagonal", Label: "exact"}
-	ratio := func(v, w float64) float64 { return v / w }
-	positive := true // a logarithmic axis shows rare positives, but has no 0
+	var rows []binRow
+	var sum metric.Bin
+	positive, within := true, 0 // a logarithmic axis shows rare positives, but has no 0
+	bins := merged(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
 		mean, low, high := observed(b)
-		before.X, before.Y = append(before.X, ratio(b.Before, b.Weight)), append(before.Y, mean)
-		if t.Calibrated {
-			after.X, after.Y = append(after.X, ratio(b.After, b.Weight)), append(after.Y, mean)
-			after.Low, after.High = append(after.Low, low), append(after.High, high)
-		}
+		r := binRow{Rows: b.Rows, Before: b.Before / b.Weight, After: b.After / b.Weight, Observed: mean, Low: low,
+			High: high}
+		before.X, before.Y = append(before.X, r.Before), append(before.Y, mean)
+		after.X, after.Y = append(after.X, r.After), append(after.Y, mean)
+		after.Low, after.High = append(after.Low, low), append(after.High, high)
 		positive = positive && mean > 0 && b.Before > 0
-	}
-	if t.Calibrated {
-		c.X.Log, c.Y.Log = positive, positive
-		c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
-		c.Lines = []plot.Line{before, after}
-		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
-			{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
-		c.Summary = reliable(bins) + " Each bin is test rows with similar predictions: how often the label was " +
-			"positive. On the diagonal, predictions are exact."
-	} else {
-		before.Class, before.Dots = "rel r1", "dots r1"
-		c.Lines = []plot.Line{before}
-		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
-		c.Summary = "Test rows in bins by their prediction: the mean of the label. On the diagonal, predictions are " +
-			"exact."
-	}
-
-	add(d, "r-rows", "rows", plot.Plain, bins, func(b metric.Bin) any { return b.Rows })
-	add(d, "r-before", "predicted before", plot.Plain, bins, func(b metric.Bin) any { return b.Before / b.Weight })
-	columns := []string{"r-rows", "r-before"}
-	if t.Calibrated {
-		add(d, "r-after", "predicted after", plot.Plain, bins, func(b metric.Bin) any { return b.After / b.Weight })
-		columns = append(columns, "r-after")
-	}
-	add(d, "r-observed", "observed", plot.Plain, bins, func(b metric.Bin) any { return b.Positive / b.Weight })
-	d.table("reliability", c.Title, append(columns, "r-observed")...)
-	return c.Draw()
-}
-
-// reliable says in words how many bins are where they should be.
-func reliable(bins []metric.Bin) string {
-	within := 0
-	for _, b := range bins {
-		if _, low, high := observed(b); low <= b.After/b.Weight && b.After/b.Weight <= high {
+		if low <= r.After && r.After <= high {
 			within++
 		}
-	}
-	return fmt.Sprintf("After calibration, %d of %s within noise of the labels (95 %%).", within,
-		english.Plural(len(bins), "bin", ""))
-}
-
-// gains draws what share of the positive rows is found among the rows that rank highest; its table has the lift, how
-// many times more that is than by lot.
-func gains(d *data, t *metric.Tested) *plot.Chart {
-	if !t.Calibrated {
-		return nil
-	}
-	var total metric.Bin
-	for _, b := range t.Bins {
-		total = total.Plus(b)
-	}
-	if total.Positive <= 0 || total.Weight <= 0 {
-		return nil
-	}
-	type point struct{ rows, found float64 }
-	points := []point{{}}
-	var sum metric.Bin
-	for _, b := range slices.Backward(t.Bins) {
 		sum = sum.Plus(b)
-		points = append(points, point{sum.Weight / total.Weight, sum.Positive / total.Positive})
+		rows = append(rows, r)
+	}
+	slices.Reverse(rows)
+	var above metric.Bin
+	for i, b := range slices.Backward(bins) {
+		above = above.Plus(b)
+		r := &rows[len(rows)-1-i]
+		r.Above, r.Found = above.Weight/sum.Weight, above.Positive/sum.Positive
 	}
 
-	g := plot.Lines{Chart: plot.Chart{ID: "gain", Title: "Gain", W: plot.Half, H: 330},
-		X: plot.Axis{Label: "of the rows, best first", Unit: plot.Percent, Low: 0, High: 1},
-		Y: plot.Axis{Label: "of the positives", Unit: plot.Percent, Low: 0, High: 1}, Diagonal: true}
-	all := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1}
-	for _, p := range points {
-		all.X, all.Y = append(all.X, p.rows), append(all.Y, p.found)
+	if !t.Calibrated {
+		before.Class, before.Dots, c.Lines = "rel r1", "dots r1", nil
+		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
+		c.Summary = "Test rows by their prediction: the mean of the label. On the diagonal, predictions are exact."
+		c.Lines = []plot.Line{before}
+		return c.Draw(), rows
 	}
-	g.Lines = []plot.Line{all}
-
-	// The first cut at or above a tenth of the rows: bins do not end exactly there.
-	tenth := slices.IndexFunc(points, func(p point) bool { return p.rows >= 0.1-1e-9 })
-	at := points[tenth]
-	g.Summary = fmt.Sprintf("The top %s of the rows contain %s of the positives, %s times as many as a random order, "+
-		"the diagonal.", plot.Percent.Format(at.rows), plot.Percent.Format(at.found),
-		plot.Plain.Format(math.Round(100*at.found/at.rows)/100))
-	add(d, "g-rows", "share of the rows", plot.Percent, points, func(p point) any { return p.rows })
-	add(d, "g-found", "share of the positive rows", plot.Percent, points, func(p point) any { return p.found })
-	add(d, "g-lift", "lift", plot.Plain, points, func(p point) any { return p.found / p.rows })
-	d.table("gain", g.Title, "g-rows", "g-found", "g-lift")
-	return g.Draw()
+	c.X.Log, c.Y.Log = positive, positive
+	c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
+	c.Lines = []plot.Line{before, after}
+	c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
+		{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
+	c.Summary = fmt.Sprintf("After calibration, %d of %s within noise of the labels (95 %%). Each bin is test rows "+
+		"with similar predictions: how often the label was positive. On the diagonal, predictions are exact.", within,
+		english.Plural(len(bins), "bin", ""))
+	return c.Draw(), rows
 }
 
-// rivals draws by how much the winner is better than the runner-up, the default and the champion, each as a share of
-// what the other has.
-func (w *Winner) rivals(d *data) (drawn *plot.Chart, sure string) {
-	var all []rival
+// gained says what the highest predictions find.
+func gained(rows []binRow) string {
+	i := slices.IndexFunc(rows, func(r binRow) bool { return r.Above >= 0.1-1e-9 })
+	if i < 0 || math.IsNaN(rows[i].Found) {
+		return ""
+	}
+	return fmt.Sprintf("The top %s of the rows contain %s of the positives, %s times as many as a random order.",
+		plot.Percent.Format(rows[i].Above), plot.Percent.Format(rows[i].Found),
+		plot.Plain.Format(math.Round(100*rows[i].Lift())/100))
+}
+
+// rival is what the winner is compared with on the same rows.
+type rival struct {
+	Name string
+	metric.Rival
+}
+
+// By is a gain as a share of what the other has.
+func (r rival) By(gain float64) float64 { return gain / math.Abs(r.Old) }
+
+// Word says whether the winner is better.
+func (r rival) Word() string {
+	switch {
+	case r.Low > 0:
+		return "better beyond chance"
+	case r.High < 0:
+		return "worse beyond chance"
+	}
+	return "within noise"
+}
+
+// Rivals are the runner-up, the default and the champion, by which the winner is better or worse.
+func (w *Winner) Rivals() (all []rival) {
 	if t := w.Tested; t != nil {
 		second, usual := t.RunnerUp, t.Default
-		switch {
-		case second != nil && usual != nil && second.Trial == usual.Trial:
-			all = append(all, rival{fmt.Sprintf("the runner-up and default (trial %d)", usual.Trial), *usual})
-		default:
-			if second != nil {
-				all = append(all, rival{fmt.Sprintf("the runner-up (trial %d)", second.Trial), *second})
-			}
-			if usual != nil {
-				all = append(all, rival{fmt.Sprintf("the default (trial %d)", usual.Trial), *usual})
-			}
+		if second != nil && usual != nil && second.Trial == usual.Trial {
+			all, second, usual = append(all, rival{fmt.Sprintf("the runner-up and default (trial %d)", usual.Trial),
+				*usual}), nil, nil
+		}
+		if second != nil {
+			all = append(all, rival{fmt.Sprintf("the runner-up (trial %d)", second.Trial), *second})
+		}
+		if usual != nil {
+			all = append(all, rival{fmt.Sprintf("the default (trial %d)", usual.Trial), *usual})
 		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
 				all = append(all, rival{fmt.Sprintf("version %d%s", cmp.Or(k.Version, g.Champion), words),
-					metric.Rival{Metric: g.Metric,
-						Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low, High: k.High}})
+					metric.Rival{Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low,
+						High: k.High}})
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
-	if len(all) == 0 {
-		return nil, ""
-	}
-
-	r := plot.Ranges{Chart: plot.Chart{ID: "rivals", Title: "How certain the gain is", W: plot.Half},
-		X: plot.Axis{Label: "gain, as a share of the other's value", Unit: plot.Percent}, Line: 0, Room: 185,
-		NoteRoom: 165}
-	var better, worse, open []string
-	for _, o := range all {
-		by := math.Abs(o.Old)
-		r.Rows = append(r.Rows, plot.Range{Label: o.Name, Note: plot.Percent.Format(o.Gain/by) + ", " + o.Metric,
-			Class: cmp.Or(map[bool]string{true: "good"}[o.Low > 0], map[bool]string{true: "bad"}[o.High < 0], "open"),
-			Value: o.Gain / by, Low: o.Low / by, High: o.High / by})
-		switch {
-		case o.Low > 0:
-			better = append(better, o.Name)
-		case o.High < 0:
-			worse = append(worse, o.Name)
-		default:
-			open = append(open, o.Name)
-		}
-	}
-	var is []string
-	for _, of := range []struct {
-		words string
-		names []string
-	}{{"better beyond chance than ", better}, {"worse beyond chance than ", worse}, {"within noise of ", open}} {
-		if len(of.names) > 0 {
-			is = append(is, of.words+english.WordSeries(of.names, "and"))
-		}
-	}
-	sure = "On the same test rows it is " + english.WordSeries(is, "and") + "."
-	r.Summary = "Right of the line the winner is better. Beyond chance: its whole interval (95 % unless the gate has " +
-		"another) is on one side. Within noise: it crosses the line, so the lead may be luck."
-	r.Keys = []plot.Key{{Class: "dot key good", Label: "better beyond chance"},
-		{Class: "dot key open", Label: "may be chance"}, {Class: "dot key bad", Label: "worse beyond chance"}}
-	tabulate(d, "rivals", r.Title, all, []field[rival]{
-		{"against", plot.Plain, func(r rival) any { return r.Name }},
-		{"metric", plot.Plain, func(r rival) any { return r.Metric }},
-		{"rows", plot.Plain, func(r rival) any { return r.Rows }},
-		{"gain", plot.Plain, func(r rival) any { return r.Gain }},
-		{"lowest", plot.Plain, func(r rival) any { return r.Low }},
-		{"highest", plot.Plain, func(r rival) any { return r.High }},
-	})
-	return r.Draw(), sure
+	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 }
 
 // comparisons are those checks, and on which rows they compare; with which version says each check of a later build.

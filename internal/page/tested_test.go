@@ -23,6 +23,18 @@ func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	return charts[at]
 }
 
+// card is what a reader sees of a table with a title.
+func card(t *testing.T, s *page.Sweep, id string) string {
+	t.Helper()
+	for _, f := range figure.FindAllStringSubmatch(write(t, s), -1) {
+		if f[1] == id+"-card" {
+			return said(f[0])
+		}
+	}
+	t.Fatalf("the page has no table %q", id)
+	return ""
+}
+
 // TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is.
 func TestWeightsDoNotMakeRows(t *testing.T) {
 	s := sample(2)
@@ -37,21 +49,25 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 	}
 }
 
-// TestTheDefaultIsARival: how much better the winner is than the default stands in the verdict and is drawn; once where
-// the default is the runner-up.
+// TestTheDefaultIsARival: how much better the winner is than the default stands beside the verdict; once where the
+// default is the runner-up.
 func TestTheDefaultIsARival(t *testing.T) {
 	s := sample(50)
 	next := s.Winner.Tested.RunnerUp.Trial
-	for _, want := range []string{fmt.Sprintf("better beyond chance than the default (trial 2) and version 8 and "+
-		"within noise of the runner-up (trial %d)", next),
-		fmt.Sprintf("the runner-up and default (trial %d)", next)} {
-		if text := said(write(t, s)); !strings.Contains(text, want) {
-			t.Errorf("got %.900q, want %q in it", text, want)
+	for _, want := range [][]string{{"the default (trial 2) 2.56 % 0.94 % 4.19 % better beyond chance",
+		"version 8 0.877 % 0.351 % 1.4 % better beyond chance log_loss 0.113 0.114 20,000",
+		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.336 %% 2.02 %% within noise", next)},
+		{fmt.Sprintf("the runner-up and default (trial %d)", next)}} {
+		got := card(t, s, "rivals")
+		for _, text := range want {
+			if !strings.Contains(got, text) {
+				t.Errorf("got %.900q, want %q in it", got, text)
+			}
 		}
 		s.Winner.Tested.Default.Trial = s.Winner.Tested.RunnerUp.Trial
 	}
-	if rows := strings.Count(write(t, svg{chart(t, s, "rivals")}), `class="dot `); rows != 2 {
-		t.Errorf("%d rivals are drawn, want two: the default that is the runner-up, and the champion", rows)
+	if got := card(t, s, "rivals"); strings.Contains(got, "the default (") {
+		t.Errorf("got %q, want the default once, as the runner-up", got)
 	}
 }
 
@@ -61,9 +77,8 @@ func TestRivalsAreTheGates(t *testing.T) {
 	s.Winner.Gate.Champion = 2
 	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
 		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
-	want := "and version 5 on earlier nights"
-	if text := said(write(t, s)); !strings.Contains(text, want) {
-		t.Errorf("got %.900q, want %q in it", text, want)
+	if got, want := card(t, s, "rivals"), "version 5 on earlier nights"; !strings.Contains(got, want) {
+		t.Errorf("got %.900q, want %q in it", got, want)
 	}
 }
 
@@ -84,17 +99,10 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)
 	s.Winner.Tested.RunnerUp, s.Winner.Tested.Default = nil, nil
 	s.Winner.Gate.Old, s.Winner.Gate.New = 0.1, 0.09
-	tonight := sweep.GateCheck{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1}
-	marks := func(earlier sweep.GateCheck) []plot.Mark {
-		s.Winner.Gate.Checks = []sweep.GateCheck{tonight, earlier}
-		return chart(t, s, "rivals").Marks
-	}
-	got := marks(sweep.GateCheck{Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45,
-		Old: 0.5})
-	want := marks(sweep.GateCheck{Name: "reference", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10, New: 0.09,
-		Old: 0.1})
-	if !slices.Equal(got, want) {
-		t.Errorf("a gain of 0.05 over 0.5 on rows of earlier nights is drawn as %v, expected the tenth that 0.01 "+
-			"over 0.1 is, %v", got, want)
+	s.Winner.Gate.Checks = []sweep.GateCheck{{Name: "tonight", Value: 0.01, Low: 0.005, High: 0.015, Rows: 10,
+		New: 0.09, Old: 0.1}, {Name: "reference", Value: 0.05, Low: 0.025, High: 0.075, Rows: 10, New: 0.45, Old: 0.5}}
+	if got := strings.Count(card(t, s, "rivals"), " 10 % 5 % 15 % better beyond chance "); got != 2 {
+		t.Errorf("%d gains of a tenth, want that of 0.01 over 0.1 and that of 0.05 over 0.5 on other rows: %s", got,
+			card(t, s, "rivals"))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/launcher/internal/cli"
 )
@@ -43,6 +44,7 @@ func rename(w *program.World, as string) {
 		pairs = append(pairs, "launcher "+command, as+" "+command)
 	}
 	names := strings.NewReplacer(pairs...)
+	page.Commands = names
 	w.Err = program.To(&renaming{w.Err.Raw(), names})
 	if !slices.Contains(w.Args, "--json") { // that is data
 		w.Out = program.To(&renaming{w.Out.Raw(), names})

@@ -17,11 +17,10 @@ import (
 // None is the trial of a mark that belongs to none.
 const None = -1
 
-// The widths of charts: what fits into a page's columns, four, three, two or one of them, so that a text is as large in
+// The widths of charts: what fits into a page's columns, four, two or one of them, so that a text is as large in
 // one chart as in another.
 const (
 	Quarter = 248
-	Third   = 340
 	Half    = 536
 	Full    = 1118
 )
@@ -34,22 +33,13 @@ type Chart struct {
 	W, H    float64
 	Wide    bool // takes the whole width of a page, and scrolls where that is narrow
 	Hands   bool // has handles that are moved, so it is no mere image
+	Tabled  bool // the page has its numbers, which the script shows as a table
 
 	Ticks   []Tick
 	Labels  []Text
 	Marks   []Mark
 	Keys    []Key
 	Handles []Handle
-
-	// A table in place of a drawing, its first column names.
-	Head []string
-	Rows [][]Cell
-}
-
-// Cell is one of a table; a bar of a length up to 1 stands before its text, unless it is 0.
-type Cell struct {
-	Class, Text string
-	Bar         float64
 }
 
 // Tick is a line of the grid with its number.
@@ -81,7 +71,7 @@ func (k Key) D() string {
 	if strings.HasSuffix(k.Class, "x") { // a cross
 		return "M6 2l8 8m-8 0l8-8"
 	}
-	if strings.Contains(k.Class, "key") && !strings.Contains(k.Class, "at ") && !strings.Contains(k.Class, "bar") {
+	if strings.Contains(k.Class, "key") {
 		return "M10 6h0"
 	}
 	return "M3 6h14"
@@ -111,8 +101,6 @@ func (c *Chart) Size() string {
 	switch {
 	case c.W <= Quarter:
 		return "quarter"
-	case c.W <= Third:
-		return "third"
 	case c.W <= Half:
 		return "half"
 	}
@@ -120,10 +108,10 @@ func (c *Chart) Size() string {
 }
 
 // Scrolls says that the drawing is wider than a telephone.
-func (c *Chart) Scrolls() bool { return c.W > Third }
+func (c *Chart) Scrolls() bool { return c.W > Quarter }
 
 // Empty says that nothing is shown.
-func (c *Chart) Empty() bool { return len(c.Marks)+len(c.Rows) == 0 }
+func (c *Chart) Empty() bool { return len(c.Marks) == 0 }
 
 // pen writes the commands of a path.
 type pen []byte
@@ -175,13 +163,6 @@ func line(x1, y1, x2, y2 float64) string {
 	}
 	p.to('L', x2, y2)
 	return p.String()
-}
-
-// box is a rectangle.
-func box(x, y, w, h float64) string {
-	var p pen
-	p.to('M', x, y)
-	return p.String() + "h" + at(w) + "v" + at(h) + "h" + at(-w) + "z"
 }
 
 func finite(values ...float64) bool {
@@ -237,19 +218,6 @@ func (c *Chart) along(s scale, every, top, bottom, number float64) {
 	}
 }
 
-// rowsFrame begins a chart of rows, one below the other, with names of so much room on the left and one axis below.
-func (c *Chart) rowsFrame(x Axis, rows int, height, left, right float64) scale {
-	c.H = height*float64(rows) + 38
-	s := scale{x, left, right}
-	bottom := c.H - 34
-	c.along(s, 75, 2, bottom, bottom+14)
-	c.label(x.Label, s.to, c.H-4, "a e")
-	return s
-}
-
-// mark adds a path that belongs to no trial, label a text.
-func (c *Chart) mark(class, d string) { c.Marks = append(c.Marks, Mark{class, None, d}) }
-
 func (c *Chart) label(text string, x, y float64, class string) {
 	c.Labels = append(c.Labels, Text{at(x), at(y), class, None, text})
 }
@@ -262,19 +230,6 @@ func Clip(text string, n int) string {
 		return text
 	}
 	return string(r[:n/2]) + "…" + string(r[len(r)-(n-1-n/2):])
-}
-
-// within shortens a text to about so many pixels, of so many for a letter; other scripts have wider ones.
-func within(text string, pixels, letter float64) string {
-	for _, r := range text {
-		switch {
-		case r >= 0x2e80: // Chinese, Japanese, Korean
-			letter = 12.5
-		case r >= 0x250 && r < 0x2000: // signs, as of a cut, are as wide as letters
-			letter = max(letter, 8.5)
-		}
-	}
-	return Clip(text, max(2, int(pixels/letter)))
 }
 
 // shrink leaves at most n of the values, the first and the last among them, as evenly as it can.

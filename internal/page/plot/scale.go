@@ -20,7 +20,7 @@ const (
 	Bytes   Unit = "B"
 	USD     Unit = "USD"
 	Percent Unit = "%" // numbers are shares of 1
-	Count   Unit = "#" // of things: 2.1 M
+	Count   Unit = "#" // of things: 2,100,000
 )
 
 // Format is v with its unit, in about so many digits as tell neighbours apart on a chart.
@@ -36,10 +36,8 @@ func (u Unit) Format(v float64) string {
 		return dollars(v)
 	case u == Percent:
 		return digits(100*v, 3) + " %"
-	case u == Count && math.Abs(v) >= 1e6:
-		return digits(v/1e6, 3) + " M"
-	case u == Count && math.Abs(v) >= 1e4:
-		return digits(v/1e3, 3) + " k"
+	case u == Count:
+		return humanize.Comma(int64(math.Round(v)))
 	case v == math.Trunc(v) && math.Abs(v) < 1e7: // a count or a month like 202611 is not rounded
 		return strconv.Itoa(int(v))
 	}

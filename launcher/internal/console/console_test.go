@@ -257,11 +257,12 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 	t.Logf("%d requests in %d seconds, 100 tasks that send a heartbeat every second", asked[3], seconds)
 	const round = 150 // requests, at most: how many beats one sees is not the same twice
 	if asked[1] == 0 || asked[3] > asked[1]+round {
-		t.Errorf("one viewer takes %d requests in %d seconds, three take %d; expected no more", asked[1], seconds, asked[3])
+		t.Errorf("one viewer takes %d requests in %d seconds, three take %d; expected no more", asked[1], seconds,
+			asked[3])
 	}
 }
 
-// TestNews: who asks again gets a page only if there is another, and of a sweep that has ended without reading it again.
+// TestNews: who asks again gets a page only if there is another, and a sweep that has ended is not read again.
 func TestNews(t *testing.T) {
 	bucket, p, trials := night(t, 2)
 	now := planned
@@ -276,7 +277,8 @@ func TestNews(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != want || w.Header().Get("Poll") != "10000" || (want == http.StatusOK) != (w.Body.Len() > 0) {
-			t.Fatalf("got %d with %d bytes and %v, want %d, and when to ask again", w.Code, w.Body.Len(), w.Header(), want)
+			t.Fatalf("got %d with %d bytes and %v, want %d, and when to ask again", w.Code, w.Body.Len(), w.Header(),
+				want)
 		}
 		version = w.Header().Get("ETag")
 		return w.Body.String()

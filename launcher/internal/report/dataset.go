@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/nights"
@@ -166,6 +167,9 @@ func nightOf(r *nights.Record) page.Night {
 	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
 		LabelRate: r.Profile.Label.Mean, Positive: r.Profile.Label.Positive, Findings: r.Findings,
 		Value: none, Ratio: none}
+	if !r.Profile.Newest.IsZero() {
+		n.Day = r.Profile.Newest.Format(time.DateOnly)
+	}
 	switch {
 	case r.Blocked():
 		n.State = "blocked"

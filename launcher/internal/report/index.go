@@ -240,6 +240,7 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 		line = seen{dataset: p.Dataset, view: f,
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 				Metric: p.Spec.Metric, Model: p.Spec.Model, State: page.Running, Planned: p.Created,
+				Night:  sweepview.NameNight(id),
 				Trials: len(p.Own())}}
 		if p.Quote != nil && !x.Free {
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
