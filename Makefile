@@ -83,22 +83,22 @@ build/axe/package/axe.min.js:
 .PHONY: portable portable-arm64
 portable: ## the trainer without assembly, and for arm64, on which qemu-user runs it: the same models; Windows compiles
 	$(GO) test -short -tags purego,$(TAGS) ./internal/gbt
-	GOARCH=arm64 $(GO) vet ./internal/gbt ./internal/dataset ./internal/metric ./internal/calibrate
+	GOARCH=arm64 $(GO) vet ./internal/gbt ./internal/exact ./internal/dataset ./internal/metric ./internal/calibrate
 	GOOS=windows GOARCH=amd64 $(GO) build -o build/ ./python/program
 	@$(MAKE) --no-print-directory portable-arm64
 
 # Two proofs that arm64 trains the same models. Its compiler fuses x*y + z unless a conversion forbids it,
-# which changes last bits: its listing must have no fused instruction but those of Probability, which are
+# which changes last bits: its listing must have no fused instruction but those of exact.Exp, which are
 # meant. And most tests run, above all ModelBytes; what is skipped takes minutes under emulation, or compares with the
 # tests' own slow trainer, whose sums the compiler fuses.
 QEMU     := $(firstword $(foreach q,qemu-aarch64 qemu-aarch64-static,$(shell command -v $(q))))
 SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|TrainingLearns|EqualGains|TestPredictions|AgainstTheReference|^TestForests$$
 portable-arm64:
-	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt 2>&1 | awk \
-	  '/\tFN?M(ADD|SUB)[SD]\t/ { if (/probability_hot/) seen = 1; else { bad = 1; print } } \
-	  END { if (bad) print "gbt: these operations are fused on arm64, and models differ: write float64(x*y) + z"; \
+	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt ./internal/exact ./internal/expression 2>&1 | awk \
+	  '/\tFN?M(ADD|SUB)[SD]\t/ { if (/exponential/) seen = 1; else { bad = 1; print } } \
+	  END { if (bad) print "these operations are fused on arm64, and models differ: write float64(x*y) + z"; \
 	    else if (!seen) { bad = 1; print \
-	  "gbt: the listing for arm64 shows not even the fused operations of Probability: the check sees nothing" } \
+	  "gbt: the listing for arm64 shows not even the fused operations of exact.Exp: the check sees nothing" } \
 	    exit bad }'
 ifneq ($(QEMU),)
 	GOARCH=arm64 $(GO) test -short -exec $(QEMU) -skip '$(SLOW_ARM)' ./internal/gbt

@@ -36,11 +36,8 @@ func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Eval
 	at := min(q.Bag, max(1, q.Threads))
 	b := &bag{q: q, stop: q.Metric, all: train, threads: max(1, q.Threads) / at}
 	if !gbt.Ranks(q.Params.Objective) { // others stop by chance on a fold's rows, or are not defined there (LAB.md)
-		usual, err := metric.Usual(q.Params.Objective)
-		if err != nil {
-			return nil, err
-		}
-		if b.stop, err = metric.Lookup(usual); err != nil {
+		var err error
+		if b.stop, err = metric.Usual(q.Params.Objective); err != nil {
 			return nil, err
 		}
 	}
@@ -103,11 +100,10 @@ func (b *bag) train(ctx context.Context, k uint8, identity string) (*gbt.Result,
 	rated.Group = dataset.Pick(train.Group, rows)
 
 	q := b.q
-	q.Metric = b.stop
-	opt := gbt.Options{Threads: b.threads, Maximize: q.Metric.Maximize, Identity: identity, Deadline: q.Deadline,
+	opt := gbt.Options{Threads: b.threads, Maximize: b.stop.Maximize, Identity: identity, Deadline: q.Deadline,
 		OnTree: b.onTree}
 	if q.Params.EarlyStoppingRound > 0 {
-		opt.Valid, opt.Eval = &rated.Data, rater(q, rated)
+		opt.Valid, opt.Eval = &rated.Data, rater(q.Params, b.stop, rated)
 	}
 	res, err := gbt.Train(ctx, &train, q.Params, opt)
 	if err != nil {

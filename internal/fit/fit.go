@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
+	"coppice/internal/exact"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
@@ -103,7 +104,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 // Request is one configuration to train.
 type Request struct {
 	Params  gbt.Params
-	Metric  metric.Metric   // for early stopping and as the score
+	Metric  metric.Metric   // for early stopping, unless it is a value (Stop), and as the score
 	Metrics []metric.Metric // reported in addition, where they are defined
 	// to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
 	Rows []sweep.Rows
@@ -168,7 +169,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 			"log odds, and objective %s has none", q.Params.Objective)
 	}
 
-	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: q.Metric.Maximize,
+	stop, err := q.Metric.Stop(q.Params.Objective)
+	if err != nil {
+		return nil, err
+	}
+	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: stop.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input,
 		Deadline: q.Deadline}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
@@ -187,7 +192,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		}
 		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
 			opt.Valid = &valid.Data
-			opt.Eval = rater(q, valid)
+			opt.Eval = rater(q.Params, stop, valid)
 		}
 	}
 
@@ -216,7 +221,7 @@ func (t *Table) scoreShift() float64 {
 	if t.ds.Manifest.Negatives == 0 {
 		return 0
 	}
-	return gbt.Log(t.ds.Manifest.Negatives)
+	return exact.Log(t.ds.Manifest.Negatives)
 }
 
 // Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint
@@ -243,19 +248,24 @@ func (t *Table) Identity(q Request) string {
 	return id
 }
 
-// rater returns a function that evaluates raw scores of valid with one metric after every tree, reusing its memory.
-func rater(q Request, valid *HeldOut) func([]float64) (float64, error) {
+// rater returns a function that evaluates raw scores of valid with a metric after every tree, reusing its memory.
+func rater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) (float64, error) {
 	var e metric.Evaluator
 	var pred []float64
 	return func(raw []float64) (float64, error) {
 		pred = append(pred[:0], raw...)
-		if !q.Metric.RankOnly {
-			q.Params.Transform(pred)
+		if !by.RankOnly {
+			params.Transform(pred)
 		}
-		e.Reset(metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: pred, Group: valid.Group})
-		v, err := e.Eval(q.Metric)
-		return q.Metric.Score(v), err
+		e.Reset(valid.input(pred))
+		v, err := e.Eval(by)
+		return by.Score(v), err
 	}
+}
+
+// input is what metrics of these rows' predictions take.
+func (r *HeldOut) input(pred []float64) metric.Input {
+	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group}
 }
 
 // rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
@@ -267,7 +277,7 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	}
 
 	o.Model.Transform(raw)
-	in := metric.Input{Label: valid.Label, Weight: valid.Weight, Pred: raw, Group: valid.Group}
+	in := valid.input(raw)
 	var e metric.Evaluator
 	e.Reset(in)
 

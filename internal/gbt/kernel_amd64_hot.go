@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"coppice/internal/exact"
 )
 
 // The routines of kernel_amd64.s. Without AVX-512, and for rows that do not fill a vector, their Go counterparts do the
@@ -240,9 +242,9 @@ type probabilityConstants struct {
 func Probabilities(scores []float64) {
 	for hasVectors() && len(scores) >= 8 {
 		n := min(len(scores)&^7, pieceRows)
-		c := probabilityConstants{lowest: -probabilityLimit, highest: probabilityLimit, negLog2e: -expLog2e,
+		c := probabilityConstants{lowest: -exact.Limit, highest: exact.Limit, negLog2e: -expLog2e,
 			magic:   expMagic,
-			ln2High: expLn2High, ln2Low: expLn2Low, one: 1, alternating: expAlternating}
+			ln2High: exact.Ln2High, ln2Low: exact.Ln2Low, one: 1, alternating: exact.Alternating}
 		probabilities8(&c, &scores[0], n)
 		scores = scores[n:]
 	}

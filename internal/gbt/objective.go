@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coppice/internal/exact"
 	"coppice/internal/strictyaml"
 )
 
@@ -75,7 +76,7 @@ func objectives() []objectiveSpec {
 			about: "log loss of labels from 0 to 1, such as shares",
 			make: of(func(*Params) rowLoss {
 				return rowLoss{slope: crossEntropySlope, wrong: fromZeroToOne, start: func(o *pointwise) float64 {
-					return Log(mean(o) / (1 - mean(o)))
+					return exact.Log(mean(o) / (1 - mean(o)))
 				}}
 			})},
 		{name: "regression", aliases: "regression_l2 l2 mean_squared_error mse l2_root root_mean_squared_error rmse",
@@ -288,7 +289,7 @@ func (o outputKind) transform(scores []float64, outputs int) {
 		Probabilities(scores)
 	case logMean:
 		for i, s := range scores {
-			scores[i] = Exp(s)
+			scores[i] = exact.Exp(s)
 		}
 	case root:
 		for i, s := range scores {
@@ -430,7 +431,7 @@ func (b *binary) init(fromAverage bool) float64 {
 		sum[int(b.d.Label[r])] += w // without its class's weight, as in LightGBM
 		return nil
 	})
-	return Log(sum[1] / sum[0])
+	return exact.Log(sum[1] / sum[0])
 }
 
 func (b *binary) prepare(int, []float64, []uint32, *pool) packing { return b.pack }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"coppice/internal/exact"
 )
 
 // classes is what the outputs of a model of several classes have in common. Each output is the raw score of one class,
@@ -81,10 +83,10 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 		share := max(weight[c]/sum, leastPrior)
 		if softmax {
 			o.curve = float64(k) / float64(k-1)
-			o.prior = Log(share)
+			o.prior = exact.Log(share)
 		} else {
 			o.weighRows(p, rows[c], count-rows[c])
-			o.prior = Log(share / max(1-share, leastPrior))
+			o.prior = exact.Log(share / max(1-share, leastPrior))
 		}
 		// |gradient| < weight and hessian <= weight*curve/4 for any raw scores, so the grid is the same for every tree.
 		most := *heaviest * max(o.weight[0], o.weight[1])
@@ -110,7 +112,7 @@ func (c *class) String() string { return c.text }
 
 // init: a class without rows stays as unlikely as it is, wherever the others begin, as in LightGBM.
 func (c *class) init(fromAverage bool) float64 {
-	if fromAverage || c.prior <= Log(leastPrior) {
+	if fromAverage || c.prior <= exact.Log(leastPrior) {
 		return c.prior
 	}
 	return 0
@@ -138,11 +140,11 @@ func (c *classes) normalize(lo, hi int) {
 		clear(sum[:n])
 		for _, raw := range c.raw {
 			for i, s := range raw[lo : lo+n] {
-				sum[i] += Exp(s - most[i])
+				sum[i] += exact.Exp(s - most[i])
 			}
 		}
 		for i, s := range sum[:n] {
-			c.norm[lo+i] = most[i] + Log(s)
+			c.norm[lo+i] = most[i] + exact.Log(s)
 		}
 	}
 }
@@ -151,7 +153,7 @@ func (c *classes) normalize(lo, hi int) {
 func (c *class) slope(r int, raw float64) (g, h float64) {
 	var p float64
 	if c.norm != nil {
-		p = min(Exp(raw-c.norm[r]), 1)
+		p = min(exact.Exp(raw-c.norm[r]), 1)
 	} else {
 		p = Probability(raw)
 	}
@@ -246,7 +248,7 @@ func softmaxAll(scores []float64, n int) {
 			most = max(most, s)
 		}
 		for i, s := range row {
-			row[i] = Exp(s - most)
+			row[i] = exact.Exp(s - most)
 			sum += row[i]
 		}
 		for i := range row {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"coppice/internal/exact"
 )
 
 // withObjective gives a random trial another objective, labels that it takes, and parameters that it uses.
@@ -336,17 +338,6 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestExp(t *testing.T) {
-	for _, x := range []float64{-700, -40.3, -1, -1e-9, 0, 1e-12, 0.3, 1, 2.5, 33.3, 700} {
-		if got, want := Exp(x), math.Exp(x); math.Abs(got/want-1) > 1e-15 {
-			t.Errorf("Exp(%v) is %v, want %v", x, got, want)
-		}
-	}
-	if v := Exp(math.NaN()); v == v {
-		t.Errorf("Exp(NaN) is %v, want NaN", v)
-	}
-}
-
 func TestObjectivesRefuseLabels(t *testing.T) {
 	for _, tc := range []struct {
 		objective string
@@ -387,7 +378,7 @@ func TestStartIgnoresClassWeights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := each[0].init(true), Log(0.5); got != want {
+		if got, want := each[0].init(true), exact.Log(0.5); got != want {
 			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
 		}
 	}

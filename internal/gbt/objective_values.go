@@ -3,6 +3,8 @@ package gbt
 import (
 	"fmt"
 	"math"
+
+	"coppice/internal/exact"
 )
 
 // rowLoss is the loss of one row as a function of its raw score, by its derivatives. Definitions are LightGBM's
@@ -161,7 +163,7 @@ func (o *pointwise) meanOf(f func(y float64) float64) float64 {
 // meanRoot is the weighted mean of the labels' roots.
 func (o *pointwise) meanRoot() float64 { return o.meanOf(signedRoot) }
 
-func logOfMean(o *pointwise) float64 { return Log(o.mean()) }
+func logOfMean(o *pointwise) float64 { return exact.Log(o.mean()) }
 
 // labels is the labels' own quantile.
 func (o *pointwise) labels() float64 {
@@ -268,24 +270,24 @@ func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
 
 // poissonSlope has a hessian that is too large by e^reach, which keeps steps small.
 func poissonSlope(reach float64) func(raw, y float64) (g, h float64) {
-	wide := Exp(reach)
+	wide := exact.Exp(reach)
 	return func(raw, y float64) (g, h float64) {
-		mean := Exp(raw)
+		mean := exact.Exp(raw)
 		return mean - y, float64(mean * wide)
 	}
 }
 
 func gammaSlope(raw, y float64) (g, h float64) {
-	ratio := float64(y * Exp(-raw))
+	ratio := float64(y * exact.Exp(-raw))
 	return 1 - ratio, ratio
 }
 
 // gammaLeast: with ratios y e^-raw, whose sum is h, of rows whose number is g + h.
-func gammaLeast(g, h float64) float64 { return Log(h / (g + h)) }
+func gammaLeast(g, h float64) float64 { return exact.Log(h / (g + h)) }
 
 func tweedieSlope(rho float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) {
-		a, b := float64(y*Exp(float64((1-rho)*raw))), Exp(float64((2-rho)*raw))
+		a, b := float64(y*exact.Exp(float64((1-rho)*raw))), exact.Exp(float64((2-rho)*raw))
 		return b - a, float64((rho-1)*a) + float64((2-rho)*b)
 	}
 }

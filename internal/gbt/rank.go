@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coppice/internal/exact"
 )
 
 // queries are the rows in use by query, in the order in which queries first occur, each one's rows ascending.
@@ -245,7 +247,7 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 	}
 	discount := make([]float64, longest)
 	for i := range discount {
-		discount[i] = math.Ln2 / Log(float64(i+2))
+		discount[i] = math.Ln2 / exact.Log(float64(i+2))
 	}
 
 	// The best possible DCG of each query, inverted; 0 without any gain.
@@ -307,7 +309,7 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 			}
 		}
 		if p.LambdarankNorm && sum > 0 {
-			factor := Log(1+sum) / math.Ln2 / sum
+			factor := exact.Log(1+sum) / math.Ln2 / sum
 			for i := range q.g {
 				q.g[i] = float64(q.g[i] * factor)
 				q.h[i] = float64(q.h[i] * factor)
@@ -327,7 +329,7 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	share, terms := q.room[0], q.room[1]
 	most, total := slices.Max(q.score), 0.0
 	for i, s := range q.score {
-		share[i] = Exp(s - most)
+		share[i] = exact.Exp(s - most)
 		total += share[i]
 	}
 	wanted := 0.0

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"coppice/internal/exact"
 )
 
 // The reference trainer is this package's algorithm written for clarity instead of speed: one goroutine, a list of rows
@@ -286,7 +288,7 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 		for leaf, own := range all {
 			x := r.sum(own)
 			g, h := float64(float64(x.g)*r.pack.g1), float64(float64(x.h)*r.pack.h1)
-			if best := Log(h / (g + h)); g > 0 && t.LeafValue[leaf] < best {
+			if best := exact.Log(h / (g + h)); g > 0 && t.LeafValue[leaf] < best {
 				t.LeafValue[leaf] = best
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 
+	"coppice/internal/expression"
 	"coppice/internal/problem"
 )
 
@@ -23,6 +24,7 @@ const (
 	Regression             // labels and predictions are any finite numbers
 	Classes                // labels are classes 0, 1 ..., predictions probabilities of each, row by row
 	Ranking                // labels are grades 0 to 30, predictions any finite numbers that order the rows of a group
+	OfRows                 // as Binary or Regression: what a row is worth by an expression
 )
 
 // String returns the kind's name.
@@ -36,6 +38,8 @@ func (k Kind) String() string {
 		return "several classes"
 	case Ranking:
 		return "ranking"
+	case OfRows:
+		return "labels and predictions that are one number"
 	}
 	return "unknown"
 }
@@ -47,6 +51,8 @@ type Input struct {
 	Weight []float32 // finite, not negative, not all 0; nil means 1 for every row
 	Pred   []float64 // see Kind
 	Group  []uint64  // the group of each row, for ranking metrics; rows of a group need not be neighbours
+
+	Values map[string][]float32 // staged columns of numbers by name, for values of one's own
 }
 
 // Metric is a way to evaluate predictions. Lookup returns one.
@@ -66,6 +72,7 @@ type Metric struct {
 	group         func(g *groups, places int) float64
 	loss          func(p, l float64) float64
 	labels, preds domain
+	rows          *expression.Rows // of a value
 }
 
 // Eval evaluates once. For repeated use, keep an Evaluator.

@@ -392,7 +392,8 @@ func identifier(m metric.Metric) string {
 }
 
 func FuzzLookup(f *testing.F) {
-	for _, s := range []string{"auc", "precision@1%", "lift@0.05", "ece@20", "ndcg_at_3", "p@1e3", "r_at_0_5pct"} {
+	for _, s := range []string{"auc", "precision@1%", "lift@0.05", "ece@20", "ndcg_at_3", "p@1e3", "r_at_0_5pct",
+		"value(label*4-(prediction>.1?1:0))"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -403,7 +404,11 @@ func FuzzLookup(f *testing.F) {
 			}
 			return
 		}
-		for _, again := range []string{m.Name, identifier(m)} {
+		names := []string{m.Name, identifier(m)}
+		if m.Kind == metric.OfRows { // an expression is no identifier
+			names = names[:1]
+		}
+		for _, again := range names {
 			if back, err := metric.Lookup(again); err != nil || back.Name != m.Name {
 				t.Fatalf("%q is %q, and %q is %q, %v", name, m.Name, again, back.Name, err)
 			}

@@ -185,8 +185,11 @@ func Names() []string {
 }
 
 // Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits
-// and underscores.
+// and underscores; value(EXPRESSION) is the mean of an expression over the rows.
 func Lookup(name string) (Metric, error) {
+	if text, ok := valueText(name); ok {
+		return lookupValue(text)
+	}
 	word := strings.ToLower(strings.TrimSpace(name))
 	base, arg, has := strings.Cut(fromIdentifier(word), "@")
 	base = strings.ReplaceAll(base, "-", "_")
@@ -381,13 +384,13 @@ func Of(objective string) (Kind, error) {
 	return j.kind, err
 }
 
-// Usual returns the name of the metric by which an objective's predictions are judged unless a spec says otherwise.
-func Usual(objective string) (string, error) {
+// Usual returns the metric by which an objective's predictions are judged unless a spec says otherwise.
+func Usual(objective string) (Metric, error) {
 	j, err := judge(objective)
 	if err != nil {
-		return "", err
+		return Metric{}, err
 	}
-	return Canonical(j.by)
+	return Lookup(j.by)
 }
 
 // Standard returns the metrics in every report of an objective; none of an unknown one.
@@ -411,7 +414,7 @@ func (m Metric) CheckObjective(objective string) error {
 		return err
 	}
 
-	if m.Kind == k || m.Kind == Ranking && k != Classes {
+	if m.Kind == k || m.Kind == Ranking && k != Classes || m.Kind == OfRows && (k == Binary || k == Regression) {
 		return nil
 	}
 

@@ -521,8 +521,8 @@ func (p *sweepPage) best() string {
 }
 
 // better is the word for which way is better.
-func (p *sweepPage) better() string {
-	if p.Maximize {
+func better(maximize bool) string {
+	if maximize {
 		return "higher is better"
 	}
 	return "lower is better"
@@ -536,7 +536,7 @@ func (p *sweepPage) sign() int {
 }
 
 // Better is better, for templates.
-func (p *sweepPage) Better() string { return p.better() }
+func (p *sweepPage) Better() string { return better(p.Maximize) }
 
 // Cross says that a trial is painted as one.
 func (t *TrialRow) Cross() bool { return isCross(class(t.State)) }

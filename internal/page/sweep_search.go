@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -66,9 +67,14 @@ func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
 // curves draws the learning curves: all of them faintly, the best brightly above them.
 func (p *sweepPage) curves() *plot.Chart {
+	by, maximize := p.Metric, p.Maximize
+	if m, err := metric.Lookup(by); err == nil && m.Kind == metric.OfRows { // it chooses, and another one stops
+		m, _ = m.Stop(p.Objective)
+		by, maximize = m.Name, m.Maximize
+	}
 	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true,
 		Tabled: true},
-		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: p.Metric + " on valid, " + p.better()}}
+		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: by + " on valid, " + better(maximize)}}
 	var with []*TrialRow
 	early := 0
 	for _, t := range slices.Backward(p.Ranked) { // the best last, on top
@@ -101,7 +107,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		}
 		kept.X, kept.Y = append(kept.X, nums(steps)), append(kept.Y, nums(y))
 	}
-	c.Y.Low, c.Y.High = p.window(with)
+	c.Y.Low, c.Y.High = window(with, maximize)
 
 	c.Summary = fmt.Sprintf("%s of at most %d points. A dot on each of the best %d marks the iteration that was "+
 		"scored.", english.Plural(len(with), "curve", ""), keep, min(topCurves, len(p.scored())))
@@ -121,7 +127,7 @@ func (p *sweepPage) curves() *plot.Chart {
 
 // window is the range of scores that is worth seeing: the worst of the first trees would press everything else
 // together.
-func (p *sweepPage) window(trials []*TrialRow) (low, high float64) {
+func window(trials []*TrialRow, maximize bool) (low, high float64) {
 	var all []float64
 	for _, t := range trials {
 		all = append(all, t.CurveY...)
@@ -131,7 +137,7 @@ func (p *sweepPage) window(trials []*TrialRow) (low, high float64) {
 	}
 	slices.Sort(all)
 	low, high = all[len(all)/50], all[len(all)-1]
-	if !p.Maximize {
+	if !maximize {
 		low, high = all[0], all[len(all)-1-len(all)/50]
 	}
 	room := 0.05 * (high - low)

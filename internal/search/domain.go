@@ -285,8 +285,8 @@ func (d *domain) fits(params sweep.Params) bool {
 // value.
 func (d *domain) violated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
-		looked := make(map[string]any, len(c.e.names))
-		for _, name := range c.e.names {
+		looked := make(map[string]any, len(c.e.Names))
+		for _, name := range c.e.Names {
 			v, own := params[name]
 			if !own {
 				v = d.base[name]

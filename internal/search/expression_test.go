@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/expression"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -230,6 +231,43 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 	}
 }
 
+// TestConditionOnValues: an expression of rows stands in a condition like any metric.
+func TestConditionOnValues(t *testing.T) {
+	const one, two = "value(label * 4 - prediction)", "value(label + (prediction > 0.1 ? 1 : 0))"
+	resolve := func(name string) (string, error) {
+		switch strings.ReplaceAll(name, " ", "") {
+		case "value(label*4-prediction)":
+			return one, nil
+		case "value(label+(prediction>0.1?1:0))":
+			return two, nil
+		}
+		return "", errors.New("no such metric")
+	}
+	values := map[string]float64{one: 0.25, two: 0.5, "trees": 10}
+	for text, want := range map[string]bool{
+		"value(label*4-prediction) > 0.2": true,
+		"trees < 3 or value(label*4 - prediction) > value(label + (prediction>0.1 ? 1 : 0))": false,
+		"value(label * 4-prediction) * 2 == value(label+(prediction > 0.1?1:0))":             true,
+	} {
+		c, err := search.CompileRequire(text, resolve)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got, err := c.Eval(values); err != nil || got != want {
+			t.Errorf("%s: %v, %v, expected %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"trees > 1 && value(bid) > 1": "column 14: no such metric",
+		"value(label > 1":             "no such metric",
+	} {
+		if _, err := search.CompileRequire(text, resolve); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %s", text, err, want)
+		}
+	}
+}
+
 func TestFacts(t *testing.T) {
 	r := &sweep.Result{
 		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,
@@ -307,7 +345,7 @@ func TestRenameInConstraint(t *testing.T) {
 		"":                                      "",
 		strings.Repeat("eta + ", 500) + "1 < 2": strings.Repeat("eta + ", 500) + "1 < 2",
 	} {
-		if got := search.RenameInConstraint(text, name); got != want {
+		if got := expression.Rename(text, name); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}

@@ -12,17 +12,36 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// MetricNames is the value of a spec's metric: one name, or a list.
+// MetricNames is the value of a spec's metric: one name, or a list. In place of a name may be {value: EXPRESSION}.
 type MetricNames []string
 
 // UnmarshalYAML accepts a name or a list of names.
 func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
-	var one string
+	var one metricName
 	if decode(&one) == nil {
-		*m = MetricNames{one}
+		*m = MetricNames{string(one)}
 		return nil
 	}
-	return decode((*[]string)(m))
+	var all []metricName
+	err := decode(&all)
+	for _, name := range all {
+		*m = append(*m, string(name))
+	}
+	return err
+}
+
+type metricName string
+
+func (m *metricName) UnmarshalYAML(decode func(any) error) error {
+	var own struct {
+		Value string `yaml:"value"`
+	}
+	if decode((*string)(m)) == nil {
+		return nil
+	}
+	err := decode(&own)
+	*m = metricName("value(" + own.Value + ")")
+	return err
 }
 
 // YAMLBare makes a single name a text.

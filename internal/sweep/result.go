@@ -333,9 +333,9 @@ func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 // MaxCurve is the most scores in a learning curve: about ten kilobytes.
 const MaxCurve = 1024
 
-// Curve is the sweep's metric on valid after every tree grown by one claim's holder. With more than MaxCurve trees it
-// has every second one, or fourth, and so on. It is written once, when the holder ends or releases its trial; a holder
-// that vanishes without notice leaves none.
+// Curve is Metric, which stops the trial, on valid after every tree grown by one claim's holder. With more than
+// MaxCurve trees it has every second one, or fourth, and so on. It is written once, when the holder ends or releases
+// its trial; a holder that vanishes without notice leaves none.
 type Curve struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`

@@ -116,3 +116,36 @@ func TestTestedRegression(t *testing.T) {
 		t.Errorf("the mean alone scores %v; want a %s of more than 0", d.Alone, by)
 	}
 }
+
+// TestAValueDecides: the trial that is worth most wins, with an interval on test, and the gate compares by it.
+func TestAValueDecides(t *testing.T) {
+	const value = "value(prediction > 0.3 ? 2 * label - 1 : 0)"
+	by := func(metric string, maximize bool) *world {
+		return newWorld(t, options{leaves: []int{2, 15, 6, 31, 9}, trees: 30, change: func(p *sweep.Plan) {
+			p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = metric, metric, maximize
+		}})
+	}
+	loss := by("log_loss", false).mustConclude(t)
+	w := by(value, true)
+	own := w.mustConclude(t)
+	if own.Trial == loss.Trial {
+		t.Errorf("trial %d wins by a value and by log loss", own.Trial)
+	}
+	for i := range w.plan.Trials {
+		if score(t, w, i) > score(t, w, own.Trial) {
+			t.Errorf("trial %d is worth more than %d", i, own.Trial)
+		}
+	}
+	if v, ok := own.Test[value]; !ok || own.Within == nil || !(own.Within.Low < v && v < own.Within.High) ||
+		!own.Gate.Promoted {
+		t.Errorf("on test it is %v with %+v, gate %+v", own.Test, own.Within, own.Gate)
+	}
+	checkVersion(t, w, own)
+
+	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, change: func(p *sweep.Plan) {
+		p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = value, value, true
+	}}).mustConclude(t)
+	if again.Gate == nil || again.Gate.Champion != 1 || len(again.Gate.Checks) == 0 {
+		t.Errorf("the second night's gate is %+v", again.Gate)
+	}
+}

@@ -502,6 +502,9 @@ const trialsPerMinute = 10
 func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []byte {
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])
+	if strings.Contains(optimised, "(") { // an expression
+		optimised = quoted(optimised)
+	}
 	first, second := ofNumbers, ofIDs
 	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
 		first = ofFewNumbers

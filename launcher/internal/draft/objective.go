@@ -45,13 +45,13 @@ func (q *Request) setObjective() error {
 		}
 		q.argument = fmt.Sprintf(", %s: %v", parameter, value)
 		if err = gbt.CheckParam(parameter, value); err == nil {
-			by, err = metric.Canonical(name + "@" + argument)
+			by, err = metric.Lookup(name + "@" + argument)
 		}
 	}
 	if err != nil {
 		return fail(err)
 	}
-	q.Objective, q.Metric = name, cmp.Or(q.Metric, by)
+	q.Objective, q.Metric = name, cmp.Or(q.Metric, by.Name)
 	q.regression = !gbt.Ranks(name) && !gbt.Classes(name)
 	return nil
 }

@@ -167,6 +167,10 @@ func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
 			"leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
+	if stop.By == sweep.ByTrees && m.Kind == metric.OfRows {
+		return errorf("search.stop: no tree is judged by %s, so trials cannot be compared by %s; take by: %s of a "+
+			"larger table, or leave stop out", m.Name, sweep.ByTrees, sweep.ByRows)
+	}
 	if stop.By == sweep.ByRows {
 		p.Spec.Search.Stop = &stop
 		p.note("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",

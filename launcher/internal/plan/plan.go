@@ -84,6 +84,13 @@ func Build(q Inputs) (*Planned, error) {
 	}
 	named := *s // the name that results and pages have; the sweep's id is of the spec as it is written
 	named.Metric = m.Name
+	if s.Gate != nil {
+		gate := *s.Gate
+		if gate.Metric, err = metric.Canonical(gate.Metric); err != nil {
+			return nil, err
+		}
+		named.Gate = &gate
+	}
 	if s, err = forLabel(&named, q.Manifest); err != nil {
 		return nil, err
 	}
@@ -119,7 +126,7 @@ func Build(q Inputs) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := reported(s)
+	metrics, err := reported(s, q.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +310,7 @@ func defaultID(s *sweep.Spec, version string, in *Continued) (sweep.ID, error) {
 }
 
 // reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
-func reported(s *sweep.Spec) ([]string, error) {
+func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
 	var names []string
 	add := func(m metric.Metric) {
 		if !slices.Contains(names, m.Name) {
@@ -343,6 +350,9 @@ func reported(s *sweep.Spec) ([]string, error) {
 		}
 		if (m.Kind == metric.Classes) != gbt.Classes(s.Objective) { // others may apply, such as rmse to probabilities
 			return nil, errorf("%v", m.CheckObjective(s.Objective))
+		}
+		if err := checkValue(m, d); err != nil {
+			return nil, err
 		}
 		add(m)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"coppice/internal/expression"
 	"coppice/internal/gbt"
 	"coppice/internal/machines"
 	"coppice/internal/metric"
@@ -16,7 +17,7 @@ func Vocabulary() sweep.Vocabulary {
 		ParamName: gbt.CanonicalName,
 		Param:     gbt.CheckParam,
 		Constraint: func(text string) (string, error) {
-			canonical := search.RenameInConstraint(text, gbt.CanonicalName)
+			canonical := expression.Rename(text, gbt.CanonicalName)
 			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
 			return canonical, err
 		},

@@ -234,7 +234,7 @@ func (f *Fit) tested() string {
 		return text
 	}
 	low := f.Within.Low
-	if f.Test[f.Metric] >= 0 && f.Metric != "r2" { // an interval by the normal distribution may go beyond what can be
+	if m, err := metric.Lookup(f.Metric); err == nil && m.CheckValue(low) != nil { // by the normal distribution
 		low = max(low, 0)
 	}
 	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)

@@ -172,7 +172,11 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	if !f.json {
 		w.describe(ds, params, f.threads)
 		w.describeInput(q)
-		q.OnTree = w.treePrinter(params.NumIterations, metrics[0].Name)
+		stop, err := q.Metric.Stop(params.Objective)
+		if err != nil {
+			return err
+		}
+		q.OnTree = w.treePrinter(params.NumIterations, stop.Name)
 	}
 
 	o, mem, err := w.trainAndWrite(ctx, t, q, f)

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"coppice/internal/dataset"
+	"coppice/internal/metric"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 	"coppice/task/internal/usage"
@@ -31,6 +32,13 @@ type measures struct {
 	cpu                  otel.Float64Observable
 }
 
+// treesBy names what a trial's trees are rated by, one by one.
+func (w *Worker) treesBy() string {
+	m, _ := metric.Lookup(w.plan.Spec.Metric) // an unknown one is refused before the first trial
+	m, _ = m.Stop(w.plan.Spec.Objective)
+	return m.Name
+}
+
 // measure creates the instruments. Their callbacks use ds until stop has returned.
 func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	meter := w.Meter
@@ -38,7 +46,7 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 		meter = noop.NewMeterProvider().Meter("")
 	}
 
-	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.plan.Spec.Metric}
+	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.treesBy()}
 	if s := ds.Split(dataset.TrainSplit); s != nil {
 		m.rowsATree = int64(s.Rows)
 	}

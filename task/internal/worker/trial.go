@@ -480,7 +480,7 @@ func (p *pulse) rate() float64 {
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
 	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
 		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
-			Metric: w.plan.Spec.Metric}}
+			Metric: w.treesBy()}}
 	ctx, p.stop = context.WithCancel(ctx)
 	p.done.Go(func() {
 		for {

@@ -1,9 +1,11 @@
-package gbt
+// Package exact has the exponential and the logarithm with the same bits on every processor, which package math does
+// not promise: trained models, and whatever is chosen by a computed number, depend on the last of them.
+package exact
 
 import "math"
 
 // Log is the natural logarithm of x with the same bits on every processor, those that math.Log has on amd64: elsewhere
-// its last bit may differ, since multiplications and additions are fused. Boosting starts from a logarithm, so the
+// its last bit may differ, since multiplications and additions are fused. Boosting starts from a logarithm, so a
 // model's bytes depend on it.
 //
 // It is the method of FreeBSD's msun (K. C. Ng, 1993): x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and

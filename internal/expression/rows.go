@@ -1,0 +1,187 @@
+package expression
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// Rows computes a number of every row. It is safe for concurrent use.
+type Rows struct {
+	Text  string   // as all its spellings are written
+	Names []string // columns, ascending
+	value closure
+}
+
+// closure computes from a row's values, in the order of Rows.Names. A condition is 1 or 0.
+type closure func(row []float64) float64
+
+// kind is what a part of an expression is, with an example.
+type kind string
+
+const (
+	number    kind = "a number is needed here, such as: condition ? 1 : 0"
+	condition kind = "a condition is needed here, such as: prediction > 0.1"
+)
+
+// CompileRows compiles an expression of which every name is a column of numbers.
+func CompileRows(text string) (*Rows, error) {
+	tree, err := parse(text, text)
+	if err != nil {
+		return nil, err
+	}
+	c := checker{text: text, any: true, used: map[string]bool{}}
+	if _, _, err := c.check(tree.Node); err != nil {
+		return nil, err
+	}
+	r := &Rows{Names: slices.Sorted(maps.Keys(c.used))}
+	if _, err = r.compile(&c, tree.Node, number); err != nil {
+		return nil, err
+	}
+
+	// What is computed is what the one spelling says.
+	r.Text = tree.Node.String()
+	if tree, err = parse(r.Text, r.Text); err == nil {
+		r.value, err = r.compile(&c, tree.Node, number)
+	}
+	return r, err
+}
+
+// Of is the number for a row's values, in the order of Names.
+func (r *Rows) Of(row []float64) float64 { return r.value(row) }
+
+// compile turns a part of a checked tree, which has to be of this kind, into a closure.
+func (r *Rows) compile(c *checker, node ast.Node, want kind) (out closure, err error) {
+	gives := number
+	switch n := node.(type) {
+	case *ast.IntegerNode:
+		out = func([]float64) float64 { return float64(n.Value) }
+	case *ast.FloatNode:
+		out = func([]float64) float64 { return n.Value }
+	case *ast.BoolNode:
+		gives, out = condition, func([]float64) float64 { return indicator(n.Value) }
+	case *ast.IdentifierNode:
+		i := slices.Index(r.Names, n.Value)
+		out = func(row []float64) float64 { return row[i] }
+	case *ast.UnaryNode:
+		if n.Operator == "!" || n.Operator == "not" {
+			gives = condition
+		}
+		var x closure
+		x, err = r.compile(c, n.Node, gives)
+		invert := func(row []float64) float64 { return 1 - x(row) }
+		out = map[string]closure{"+": x, "-": func(row []float64) float64 { return -x(row) }, "!": invert,
+			"not": invert}[n.Operator]
+	case *ast.BinaryNode:
+		gives, out, err = r.binary(c, n)
+	case *ast.ConditionalNode:
+		gives = want
+		var is closure
+		var xy []closure
+		if is, err = r.compile(c, n.Cond, condition); err == nil {
+			xy, err = r.compileAll(c, want, n.Exp1, n.Exp2)
+		}
+		out = func(row []float64) float64 {
+			if is(row) == 1 {
+				return xy[0](row)
+			}
+			return xy[1](row)
+		}
+	case *ast.CallNode:
+		out, err = r.function(c, n.Callee.(*ast.IdentifierNode).Value, n.Arguments)
+	case *ast.BuiltinNode:
+		out, err = r.function(c, n.Name, n.Arguments)
+	}
+	if err == nil && (out == nil || gives != want) {
+		err = c.errorf(node, "%s", want)
+	}
+	return out, err
+}
+
+func (r *Rows) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, error) {
+	out := make([]closure, len(nodes))
+	for i, n := range nodes {
+		var err error
+		if out[i], err = r.compile(c, n, want); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (r *Rows) function(c *checker, name string, args []ast.Node) (closure, error) {
+	xs, err := r.compileAll(c, number, args...)
+	if err != nil {
+		return nil, err
+	}
+	f := functions()[slices.IndexFunc(functions(), func(f function) bool { return f.name == name })]
+	if f.fold == nil {
+		return func(row []float64) float64 { return f.single(xs[0](row)) }, nil
+	}
+	return func(row []float64) float64 {
+		x := xs[0](row)
+		for _, y := range xs[1:] {
+			x = f.fold(x, y(row))
+		}
+		return x
+	}, nil
+}
+
+func indicator(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// operators by name; a product is rounded before it is added to anything, so that no processor fuses the two.
+var operators = map[string]struct {
+	takes, gives kind
+	of           func(a, b float64) float64
+}{
+	"+":   {number, number, func(a, b float64) float64 { return a + b }},
+	"-":   {number, number, func(a, b float64) float64 { return a - b }},
+	"*":   {number, number, func(a, b float64) float64 { return float64(a * b) }},
+	"/":   {number, number, func(a, b float64) float64 { return a / b }},
+	"^":   {number, number, math.Pow},
+	"**":  {number, number, math.Pow},
+	"==":  {number, condition, func(a, b float64) float64 { return indicator(a == b) }},
+	"!=":  {number, condition, func(a, b float64) float64 { return indicator(a != b) }},
+	"<":   {number, condition, func(a, b float64) float64 { return indicator(a < b) }},
+	"<=":  {number, condition, func(a, b float64) float64 { return indicator(a <= b) }},
+	">":   {number, condition, func(a, b float64) float64 { return indicator(a > b) }},
+	">=":  {number, condition, func(a, b float64) float64 { return indicator(a >= b) }},
+	"&&":  {condition, condition, func(a, b float64) float64 { return min(a, b) }},
+	"and": {condition, condition, func(a, b float64) float64 { return min(a, b) }},
+	"||":  {condition, condition, func(a, b float64) float64 { return max(a, b) }},
+	"or":  {condition, condition, func(a, b float64) float64 { return max(a, b) }},
+}
+
+// maxPower bounds exponents, which are whole: a power is then a product, the same on every processor.
+const maxPower = 64
+
+func (r *Rows) binary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
+	if n.Operator == "in" {
+		list, ok := n.Right.(*ast.ArrayNode)
+		if !ok {
+			return "", nil, c.errorf(n.Right, "a list of numbers is needed here, such as: label in [1, 2]")
+		}
+		all, err := r.compileAll(c, number, append([]ast.Node{n.Left}, list.Nodes...)...)
+		return condition, func(row []float64) float64 {
+			v := all[0](row)
+			return indicator(slices.ContainsFunc(all[1:], func(y closure) bool { return y(row) == v }))
+		}, err
+	}
+	op := operators[n.Operator]
+	if n.Operator == "^" || n.Operator == "**" {
+		power, constant, _ := (&checker{any: true, used: c.used}).check(n.Right)
+		if !constant || power != math.Trunc(power) || math.Abs(power) > maxPower {
+			return "", nil, c.errorf(n.Right, "use a whole number up to %d as an exponent; x ^ y is exp(y * log(x))",
+				maxPower)
+		}
+	}
+	xy, err := r.compileAll(c, op.takes, n.Left, n.Right)
+	return op.gives, func(row []float64) float64 { return op.of(xy[0](row), xy[1](row)) }, err
+}

@@ -1,0 +1,165 @@
+package expression
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+)
+
+// TestRows holds values computed by hand.
+func TestRows(t *testing.T) {
+	of := map[string]float64{"label": 1, "prediction": 0.25, "bid": 3, "weight": 2}
+	for text, want := range map[string]float64{
+		"label*4-(prediction>0.1?1:0)":                     3,
+		"label * 4 - (prediction > 0.3 ? 1 : 0)":           4,
+		"bid > prediction * 4 ? label * (5 - bid) : 0":     2,
+		"-weight * (label - prediction) ^ 2":               -1.125,
+		"label in [1, 2] && not (bid < 2) ? exp(0) : 7":    1,
+		"if label == 0 { 1 } else { max(bid, 2, weight) }": 3,
+		"min(floor(bid / 2), ceil(prediction)) + abs(-1)":  2,
+		"log(exp(1)) + sqrt(4) + 0x10 + 1_0":               29,
+		"1 < bid <= 3 || false ? 8 : 9":                    8,
+		"bid not in [3] ? 1 : 2":                           2,
+		"2 ^ -2 * bid":                                     0.75,
+		"-(2 - 3 - bid) - (1 - 2)":                         5,
+		"label /* of a click */ // and no more":            1,
+	} {
+		r, err := CompileRows(text)
+		if err != nil {
+			t.Errorf("%s: %v, expected an expression", text, err)
+			continue
+		}
+		row := make([]float64, 0, 4)
+		for _, name := range r.Names {
+			row = append(row, of[name])
+		}
+		if got := r.Of(row); got != want {
+			t.Errorf("%s is %v, expected %v", r.Text, got, want)
+		}
+	}
+}
+
+// TestSpelling: an expression has one text, however it is written.
+func TestSpelling(t *testing.T) {
+	for text, want := range map[string]string{
+		" label*4-(( prediction>.1 ) ?1:0)\n": "label * 4 - (prediction > 0.1 ? 1 : 0)",
+		"(label)-(bid-1.50)/2e0":              "label - (bid - 1.5) / 2",
+		"max( label,bid )":                    "max(label, bid)",
+	} {
+		if r, err := CompileRows(text); err != nil || r.Text != want {
+			t.Errorf("%q: %v, %v, expected %q", text, r, err, want)
+		}
+	}
+}
+
+func TestRowsRefuse(t *testing.T) {
+	for text, want := range map[string]string{
+		"prediction > 0.1":       "column 12: a number is needed here, such as: condition ? 1 : 0",
+		"bid ? 1 : 0":            "column 1: a condition is needed here, such as: prediction > 0.1",
+		"label == \"x\" ? 1 : 0": "column 10: a number is needed here, such as: condition ? 1 : 0",
+		"sin(label)":             "column 1: unknown function \"sin\" (did you mean \"min\"?)",
+		"label ^ bid":            "column 9: use a whole number up to 64 as an exponent; x ^ y is exp(y * log(x))",
+		"label ^ 0.5":            "column 9: use a whole number up to 64 as an exponent; x ^ y is exp(y * log(x))",
+		"label + 1 / 0":          "column 11: this is +Inf, no number that anything can be compared with",
+		"label in bid ? 1 : 0":   "column 10: a list of numbers is needed here, such as: label in [1, 2]",
+		"label.x":                "column 7: only arithmetic, comparisons and the functions",
+		"log(log)":               "column 5: \"log\" cannot be the name of a column here",
+		"label +":                "column 7: unexpected token EOF",
+		strings.Repeat("0<(", 60) + "0" + strings.Repeat(")<0", 60): "more than the 2000 parts that an expression may have",
+		strings.Repeat("1+", 501):                                   "1002 bytes, more than the 1000 that an expression may have",
+		"(true ? true : 1) ? 1 : 2":                                 "column 16: a condition is needed here",
+	} {
+		if _, err := CompileRows(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected an error with %q", text, err, want)
+		}
+	}
+}
+
+// TestNestedComparisons: a few bytes that unfold without end are refused in conditions, too.
+func TestNestedComparisons(t *testing.T) {
+	text := strings.Repeat("0<(", 60) + "a" + strings.Repeat(")<0", 60)
+	if _, err := Compile(text, text, map[string]any{"a": 0.0}); err == nil ||
+		!strings.Contains(err.Error(), "more than the 2000 parts") {
+		t.Errorf("sixty nested comparisons: %v", err)
+	}
+}
+
+var columns = []string{"label", "prediction", "bid"}
+
+// fuzzed is a random expression that is a number, or a condition.
+func fuzzed(r *rand.Rand, depth int, truth bool) string {
+	pick := func(all ...string) string { return all[r.IntN(len(all))] }
+	num := func() string { return fuzzed(r, depth-1, false) }
+	is := func() string { return fuzzed(r, depth-1, true) }
+	switch n := r.IntN(8); {
+	case truth && depth == 0:
+		return pick("true", "false")
+	case truth && n < 4:
+		return "(" + num() + pick("<", "<=", ">", ">=", "==", "!=") + num() + ")"
+	case truth && n < 6:
+		return "(" + is() + pick(" and ", "||", "&&", " or ") + is() + ")"
+	case truth && n < 7:
+		return pick("not ", "!") + "(" + is() + ")"
+	case truth:
+		return "(" + num() + pick(" in ", " not in ") + "[" + num() + "," + num() + "])"
+	case depth == 0 || n == 0:
+		return pick(append(columns, "2", "0.1", "3e2", "0", "7")...)
+	case n < 4:
+		return pick("", "-") + "(" + num() + pick("+", "-", "*", "/") + num() + ")" + pick("", "^2", "**3")
+	case n < 5:
+		return num() + pick("+", "-", "*", "/") + num()
+	case n < 6:
+		return pick("min", "max") + "(" + num() + "," + num() + "," + num() + ")"
+	case n < 7:
+		return pick("log", "exp", "abs", "sqrt", "floor", "ceil") + "(" + num() + ")"
+	}
+	return "(" + is() + "?" + num() + ":" + num() + ")"
+}
+
+// FuzzRows: what is compiled for rows gives the bits of the library's machine on what was written.
+func FuzzRows(f *testing.F) {
+	for seed := range uint64(400) {
+		f.Add(fuzzed(rand.New(rand.NewPCG(seed, 1)), 4, false), seed)
+	}
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		rows, err := CompileRows(text)
+		if err != nil {
+			return
+		}
+		if again, err := CompileRows(rows.Text); err != nil || again.Text != rows.Text {
+			t.Fatalf("%q is written as %q, and that as %v: %v", text, rows.Text, again, err)
+		}
+
+		env := map[string]any{}
+		for _, name := range rows.Names {
+			env[name] = 0.0
+		}
+		options := []expr.Option{expr.Env(env), expr.Optimize(false), expr.DisableAllBuiltins(), expr.Patch(toFloat{})}
+		for _, f := range functions() {
+			options = append(options, f.option())
+		}
+		program, err := expr.Compile(text, options...)
+		if err != nil {
+			t.Fatalf("%q is compiled for rows, and the library says %v", text, err)
+		}
+
+		rng, row := rand.New(rand.NewPCG(seed, 2)), make([]float64, len(rows.Names))
+		for range 20 {
+			for i, name := range rows.Names {
+				row[i] = []float64{0, 1, float64(rng.IntN(9)), rng.NormFloat64(), rng.Float64()}[rng.IntN(5)]
+				env[name] = row[i]
+			}
+			machine := vm.VM{}
+			out, err := machine.Run(program, env)
+			want, ok := out.(float64)
+			if got := rows.Of(row); err != nil || !ok ||
+				math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) {
+				t.Fatalf("%q of %v is %v, and by the library %v, %v", text, env, got, out, err)
+			}
+		}
+	})
+}

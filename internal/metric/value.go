@@ -1,0 +1,128 @@
+package metric
+
+import (
+	"slices"
+	"strings"
+
+	"coppice/internal/expression"
+	"coppice/internal/problem"
+)
+
+// maxValueName is the most bytes of the name of a metric of one's own.
+const maxValueName = 300
+
+// The columns that an expression has of every row; all others are in Input.Values.
+const (
+	columnLabel      = "label"
+	columnPrediction = "prediction"
+	columnWeight     = "weight"
+)
+
+// ValueName is the name of the metric that is the mean of an expression over the rows.
+func ValueName(expression string) string { return "value(" + expression + ")" }
+
+// valueText returns the expression of such a name.
+func valueText(name string) (text string, ok bool) {
+	text, ok = strings.CutPrefix(strings.TrimSpace(name), "value(")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(text, ")")
+}
+
+// lookupValue makes the metric of an expression, the mean of what each row is worth.
+func lookupValue(text string) (Metric, error) {
+	rows, err := expression.CompileRows(text)
+	if err != nil {
+		return Metric{}, err
+	}
+	m := Metric{Name: ValueName(rows.Text), Maximize: true, Kind: OfRows, low: -inf, high: inf, rows: rows,
+		About: "mean of the expression over the rows", eval: meanValue, influence: valueInfluence}
+	switch {
+	case len(m.Name) > maxValueName:
+		return Metric{}, problem.New(problem.Input, "metric %.60s...: %d bytes, more than the %d that a value may have",
+			m.Name, len(m.Name), maxValueName)
+	case !slices.Contains(rows.Names, columnPrediction):
+		return Metric{}, problem.New(problem.Input, "metric %s: it is the same for all models; make it depend on "+
+			"prediction", m.Name)
+	}
+	return m, nil
+}
+
+// Columns are the staged columns that a value needs of every row, beside label, prediction and weight.
+func (m Metric) Columns() (names []string) {
+	if m.rows == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.rows.Names), func(name string) bool {
+		return name == columnLabel || name == columnPrediction || name == columnWeight
+	})
+}
+
+// Stop is the metric that stops the training of a model which m judges: m itself, but for a value, which tells trees
+// apart worse than what the objective is usually judged by.
+func (m Metric) Stop(objective string) (Metric, error) {
+	if m.rows == nil {
+		return m, nil
+	}
+	return Usual(objective)
+}
+
+// eachValue calls f with the value and the weight of each row.
+func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total float64, err error) {
+	if total, err = e.checkNumbers(m); err != nil {
+		return 0, err
+	}
+	names := m.rows.Names
+	columns := make([][]float32, len(names)) // nil of predictions, and of weights that are all 1
+	for k, name := range names {
+		switch name {
+		case columnLabel:
+			columns[k] = e.in.Label
+		case columnWeight:
+			columns[k] = e.in.Weight
+		case columnPrediction:
+		default:
+			if columns[k] = e.in.Values[name]; len(columns[k]) != len(e.in.Pred) {
+				return 0, fault(m, -1, "it is not known here: the rows have no %s", name)
+			}
+		}
+	}
+
+	row := make([]float64, len(names))
+	for i, p := range e.in.Pred {
+		for k, c := range columns {
+			switch {
+			case c != nil:
+				row[k] = float64(c[i])
+			case names[k] == columnPrediction:
+				row[k] = p
+			default:
+				row[k] = 1
+			}
+			if x := row[k]; x-x != 0 {
+				return 0, fault(m, i, "the %s cannot be used: %v is not a finite number", names[k], x)
+			}
+		}
+		v := m.rows.Of(row)
+		if v-v != 0 {
+			return 0, fault(m, i, "the value is %v, not a finite number, of %s %v", v, strings.Join(names, ", "), row)
+		}
+		f(v, e.in.weight(i))
+	}
+	return total, nil
+}
+
+func meanValue(e *Evaluator, m Metric) (float64, error) {
+	var all sum
+	total, err := e.eachValue(m, func(v, w float64) { all.add(v * w) })
+	return all.value() / total, err
+}
+
+func valueInfluence(e *Evaluator, m Metric, value float64) (*units, error) {
+	u := &units{}
+	_, err := e.eachValue(m, func(v, w float64) {
+		u.influence, u.weight = append(u.influence, v-value), append(u.weight, w)
+	})
+	return u, err
+}
