@@ -82,7 +82,7 @@ func TestE2EBudget(t *testing.T) {
 	before := l.objects()
 	r := l.run("launcher", "sweep", file, "--budget", "0.0001")
 	if r.code != sweep.ExitInput ||
-		!strings.Contains(r.errOut, "the budget of 0.0001 USD is too small: 2 x n2-highmem-2") {
+		!strings.Contains(r.errOut, "the budget of $0.0001 is too small: 2 x n2-highmem-2") {
 		t.Errorf("a budget that is too small: %d\n%s", r.code, r.errOut)
 	}
 	if after := l.objects(); len(after) != len(before) {
@@ -112,7 +112,7 @@ func TestE2EBudget(t *testing.T) {
 		t.Fatalf("the sweep ended with %+v; expected trial 0 or 1 to win as version 1, and 2 done", c)
 	}
 	if !strings.Contains(c.Reason, "4 of 6 trials had not ended when") ||
-		!strings.Contains(c.Reason, "of the budget of 0.00122 USD") {
+		!strings.Contains(c.Reason, "of the budget of $0.00122") {
 		t.Errorf("the reason is %q", c.Reason)
 	}
 	if text, err = os.ReadFile(filepath.Join(l.dir, "bill.json")); err != nil {

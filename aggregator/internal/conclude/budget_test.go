@@ -56,7 +56,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 		t.Fatalf("after 905 s the sweep ended as %+v; want version 1, from two trials that are done", c)
 	}
 	contains(t, c.Reason,
-		"2 of 4 trials had not ended when 0.905 USD of the budget of 1 USD were spent and 0.1 reserved for stopping")
+		"2 of 4 trials had not ended when $0.905 of the budget of $1 were spent and $0.1 reserved for stopping")
 	if c.Cost == nil || math.Abs(c.Cost.USD-0.905) > 1e-9 || math.Abs(c.Cost.MachineHours-905./3600) > 1e-9 ||
 		len(c.Cost.Unpriced) > 0 {
 		t.Errorf("concluded when 0.905 USD were spent, with the cost %+v; expected 0.905 USD for 905 s of one machine",
@@ -98,7 +98,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 		t.Fatalf("after 975 s with the job still running: got %+v, %v; want an end without a winner", c, err)
 	}
 	contains(t, c.Reason,
-		"2 of 2 trials had not ended when 1.81 USD of the budget of 2 USD were spent and 0.2 reserved for stopping")
+		"2 of 2 trials had not ended when $1.81 of the budget of $2 were spent and $0.2 reserved for stopping")
 	waiting := JobState{Name: "SCHEDULED"}
 	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
 		t.Errorf("a job without machines: %+v %v", c, err)

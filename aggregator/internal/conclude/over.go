@@ -55,7 +55,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 	if !l.Exceeds(p, budget) {
 		return "", nil
 	}
-	return fmt.Sprintf("when %.4g USD of the budget of %.4g USD were spent and %.4g reserved for stopping", l.Cost,
+	return fmt.Sprintf("when $%.4g of the budget of $%.4g were spent and $%.4g reserved for stopping", l.Cost,
 		budget, p.Quote.ReserveCost()), nil
 }
 

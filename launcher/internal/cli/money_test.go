@@ -258,7 +258,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	spec := w.file("sweep.yaml", sweepYAML)
-	w.refused(sweep.ExitInput, "the budget of 0.001 USD is too small: 1 x n2-highmem-2", "sweep", spec, "--budget",
+	w.refused(sweep.ExitInput, "the budget of $0.001 is too small: 1 x n2-highmem-2", "sweep", spec, "--budget",
 		"0.001")
 	w.refused(sweep.ExitInput, "too small", "sweep", w.file("with.yaml", sweepYAML+"budget: 0.001\n"))
 	w.refused(sweep.ExitUsage, "budget is -3", "sweep", spec, "--budget", "-3")

@@ -1,9 +1,7 @@
 package quote
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -28,19 +26,19 @@ func Hold(q *sweep.Quote, machine string, budget float64) error {
 	}
 
 	if need := q.Cost.Expected + q.ReserveCost(); need > budget {
-		return problem.New(problem.Input, "the budget of %s USD is too small: %d x %s are expected to cost %s (%s to "+
-			"%s), and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
-			USD(budget), q.VMs, machine, USD(q.Cost.Expected), USD(q.Cost.Low), USD(q.Cost.High), USD(q.ReserveCost()),
-			USD(roundUp(need)))
+		return problem.New(problem.Input, "the budget of %s is too small: %d x %s are expected to cost %s, "+
+			"and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
+			USD(budget), q.VMs, machine, Money(&q.Cost), USD(q.ReserveCost()),
+			argument(roundUp(need)))
 	}
 
 	for i, f := range q.Fallback {
 		if need := f.Cost.Expected + q.ReserveCost(); need > budget {
-			return problem.New(problem.Input, "the budget of %s USD is too small for machine.fallback[%d]: %d x %s %s "+
-				"are expected to cost %s (%s to %s), and %s is reserved for stopping in time; remove that fallback, "+
+			return problem.New(problem.Input, "the budget of %s is too small for machine.fallback[%d]: %d x %s %s "+
+				"are expected to cost %s, and %s is reserved for stopping in time; remove that fallback, "+
 				"or give --budget %s",
-				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), USD(f.Cost.Expected), USD(f.Cost.Low),
-				USD(f.Cost.High), USD(q.ReserveCost()), USD(roundUp(need)))
+				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
+				USD(q.ReserveCost()), argument(roundUp(need)))
 		}
 	}
 	return nil
@@ -61,25 +59,8 @@ func Priced(spot bool) string {
 	return "on demand"
 }
 
-// USD formats an amount: in cents, or more precisely if it is small.
-func USD(v float64) string {
-	switch {
-	case v == 0 || v >= 0.1:
-		return fmt.Sprintf("%.2f", v)
-	case v >= 0.001:
-		return strings.TrimRight(fmt.Sprintf("%.5f", v), "0")
-	}
-	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.7f", v), "0"), ".")
-}
-
-// roundUp rounds up to an amount that USD formats exactly.
+// roundUp rounds up to an amount of three digits, or to cents.
 func roundUp(v float64) float64 {
-	unit := 1e-7
-	switch {
-	case v >= 0.1:
-		unit = 0.01
-	case v >= 0.001:
-		unit = 1e-5
-	}
-	return math.Ceil(v/unit-1e-6) * unit
+	unit := math.Pow(10, min(math.Floor(math.Log10(v)), 0)-2)
+	return math.Round(math.Ceil(v/unit-1e-6)*unit*1e9) / 1e9
 }

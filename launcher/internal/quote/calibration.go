@@ -11,11 +11,11 @@ import (
 // tables.
 type Speeds struct {
 	// ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
-	Base       []Point
-	Leaves     []Point // factor by number of leaves
-	Features   []Point // factor by feature_fraction
-	Bagging    []Point // factor by bagging_fraction
-	TwoThreads []Point // speedup of two threads over one, by rows
+	Base       []Knot
+	Leaves     []Knot // factor by number of leaves
+	Features   []Knot // factor by feature_fraction
+	Bagging    []Knot // factor by bagging_fraction
+	TwoThreads []Knot // speedup of two threads over one, by rows
 
 	Route  float64 // ns to route a held-out row through a tree
 	Rate   float64 // ns per valid row to compute a ranking metric after a tree
@@ -26,21 +26,21 @@ type Speeds struct {
 	Low, High float64
 }
 
-// Point is a measured value at X; values in between are interpolated, and beyond the ends the nearest applies.
-type Point struct{ X, Y float64 }
+// Knot is a measured value at X; values in between are interpolated, and beyond the ends the nearest applies.
+type Knot struct{ X, Y float64 }
 
 // Measured returns the constants, all from one machine (2 cores of an AMD EPYC of family 26, "Turin", November 2026).
 func Measured() Speeds {
 	return Speeds{
 		// make bench-scale ROWS=1000000,5000000,20000000, and ROWS=130000000: "two at once".
-		Base: []Point{{1e6, 1.207}, {5e6, 1.241}, {20e6, 1.282}, {130e6, 1.597}},
+		Base: []Knot{{1e6, 1.207}, {5e6, 1.241}, {20e6, 1.282}, {130e6, 1.597}},
 		// make bench-calibrate, at 5,000,000 rows.
 		// the last one is extrapolated
-		Leaves:   []Point{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}},
-		Features: []Point{{0.3, 1.07}, {0.5, 1.19}, {0.8, 1.01}, {1, 1}},
-		Bagging:  []Point{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
+		Leaves:   []Knot{{15, 0.76}, {31, 1}, {63, 1.23}, {127, 1.58}, {255, 1.91}, {1023, 2.57}},
+		Features: []Knot{{0.3, 1.07}, {0.5, 1.19}, {0.8, 1.01}, {1, 1}},
+		Bagging:  []Knot{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
 		// make bench-calibrate, at 1,000,000 and 5,000,000 rows.
-		TwoThreads: []Point{{1e6, 1.88}, {5e6, 1.78}},
+		TwoThreads: []Knot{{1e6, 1.88}, {5e6, 1.78}},
 		Route:      1.5, // go test -run '^$' -bench Replay ./internal/gbt, 31 leaves
 		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./internal/metric
 		// docs/measured.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
@@ -101,7 +101,7 @@ func leaves(p gbt.Params) float64 {
 func same(x float64) float64 { return x }
 
 // at interpolates between points, linear in scale(x).
-func at(points []Point, x float64, scale func(float64) float64) float64 {
+func at(points []Knot, x float64, scale func(float64) float64) float64 {
 	if x <= points[0].X {
 		return points[0].Y
 	}

@@ -276,20 +276,20 @@ func (c *Comparison) recommend(w wanted) {
 			Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
 	}
 
-	within := time.Duration(c.Within * float64(time.Hour)).Round(time.Second)
+	within := written(time.Duration(c.Within * float64(time.Hour)).Round(time.Second))
 	switch {
 	case cheapest != nil && w.budget > 0:
-		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s USD, including the reserve "+
+		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s, including the reserve "+
 			"for stopping in time", c.cheapest(), within, USD(w.budget))
 	case cheapest != nil:
 		c.Reason = fmt.Sprintf("%s that is expected to finish within %s", c.cheapest(), within)
 	case least != nil:
-		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s USD, including the "+
-			"reserve for stopping in time; %s needs a budget of %s USD",
+		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s, including the "+
+			"reserve for stopping in time; %s needs a budget of %s",
 			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
 	case fastest != nil:
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, "+
-			"takes %.2f hours", within, fastest, fastest.side.Hours.Expected)
+			"takes %s", within, fastest, Time(3600*fastest.side.Hours.Expected))
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	default:
@@ -350,15 +350,11 @@ func (q *Estimator) notes() []string {
 	return notes
 }
 
-// compared states hours and money under both models.
+// compared states time and money under both models.
 func (o *Offer) compared() string {
-	return fmt.Sprintf("Spot is expected to take %s hours and %s USD, on demand %s hours and %s USD",
-		hoursText(o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected), hoursText(o.OnDemand.Hours.Expected),
-		USD(o.OnDemand.Cost.Expected))
+	return fmt.Sprintf("Spot is expected to take %s and %s, on demand %s and %s", Time(3600*o.Spot.Hours.Expected),
+		USD(o.Spot.Cost.Expected), Time(3600*o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected))
 }
-
-// hoursText formats hours.
-func hoursText(h float64) string { return fmt.Sprintf("%.2f", h) }
 
 // spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a
 // Spot machine is paid for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.

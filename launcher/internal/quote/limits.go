@@ -14,7 +14,7 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	hours := o.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)
 	does := func(limit string, high float64) string {
-		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, upTo(high))
+		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(upTo(high)))
 	}
 
 	on := fmt.Sprintf("on %d x %s", o.VMs, o.Machine)
@@ -27,17 +27,17 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	}
 	switch {
 	case o.least > whole.Seconds():
-		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s", whole,
-			seconds(o.least), on, enough)
+		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s",
+			written(whole), exactly(o.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
 		what := "it would be concluded before its last trials"
 		if kept := q.Plan.FinalReserve(); kept > 0 {
 			what = fmt.Sprintf("of its last %s, which are kept for the final training, trials get nothing; the last "+
-				"ones would not be trained", kept.Round(time.Second))
+				"ones would not be trained", Time(kept.Seconds()))
 		}
 		notes = append(notes,
-			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s hours (%s to %s) %s: %s; %s", whole,
-				hoursText(hours.Expected), hoursText(hours.Low), hoursText(hours.High), on, what, enough))
+			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s %s: %s; %s", written(whole),
+				Hours(hours), on, what, enough))
 	}
 
 	again, longest := 0.0, slices.Max(w.seconds)
@@ -49,15 +49,15 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	switch mean := o.Trial.Expected; {
 	case slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
-			"would be cut before their last tree; %s, or take fewer num_iterations", trial,
-			seconds(slices.Min(w.seconds)*w.low), enough)
+			"would be cut before their last tree; %s, or take fewer num_iterations", written(trial),
+			exactly(slices.Min(w.seconds)*w.low), enough)
 	case again*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
-			"the least and would be cut before its last tree; %s", trial, seconds(again*w.low), enough)
+			"the least and would be cut before its last tree; %s", written(trial), exactly(again*w.low), enough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+
-			"one): those that take longer are cut and keep the trees that they have; %s", trial, seconds(longest),
-			seconds(mean), enough))
+			"one): those that take longer are cut and keep the trees that they have; %s", written(trial),
+			exactly(longest), Time(mean), enough))
 	}
 	return notes, nil
 }
@@ -71,6 +71,7 @@ func upTo(s float64) time.Duration {
 	return (time.Duration(s*float64(time.Second)) + unit - 1).Truncate(unit)
 }
 
-func seconds(s float64) time.Duration {
-	return time.Duration(s * float64(time.Second)).Round(time.Second)
+// exactly is a time beside a limit that is nearly as long.
+func exactly(s float64) string {
+	return written(time.Duration(s * float64(time.Second)).Round(time.Second))
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"coppice/internal/gbt"
 )
@@ -18,12 +17,12 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 		late, notes string
 	}{ // 50 trials of 24 minutes in four waves: 1.64 hours, training 1.34 to 3.17
 		"wide":              {"{trial: 4h, sweep: 10h}", "", ""},
-		"the sweep is sure": {"{trial: 1h, sweep: 1h}", "sweep.yaml:8:28: limits.sweep is 1h0m0s, but", ""},
+		"the sweep is sure": {"{trial: 1h, sweep: 1h}", "sweep.yaml:8:28: limits.sweep is 1h, but", ""},
 		"the sweep, perhaps": {"{trial: 1h, sweep: 1h30m}", "",
-			"limits.sweep is 1h30m0s, but the sweep is expected to take 1.65"},
-		"a trial is sure": {"{trial: 20m, sweep: 10h}", "sweep.yaml:8:17: limits.trial is 20m0s, but every", ""},
+			"limits.sweep is 1h30m, but the sweep is expected to take 99 min ("},
+		"a trial is sure": {"{trial: 20m, sweep: 10h}", "sweep.yaml:8:17: limits.trial is 20m, but every", ""},
 		"a trial, perhaps": {"{trial: 22m, sweep: 10h}", "",
-			"limits.trial is 22m0s, but trials are expected to take up to 23m45s"},
+			"limits.trial is 22m, but trials are expected to take up to 23m45s"},
 	} {
 		q := request(t, large, limits, "limits: "+tc.limits+"\n"+limits)
 		if err := q.Price(); err != nil {
@@ -96,7 +95,7 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 		t.Errorf("the quote has %+v and %s are kept; expected %+v and half as much again", q.Plan.Quote.Refit, kept,
 			o.Refit)
 	}
-	want := "of its last " + kept.Round(time.Second).String() + ", which are kept for the final training"
+	want := "of its last " + Time(kept.Seconds()) + ", which are kept for the final training"
 	if notes := strings.Join(q.Plan.Notes, "\n"); !strings.Contains(notes, want) {
 		t.Errorf("the notes are\n%s\nexpected ... %s ...", notes, want)
 	}

@@ -157,7 +157,7 @@ func TestByHand(t *testing.T) {
 }
 
 // measuredAt is the point that was measured at x.
-func measuredAt(t testing.TB, points []Point, x float64) float64 {
+func measuredAt(t testing.TB, points []Knot, x float64) float64 {
 	t.Helper()
 	for _, p := range points {
 		if p.X == x {
@@ -334,20 +334,20 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	cost := free.Recommended.Cost.Expected
 	need := cost + recommended(t, q, free).ReserveCost()
 	if c := on(cost); c.Recommended != nil ||
-		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of %.2f USD",
+		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of $%.2f",
 			math.Ceil(need*100)/100)) {
 		t.Errorf("%v USD of %v: %+v, %s", cost, need, c.Recommended, c.Reason)
 	}
 	enough := math.Ceil(need*100) / 100
 	c := on(enough)
-	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most %.2f USD, including the reserve",
+	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most $%.2f, including the reserve",
 		enough)) {
 		t.Fatalf("%v USD of %v: %s", enough, need, c.Reason)
 	}
 	if err := Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
 		t.Error(err)
 	}
-	if c := on(0.004); !strings.Contains(c.Reason, "for at most 0.004 USD") {
+	if c := on(0.004); !strings.Contains(c.Reason, "for at most $0.004") {
 		t.Errorf("within a budget of 0.004: the reason %q does not name it", c.Reason)
 	}
 }
@@ -359,7 +359,7 @@ func TestTheFastestHasAPrice(t *testing.T) {
 	if c.Recommended != nil || len(c.Offers) != 2 || c.Offers[1].OnDemand.Cost != nil ||
 		c.Offers[1].OnDemand.Hours.Expected >= c.Offers[0].OnDemand.Hours.Expected ||
 		!strings.Contains(c.Reason,
-			"none of these is expected to finish within 1h0m0s at a known price; the fastest, 1 x n2-highmem-16 on "+
+			"none of these is expected to finish within 1h at a known price; the fastest, 1 x n2-highmem-16 on "+
 				"demand, takes ") {
 		t.Errorf("%+v, %d offers: %s", c.Recommended, len(c.Offers), c.Reason)
 	}
@@ -370,9 +370,9 @@ func TestHold(t *testing.T) {
 		Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
 	for budget, says := range map[float64]string{
 		0: "", 2.2: "", 100: "",
-		2.19: "the budget of 2.19 USD is too small: 2 x n2-highmem-64 are expected to cost 2.00 (1.00 to 4.00), and " +
-			"0.20 is reserved for stopping in time; give --budget 2.20",
-		1: "too small", 0.0015: "the budget of 0.0015 USD",
+		2.19: "the budget of $2.19 is too small: 2 x n2-highmem-64 are expected to cost $2.00 (1.00 to 4.00), and " +
+			"$0.20 is reserved for stopping in time; give --budget 2.20",
+		1: "too small", 0.0015: "the budget of $0.0015",
 	} {
 		err := Hold(q, "n2-highmem-64", budget)
 		if (err == nil) != (says == "") || err != nil &&
@@ -391,8 +391,8 @@ func TestHold(t *testing.T) {
 	}
 	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2,
 		sweep.Range{Low: 3, Expected: 6, High: 12}
-	says := "the budget of 6.99 USD is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected " +
-		"to cost 6.00 (3.00 to 12.00), and 1.00 is reserved for stopping in time; remove that fallback, or give " +
+	says := "the budget of $6.99 is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected " +
+		"to cost $6.00 (3.00 to 12.00), and $1.00 is reserved for stopping in time; remove that fallback, or give " +
 		"--budget 7.00"
 	if err := Hold(q, "n2-highmem-64", 6.99); err == nil || err.Error() != says {
 		t.Errorf("a budget of 6.99: error %v, expected %q", err, says)

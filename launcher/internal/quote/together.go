@@ -68,13 +68,13 @@ func (q *Estimator) finalNotes(w *work, o *Offer) []string {
 	}
 	trees := float64(w.final.NumIterations * w.final.NumClass)
 	text += fmt.Sprintf(" trains the last model in %s instead of %s (%.0f %% efficiency); "+
-		"each machine sends up to %s for it; the sweep takes %s hours instead of %s",
-		seconds(many.Refit.Expected), seconds(few.Refit.Expected),
+		"each machine sends up to %s for it; the sweep takes %s instead of %s",
+		Time(many.Refit.Expected), Time(few.Refit.Expected),
 		100*few.Refit.Expected/many.Refit.Expected/float64(n),
 		humanize.Bytes(uint64(trees*sent(q.Manifest, leaves(*w.final), n))),
-		hoursText(b.Hours.Expected), hoursText(a.Hours.Expected))
+		Time(3600*b.Hours.Expected), Time(3600*a.Hours.Expected))
 	if a.Cost != nil && b.Cost != nil {
-		text += fmt.Sprintf(" and %.2f USD instead of %.2f", b.Cost.Expected, a.Cost.Expected)
+		text += fmt.Sprintf(" and costs %s instead of %s", USD(b.Cost.Expected), USD(a.Cost.Expected))
 	}
 	return []string{text}
 }

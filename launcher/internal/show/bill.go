@@ -81,8 +81,8 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		t.Row(what, quoted, actual, ratio)
 	}
 
-	row("time", Hours(q.Hours), about(3600*b.Hours), q.Hours.Expected, b.Hours)
-	row("cost", Money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
+	row("time", quote.Hours(q.Hours), quote.Time(3600*b.Hours), q.Hours.Expected, b.Hours)
+	row("cost", quote.Money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)

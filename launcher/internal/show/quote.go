@@ -18,7 +18,7 @@ import (
 // and the recommendation as a line to paste into the spec, which has asked for a machine.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
-		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), Hours(r.Hours), Money(&r.Cost))
+		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
 		w.Printf("%s\n", c.Reason)
 	} else {
 		w.Printf("nothing fits: %s\n", c.Reason)
@@ -36,7 +36,8 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	for _, o := range c.Offers {
 		t.Row(o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
 			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),
-			o.LocalSSD, Hours(o.OnDemand.Hours), Money(o.OnDemand.Cost), Hours(o.Spot.Hours), Money(o.Spot.Cost))
+			o.LocalSSD, quote.Hours(o.OnDemand.Hours), quote.Money(o.OnDemand.Cost), quote.Hours(o.Spot.Hours),
+			quote.Money(o.Spot.Cost))
 	}
 	t.Print()
 	for _, u := range c.Unfit {
@@ -96,21 +97,21 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 		speed += fmt.Sprintf("; %.2f to %.2f times that", quote.Measured().Low, quote.Measured().High)
 	}
 	add("speed", "%.3f ns per row, feature and tree with %s, %s", o.NsPerValue, threads(o.ThreadsPerTask), speed)
-	add("a trial, all its trees", "%s, the mean one", span(o.Trial, seconds))
+	add("a trial, all its trees", "%s, the mean one", quote.Times(o.Trial))
 	if r := o.Refit; r != nil {
 		text := ""
 		if kept := q.Plan.FinalReserve(); kept > 0 {
-			text = fmt.Sprintf("; the last %s of limits.sweep are kept for it", seconds(kept.Seconds()))
+			text = fmt.Sprintf("; the last %s of limits.sweep are kept for it", quote.Time(kept.Seconds()))
 		}
 		on := "one machine"
 		if o.RefitMachines > 1 {
 			on = fmt.Sprintf("%d machines, each", o.RefitMachines)
 		}
-		add("the winner, once more", "%s, on %s with %s%s", span(*r, seconds), on,
+		add("the winner, once more", "%s, on %s with %s%s", quote.Times(*r), on,
 			threads(o.TasksPerVM*o.ThreadsPerTask), text)
 	}
 	add("before the first trial", "%s: %s to start a machine, %s MB/s to copy the dataset (assumed)",
-		seconds(o.Lead.Expected), seconds(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))
+		quote.Time(o.Lead.Expected), quote.Time(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))
 	add("preemptions", "%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 		"resuming", q.Preemptions)
 	var dates []string
@@ -135,12 +136,12 @@ func (w Printer) Announce(p *plan.Planned) {
 	if q := p.Quote; q != nil {
 		cost := "no price known"
 		if q.Hourly > 0 {
-			cost = Money(&q.Cost)
+			cost = quote.Money(&q.Cost)
 		}
 		if cost += " " + quote.Priced(q.Spot); w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
 		}
-		w.Printf("expected: %s, %s, %s\n", Hours(q.Hours), cost, Budget(p.Spec.Budget))
+		w.Printf("expected: %s, %s, %s\n", quote.Hours(q.Hours), cost, Budget(p.Spec.Budget))
 	}
 	for _, note := range p.Notes {
 		w.Printf("note: %s\n", note)

@@ -11,7 +11,6 @@ import (
 
 	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
-	"coppice/internal/sweep"
 )
 
 // Printer writes for a person.
@@ -72,43 +71,6 @@ func Settings(params map[string]any, names []string) string {
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line
-}
-
-// Hours formats an estimate in hours: 3 min (2 to 7).
-func Hours(r sweep.Range) string {
-	return span(sweep.Range{Low: 3600 * r.Low, Expected: 3600 * r.Expected, High: 3600 * r.High}, about)
-}
-
-// about is a duration in whole minutes, or a few digits of what is shorter or longer.
-func about(s float64) string {
-	switch {
-	case s < 120:
-		return fmt.Sprintf("%.0f s", s)
-	case s < 2*3600:
-		return fmt.Sprintf("%.0f min", s/60)
-	}
-	return fmt.Sprintf("%.1f h", s/3600)
-}
-
-// span formats an estimate with its range; a unit that all three have stands once.
-func span(r sweep.Range, say func(float64) string) string {
-	text, low, high := say(r.Expected), say(r.Low), say(r.High)
-	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
-		strings.HasSuffix(high, " "+unit) {
-		low, high = strings.TrimSuffix(low, " "+unit), strings.TrimSuffix(high, " "+unit)
-	}
-	if low == high {
-		return text
-	}
-	return fmt.Sprintf("%s (%s to %s)", text, strings.TrimPrefix(low, "$"), strings.TrimPrefix(high, "$"))
-}
-
-// Money formats an estimate in USD.
-func Money(r *sweep.Range) string {
-	if r == nil {
-		return "no price"
-	}
-	return span(*r, plot.USD.Format)
 }
 
 // Budget formats a limit in USD.

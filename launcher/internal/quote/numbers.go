@@ -1,0 +1,75 @@
+package quote
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
+)
+
+// Time is a duration as it is expected: 3 min.
+func Time(seconds float64) string {
+	switch {
+	case seconds < 1:
+		return plot.Seconds.Format(seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 2*3600:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}
+
+// Times is one with its range: 3 min (2 to 7).
+func Times(seconds sweep.Range) string { return span(seconds, Time) }
+
+// Hours is one of an estimate in hours.
+func Hours(r sweep.Range) string {
+	return Times(sweep.Range{Low: 3600 * r.Low, Expected: 3600 * r.Expected, High: 3600 * r.High})
+}
+
+// USD is an amount: $0.01.
+func USD(v float64) string { return plot.USD.Format(v) }
+
+// Money is one with its range.
+func Money(r *sweep.Range) string {
+	if r == nil {
+		return "no price"
+	}
+	return span(*r, USD)
+}
+
+// span is an estimate with its range; a unit that all three have stands once.
+func span(r sweep.Range, say func(float64) string) string {
+	text, low, high := say(r.Expected), say(r.Low), say(r.High)
+	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
+		strings.HasSuffix(high, " "+unit) {
+		low, high = strings.TrimSuffix(low, " "+unit), strings.TrimSuffix(high, " "+unit)
+	}
+	if low == high {
+		return text
+	}
+	return fmt.Sprintf("%s (%s to %s)", text, strings.TrimPrefix(low, "$"), strings.TrimPrefix(high, "$"))
+}
+
+// argument is an amount as --budget takes it.
+func argument(usd float64) string {
+	if usd >= 1 {
+		return fmt.Sprintf("%.2f", usd)
+	}
+	return strconv.FormatFloat(usd, 'f', -1, 64)
+}
+
+// written is a duration as a spec has it: 7m.
+func written(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
