@@ -70,6 +70,7 @@ func (p *sweepPage) answer() answer {
 		}
 	default:
 		p.won(w, &v)
+		v.add("winner", fmt.Sprintf("trial %d", w.Trial))
 		v.onTest(w, p.Metric, w.withoutFeatures())
 		if by := w.judgedBy(); by != p.Metric {
 			v.onTest(w, by, w.withoutFeatures()+", "+by)
@@ -255,7 +256,11 @@ func (p *sweepPage) won(w *Winner, v *answer) {
 	if live == "" && g != nil && !g.Promoted && g.Champion > 0 {
 		v.Text += fmt.Sprintf(" Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion)
 	}
-	for _, text := range []string{live, p.chosen(w), standingText(w)} {
+	reason := ""
+	if g != nil && !strings.Contains(w.Why(), g.Reason) {
+		reason = g.Reason
+	}
+	for _, text := range []string{reason, live, p.chosen(w), standingText(w)} {
 		if text = sentence(capital(text)); v.Text == "" {
 			v.Text = text
 		} else if text != "" {

@@ -133,6 +133,13 @@ func TestCommandsToCopy(t *testing.T) {
 			t.Errorf("%s: the page prints %q, expected %q", name, got, tc.want)
 		}
 	}
+	before := page.Commands
+	defer func() { page.Commands = before }()
+	page.Commands = strings.NewReplacer("launcher cancel", "coppice cancel", "launcher why", "coppice why")
+	if text := write(t, open); !strings.Contains(text, "<code>coppice cancel night-ctr-9</code>") ||
+		!strings.Contains(text, `"why":"coppice why"`) {
+		t.Error("called coppice, the program makes a page with launcher's commands")
+	}
 }
 
 func TestIndexPage(t *testing.T) {

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -189,7 +190,8 @@ func TestChosenAndJudged(t *testing.T) {
 		"on valid."
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
-		true: {"ctr@9 became the champion and went live Better than version 8 on 20,000 sampled test rows",
+		true: {"ctr@9 became the champion and went live Better than version 8: log_loss 0.88 % better (&#43;0.35 to &#43;1.4 %).",
+			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
 		false: {"ctr@9 was not promoted Better than version 8 on 20,000 sampled test rows",
 			"Version 8 stayed live", "chosen by average_precision on valid and judged " + judged, base,
@@ -210,5 +212,29 @@ func TestChosenAndJudged(t *testing.T) {
 	if !strings.Contains(text, `<td>-</td><th scope="row">`) && !strings.Contains(text, `<td>-<th scope="row">`) ||
 		strings.Contains(text, `<td>1<th scope="row">`) {
 		t.Error("a failed trial has a rank, want none")
+	}
+}
+
+// TestWhoseTestRows: a number on test says which version it is of, and where a final training predicts, that the winner
+// was judged for it.
+func TestWhoseTestRows(t *testing.T) {
+	s := sample(20)
+	for want, final := range map[string]*sweep.FinalModel{"average_precision on test of ctr@9 0.1162": nil,
+		fmt.Sprintf("average_precision on test of trial %d, judged for ctr@9 0.1162", s.Winner.Trial): {Registered: true}} {
+		s.Winner.Final = final
+		if got := said(write(t, s)); !strings.Contains(got, want) {
+			t.Errorf("got %.900q, want %q in it", got, want)
+		}
+	}
+}
+
+// TestTheirOwnDates: nights that were made later have the day of their slot, or of their newest row.
+func TestTheirOwnDates(t *testing.T) {
+	d, m, home := manyNights(2), versions(2), tonight()
+	d.Nights[1].Day, m.Nights[0].Night, home.Sweeps[1].Night = "2026-01-02", "2026-01-02", "2026-01-02"
+	for name, view := range map[string]writer{"dataset": d, "model": m, "home": home} {
+		if text := write(t, view); !strings.Contains(text, ">2026-01-02<") {
+			t.Errorf("%s: the night of January 2 has another date", name)
+		}
 	}
 }

@@ -28,7 +28,7 @@ type Sweep struct {
 	Planned, AsOf                         time.Time
 	Left                                  sweep.Range // seconds, about, of a sweep that runs; 0 if unknown
 	Features                              int
-	Rows                                  map[string]int
+	Rows                                  int        // of train
 	Params                                []Param    // those that differ between trials
 	Goals                                 []GoalView // of a sweep with several objectives, the metric first
 	Trials                                []TrialRow // by number

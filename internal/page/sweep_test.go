@@ -34,7 +34,7 @@ func sample(n int) *page.Sweep {
 	s := &page.Sweep{ID: "night-ctr-9", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
 		Metric: "average_precision", Version: "v1",
 		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23,
-		Rows: map[string]int{"train": 200000},
+		Rows: 200000,
 		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"},
 			{Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
 			{Name: "lambda_l2", Log: true}, {Name: "learning_rate", Log: true}, {Name: "num_leaves", Log: true}}}

@@ -419,16 +419,48 @@ func (k *GateCheck) Caution() string {
 	return fmt.Sprintf("predicts %v %% more than observed (%v to %v %%)", off(k.Value), off(k.Low), off(k.High))
 }
 
-// Caution is that of what went live, by tonight's rows, whose check is the first.
+// check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
+func (c *Conclusion) check(name string) *GateCheck {
+	if c.Gate != nil {
+		for i := range c.Gate.Checks {
+			if k := &c.Gate.Checks[i]; k.Name == name {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+// Caution is that of what went live.
 func (c *Conclusion) Caution() string {
-	if c.Gate == nil || !c.Gate.Promoted {
+	if k := c.check("calibration"); k != nil && c.Gate.Promoted {
+		return k.Caution()
+	}
+	return ""
+}
+
+// brief says in a line what a person acts on of what went live: how it stands against the version before, and how far
+// its total may be off. Empty where nothing was compared.
+func (c *Conclusion) brief() string {
+	k := c.check("tonight")
+	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
 	}
-	i := slices.IndexFunc(c.Gate.Checks, func(k GateCheck) bool { return k.Name == "calibration" })
-	if i < 0 {
-		return ""
+	by := 100 / math.Abs(k.Old)
+	text := fmt.Sprintf("as good as version %d", c.Gate.Champion)
+	if k.Low > 0 {
+		text = fmt.Sprintf("better than version %d", c.Gate.Champion)
 	}
-	return c.Gate.Checks[i].Caution()
+	way := "better"
+	if k.Value < 0 {
+		way = "worse"
+	}
+	text += fmt.Sprintf(": %s %.2g %% %s (%+.2g to %+.2g %%)", c.Gate.Metric, math.Abs(by*k.Value), way, by*k.Low,
+		by*k.High)
+	if off := c.check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
+		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
+	}
+	return text
 }
 
 // Verdict returns the night's outcome.
@@ -447,15 +479,16 @@ func (c *Conclusion) Verdict() Verdict {
 	}
 }
 
-// Why is the reason for the verdict, for people, and what to be cautious about.
+// Why is the reason for the verdict, for people, in a line where that is possible, and what to be cautious about.
 func (c *Conclusion) Why() string {
+	if c.Outcome != OutcomeWinner || c.Gate == nil {
+		return c.Reason
+	}
+	why := cmp.Or(c.brief(), c.Gate.Reason)
 	if text := c.Caution(); text != "" {
-		return "it " + text + "; " + c.Gate.Reason
+		return "it " + text + "; " + why
 	}
-	if c.Outcome == OutcomeWinner && c.Gate != nil {
-		return c.Gate.Reason
-	}
-	return c.Reason
+	return why
 }
 
 // DecodeConclusion decodes a conclusion.

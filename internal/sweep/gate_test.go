@@ -101,3 +101,26 @@ func TestCaution(t *testing.T) {
 		}
 	}
 }
+
+// TestBriefly: what went live is told by its share of what the version before it had, and by how far it may be off.
+func TestBriefly(t *testing.T) {
+	for _, tc := range []struct {
+		tonight, ratio sweep.GateCheck
+		want           string
+	}{
+		{sweep.GateCheck{Value: 0.001, Low: 0.0004, High: 0.0016, Old: 0.114}, sweep.GateCheck{Value: 1.01, Low: 0.95,
+			High: 1.07, Passed: true},
+			"better than version 8: log_loss 0.88 % better (+0.35 to +1.4 %); calibrated within 7 %"},
+		{sweep.GateCheck{Value: -0.0005, Low: -0.001, High: 0.002, Old: 0.1}, sweep.GateCheck{Value: 1.24, Low: 1.09,
+			High: 1.42, Passed: true},
+			"it predicts 24 % more than observed (9 to 42 %); as good as version 8: log_loss 0.5 % worse (-1 to +2 %)"},
+		{sweep.GateCheck{}, sweep.GateCheck{}, "long"},
+	} {
+		tc.tonight.Name, tc.ratio.Name = "tonight", "calibration"
+		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Promoted: true, Champion: 8,
+			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight, tc.ratio}}}
+		if got := c.Why(); got != tc.want {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}

@@ -99,9 +99,18 @@ type Plan struct {
 type DatasetRef struct {
 	Name     string         `json:"name"`
 	Version  string         `json:"version"`
-	Rows     map[string]int `json:"rows"` // by split
+	Rows     map[string]int `json:"rows"`             // by split, of train with all copies
+	Copies   int            `json:"copies,omitempty"` // of train, one for each order; 0 is one
 	Features int            `json:"features"`
 	Bytes    int64          `json:"bytes"` // on disk, all files
+}
+
+// TableRows is how many rows of the table a split contains: for train, those of one copy.
+func (d *DatasetRef) TableRows(split string) int {
+	if split == Train {
+		return d.Rows[split] / max(d.Copies, 1)
+	}
+	return d.Rows[split]
 }
 
 // Holdout says which held-out rows serve which purpose. If a dataset has no calib or test split, they are carved out of

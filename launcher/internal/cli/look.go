@@ -136,7 +136,7 @@ func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 		return err
 	}
 	b := bill.Make(p, &l, results)
-	return w.print(b, func() { w.screen().Bill(b, p.Dataset.Rows[sweep.Train]) })
+	return w.print(b, func() { w.screen().Bill(b, p.Dataset.TableRows(sweep.Train)) })
 }
 
 // trialNumber reads the argument TRIAL.

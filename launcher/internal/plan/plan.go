@@ -365,6 +365,9 @@ func reference(m *dataset.Manifest) sweep.DatasetRef {
 	for _, s := range m.Splits {
 		ref.Rows[s.Name] = s.Rows
 	}
+	if n := m.Copies(); n > 1 {
+		ref.Copies = n
+	}
 	return ref
 }
 

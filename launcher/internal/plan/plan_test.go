@@ -359,3 +359,18 @@ func TestLabelAndObjective(t *testing.T) {
 		t.Errorf("a dataset without valid: error %v, expected one of kind input", err)
 	}
 }
+
+// TestRowsOfCopies: train repeats the table's rows for every order of them, and is never said to have more than the
+// table.
+func TestRowsOfCopies(t *testing.T) {
+	m := manifest(all...)
+	m.Order = &dataset.Ordering{By: dataset.OrderRandom, Copies: 4}
+	p, err := build(parse(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := p.Dataset
+	if got, test := d.TableRows(sweep.Train), d.TableRows("test"); got != 32_500_000 || test != 1e6 {
+		t.Errorf("got %d rows of the table in train and %d of test, want 32,500,000 and 1,000,000", got, test)
+	}
+}

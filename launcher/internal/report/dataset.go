@@ -75,7 +75,8 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, err
 	return out, d.sweeps(ctx, out)
 }
 
-// Tonight adds to an index the newest night of each dataset.
+// Tonight adds to an index the newest night of each dataset; one that was blocked after a model's last sweep is that
+// model's last night.
 func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
 	for i := range x.Datasets {
 		var unread page.DatasetPage
@@ -86,6 +87,16 @@ func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
 		if n := len(records); n > 0 {
 			night := nightOf(records[n-1])
 			x.Datasets[i].Night = &night
+		}
+		for _, r := range records {
+			for k := range x.Models {
+				m := &x.Models[k]
+				if m.Last != nil && r.Blocked() && r.At.After(m.Last.Planned) &&
+					strings.HasPrefix(m.Last.Dataset, r.Dataset+"@") {
+					m.Held, m.Last = 0, &page.IndexSweep{Model: m.Name, Dataset: r.Dataset + "@" + r.Version,
+						Planned: r.At, At: r.At, Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
+				}
+			}
 		}
 	}
 	return nil

@@ -170,6 +170,14 @@ func TestNightsOfAModel(t *testing.T) {
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
+	home := &page.Index{Datasets: []page.IndexDataset{{Name: records[0].Dataset}}, Models: []page.IndexModel{{Name: "ctr",
+		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}}
+	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Tonight(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	if last := home.Models[0].Last; last.Verdict != sweep.VerdictBlocked || last.Why != m.Nights[0].Why {
+		t.Errorf("at home the last night is %+v, want the blocked one of the model's page", last)
+	}
 	if n := m.Nights[1]; n.Sweep != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)

@@ -143,7 +143,7 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
 		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created,
-		Features: p.Dataset.Features, Rows: p.Dataset.Rows,
+		Features: p.Dataset.Features, Rows: p.Dataset.TableRows(sweep.Train),
 		Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
