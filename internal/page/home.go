@@ -240,12 +240,8 @@ func (m IndexModel) Trended() string {
 
 // directed is a metric's name with which way is better, where the name is known.
 func directed(name string) string {
-	m, err := metric.Lookup(name)
-	switch {
-	case err != nil:
-		return name
-	case m.Maximize:
-		return name + ", higher is better"
+	if m, err := metric.Lookup(name); err == nil {
+		return name + ", " + better(m.Maximize)
 	}
-	return name + ", lower is better"
+	return name
 }

@@ -44,6 +44,7 @@ var (
 		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
 		"comma": comma[int], "words": words, "sentence": sentence, "capital": capital, "numeric": numeric,
 		"interval": interval, "clip": plot.Clip,
+		"cross":   func(class string) bool { return strings.HasSuffix(class, "x") },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") },
 		"table":   newHeading, "cell": numberCell, "listed": Listed.heading,
@@ -257,8 +258,6 @@ func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(
 		switch v := value(r).(type) {
 		case float64:
 			c.Values[i] = num(v)
-		case string:
-			c.Values[i] = v
 		case time.Time:
 			c.Time = true
 			if !v.IsZero() {
@@ -348,17 +347,9 @@ func cleanCopy(v reflect.Value) reflect.Value {
 // clean is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out, and
 // the end of a very long one is left out. What is left still has to be escaped.
 func clean(text string) string {
-	plain := true
-	for _, r := range text {
-		if hidden(r) {
-			plain = false
-			break
-		}
-	}
-	if plain && len(text) <= longest {
+	if len(text) <= longest && strings.IndexFunc(text, hidden) < 0 {
 		return text
 	}
-
 	var b strings.Builder
 	n := 0
 	for _, r := range text {
@@ -369,8 +360,6 @@ func clean(text string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
-		case hidden(r) && r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
 		case hidden(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:

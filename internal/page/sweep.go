@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -208,18 +209,15 @@ func (p *sweepPage) tab() string {
 
 // WriteFile writes the page of a sweep to a file, and makes the file's folder.
 func (s *Sweep) WriteFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write the page: %w", err)
+	var text bytes.Buffer
+	err := s.Write(&text)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
-	file, err := atomicfile.Create(path, 0o644)
 	if err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	defer file.Abort() //nolint:errcheck // it is gone, or was never needed
-	if err := s.Write(file); err != nil {
-		return err
-	}
-	return file.Commit()
+	return atomicfile.Write(path, text.Bytes(), 0o644)
 }
 
 // charts are the page's drawings.
@@ -286,18 +284,16 @@ func (p *sweepPage) Promoted() bool { return p.Winner.Gate != nil && p.Winner.Ga
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 
-// class is how a trial's state is painted; crosses are those without a model.
-func class(state string) string {
-	i := slices.Index(States, state)
-	switch state {
-	case StateFailed, StateTimedOut, StateCancelled:
-		return "s" + strconv.Itoa(i) + "x"
-	}
-	return "s" + strconv.Itoa(i)
-}
-
-// Class is class, for templates.
+// Class is how a trial's state is painted; crosses, whose class ends in x, are those without a model.
 func (t *TrialRow) Class() string { return class(t.State) }
+
+func class(state string) string {
+	text := "s" + strconv.Itoa(slices.Index(States, state))
+	if state == StateFailed || state == StateTimedOut || state == StateCancelled {
+		text += "x"
+	}
+	return text
+}
 
 // rank orders the trials as the leaderboard does, and counts them by state.
 func (p *sweepPage) rank() {
@@ -307,19 +303,12 @@ func (p *sweepPage) rank() {
 		counts[p.Trials[i].State]++
 	}
 
+	last := func(t *TrialRow) int { return map[bool]int{false: 1}[t.scored()] }
 	slices.SortStableFunc(p.Ranked, func(a, b *TrialRow) int {
-		if a.scored() != b.scored() {
-			if a.scored() {
-				return -1
-			}
-			return 1
+		if c := cmp.Compare(last(a), last(b)); c != 0 || !a.scored() {
+			return cmp.Or(c, cmp.Compare(a.Number, b.Number))
 		}
-		if a.scored() {
-			if c := cmp.Or(cmp.Compare(p.loss(a), p.loss(b)), cmp.Compare(a.Trees, b.Trees)); c != 0 {
-				return c
-			}
-		}
-		return cmp.Compare(a.Number, b.Number)
+		return cmp.Or(cmp.Compare(p.loss(a), p.loss(b)), cmp.Compare(a.Trees, b.Trees), cmp.Compare(a.Number, b.Number))
 	})
 
 	for i, t := range p.Ranked {
@@ -401,48 +390,45 @@ func cell(unit plot.Unit, v any) string {
 
 // columns makes the columns of every table of trials.
 func (p *sweepPage) columns() {
-	priced := p.Money != nil && p.Money.Known
-	board := []boardColumn{
-		{"rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] }, false, 0},
-		{"trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number }, false, 0},
-		{"state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State }, false, 0},
-		{"score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }, false, p.decimals()},
-		{"reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason }, false, 0},
-		{"trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees }, false, 0},
-		{"grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }, true, 0},
-		{"seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds }, false, 0},
-		{"cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }, !priced, 0},
-		{"attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts }, false, 0},
-		{"private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }, true, 0},
-		{"ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }, true, 0},
+	var board []boardColumn
+	column := func(key, name, class string, unit plot.Unit, of func(*TrialRow) any) *boardColumn {
+		board = append(board, boardColumn{Key: key, Name: name, Class: class, unit: unit, of: of})
+		return &board[len(board)-1]
 	}
+	column("rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] })
+	column("trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number })
+	column("state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State })
+	column("score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }).decimals = p.decimals()
+	column("reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason })
+	column("trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees })
+	column("grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }).unlisted = true
+	column("seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds })
+	column("cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }).unlisted =
+		p.Money == nil || !p.Money.Known
+	column("attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts })
+	column("private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }).unlisted = true
+	column("ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }).unlisted = true
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		board = append(board, boardColumn{goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any {
+		column(goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any {
 			if t.Goals == nil {
 				return math.NaN()
 			}
 			return t.Goals[g]
-		}, false, 0})
+		})
 	}
 	if len(p.Goals) > 0 {
-		board = append(board, boardColumn{"front", "front", "", plot.Plain,
-			func(t *TrialRow) any { return map[bool]string{true: "front"}[t.Front] }, false, 0})
+		mark := map[bool]string{true: "front"}
+		column("front", "front", "", plot.Plain, func(t *TrialRow) any { return mark[t.Front] })
 	}
 	for i, q := range p.Params {
-		class := "n"
-		if q.Categories != nil {
-			class = ""
-		}
-		board = append(board, boardColumn{paramKey(i), q.Name, class, plot.Plain,
-			func(t *TrialRow) any { return q.value(t.Values[i]) }, false, 0})
+		class := map[bool]string{true: "n"}[q.Categories == nil]
+		column(paramKey(i), q.Name, class, plot.Plain, func(t *TrialRow) any { return q.value(t.Values[i]) })
 	}
 	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.From != p.Trials[0].From }) {
-		board = append(board, boardColumn{"from", "from", "", plot.Plain,
-			func(t *TrialRow) any { return t.From }, false, 0})
+		column("from", "from", "", plot.Plain, func(t *TrialRow) any { return t.From })
 	}
 	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.Tried != "" }) {
-		board = append(board, boardColumn{"tried", "why it was tried", "r", plot.Plain,
-			func(t *TrialRow) any { return t.Tried }, false, 0})
+		column("tried", "why it was tried", "r", plot.Plain, func(t *TrialRow) any { return t.Tried })
 	}
 
 	var keys []string
@@ -457,41 +443,30 @@ func (p *sweepPage) columns() {
 
 func paramKey(i int) string { return "p" + strconv.Itoa(i) }
 
-// value is what stands in a table for a value of the parameter: a number, or the category's text.
+// value is what stands in a table for a value of the parameter: a number, or the category's text; nil if it is not
+// known, or not chosen yet.
 func (q *Param) value(v float64) any {
 	if q.Categories == nil {
 		return v
 	}
-	if math.IsNaN(v) { // not known, or not chosen yet
-		return nil
-	}
-	if i := int(v); i >= 0 && i < len(q.Categories) {
+	if i := int(v); !math.IsNaN(v) && i >= 0 && i < len(q.Categories) {
 		return q.Categories[i]
 	}
 	return nil
 }
 
-// axis is that of a parameter.
-func (q *Param) axis() plot.Axis {
-	a := plot.Axis{Label: q.Name, Log: q.Log}
-	a.Categories = append(a.Categories, q.Categories...)
-	return a
-}
-
 // byWeight are the numbers of the parameters, the most important first.
 func (p *sweepPage) byWeight() []int {
-	order := make([]int, len(p.Params))
+	places, order := map[string]int{}, make([]int, len(p.Params))
+	for i, w := range p.Weights {
+		places[w.Name] = i - len(p.Weights) // those of which it is not known come last
+	}
 	for i := range order {
 		order[i] = i
 	}
-	place := func(i int) int { // those of which it is not known come last
-		named := func(w search.Weight) bool { return w.Name == p.Params[i].Name }
-		if at := slices.IndexFunc(p.Weights, named); at >= 0 {
-			return at
-		}
-		return len(p.Weights)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(places[p.Params[a].Name], places[p.Params[b].Name])
+	})
 	return order
 }
 
@@ -510,41 +485,20 @@ func (p *sweepPage) best() string {
 	if len(scored) == 0 {
 		return noScore
 	}
-	b := scored[0]
-	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), b.Number, p.Metric,
-		plot.Plain.Format(b.Score))
+	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), scored[0].Number, p.Metric,
+		plot.Plain.Format(scored[0].Score))
 	if len(scored) > 1 {
-		r := scored[1]
-		text += fmt.Sprintf("; next is trial %d with %s", r.Number, plot.Plain.Format(r.Score))
+		text += fmt.Sprintf("; next is trial %d with %s", scored[1].Number, plot.Plain.Format(scored[1].Score))
 	}
 	return text + "."
 }
 
-// better is the word for which way is better.
-func better(maximize bool) string {
-	if maximize {
-		return "higher is better"
-	}
-	return "lower is better"
-}
-
-func (p *sweepPage) sign() int {
-	if p.Maximize {
-		return 1
-	}
-	return -1
-}
-
-// Better is better, for templates.
+// Better is the word for which way is better.
 func (p *sweepPage) Better() string { return better(p.Maximize) }
 
-// Cross says that a trial is painted as one.
-func (t *TrialRow) Cross() bool { return isCross(class(t.State)) }
-
-// Cross says that trials of the state are painted as one.
-func (c stateCount) Cross() bool { return isCross(c.Class) }
-
-func isCross(class string) bool { return class[len(class)-1] == 'x' }
+func better(maximize bool) string {
+	return map[bool]string{true: "higher is better", false: "lower is better"}[maximize]
+}
 
 // StateWord is the word for what came of the sweep, or where it stands; the same as in the terminal and in JSON.
 func (p *sweepPage) StateWord() string {

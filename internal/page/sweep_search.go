@@ -30,10 +30,6 @@ func (p *sweepPage) frontOver(g int, goal GoalView) *plot.Chart {
 	}
 	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250},
 		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
-	if len(p.Goals) == 2 && !goal.Maximize { // then the front is what is best so far from the left
-		c.Best = p.sign()
-		c.Keys = append(c.Keys, plot.Key{Class: "best", Label: "front"})
-	}
 
 	var front []string
 	c.X.Log = true
@@ -189,7 +185,8 @@ func (p *sweepPage) parallel() *plot.Chart {
 	c.Axes = append(c.Axes, plot.Axis{Label: p.Metric}) // first, so that it is in sight however many follow
 	p.data.Ranges[p.Metric] = "score"
 	for _, i := range order {
-		c.Axes = append(c.Axes, p.Params[i].axis())
+		c.Axes = append(c.Axes, plot.Axis{Label: p.Params[i].Name, Log: p.Params[i].Log,
+			Categories: p.Params[i].Categories})
 		p.data.Ranges[p.Params[i].Name] = paramKey(i)
 	}
 
@@ -223,9 +220,8 @@ func (p *sweepPage) slices() []*plot.Chart {
 	for _, i := range p.byWeight()[:min(mostSlices, len(p.Params))] {
 		q := &p.Params[i]
 		id := "slice-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: plot.Quarter, H: 200}, X: q.axis(),
-			Y: plot.Axis{Label: p.Metric}}
-		c.X.Label = ""
+		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: plot.Quarter, H: 200},
+			X: plot.Axis{Log: q.Log, Categories: q.Categories}, Y: plot.Axis{Label: p.Metric}}
 
 		for _, t := range slices.Backward(scored) {
 			if p.Winner != nil && t.Highlight {

@@ -231,15 +231,3 @@ func Clip(text string, n int) string {
 	}
 	return string(r[:n/2]) + "…" + string(r[len(r)-(n-1-n/2):])
 }
-
-// shrink leaves at most n of the values, the first and the last among them, as evenly as it can.
-func shrink[T any](values []T, n int) []T {
-	if len(values) <= n || n < 2 {
-		return values
-	}
-	out := make([]T, 0, n)
-	for i := range n {
-		out = append(out, values[i*(len(values)-1)/(n-1)])
-	}
-	return out
-}

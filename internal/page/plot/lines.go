@@ -38,23 +38,21 @@ func Kept(n int) int { return max(fewestPoints, min(longestCurve, mostPoints/max
 
 // Thin is a curve of at most n points: the first, the last, one at keep (if it is not negative), and others evenly
 // between. The index of keep among them comes back.
-func Thin(x, y []float64, n, keep int) ([]float64, []float64, int) {
-	index := make([]int, len(x))
-	for i := range index {
-		index[i] = i
-	}
-	index = shrink(index, n)
-	if keep >= 0 && keep < len(x) {
-		if i, found := slices.BinarySearch(index, keep); !found {
-			index = slices.Insert(index, i, keep)
+func Thin(x, y []float64, n, keep int) (tx, ty []float64, at int) {
+	at, last := -1, -1
+	for k := range min(n, len(x)) {
+		j := k
+		if len(x) > n {
+			j = k * (len(x) - 1) / (n - 1)
 		}
-	}
-	var tx, ty []float64
-	at := -1
-	for i, j := range index {
-		tx, ty = append(tx, x[j]), append(ty, y[j])
-		if j == keep {
-			at = i
+		for _, i := range []int{keep, j} {
+			if i <= last || i > j {
+				continue
+			}
+			if i == keep {
+				at = len(tx)
+			}
+			tx, ty, last = append(tx, x[i]), append(ty, y[i]), i
 		}
 	}
 	return tx, ty, at

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 )
@@ -226,12 +225,11 @@ func niceStep(rough float64, u Unit) float64 {
 	}
 
 	if u == Seconds && rough > 5 {
-		for _, d := range []time.Duration{10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute,
-			2 * time.Minute, 5 * time.Minute, 10 * time.Minute,
-			15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
-			24 * time.Hour} {
-			if d.Seconds() >= rough {
-				return d.Seconds()
+		const minute, hour = 60, 3600
+		for _, d := range []float64{10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
+			hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, 24 * hour} {
+			if d >= rough {
+				return d
 			}
 		}
 	}
@@ -240,14 +238,13 @@ func niceStep(rough float64, u Unit) float64 {
 		return niceStep(rough/unit, Plain) * unit
 	}
 
-	base := 10.0
-	magnitude := math.Pow(base, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{1, 2, 2.5, 5, 10} {
+	magnitude := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, m := range []float64{1, 2, 2.5, 5} {
 		if m*magnitude >= rough*(1-1e-9) {
 			return m * magnitude
 		}
 	}
-	return base * magnitude
+	return 10 * magnitude
 }
 
 // logTicks are 1, 2 and 5 of each decade, or 1 alone where these would be too many.

@@ -1,9 +1,7 @@
 package plot
 
 import (
-	"cmp"
 	"math"
-	"slices"
 )
 
 // Point is one trial, version or the like.
@@ -18,8 +16,6 @@ type Scatter struct {
 	Chart
 	X, Y   Axis
 	Points []Point
-	// Best draws the best value so far, along X: +1 of the highest, -1 of the lowest.
-	Best int
 }
 
 // Draw draws it.
@@ -33,9 +29,6 @@ func (s *Scatter) Draw() *Chart {
 	s.Y.fit(ys)
 	f := newFrame(&c, s.X, s.Y)
 
-	if s.Best != 0 {
-		c.steps(f, s.Points, s.Best)
-	}
 	stacked := map[[2]float64]int{}
 	for _, q := range s.Points {
 		if !finite(q.X, q.Y) {
@@ -82,28 +75,6 @@ func command(p pen) byte {
 		return 'M'
 	}
 	return 'L'
-}
-
-// steps draws the best so far.
-func (c *Chart) steps(f *frame, points []Point, sign int) {
-	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !finite(p.X, p.Y) })
-	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
-	var p pen
-	best := math.Inf(-sign)
-	for _, q := range points {
-		if (q.Y-best)*float64(sign) <= 0 {
-			continue
-		}
-		if len(p) > 0 {
-			p.to('L', f.x.at(q.X), f.y.at(best))
-		}
-		best = q.Y
-		p.to(command(p), f.x.at(q.X), f.y.at(best))
-	}
-	if len(p) > 0 {
-		p.to('L', f.right, f.y.at(best))
-	}
-	c.add("best", None, p)
 }
 
 // dotClasses colour the fifths of the ranks; the last is of points without one.
