@@ -55,7 +55,7 @@ func (d damage) refused(t *testing.T, good []byte) {
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
 	for name, tc := range map[string]damage{
-		"format":            {`"format":1`, `"format":3`, "format: 3; this build reads 1 and 2"},
+		"format":            {`"format":1`, `"format":4`, "format: 4; this build reads 1 to 3"},
 		"format 2 of old":   {`"format":1`, `"format":2`, "format: 2, but the contents are of format 1"},
 		"name":              {`"name":"clicks"`, `"name":"../clicks"`, `name: dataset name "../clicks"`},
 		"version":           {`"version":"`, `"version":"x`, "is not 16 hexadecimal digits"},

@@ -12,11 +12,12 @@ import (
 )
 
 // The versions of the file format that this build writes and reads. FormatDerived is for datasets, and models'
-// encodings, with derived features, copies of rows or sampled negatives; all others keep the format that they had
-// before.
+// encodings, with derived features, copies of rows or sampled negatives, FormatValues for datasets with values; all
+// others keep the format that they had before.
 const (
 	FormatVersion = 1
 	FormatDerived = 2
+	FormatValues  = 3
 )
 
 // Limits on a dataset.
@@ -50,8 +51,9 @@ type Manifest struct {
 	MaxBin   int        `json:"max_bin"`
 	BinRows  int        `json:"bin_rows"` // rows of train that bins were made from
 	Label    LabelInfo  `json:"label"`
-	Weight   string     `json:"weight,omitempty"` // column; empty for none
-	Group    string     `json:"group,omitempty"`  // column; empty for none
+	Weight   string     `json:"weight,omitempty"`           // column; empty for none
+	Group    string     `json:"group,omitempty"`            // column; empty for none
+	Values   []string   `json:"values,omitempty" max:"100"` // columns of numbers that a metric may need
 	Split    SplitRule  `json:"split"`
 	Splits   []Rows     `json:"splits"`   // those with rows, in the order train, valid, calib, test
 	LeftOut  int64      `json:"left_out"` // rows of the source without a label
@@ -244,7 +246,10 @@ func formatOf(features []Feature) int {
 
 // format returns the lowest format that supports the manifest.
 func (m *Manifest) format() int {
-	if m.Order != nil || m.Negatives != 0 {
+	switch {
+	case len(m.Values) > 0:
+		return FormatValues
+	case m.Order != nil || m.Negatives != 0:
 		return FormatDerived
 	}
 	return formatOf(m.Features)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"coppice/internal/expression"
 )
 
 // The names of the splits, in their usual order.
@@ -52,8 +54,8 @@ func CheckColumnName(name string) error {
 
 // checkFormat rejects an unknown format, or one that is not the lowest for the contents.
 func checkFormat(format, needed int) error {
-	if format != FormatVersion && format != FormatDerived {
-		return badManifest("format", fmt.Errorf("%d; this build reads %d and %d", format, FormatVersion, FormatDerived))
+	if format < FormatVersion || format > FormatValues {
+		return badManifest("format", fmt.Errorf("%d; this build reads %d to %d", format, FormatVersion, FormatValues))
 	}
 	if format != needed {
 		return badManifest("format", fmt.Errorf("%d, but the contents are of format %d", format, needed))
@@ -154,8 +156,27 @@ func (m *Manifest) checkRoles() error {
 			return badManifest(field, err)
 		}
 	}
-
+	if i, err := checkValues(m.Values); err != nil {
+		return badManifest(fmt.Sprintf("values[%d]", i), err)
+	}
 	return nil
+}
+
+// checkValues rejects columns that no expression can name, or that are there twice.
+func checkValues(names []string) (place int, err error) {
+	for i, name := range names {
+		r, err := expression.CompileRows(name)
+		switch {
+		case err != nil || !slices.Equal(r.Names, []string{name}) ||
+			slices.Contains([]string{"label", "prediction", "weight"}, name):
+			return i, fmt.Errorf("column %.60q cannot be named in a metric's expression; rename it", name)
+		case slices.Contains(names[:i], name):
+			return i, fmt.Errorf("column %q is listed twice", name)
+		case i == 100:
+			return i, errors.New("more than 100 columns")
+		}
+	}
+	return 0, nil
 }
 
 // checkClassNames checks the names of several classes; none is fine.

@@ -225,6 +225,12 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	if has.group {
 		s.Group = view[uint64](data, place())
 	}
+	if has.values != nil {
+		s.Values = map[string][]float32{}
+	}
+	for _, name := range has.values {
+		s.Values[name] = view[float32](data, place())
+	}
 	s.Fold = view[uint8](data, place())
 	return nil
 }

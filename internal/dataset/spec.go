@@ -17,8 +17,10 @@ type Spec struct {
 	Label  LabelSpec  `yaml:"label" json:"label"`
 	Weight string     `yaml:"weight" json:"weight,omitempty"` // column of row weights
 	// column that says which rows belong together
-	Group string   `yaml:"group" json:"group,omitempty"`
-	Drop  []string `yaml:"drop" json:"drop,omitempty"` // columns that are not features
+	Group string `yaml:"group" json:"group,omitempty"`
+	// columns of numbers that a metric needs of every row; they may be features, too
+	Values []string `yaml:"values" json:"values,omitempty"`
+	Drop   []string `yaml:"drop" json:"drop,omitempty"` // columns that are not features
 	// features that are categories, even if they look like numbers
 	Categorical []string `yaml:"categorical" json:"categorical,omitempty"`
 	// features that are numbers, even if they look like categories

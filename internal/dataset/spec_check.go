@@ -42,6 +42,9 @@ func (s *Spec) checkColumns() error {
 		}
 	}
 
+	if i, err := checkValues(s.Values); err != nil {
+		return s.Errorf(fmt.Sprintf("values[%d]", i), "%v", err)
+	}
 	return s.checkRoles()
 }
 

@@ -2,7 +2,9 @@ package dataset
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
+	"strings"
 )
 
 // Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has
@@ -12,19 +14,31 @@ type Targets struct {
 	Weight []float32
 	Group  []uint64 // hash of the group's text
 	Fold   []uint8  // 0 to Folds-1; the same for all rows of a group or, without groups, of a key
+
+	Values map[string][]float32 // columns of numbers that a metric may need, by name
 }
 
 // Pick returns the targets of some of the rows.
 func (t *Targets) Pick(rows []uint32) Targets {
-	return Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
-		Fold: Pick(t.Fold, rows)}
+	out := Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
+		Fold: Pick(t.Fold, rows), Values: maps.Clone(t.Values)}
+	for name, v := range out.Values {
+		out.Values[name] = Pick(v, rows)
+	}
+	return out
 }
 
 // optional says which targets a dataset has beside label and fold.
-type optional struct{ weight, group bool }
+type optional struct {
+	weight, group bool
+	values        []string
+}
+
+// valuePrefix is before the name of a column of values, which may be label.
+const valuePrefix = "value:"
 
 func (m *Manifest) optional() optional {
-	return optional{weight: m.HasWeights(), group: m.Group != ""}
+	return optional{weight: m.HasWeights(), group: m.Group != "", values: m.Values}
 }
 
 func (o optional) fields() []arrowField {
@@ -34,6 +48,9 @@ func (o optional) fields() []arrowField {
 	}
 	if o.group {
 		fields = append(fields, arrowField{name: "group", typ: arrowUint64})
+	}
+	for _, name := range o.values {
+		fields = append(fields, arrowField{name: valuePrefix + name, typ: arrowFloat32})
 	}
 	return append(fields, arrowField{name: "fold", typ: arrowUint8})
 }
@@ -57,12 +74,18 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	if err != nil {
 		return nil, optional{}, err
 	}
+	var values []string
+	for _, field := range f.fields {
+		if name, is := strings.CutPrefix(field.name, valuePrefix); is {
+			values = append(values, name)
+		}
+	}
 	for i := range 4 {
-		if has := (optional{i&1 > 0, i&2 > 0}); f.sameFields(has.fields()) {
+		if has := (optional{i&1 > 0, i&2 > 0, values}); f.sameFields(has.fields()) {
 			return f, has, nil
 		}
 	}
-	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group and fold")
+	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group, values and fold")
 }
 
 // ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.
@@ -86,6 +109,12 @@ func ReadTargets(data []byte) (Targets, error) {
 	}
 	if has.group {
 		t.Group = decodeWords(column())
+	}
+	if has.values != nil {
+		t.Values = map[string][]float32{}
+	}
+	for _, name := range has.values {
+		t.Values[name] = decodeFloats(column())
 	}
 	t.Fold = append([]uint8(nil), column()...)
 	return t, checkFolds(targetsFile, t.Fold)

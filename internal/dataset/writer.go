@@ -152,8 +152,8 @@ func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
 	return writePart(w.final, w.finalAt.columns[statistic].data, int64(first), bins)
 }
 
-// WriteTargets writes targets, starting with row first of the split. Weight and Group must be as long as Label if the
-// dataset has them.
+// WriteTargets writes targets, starting with row first of the split. Weight, Group and Values must be as long as Label
+// if the dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeFloats(t.Label)}
@@ -162,6 +162,9 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	}
 	if w.m.Group != "" {
 		parts = append(parts, encodeWords(t.Group))
+	}
+	for _, name := range w.m.Values {
+		parts = append(parts, encodeFloats(t.Values[name]))
 	}
 	parts = append(parts, t.Fold)
 

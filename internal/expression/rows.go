@@ -8,14 +8,14 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Rows computes a number of every row. It is safe for concurrent use.
-type Rows struct {
+// PerRow computes a number of every row. It is safe for concurrent use.
+type PerRow struct {
 	Text  string   // as all its spellings are written
 	Names []string // columns, ascending
 	value closure
 }
 
-// closure computes from a row's values, in the order of Rows.Names. A condition is 1 or 0.
+// closure computes from a row's values, in the order of PerRow.Names. A condition is 1 or 0.
 type closure func(row []float64) float64
 
 // kind is what a part of an expression is, with an example.
@@ -27,7 +27,7 @@ const (
 )
 
 // CompileRows compiles an expression of which every name is a column of numbers.
-func CompileRows(text string) (*Rows, error) {
+func CompileRows(text string) (*PerRow, error) {
 	tree, err := parse(text, text)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func CompileRows(text string) (*Rows, error) {
 	if _, _, err := c.check(tree.Node); err != nil {
 		return nil, err
 	}
-	r := &Rows{Names: slices.Sorted(maps.Keys(c.used))}
+	r := &PerRow{Names: slices.Sorted(maps.Keys(c.used))}
 	if _, err = r.compile(&c, tree.Node, number); err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ func CompileRows(text string) (*Rows, error) {
 }
 
 // Of is the number for a row's values, in the order of Names.
-func (r *Rows) Of(row []float64) float64 { return r.value(row) }
+func (r *PerRow) Of(row []float64) float64 { return r.value(row) }
 
 // compile turns a part of a checked tree, which has to be of this kind, into a closure.
-func (r *Rows) compile(c *checker, node ast.Node, want kind) (out closure, err error) {
+func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err error) {
 	gives := number
 	switch n := node.(type) {
 	case *ast.IntegerNode:
@@ -100,7 +100,7 @@ func (r *Rows) compile(c *checker, node ast.Node, want kind) (out closure, err e
 	return out, err
 }
 
-func (r *Rows) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, error) {
+func (r *PerRow) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, error) {
 	out := make([]closure, len(nodes))
 	for i, n := range nodes {
 		var err error
@@ -111,7 +111,7 @@ func (r *Rows) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, 
 	return out, nil
 }
 
-func (r *Rows) function(c *checker, name string, args []ast.Node) (closure, error) {
+func (r *PerRow) function(c *checker, name string, args []ast.Node) (closure, error) {
 	xs, err := r.compileAll(c, number, args...)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ var operators = map[string]struct {
 // maxPower bounds exponents, which are whole: a power is then a product, the same on every processor.
 const maxPower = 64
 
-func (r *Rows) binary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
+func (r *PerRow) binary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
 	if n.Operator == "in" {
 		list, ok := n.Right.(*ast.ArrayNode)
 		if !ok {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"coppice/internal/calibrate"
@@ -54,6 +55,7 @@ type HeldOut struct {
 	Label  []float32 // of the rows in use
 	Weight []float32 // nil if all are 1
 	Group  []uint64
+	Values map[string][]float32
 }
 
 // Len is the number of rows in use.
@@ -85,7 +87,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	if part.Folds == nil {
 		r.Label = s.Label
 		r.Weight = r.Data.Weight
-		r.Group = s.Group
+		r.Group, r.Values = s.Group, s.Values
 		return r, nil
 	}
 
@@ -95,9 +97,9 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r.Data.Subset = subset
-	r.Label = dataset.Pick(s.Label, subset)
-	r.Weight = dataset.Pick(r.Data.Weight, subset)
-	r.Group = dataset.Pick(s.Group, subset)
+	all := dataset.Targets{Label: s.Label, Weight: r.Data.Weight, Group: s.Group, Values: s.Values}
+	picked := all.Pick(subset)
+	r.Label, r.Weight, r.Group, r.Values = picked.Label, picked.Weight, picked.Group, picked.Values
 	return r, nil
 }
 
@@ -149,6 +151,9 @@ type Evaluated struct {
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	ranks := gbt.Ranks(q.Params.Objective)
 	if err := CheckRanking(q.Params.Objective, t.ds.Manifest, false); err != nil {
+		return nil, err
+	}
+	if err := CheckValue(q.Metric, t.ds.Manifest); err != nil {
 		return nil, err
 	}
 	train, err := t.trainingRows(q.Rows, q.Final, ranks)
@@ -265,7 +270,7 @@ func rater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) 
 
 // input is what metrics of these rows' predictions take.
 func (r *HeldOut) input(pred []float64) metric.Input {
-	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group}
+	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group, Values: r.Values}
 }
 
 // rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
@@ -313,6 +318,17 @@ func CheckClasses(objective string, label *dataset.LabelInfo) error {
 	case !several && label.Kind == dataset.Classes:
 		return problem.New(problem.Input, "the label has %d classes: use objective multiclass or multiclassova, not %s",
 			len(label.Classes), objective)
+	}
+	return nil
+}
+
+// CheckValue refuses a metric of columns that the dataset has no values of.
+func CheckValue(m metric.Metric, d *dataset.Manifest) error {
+	for _, name := range m.Columns() {
+		if !slices.Contains(d.Values, name) {
+			return problem.New(problem.Input, "metric %s: dataset %s has no values of %q; list it under values: in "+
+				"its dataset.yaml, and stage it again", m.Name, d.Name, name)
+		}
 	}
 	return nil
 }
@@ -385,7 +401,10 @@ func standardError(m metric.Metric, in metric.Input, seed uint64, most int) floa
 	}
 
 	some := metric.Input{Label: everyNth(in.Label, step), Weight: everyNth(in.Weight, step),
-		Pred: everyNthRow(in.Pred, len(in.Pred)/n, step), Group: in.Group}
+		Pred: everyNthRow(in.Pred, len(in.Pred)/n, step), Group: in.Group, Values: maps.Clone(in.Values)}
+	for name, v := range some.Values {
+		some.Values[name] = everyNth(v, step)
+	}
 	i, err := m.Interval(some, metric.Confidence{Seed: seed, Samples: resamples})
 	if err != nil {
 		return math.NaN()

@@ -72,7 +72,7 @@ type Metric struct {
 	group         func(g *groups, places int) float64
 	loss          func(p, l float64) float64
 	labels, preds domain
-	rows          *expression.Rows // of a value
+	rows          *expression.PerRow // of a value
 }
 
 // Eval evaluates once. For repeated use, keep an Evaluator.

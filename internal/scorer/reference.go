@@ -2,8 +2,10 @@ package scorer
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"coppice/internal/dataset"
 )
@@ -13,6 +15,7 @@ const (
 	columnLabel  = "__label"
 	columnWeight = "__weight"
 	columnGroup  = "__group"
+	columnValue  = "__value_" // before a column's name
 )
 
 // Reference holds the rows that a version keeps of its night: raw test rows with their targets.
@@ -39,6 +42,9 @@ func (r *Reference) Encode() ([]byte, error) {
 			ids[i] = int64(g)
 		}
 		add(columnGroup, dataset.Values{Type: dataset.Int, Int: ids})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Targets.Values)) {
+		add(columnValue+name, dataset.Values{Type: dataset.Float, Float: widened(r.Targets.Values[name])})
 	}
 	return s.Encode()
 }
@@ -77,6 +83,14 @@ func DecodeReference(data []byte) (*Reference, error) {
 	}
 	if r.Targets.Weight, err = floats(columnWeight); err != nil {
 		return nil, err
+	}
+	r.Targets.Values = map[string][]float32{}
+	for _, column := range s.Names {
+		if name, is := strings.CutPrefix(column, columnValue); is {
+			if r.Targets.Values[name], err = floats(column); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if v := s.Column(columnGroup); v != nil {
 		for _, g := range v.Int {

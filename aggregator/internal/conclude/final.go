@@ -188,7 +188,7 @@ func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []
 // loses says that predictions are no better on test than the base rate: the world is another than that of train, and
 // nobody has to agree with them.
 func loses(h *holdout, name string, outputs int, judged []float64) bool {
-	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: judged, Group: h.test.Group}
+	in := input(&h.test, judged)
 	got, err := evaluate(in, name)
 	alone, known := metric.OfOne(in, name)[name]
 	if outputs > 1 {

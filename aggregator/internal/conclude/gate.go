@@ -275,7 +275,8 @@ func (m *match) regretted(r *sweep.Regret) {
 
 // worse reports whether tonight's rows show a version to be worse than another one, and says so.
 func (m *match) worse(ctx context.Context, number, than int) (worse bool, why string, err error) {
-	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group}
+	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group,
+		Values: m.targets.Values}
 	for _, side := range []struct {
 		version int
 		pred    *[]float64

@@ -111,7 +111,7 @@ func (m *match) free() bool {
 func (r *reference) judged(s *scorer.Scorer) (judge.Judged, error) {
 	pred, err := predict(s, r.sample)
 	return judge.Judged{Night: r.version, New: pred, Label: r.targets.Label, Weight: r.targets.Weight,
-		Group: r.targets.Group}, err
+		Group: r.targets.Group, Values: r.targets.Values}, err
 }
 
 // night holds rows of an earlier night.

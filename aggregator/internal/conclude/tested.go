@@ -28,7 +28,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		after = w.predictions(w.testRaw)
 	}
 	before := predictions(w.trees, nil, slices.Clone(w.testRaw))
-	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before}
+	in := metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: before, Values: h.test.Values}
 	switch {
 	case w.trees.Outputs() > 1:
 		t.Classes = metric.PerClass(in, h.manifest.Label.Classes)
@@ -98,8 +98,7 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 	t := h.test.Pick(parts)
 	// both trials have the sweep's objective, so the same transformation applies
 	old := pickRows(predictions(w.trees, nil, raw), parts, n)
-	c, err := m.Compare(metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group,
-		Pred: pickRows(before, parts, n)}, old, metric.Confidence{Seed: k.plan.Spec.Seed})
+	c, err := m.Compare(input(&t, pickRows(before, parts, n)), old, metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {
 		return nil, nil

@@ -2,8 +2,11 @@ package conclude
 
 import (
 	"math"
+	"strings"
 	"testing"
 
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -117,11 +120,16 @@ func TestTestedRegression(t *testing.T) {
 	}
 }
 
-// TestAValueDecides: the trial that is worth most wins, with an interval on test, and the gate compares by it.
+// TestAValueDecides: the trial that is worth most wins, with an interval on test, and the gate compares by it, on rows
+// of earlier nights too, whose prices a version keeps.
 func TestAValueDecides(t *testing.T) {
-	const value = "value(prediction > 0.3 ? 2 * label - 1 : 0)"
+	const value = "value(prediction > 0.3 ? 3 * label - price / 2 : 0)"
+	table := func(seed uint64) datasettest.Options {
+		return datasettest.Options{Rows: 3000, Seed: seed, Encodings: dataset.EncodeNone,
+			Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\nvalues: [price]"}
+	}
 	by := func(metric string, maximize bool) *world {
-		return newWorld(t, options{leaves: []int{2, 15, 6, 31, 9}, trees: 30, change: func(p *sweep.Plan) {
+		return newWorld(t, options{leaves: []int{2, 15, 6, 31, 9}, trees: 30, table: table(1), change: func(p *sweep.Plan) {
 			p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = metric, metric, maximize
 		}})
 	}
@@ -142,10 +150,14 @@ func TestAValueDecides(t *testing.T) {
 	}
 	checkVersion(t, w, own)
 
-	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, change: func(p *sweep.Plan) {
+	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: table(2), change: func(p *sweep.Plan) {
 		p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = value, value, true
 	}}).mustConclude(t)
-	if again.Gate == nil || again.Gate.Champion != 1 || len(again.Gate.Checks) == 0 {
-		t.Errorf("the second night's gate is %+v", again.Gate)
+	compared := map[string]bool{}
+	for _, c := range again.Gate.Checks {
+		compared[c.Name] = c.Old != 0 && strings.Contains(c.Reason, value)
+	}
+	if again.Gate.Champion != 1 || !compared["tonight"] || !compared["reference"] {
+		t.Errorf("the second night compared %v: %+v", compared, again.Gate)
 	}
 }

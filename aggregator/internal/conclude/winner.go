@@ -11,6 +11,7 @@ import (
 	"github.com/dmitryikh/leaves"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
@@ -181,8 +182,7 @@ func within(name string, h *holdout, pred []float64) *sweep.Within {
 	if err != nil || !m.Analytic() {
 		return nil
 	}
-	i, err := m.Interval(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group},
-		metric.Confidence{})
+	i, err := m.Interval(input(&h.test, pred), metric.Confidence{})
 	if err != nil || math.IsNaN(i.Low+i.High) || math.IsInf(i.Low+i.High, 0) {
 		return nil
 	}
@@ -204,9 +204,14 @@ func predictions(m *gbt.Model, c *calibrate.Calibrator, raw []float64) []float64
 	return raw
 }
 
+// input is what metrics of the rows' predictions take.
+func input(t *dataset.Targets, pred []float64) metric.Input {
+	return metric.Input{Label: t.Label, Weight: t.Weight, Pred: pred, Group: t.Group, Values: t.Values}
+}
+
 // measure evaluates metrics of predictions on test.
 func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
-	return evaluate(metric.Input{Label: h.test.Label, Weight: h.test.Weight, Pred: pred, Group: h.test.Group}, names...)
+	return evaluate(input(&h.test, pred), names...)
 }
 
 // evaluate evaluates metrics. One that is undefined there (for instance on a single class) is left out.

@@ -172,7 +172,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Metrics[name], err = m.Eval(metric.Input{Label: label, Pred: valid}); err != nil {
+		if r.Metrics[name], err = m.Eval(metric.Input{Label: label, Pred: valid, Values: s.Values}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ type Judged struct {
 	Night         int       // the version that keeps the rows; 0 for tonight's
 	Label, Weight []float32 // Weight may be nil
 	Group         []uint64  // may be nil
+	Values        map[string][]float32
 	New, Old      []float64 // Old is nil when there is no champion's prediction
 	Last          []float64 // of Evidence.Latest; nil if that is the champion
 }
@@ -51,7 +52,7 @@ type Evidence struct {
 
 // input converts the rows to a metric's input.
 func (r *Judged) input(pred []float64) metric.Input {
-	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred}
+	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred, Values: r.Values}
 }
 
 // Judge decides.

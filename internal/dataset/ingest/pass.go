@@ -175,7 +175,8 @@ func (p *pass) deal(b *table.Batch) error {
 	for _, part := range p.splits {
 		if part != nil {
 			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0],
-				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0]}
+				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0],
+				Values: map[string][]float32{}}
 		}
 	}
 
@@ -186,7 +187,7 @@ func (p *pass) deal(b *table.Batch) error {
 		return &b.Columns[place]
 	}
 	label, group, split := column(s.roles.label), column(s.roles.group), column(s.roles.split)
-	weights, err := s.weights(b)
+	weights, values, err := s.weights(b)
 	if err != nil {
 		return err
 	}
@@ -229,6 +230,13 @@ func (p *pass) deal(b *table.Batch) error {
 		part.add(float64(y))
 	}
 
+	for _, part := range p.splits {
+		for i, name := range p.m.Values {
+			if part != nil {
+				part.targets.Values[name] = dataset.PickInto(values[i], part.places, nil)
+			}
+		}
+	}
 	if part := p.part(p.sample.split); part != nil {
 		p.sample.choose(part)
 	}

@@ -17,6 +17,7 @@ type roles struct {
 	places        map[string]int // by name, the index in read
 	label         int            // index in read; -1 for none
 	weight, group int
+	values        []int
 	split         int
 	order         int // of the time that orders statistics
 	mature        int // of the time that decides whether a label is final
@@ -94,6 +95,9 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 	}
 
 	taken := slices.Clone(r.read)
+	if err := r.addValues(spec, use); err != nil {
+		return nil, err
+	}
 	// a time is a feature, too
 	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column {
 		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
@@ -115,6 +119,18 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 	mature, err := use("label.at", spec.Label.At)
 	r.mature = mature
 	return r, cmp.Or(contract, err)
+}
+
+// addValues finds the columns of values, which may be features, too.
+func (r *roles) addValues(spec *dataset.Spec, use func(path, name string) (int, error)) error {
+	for i, name := range spec.Values {
+		place, err := use(fmt.Sprintf("values[%d]", i), name)
+		if err != nil {
+			return err
+		}
+		r.values = append(r.values, place)
+	}
+	return nil
 }
 
 // addDerived adds the features derived from times.

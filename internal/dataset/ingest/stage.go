@@ -180,7 +180,7 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 func (s *survey) manifest(files []table.File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, Formats: s.reading.Formats, MaxBin: spec.MaxBin,
-		Label: s.labels.info, Weight: spec.Weight, Group: spec.Group,
+		Label: s.labels.info, Weight: spec.Weight, Group: spec.Group, Values: spec.Values,
 		Split: *s.splitter.rule, LeftOut: s.labels.missing, Negatives: spec.Sample.Negatives, Thinned: s.labels.thinned}
 
 	for i, n := range s.counts {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -132,7 +133,7 @@ func (s *survey) observe(b *table.Batch) error {
 
 	s.rows += int64(b.Rows)
 
-	if _, err := s.weights(b); err != nil {
+	if _, _, err := s.weights(b); err != nil {
 		return err
 	}
 
@@ -264,24 +265,38 @@ func (s *survey) train() (*trainSample, error) {
 	return out, err
 }
 
-// weights returns a batch's weights, nil if the spec has none.
-func (s *survey) weights(b *table.Batch) ([]float32, error) {
-	if s.roles.weight < 0 {
-		return nil, nil
+// weights returns a batch's weights, nil if the spec has none, and its columns of values.
+func (s *survey) weights(b *table.Batch) (weights []float32, values [][]float32, err error) {
+	if s.roles.weight >= 0 {
+		weights, err = s.columnOfNumbers(b, s.roles.weight, "weight", "a number from 0 up", 0)
 	}
-	v := &b.Columns[s.roles.weight]
-	var out []float32
-	for i := range b.Rows {
+	for _, place := range s.roles.values {
+		if err != nil {
+			return nil, nil, err
+		}
+		var v []float32
+		v, err = s.columnOfNumbers(b, place, "value", "a number in every row, since values: lists the column",
+			math.Inf(-1))
+		values = append(values, v)
+	}
+	return weights, values, err
+}
+
+// columnOfNumbers returns a column's numbers in a batch, none of which may be missing or below least.
+func (s *survey) columnOfNumbers(b *table.Batch, place int, what, must string, least float64) ([]float32, error) {
+	v := &b.Columns[place]
+	out := make([]float32, b.Rows)
+	for i := range out {
 		x, ok := number(v, i)
 		missing := cell.Missing(v, i, s.labels.markers)
-		if missing || !ok || !(x >= 0) || !dataset.Finite(float64(float32(x))) {
+		if missing || !ok || !(x >= least) || !dataset.Finite(float64(float32(x))) {
 			text := "missing"
 			if !missing {
 				text = v.TextOf(i)
 			}
-			return nil, b.ErrorAt(i, s.spec.Weight, "the weight is %.40s; it must be a number from 0 up", text)
+			return nil, b.ErrorAt(i, s.roles.read[place], "the %s is %.40s; it must be %s", what, text, must)
 		}
-		out = append(out, float32(x))
+		out[i] = float32(x)
 	}
 	return out, nil
 }

@@ -56,6 +56,7 @@ type Request struct {
 	argument    string          // of Objective, for params
 	given       map[string]any  // of ParamsFile, by canonical names
 	rounds      string          // of early stopping
+	values      []string        // columns that Metric needs
 	regression  bool            // the label is a number, whatever its values
 	Cores       int             // of this machine
 }
@@ -89,9 +90,11 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		return nil, err
 	}
 	if q.Metric != "" {
-		if _, err := metric.Lookup(q.Metric); err != nil {
+		m, err := metric.Lookup(q.Metric)
+		if err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--metric")
 		}
+		q.values = m.Columns()
 	}
 	if err := q.setObjective(); err != nil {
 		return nil, err
@@ -443,6 +446,9 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	fmt.Fprintf(&b, "name: %s\nsource: %s\nlabel: %s\nsplit: %s\n", d.Name, list(sources), label, split)
 	if q.Weight != "" {
 		fmt.Fprintf(&b, "weight: %s\n", quoted(q.Weight))
+	}
+	if len(q.values) > 0 {
+		fmt.Fprintf(&b, "values: %s\n", list(q.values))
 	}
 	if q.Group != "" { // statistics of ids would see labels of other rows of the same query
 		fmt.Fprintf(&b, "group: %s\nencodings: none\n", quoted(q.Group))

@@ -377,3 +377,20 @@ func TestParamsOfEveryTrial(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsOfAValue: fit stages the columns that its metric needs.
+func TestColumnsOfAValue(t *testing.T) {
+	path := written(t, "x,bid,won", 500, func(i int) string { return fmt.Sprintf("%d,%d.5,%d", i%17, i%9, i%3/2) })
+	d, err := Make(t.Context(), Request{Sources: []string{path}, Label: "won", Cores: 2, Limit: time.Minute,
+		Metric: "value( prediction*2>bid ? label: -bid/9)"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil ||
+		!strings.Contains(string(d.Dataset), "\nvalues: [\"bid\"]\n") {
+		t.Errorf("the dataset is %s: %v", d.Dataset, err)
+	}
+	if s, err := d.WithTrials(3); err != nil || s.Metric != "value( prediction*2>bid ? label: -bid/9)" {
+		t.Errorf("the sweep is %s: %v", d.Sweep, err)
+	}
+}

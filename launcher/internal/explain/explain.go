@@ -110,17 +110,13 @@ func (r *run) predict() error {
 	}
 
 	n := min(len(sample.Row), r.Most)
-	places := make([]int, n)
+	places, rows := make([]int, n), make([]uint32, n)
 	for i := range places {
 		places[i] = i * len(sample.Row) / n
-		r.in.Label = append(r.in.Label, t.Label[places[i]])
-		if t.Weight != nil {
-			r.in.Weight = append(r.in.Weight, t.Weight[places[i]])
-		}
-		if t.Group != nil {
-			r.in.Group = append(r.in.Group, t.Group[places[i]])
-		}
+		rows[i] = uint32(places[i])
 	}
+	t = t.Pick(rows)
+	r.in = metric.Input{Label: t.Label, Weight: t.Weight, Group: t.Group, Values: t.Values}
 	sample = sample.Select(places)
 
 	var err error

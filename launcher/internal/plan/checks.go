@@ -8,7 +8,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
 
@@ -98,15 +97,6 @@ func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 		return errorf("%s of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or "+
 			"other rows under split: in its dataset.yaml (such as by: classes) and stage it again",
 			few, rows.Rows, part.Split, m.Name, m.Version, class, part.purpose, part.Split)
-	}
-	return nil
-}
-
-// checkValue rejects a value of columns that the dataset has no numbers of.
-func checkValue(m metric.Metric, d *dataset.Manifest) error {
-	for _, name := range m.Columns() {
-		return errorf("metric %s: dataset %s has no values of %q; a value is made of label, prediction and weight",
-			m.Name, d.Name, name)
 	}
 	return nil
 }

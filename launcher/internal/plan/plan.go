@@ -351,7 +351,7 @@ func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
 		if (m.Kind == metric.Classes) != gbt.Classes(s.Objective) { // others may apply, such as rmse to probabilities
 			return nil, errorf("%v", m.CheckObjective(s.Objective))
 		}
-		if err := checkValue(m, d); err != nil {
+		if err := fit.CheckValue(m, d); err != nil {
 			return nil, err
 		}
 		add(m)

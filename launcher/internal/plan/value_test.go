@@ -46,7 +46,7 @@ func TestValueIsAMetric(t *testing.T) {
 	}
 
 	for text, want := range map[string]string{
-		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"",
+		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"; list it under values: in its dataset.yaml",
 		"metric: {value: \"label * 4 -\"}":               "sweep.yaml:6:10: \"label * 4 -\": column 11: unexpected token EOF",
 		"metric: {valu: \"label * 4\"}":                  "sweep.yaml:6:9: expected a list, found a mapping",
 		"metric: {value: prediction}\nsearch: {stop: {rule: asha, by: trees}, fixed: [{}]}": "no tree is judged by " +
