@@ -13,17 +13,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// answer is what a sweep's page begins with.
-type answer struct {
-	Class string // how it is painted: live, held, none or open
-	Title string
-	Text  string
-	More  []string // the rest, behind a click
-	Facts []Pair
-	// Command is what shows more in a terminal; empty where the page has all.
-	Command  string
-	Done, Of int // trials that have ended, of how many, without a final training
-}
+// answer is what a page begins with: how it is painted, and its title. What else it says is in the page's template, in
+// one place for each state.
+type answer struct{ Class, Title string }
 
 // The classes of answers.
 const (
@@ -35,73 +27,34 @@ const (
 
 // answer says what came of the sweep, or where it stands.
 func (p *sweepPage) answer() answer {
-	v := answer{Class: answerOpen}
 	for _, t := range p.Trials {
 		if !t.Final {
-			v.Of++
+			p.Of++
 			if t.State != StateRunning && t.State != StateWaiting && t.State != StatePaused {
-				v.Done++
+				p.Done++
 			}
 		}
 	}
-	trials := english.Plural(v.Of, "trial", "")
-	v.add("trials ended", fmt.Sprintf("%d of %d", v.Done, v.Of))
-
 	w := p.Winner
 	switch {
 	case w == nil:
-		v.Title = fmt.Sprintf("%s: %d of %s ended", capital(p.State), v.Done, trials)
-		v.Text = p.best()
-		if left := p.Pace().seconds(); left > 0 {
-			v.add("time left, about", plot.Seconds.Format(left))
-		}
-		if text := p.Pace().warning(); text != "" {
-			p.Notes = append([]string{text}, p.Notes...)
-		}
+		return answer{answerOpen, fmt.Sprintf("%s: %d of %s ended", capital(p.State), p.Done,
+			english.Plural(p.Of, "trial", ""))}
+	case w.Outcome == sweep.OutcomeCancelled:
+		return answer{answerNone, "Cancelled"}
+	case w.Outcome != sweep.OutcomeWinner && p.CommonFailure() != "":
+		return answer{answerNone, fmt.Sprintf("No winner: all %d trials failed", len(p.Trials))}
 	case w.Outcome != sweep.OutcomeWinner:
-		v.Class, v.Title = answerNone, "No winner"
-		v.Text = sentence(capital(w.Reason)) + " Nothing was registered; what is live stays live. The leaderboard " +
-			"has each trial's reason."
-		if why := p.commonFailure(); why != "" {
-			v.Title, v.Text = fmt.Sprintf("No winner: all %d trials failed", len(p.Trials)), why+" "+v.Text
-		}
-		if w.Outcome == sweep.OutcomeCancelled {
-			v.Title = "Cancelled"
-		}
-	default:
-		p.won(w, &v)
-		v.add("winner", fmt.Sprintf("trial %d", w.Trial))
-		v.onTest(w, p.Metric, w.withoutFeatures())
-		if by := w.judgedBy(); by != p.Metric {
-			v.onTest(w, by, w.withoutFeatures()+", "+by)
-		}
-		if in := w.Within; in != nil {
-			v.add("95 % interval", plot.Plain.Format(in.Low)+" to "+plot.Plain.Format(in.High))
-		}
+		return answer{answerNone, "No winner"}
+	case w.Version == 0:
+		return answer{answerHeld, fmt.Sprintf("Trial %d won", w.Trial)}
+	case w.Gate == nil:
+		return answer{answerHeld, fmt.Sprintf("%s@%d is registered", w.Model, w.Version)}
+	case w.Gate.Promoted:
+		return answer{wentLive(w.Caution() != ""), fmt.Sprintf("%s@%d became the champion and went live", w.Model,
+			w.Version)}
 	}
-
-	if s := p.scored(); len(s) > 0 {
-		v.add("best on valid", plot.Plain.Format(s[0].Score))
-	}
-	hosts := map[string]bool{}
-	for _, a := range p.Attempts {
-		hosts[a.Host] = true
-	}
-	if n := len(hosts); n > 0 && w == nil {
-		v.add("machines", fmt.Sprint(n))
-	}
-	if m := p.Money; m != nil {
-		if m.HoursTaken > 0 {
-			v.add(map[bool]string{true: "has run", false: "took"}[w == nil], plot.Seconds.Format(3600*m.HoursTaken))
-		}
-		if m.Known {
-			v.add(map[bool]string{true: "spent", false: "cost"}[w == nil], ofBudget(m.Total, m.Budget))
-		}
-	}
-	if w != nil && w.Verified != nil {
-		v.add("scores checked by", w.Verified.Scorer+" library")
-	}
-	return v
+	return answer{answerHeld, fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)}
 }
 
 // ofBudget is a sum of USD, of a budget if there is one.
@@ -133,22 +86,22 @@ func (p pace) total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }
 // over says that its budget ends it before its last trial has ended.
 func (p pace) over() bool { return p.Budget > 0 && p.Hourly > 0 && p.total() > p.Budget }
 
-// seconds is in about how long it ends; whole minutes where its budget ends it.
-func (p pace) seconds() float64 {
+// Seconds is in about how long it ends; whole minutes where its budget ends it.
+func (p pace) Seconds() float64 {
 	if p.over() {
 		return max(60, 60*math.Round(60*(p.Budget-p.Spent)/p.Hourly))
 	}
 	return p.Left.Expected
 }
 
-// warning says that its budget ends it, and what comes of that; empty if its trials end before.
-func (p pace) warning() string {
+// Warning says that its budget ends it, and what comes of that; empty if its trials end before.
+func (p pace) Warning() string {
 	if !p.over() {
 		return ""
 	}
 	return fmt.Sprintf("At this pace it would cost about %s and reaches its budget of %s in about %s. If nobody "+
 		"cancels it, it ends then, with the trials that have ended.", plot.USD.Format(p.total()),
-		plot.USD.Format(p.Budget), plot.Seconds.Format(p.seconds()))
+		plot.USD.Format(p.Budget), plot.Seconds.Format(p.Seconds()))
 }
 
 // ends says when a running sweep ends, with a range if there is one: clock times within half a day.
@@ -165,7 +118,7 @@ func ends(asOf time.Time, p pace) template.HTML {
 			t.UTC().Format(time.RFC3339), t.UTC().Format("15:04")))
 	}
 	if p.over() {
-		return "Its budget ends it about <strong>" + at(p.seconds()) + "</strong>."
+		return "Its budget ends it about <strong>" + at(p.Seconds()) + "</strong>."
 	}
 	text := "It ends about <strong>" + at(p.Left.Expected) + "</strong>"
 	if p.Left.High > p.Left.Low {
@@ -174,108 +127,59 @@ func ends(asOf time.Time, p pace) template.HTML {
 	return text + "."
 }
 
-// commonFailure says of what all trials have failed, if it is one thing, and what to change; empty otherwise.
-func (p *sweepPage) commonFailure() string {
-	if len(p.Trials) < 2 {
-		return ""
-	}
-	first := p.Trials[0]
+// CommonFailure is of what all trials have failed, if it is one thing; empty otherwise.
+func (p *sweepPage) CommonFailure() string {
 	for _, t := range p.Trials {
-		if t.State != StateFailed || t.Reason != first.Reason || t.Reason == "" {
+		if t.State != StateFailed || t.Reason != p.Trials[0].Reason {
 			return ""
 		}
 	}
-	text := "For one reason: " + sentence(first.Reason)
-	if strings.Contains(first.Reason, "memory") {
-		text += " Take machines with more memory (machine.type) or fewer tasks on each (machine.tasks_per_vm)."
+	if len(p.Trials) < 2 {
+		return ""
 	}
-	return text
+	return p.Trials[0].Reason
 }
 
-// onTest adds a metric on test with whose it is, and what a model without features scores. A final training has no rows
+// testNumber is a metric on test, with whose it is, and what a model without features scores; NaN if that is unknown.
+type testNumber struct {
+	Name, Base   string
+	Value, Alone float64
+}
+
+// OnTest are the winner's metrics on test: the sweep's, and the one that it was judged by. A final training has no rows
 // to be judged on: the winner is, in its place.
-func (v *answer) onTest(w *Winner, metric, base string) {
-	test, ok := w.Test[metric]
-	if !ok {
-		return
-	}
-	whose := ""
-	if w.Version > 0 {
+func (p *sweepPage) OnTest() (all []testNumber) {
+	w, whose := p.Winner, ""
+	switch {
+	case w.Final != nil && w.Final.Registered:
+		whose = fmt.Sprintf(" of trial %d, judged for %s@%d", w.Trial, w.Model, w.Version)
+	case w.Version > 0:
 		whose = fmt.Sprintf(" of %s@%d", w.Model, w.Version)
 	}
-	if w.Final != nil && w.Final.Registered {
-		whose = fmt.Sprintf(" of trial %d, judged for %s@%d", w.Trial, w.Model, w.Version)
+	for i, name := range []string{p.Metric, w.JudgedBy()} {
+		value, ok := w.Test[name]
+		if !ok || i > 0 && name == p.Metric {
+			continue
+		}
+		base := w.withoutFeatures()
+		if i > 0 {
+			base += ", " + name
+		}
+		all = append(all, testNumber{name + " on test" + whose, base, value, w.alone(name)})
 	}
-	v.add(metric+" on test"+whose, plot.Plain.Format(test))
-	if alone := w.alone(metric); !math.IsNaN(alone) {
-		v.add(base, plot.Plain.Format(alone))
-	}
+	return all
 }
 
-func (v *answer) add(name, text string) { v.Facts = append(v.Facts, Pair{name, text}) }
-
-// judgedBy is the metric by which the gate compared the winner with what was live; empty where it did not.
-func (w *Winner) judgedBy() string {
+// JudgedBy is the metric by which the gate compared the winner with what was live; empty where it did not.
+func (w *Winner) JudgedBy() string {
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		return g.Metric
 	}
 	return ""
 }
 
-// chosen says by what the winner was chosen and by what it was judged, and why it and no other was.
-func (p *sweepPage) chosen(w *Winner) (text string) {
-	if by := w.judgedBy(); by != "" {
-		text = fmt.Sprintf("It was chosen by %s on valid and %s by %s on test. ", p.Metric,
-			map[bool]string{true: "promoted", false: "judged"}[w.Gate.Promoted], by)
-	}
-	if len(w.Rejected) > 0 && strings.HasPrefix(w.Reason, "trial ") {
-		return text + "Of the trials that may win, " + sentence(w.Reason)
-	}
-	return text + sentence(capital(w.Reason))
-}
-
-// won says what became of a winner: the gate's reason first, and what comes of it; behind that which model is live, and
-// why it was this trial.
-func (p *sweepPage) won(w *Winner, v *answer) {
-	g := w.Gate
-	switch {
-	case w.Version == 0:
-		v.Class, v.Title = answerHeld, fmt.Sprintf("Trial %d won", w.Trial)
-	case g == nil:
-		v.Class, v.Title = answerHeld, fmt.Sprintf("%s@%d is registered", w.Model, w.Version)
-	case g.Promoted:
-		v.Class = wentLive(w.Caution() != "")
-		v.Title = fmt.Sprintf("%s@%d became the champion and went live", w.Model, w.Version)
-	default:
-		v.Class, v.Title = answerHeld, fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)
-	}
-	if v.Text = sentence(capital(w.Why())); g == nil {
-		v.Text = ""
-	}
-	live := w.Live()
-	if live == "" && g != nil && !g.Promoted && g.Champion > 0 {
-		v.Text += fmt.Sprintf(" Version %d stayed live; if nobody acts, the next sweep tries again.", g.Champion)
-	}
-	reason := ""
-	if g != nil && !strings.Contains(w.Why(), g.Reason) {
-		reason = g.Reason
-	}
-	for _, text := range []string{reason, live, p.chosen(w), standingText(w)} {
-		if text = sentence(capital(text)); v.Text == "" {
-			v.Text = text
-		} else if text != "" {
-			v.More = append(v.More, text)
-		}
-	}
-}
-
-// standingText is how many nights have made no champion.
-func standingText(w *Winner) string {
-	if w.Standing == nil {
-		return ""
-	}
-	return w.Standing.Text(w.At)
-}
+// Passed says that trials that ranked higher may not win.
+func (w *Winner) Passed() bool { return len(w.Rejected) > 0 && strings.HasPrefix(w.Reason, "trial ") }
 
 // capital is a text that begins a sentence. A name keeps its case: only a word of small letters is changed.
 func capital(text string) string {

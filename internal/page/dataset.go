@@ -2,16 +2,12 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
@@ -57,6 +53,8 @@ type datasetPage struct {
 	*DatasetPage
 	Newest          []Night // newest first
 	Answer          answer
+	Promoted        int    // nights that made a champion
+	Rows            int    // of the table
 	Rate, Predicted string // names of what is followed of the labels, and of what columns tell
 	Calibrated      bool   // some night's predictions were held against its labels in total
 	Quiet           bool   // nothing was found in any night
@@ -80,55 +78,31 @@ func (s *DatasetPage) Write(w io.Writer) error {
 	}
 	p.Answer, p.Trends, p.Drifts = p.answer(), p.trends(), p.drifts()
 	if s.Table != nil {
-		p.Columns = p.holds()
+		p.Columns, p.Rows = p.holds(), RowsOf(s.Table)
 		p.Splits, p.Encodings, p.Features = Splits(s.Table), Encodings(s.Table), Features(s.Table, true)
 		p.Made = Made(s.Table)
 	}
 	return write(w, p.Name, "dataset.html", p, newData("still", s.Name))
 }
 
-// answer says how the newest night went, with the numbers at the top.
+// answer says how the newest night went.
 func (p *datasetPage) answer() answer {
-	v := answer{Class: answerOpen, Title: "No night has been recorded"}
-	v.add("nights", strconv.Itoa(len(p.Nights)+p.More))
-	if t := p.Table; t != nil {
-		v.add("rows", comma(RowsOf(t)))
-		v.add("features", strconv.Itoa(len(t.Features)))
-		v.add("size", plot.Bytes.Format(float64(t.Bytes())))
-		train, ok := t.FindSplit(dataset.TrainSplit)
-		if n := len(t.Label.Classes); n > 0 {
-			v.add("classes", strconv.Itoa(n))
-		} else if ok {
-			v.add("label in train", plot.Plain.Format(train.LabelMean))
-		}
-	}
-	if len(p.Nights) == 0 {
-		return v
-	}
-	promoted := 0
 	for _, n := range p.Nights {
 		if n.Verdict == string(sweep.VerdictPromoted) {
-			promoted++
+			p.Promoted++
 		}
 	}
-	v.add("made a champion", fmt.Sprintf("%d of the last %s", promoted, english.Plural(len(p.Nights), "night", "")))
-
-	last := p.Newest[0]
-	v.Class, v.Title = answerLive, fmt.Sprintf("The newest night is %s", last.State)
-	if why := nights.Reason(last.Findings); why != "" {
-		v.Text = "Found: " + sentence(why)
+	switch {
+	case len(p.Nights) == 0:
+		return answer{answerOpen, "No night has been recorded"}
+	case p.Newest[0].State == nightBlocked:
+		return answer{answerNone, "The newest night is blocked"}
 	}
-	if last.State == nightBlocked {
-		v.Class, v.Command = answerNone, "launcher datasets show "+p.Name+"@"+last.Version
-		v.Text += " " + leftBlocked
-	}
-	if last.Sweep != "" {
-		v.Text = fmt.Sprintf("Its sweep %s: %s. %s", last.Sweep, cmp.Or(words(last.Verdict), "not ended"),
-			sentence(capital(last.Reason)))
-	}
-	v.Text = strings.TrimSpace(v.Text)
-	return v
+	return answer{answerLive, "The newest night is " + p.Newest[0].State}
 }
+
+// Found is what staging found in the night.
+func (n *Night) Found() string { return nights.Reason(n.Findings) }
 
 // NightsHead is what the table of nights begins with.
 func (p *datasetPage) NightsHead() heading {

@@ -1,17 +1,11 @@
 package page
 
 import (
-	"cmp"
-	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
 	"coppice/internal/metric"
-	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
@@ -76,78 +70,52 @@ type IndexDataset struct {
 	Night    *Night    // the newest record; nil without
 }
 
-// need is something that a person has to look at.
-type need struct{ Class, Kind, Link, Name, Text, Command string }
-
-// homePage is an index as its template wants it.
+// homePage is an index as its template wants it: what needs a person, what runs, and all there is.
 type homePage struct {
 	*Index
-	Needs   []need
-	Running []IndexSweep
-	Empty   bool // there is nothing yet
+	Blocked       []IndexDataset // whose newest night was
+	Broken        []IndexSweep   // that cannot be read
+	Held          []IndexModel   // whose last sweeps made no champion
+	Over, Running []IndexSweep   // that reach their budget; that run
+	Things        int            // that need a person
+	Empty         bool           // there is nothing yet
 }
-
-// leftBlocked is what comes of a blocked night that nobody looks at.
-const leftBlocked = "If nobody accepts or mends it, nothing is trained on it and what is live stays live."
 
 // Write writes the page.
 func (i *Index) Write(w io.Writer) error {
 	p := &homePage{Index: cleaned(i), Empty: len(i.Models)+len(i.Sweeps)+len(i.Datasets) == 0}
 	for _, d := range p.Datasets {
-		if n := d.Night; n != nil && n.State == "blocked" {
-			text := fmt.Sprintf("version %s was blocked when it was staged.", n.Version)
-			if why := nights.Reason(n.Findings); why != "" {
-				text += " Found: " + sentence(why)
-			}
-			text += " " + leftBlocked
-			p.Needs = append(p.Needs, need{answerNone, "blocked", "/datasets/" + d.Name, d.Name, text,
-				"launcher datasets show " + d.Name + "@" + n.Version})
+		if d.Night != nil && d.Night.State == nightBlocked {
+			p.Blocked = append(p.Blocked, d)
 		}
 	}
 	for _, m := range p.Models {
 		if m.Held > 0 {
-			text := "the last sweep made no champion: " + sentence(m.Last.Why)
-			if m.Held > 1 {
-				text = fmt.Sprintf("%d sweeps in a row made no champion. The last one: %s", m.Held,
-					sentence(m.Last.Why))
-			}
-			if m.Champion > 0 {
-				text += fmt.Sprintf(" If nobody acts, version %d stays live and the next sweep tries again.",
-					m.Champion)
-			}
-			p.Needs = append(p.Needs, need{m.Last.Class(), m.Last.Word(), "/sweeps/" + m.Last.ID, m.Name, text,
-				"launcher nights " + m.Name})
+			p.Held = append(p.Held, m)
 		}
 	}
 	for _, s := range p.Sweeps {
+		if s.State == Unreadable {
+			p.Broken = append(p.Broken, s)
+		}
 		if s.Running {
 			p.Running = append(p.Running, s)
-			if text := s.Pace().warning(); text != "" {
-				p.Needs = append(p.Needs, need{answerHeld, "will reach budget", "/sweeps/" + s.ID, s.ID, text,
-					"launcher bill " + s.ID})
+			if s.Pace().over() {
+				p.Over = append(p.Over, s)
 			}
 		}
-		if s.State == Unreadable {
-			p.Needs = append(p.Needs, need{answerNone, "unreadable", "/sweeps/" + s.ID, s.ID,
-				"its plan or its conclusion cannot be read. If nobody repairs it, its results stay out of all " +
-					"pages; no other sweep waits for it.", "launcher status " + s.ID})
-		}
 	}
-	later := func(n need) int { return map[bool]int{true: 1}[n.Class != answerNone] } // than what is broken
-	slices.SortStableFunc(p.Needs, func(a, b need) int { return cmp.Compare(later(a), later(b)) })
+	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Held) + len(p.Over)
 	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
-// Headline is the page's first line.
-func (p *homePage) Headline() string {
-	text := "Nothing needs you"
-	if n := len(p.Needs); n > 0 {
-		text = english.PluralWord(n, "One thing needs you", fmt.Sprintf("%d things need you", n))
+// Class is how the list of what needs a person is painted.
+func (p *homePage) Class() string {
+	broken := func(m IndexModel) bool { return m.Last.Class() == answerNone }
+	if len(p.Blocked)+len(p.Broken) > 0 || slices.ContainsFunc(p.Held, broken) {
+		return answerNone
 	}
-	if n := len(p.Running); n > 0 {
-		text += fmt.Sprintf(", %s", english.PluralWord(n, "one sweep runs", fmt.Sprintf("%d sweeps run", n)))
-	}
-	return text
+	return answerHeld
 }
 
 // Live says that the sweep has made the champion, by itself or by hand.
@@ -196,22 +164,6 @@ func (s IndexSweep) Word() string {
 	return words(s.State)
 }
 
-// Progress is how far a running sweep is, in a line.
-func (s IndexSweep) Progress() string {
-	text := fmt.Sprintf("%d of %s ended", s.Ended, english.Plural(s.Trials, "trial", ""))
-	pace := s.Pace()
-	if left := pace.seconds(); left > 0 {
-		text += fmt.Sprintf(", about %s left", plot.Seconds.Format(left))
-	}
-	if pace.Spent > 0 {
-		text += ", about " + ofBudget(pace.Spent, s.Budget) + " spent"
-	}
-	if !math.IsNaN(s.Best) {
-		text += fmt.Sprintf(", best %s %s", s.Metric, plot.Plain.Format(s.Best))
-	}
-	return text + "."
-}
-
 // Pace is that of a running sweep; what it has spent is about.
 func (s IndexSweep) Pace() pace {
 	return pace{s.Price * max(0, s.Now.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
@@ -228,15 +180,8 @@ func (m IndexModel) Class() string {
 // Spark is the model's trend as a small drawing; empty of fewer than two.
 func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 0, 160, 32) }
 
-// Trended says what the trend shows: the values at its ends.
-func (m IndexModel) Trended() string {
-	last := len(m.Trend) - 1
-	if last < 1 {
-		return fmt.Sprintf("%s on test: %s", m.Metric, plot.Plain.Format(m.Trend[last]))
-	}
-	return fmt.Sprintf("Test %s: from %s to %s in %s, each on its own rows", directed(m.Metric),
-		plot.Plain.Format(m.Trend[0]), plot.Plain.Format(m.Trend[last]), english.Plural(last, "night", ""))
-}
+// Nights is how many nights there are between the ends of the trend.
+func (m IndexModel) Nights() int { return len(m.Trend) - 1 }
 
 // directed is a metric's name with which way is better, where the name is known.
 func directed(name string) string {

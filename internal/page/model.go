@@ -50,8 +50,10 @@ type modelPage struct {
 	Answer   answer
 	Since    time.Time        // when the champion became it
 	Became   string           // how
-	Last     time.Time        // when the night was that the answer is about
+	Last     *ModelNight      // that has ended
+	Promoted int              // nights that made the champion
 	Back     int              // nights whose model was held back
+	Row      int              // how many of the last ones, one after the other
 	Next     []trend          // the live version on the next night's rows, and the new one
 	Judged   string           // the metric of that
 	Compared string           // what that says

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,6 +82,9 @@ func (p *modelPage) nights() {
 		if n.Held() {
 			p.Back++
 		}
+		if n.Verdict == sweep.VerdictPromoted {
+			p.Promoted++
+		}
 	}
 	for _, m := range p.Moves {
 		if m.Alias == registry.Champion && p.Champion > 0 {
@@ -118,36 +120,13 @@ func (p *modelPage) changed(version int) []string {
 
 // answer says which version is live, and how the last night went.
 func (p *modelPage) answer() answer {
-	v := answer{Class: answerOpen, Title: "Nothing is live"}
+	v := answer{answerOpen, "Nothing is live"}
 	if p.Champion > 0 {
 		v.Title = fmt.Sprintf("Version %d is live", p.Champion)
 	}
-	v.add("versions", strconv.Itoa(len(p.Versions)))
-	i := slices.IndexFunc(p.Nights, ModelNight.Counts)
-	if i < 0 {
-		return v
-	}
-
-	last := p.Nights[i]
-	p.Last, v.Class = last.At, standing(last.AsSweep(), p.Champion)
-	v.Text = strings.TrimSpace(fmt.Sprintf("%s. %s", last.AsSweep().Word(), sentence(capital(last.Why))))
-	promoted, held := 0, p.InARow(p.Champion)
-	for _, n := range p.Nights {
-		if n.Verdict == sweep.VerdictPromoted {
-			promoted++
-		}
-	}
-	if held > 1 {
-		v.Text += fmt.Sprintf(" %d nights in a row have made no champion.", held)
-	}
-	if held > 0 && p.Champion > 0 {
-		v.Text += fmt.Sprintf(" If nobody acts, version %d stays live and the next night tries again.", p.Champion)
-	}
-	v.add("made a champion", fmt.Sprintf("%d of %s", promoted, english.Plural(len(p.Nights), "night", "")))
-	v.add("held back", english.Plural(p.Back, "night", ""))
-	if !math.IsNaN(last.Next) {
-		v.add(last.Metric+", live, next day", plot.Plain.Format(last.Next))
-		v.add(last.Metric+", new", plot.Plain.Format(last.New))
+	if i := slices.IndexFunc(p.Nights, ModelNight.Counts); i >= 0 {
+		p.Last, p.Row = &p.Nights[i], p.InARow(p.Champion)
+		v.Class = standing(p.Last.AsSweep(), p.Champion)
 	}
 	return v
 }

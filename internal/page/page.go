@@ -39,17 +39,20 @@ var files embed.FS
 var (
 	style  = read("page.css")
 	script = dense(read("page.js"))
-	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{"when": when, "ends": ends, "check": check,
-		"ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`), "fresh": marked(`data-fresh="1"`),
-		"unit": format, "format": plot.Unit.Format, "count": func(n int) float64 { return float64(n) },
-		"comma": comma[int], "words": words, "sentence": sentence, "capital": capital, "numeric": numeric,
-		"interval": interval, "clip": plot.Clip,
+	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{
+		"when": when, "ends": ends, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
+		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
+		"words": words, "sentence": sentence, "capital": capital, "directed": directed, "budget": ofBudget,
+		"numeric": numeric, "contains": strings.Contains, "clip": plot.Clip,
+		"table": newHeading, "listed": Listed.heading, "cell": numberCell,
+		"count":   func(n int) float64 { return float64(n) },
+		"known":   func(v float64) bool { return !math.IsNaN(v) },
+		"add":     func(a, b int) int { return a + b },
 		"cross":   func(class string) bool { return strings.HasSuffix(class, "x") },
+		"hours":   func(h float64) string { return plot.Seconds.Format(3600 * h) },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") },
-		"table":   newHeading, "cell": numberCell, "listed": Listed.heading,
-		"hours": func(h float64) string { return plot.Seconds.Format(3600 * h) },
-		"list":  func(of ...string) []string { return of }}).ParseFS(files, "*.html"))
+	}).ParseFS(files, "*.html"))
 )
 
 // Policy is the content security policy of every page: its own style and script, and news from where it came.

@@ -170,6 +170,7 @@ type sweepPage struct {
 	Board    []boardColumn // rank, trial and state first
 	Counts   []stateCount
 	Answer   answer
+	Done, Of int // trials that have ended, of how many, without a final training
 	Fronts   []*plot.Chart
 	Curves   *plot.Chart
 	Parallel *plot.Chart
@@ -202,7 +203,7 @@ func (s *Sweep) Write(w io.Writer) error {
 // tab is the page's title: it tells in a browser's tab how far the sweep is, or that it has ended.
 func (p *sweepPage) tab() string {
 	if p.Open() {
-		return fmt.Sprintf("%d/%d %s", p.Answer.Done, p.Answer.Of, p.ID)
+		return fmt.Sprintf("%d/%d %s", p.Done, p.Of, p.ID)
 	}
 	return p.StateWord() + ": " + p.ID
 }
@@ -479,8 +480,8 @@ func (p *sweepPage) quality(t *TrialRow) string {
 	return "q" + strconv.Itoa(7-min(7, 8*(p.Standing[t.Number]-1)/max(1, n)))
 }
 
-// best says in words which trial is best.
-func (p *sweepPage) best() string {
+// Best says in words which trial is best.
+func (p *sweepPage) Best() string {
 	scored := p.scored()
 	if len(scored) == 0 {
 		return noScore
@@ -491,6 +492,14 @@ func (p *sweepPage) best() string {
 		text += fmt.Sprintf("; next is trial %d with %s", scored[1].Number, plot.Plain.Format(scored[1].Score))
 	}
 	return text + "."
+}
+
+// BestScore is that of the best trial; 0 without one.
+func (p *sweepPage) BestScore() float64 {
+	if s := p.scored(); len(s) > 0 {
+		return s[0].Score
+	}
+	return 0
 }
 
 // Better is the word for which way is better.

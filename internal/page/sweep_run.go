@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dustin/go-humanize/english"
-
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
@@ -54,21 +52,23 @@ func (a Attempt) checkpoint() string {
 	return ""
 }
 
-// Ran says on what the sweep ran, and what went wrong there.
-func (p *sweepPage) Ran() string {
-	counts, hosts := map[string]int{}, map[string]bool{}
+// Machines is on how many the sweep ran.
+func (p *sweepPage) Machines() int {
+	hosts := map[string]bool{}
 	for _, a := range p.Attempts {
-		counts[a.End]++
 		hosts[a.Host] = true
 	}
-	text := english.Plural(len(p.Attempts), "attempt", "") + " on " + english.Plural(len(hosts), "machine", "")
-	for _, of := range []struct{ end, words string }{{"released", "preempted"}, {"paused", "paused by the search"},
-		{"lost", "lost and taken over"}, {"silent", "unresponsive"}} {
-		if n := counts[of.end]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, of.words)
+	return len(hosts)
+}
+
+// Ended is how many attempts ended in a way.
+func (p *sweepPage) Ended(how string) (n int) {
+	for _, a := range p.Attempts {
+		if a.End == how {
+			n++
 		}
 	}
-	return text + "."
+	return n
 }
 
 // Measure is a metric of the winner on valid, and on test before calibration and as it is registered; Alone is what the
