@@ -26,7 +26,13 @@ type Listed struct {
 
 // heading is what the table begins with on a page.
 func (t Listed) heading() heading {
-	return heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: t.Head}
+	h := heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: slices.Clone(t.Head)}
+	for i := range h.Names {
+		if i > 0 && !slices.ContainsFunc(t.Rows, func(row []string) bool { return !numeric(row[i]) }) {
+			h.Names[i] += "#"
+		}
+	}
+	return h
 }
 
 // filled is the table without the columns in which nothing stands.

@@ -96,6 +96,7 @@ func Strip(values, ranks []float64, low, high, w, h float64) (marks []Mark) {
 		pens[class].to('M', x.at(v), 3+math.Mod(float64(5*i), h-6))
 		pens[class] = append(pens[class], "h0"...)
 	}
+	marks = append(marks, Mark{"g", None, line(x.at(0), 0, x.at(0), h)})
 	// Those in the middle lie beneath, lest the highest values hide the others.
 	for _, class := range []int{5, 2, 1, 3, 0, 4} {
 		if len(pens[class]) > 0 {

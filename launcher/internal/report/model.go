@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/page"
 	"coppice/internal/registry"
@@ -55,19 +54,11 @@ func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Mode
 		return m, nil
 	}
 	m.Of = shown.Number
-	model, err := readModel(ctx, reg, shown)
-	switch {
-	case aboutObjects(err):
-		note(m, err)
-	case err != nil:
+	model, features, err := readFeatures(ctx, reg, shown)
+	if err := unread(m, err); err != nil {
 		return nil, err
 	}
-	manifest, err := readJSON(ctx, reg, shown, scorer.FileDataset, dataset.DecodeManifest)
-	if err != nil {
-		return nil, err
-	}
-	if model != nil {
-		m.Features = importances(model, manifest)
+	if m.Features = features; model != nil {
 		if err := effects(ctx, reg, m, shown, model); err != nil {
 			return nil, err
 		}

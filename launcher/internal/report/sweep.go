@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -259,26 +260,23 @@ func joined(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }
 
-// waiting is the state of a trial that has no result.
+// waiting is the state of a trial that has no result, and why.
 func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
-	step, paused := listed.PausedAt(), listed.Paused
+	step, stop := listed.PausedAt(), s.follow.Plan.Spec.Search.Stop
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"
 	case state.Conclusion != nil:
 		return page.StateCancelled, "had not started when the sweep was concluded"
-	case paused:
-		return page.StatePaused,
-			fmt.Sprintf("paused %s, behind others; it may resume", s.follow.Plan.Spec.Search.Stop.Reached(step))
-	case step > 0 && listed.Free():
-		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task",
-			s.follow.Plan.Spec.Search.Stop.Reached(step))
+	case listed.Paused:
+		return page.StatePaused, fmt.Sprintf("paused %s, behind others; it may resume", stop.Reached(step))
 	case !listed.Free():
 		return page.StateRunning, "running"
+	case step > 0:
+		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task", stop.Reached(step))
 	case len(listed.Claims) > 0:
 		return page.StateWaiting, "released; waiting for a task"
 	}
-
 	return page.StateWaiting, "not started"
 }
 
@@ -357,7 +355,7 @@ func newParams(p *sweep.Plan) *params {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true
 			}
-			texts[name][fmt.Sprint(v)] = true
+			texts[name][category(v)] = true
 			_, ok := v.(float64)
 			numbers[name] = numbers[name] && ok
 		}
@@ -372,15 +370,15 @@ func newParams(p *sweep.Plan) *params {
 			q.Log = len(d.LogUniform) > 0 || len(d.LogInt) > 0
 		} else {
 			q.Categories = slices.Sorted(maps.Keys(texts[name]))
-			for i, c := range q.Categories {
-				if strings.TrimSpace(c) == "" {
-					q.Categories[i] = "(none)"
-				}
-			}
 		}
 		out.shown = append(out.shown, q)
 	}
 	return out
+}
+
+// category is a value as a category's name.
+func category(v any) string {
+	return cmp.Or(strings.TrimSpace(fmt.Sprint(v)), "(none)")
 }
 
 // values are a trial's, in the order of the parameters.
@@ -389,16 +387,14 @@ func (p *params) values(own sweep.Params) []float64 {
 	out := make([]float64, len(p.shown))
 	for i, q := range p.shown {
 		v, ok := of[q.Name]
-		out[i] = math.NaN()
-
-		if x, number := v.(float64); number && q.Categories == nil {
+		x, number := v.(float64)
+		switch {
+		case q.Categories == nil && number:
 			out[i] = x
-		} else if q.Categories != nil && ok {
-			text := fmt.Sprint(v)
-			if strings.TrimSpace(text) == "" {
-				text = "(none)"
-			}
-			out[i] = float64(slices.Index(q.Categories, text))
+		case q.Categories != nil && ok:
+			out[i] = float64(slices.Index(q.Categories, category(v)))
+		default:
+			out[i] = math.NaN()
 		}
 	}
 	return out

@@ -53,17 +53,23 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	if err != nil {
 		return err
 	}
-	m, err := readModel(ctx, s.registry, v)
-	if err != nil {
+	if _, w.Features, err = readFeatures(ctx, s.registry, v); err != nil {
 		return err
 	}
-	manifest, err := readJSON(ctx, s.registry, v, scorer.FileDataset, dataset.DecodeManifest)
-	if err != nil {
-		return err
-	}
-	w.Features = importances(m, manifest)
 	w.Tested, err = scorer.ReadTested(ctx, s.registry, v)
 	return err
+}
+
+// readFeatures reads a version's model, and what it makes of its features, by their names in its dataset if they are
+// known: model.txt has names that LightGBM can read.
+func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, []page.Importance,
+	error) {
+	m, err := readModel(ctx, reg, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest, err := readJSON(ctx, reg, v, scorer.FileDataset, dataset.DecodeManifest)
+	return m, importances(m, manifest), err
 }
 
 func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, error) {
@@ -78,8 +84,7 @@ func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) 
 	return m, nil
 }
 
-// importances are those of a model's features, the most important first, by their names in the dataset d, if it is
-// known: model.txt has names that LightGBM can read.
+// importances are those of a model's features, the most important first.
 func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 	splits, gains := m.Importance()
 	sum := 0.0
