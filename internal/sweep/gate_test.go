@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -95,9 +96,9 @@ func TestCaution(t *testing.T) {
 			t.Errorf("promoted %t with a ratio of %v (%v to %v): %q, want %q", tc.promoted, tc.value, tc.low, tc.high,
 				got, tc.want)
 		}
-		if lines := strings.Join(func() []string { m := c.Message(""); return m.Lines() }(), "\n"); !strings.Contains(lines,
-			tc.want) {
-			t.Errorf("the message says %q, want %q in it", lines, tc.want)
+		m := c.Message("", time.Time{})
+		if want := strings.ToUpper(tc.want[:1]) + tc.want[1:] + "."; m.Lines()[0] != want {
+			t.Errorf("the message says %q, want %q", m.Lines(), want)
 		}
 	}
 }

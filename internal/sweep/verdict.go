@@ -36,6 +36,7 @@ type VerdictMessage struct {
 
 	Standing *Standing `json:"standing,omitempty"` // of a concluded sweep that has not made a champion
 
+	Facts  []string    `json:"facts,omitempty"`  // sentences for people, of a sweep with a winner
 	Reason string      `json:"reason"`           // a sentence
 	Checks []GateCheck `json:"checks,omitempty"` // failed checks of the gate
 	Next   string      `json:"next,omitempty"`   // a command that shows more
@@ -47,12 +48,15 @@ const (
 	maxVerdictChecks = 10
 )
 
-// Message returns the notification of a conclusion. dataset is NAME@VERSION, "" if unknown.
-func (c *Conclusion) Message(dataset string) VerdictMessage {
+// Message returns the notification of a conclusion. dataset is NAME@VERSION, "" if unknown, as is when it was planned.
+func (c *Conclusion) Message(dataset string, planned time.Time) VerdictMessage {
 	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded),
 		Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: cut(c.Why(), maxVerdictReason),
 		Next: "launcher status " + string(c.Sweep), Standing: c.Standing}
+	for _, fact := range c.Facts(planned) {
+		m.Facts = append(m.Facts, cut(fact, maxVerdictReason))
+	}
 	if g := c.Gate; g != nil {
 		m.Champion = g.Champion
 		for _, check := range g.Checks {
@@ -115,7 +119,7 @@ func (m *VerdictMessage) Title() string {
 	var what string
 	switch {
 	case m.Version != 0:
-		what = fmt.Sprintf("%s@%d", m.Model, m.Version)
+		what = headline(m.Model, m.Version, m.Verdict)
 	case m.Sweep != "":
 		what = "sweep " + string(m.Sweep)
 	default:
@@ -125,7 +129,10 @@ func (m *VerdictMessage) Title() string {
 	if m.Occasion == OccasionRefused {
 		return what + ": not started"
 	}
-	title := what + ": " + VerdictWords(m.Verdict)
+	title := what
+	if m.Version == 0 {
+		title += ": " + VerdictWords(m.Verdict)
+	}
 	if s := m.Standing; s != nil && s.Nights >= ManyNights {
 		title = "URGENT: " + title + fmt.Sprintf(", %d nights in a row", s.Nights)
 	}
@@ -134,7 +141,10 @@ func (m *VerdictMessage) Title() string {
 
 // Lines returns the rest: the reason, the subject and where to look.
 func (m *VerdictMessage) Lines() []string {
-	out := []string{m.Reason}
+	out := []string{strings.Join(m.Facts, " ")}
+	if len(m.Facts) == 0 {
+		out[0] = m.Reason
+	}
 	if s := m.Standing; s != nil {
 		out = append(out, s.Text(m.At))
 	}

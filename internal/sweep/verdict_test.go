@@ -15,12 +15,12 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
 		Gate: &sweep.GateDecision{Champion: 11, Reason: strings.Repeat("ä", 4000),
 			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true}, {Name: "ece", Reason: "too far off"}}}}
-	m := c.Message("clicks@1a2b3c4d5e6f7a8b")
+	m := c.Message("clicks@1a2b3c4d5e6f7a8b", time.Time{})
 	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 ||
 		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
 		t.Errorf("message %+v", m)
 	}
-	if again := c.Message("clicks@1a2b3c4d5e6f7a8b"); again.ID != m.ID {
+	if again := c.Message("clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
 		t.Errorf("told again it has the id %s, at first %s", again.ID, m.ID)
 	}
 
@@ -41,7 +41,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 func TestVerdictTitles(t *testing.T) {
 	at := time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none meets require"}
-	none := c.Message("")
+	none := c.Message("", time.Time{})
 	for _, tc := range []struct {
 		m    sweep.VerdictMessage
 		want string

@@ -56,18 +56,36 @@ func (s Screen) Command(format string, args ...any) {
 	fmt.Fprintln(s, program.WrapCode(fmt.Sprintf(format, args...), s.Width, ` \`))
 }
 
+// Head writes a sentence. Its beginning, which says how something stands, has the colour of that.
+func (s Screen) Head(state Standing, begin, rest string) {
+	lines := program.Visible(program.Wrap(begin+rest, s.Width))
+	if end, ok := strings.CutPrefix(lines, begin); ok && s.Colour {
+		lines = state.paint(begin) + end
+	}
+	fmt.Fprintln(s.Raw(), lines)
+}
+
+// paint gives a text the colour of how something stands.
+func (state Standing) paint(text string) string {
+	word, _, _ := strings.Cut(string(state), ":")
+	if colour := colours[Standing(word)]; colour != "" {
+		return "\x1b[" + colour + "m" + text + "\x1b[0m"
+	}
+	return text
+}
+
 // YAML writes lines for a spec to copy.
 func (s Screen) YAML(lines string) { fmt.Fprintln(s, program.WrapCode(lines, s.Width, "")) }
 
-// Standing is a cell that says how something stands, coloured on a terminal.
+// Standing is a cell that says how something stands, up to a colon, which is coloured on a terminal.
 type Standing string
 
 // colours are those of states: green, blue, yellow and red, as on pages.
 var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32", "promoted": "32",
-	"running": "34",
+	"live": "32", "running": "34",
 	"warning": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
 	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31",
-	"failed": "31", "differs": "31"}
+	"failed": "31", "differs": "31", "bad": "31"}
 
 // Table collects rows.
 type Table struct {
@@ -115,7 +133,7 @@ func visible(row []any) []any {
 		case nil, bool, int, int64, uint64, float64:
 			out[i] = cell // numbers stay numbers, for alignment
 		case Standing:
-			out[i] = Standing(program.Visible(string(cell)))
+			out[i] = Standing(program.Middle(program.Visible(string(cell)), maxCell))
 		default:
 			out[i] = program.Middle(program.Visible(fmt.Sprint(cell)), maxCell)
 		}
@@ -271,10 +289,15 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 			if !ok {
 				return cell
 			}
-			if colour := colours[state]; colour != "" && t.screen.Colour {
-				return "\x1b[" + colour + "m" + string(state) + "\x1b[0m"
+			text := strings.ReplaceAll(string(state), " %", glue+"%")
+			word, rest, said := strings.Cut(text, ":")
+			if said {
+				rest = ":" + rest
 			}
-			return string(state)
+			if t.screen.Colour {
+				word = state.paint(word)
+			}
+			return word + rest
 		}))
 	}
 

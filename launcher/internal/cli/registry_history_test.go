@@ -57,3 +57,41 @@ func TestVerify(t *testing.T) {
 	}
 	w.refused(sweep.ExitInput, "registry/ctr/versions/2/model.txt is damaged", "registry", "show", "ctr", "--verify")
 }
+
+// TestVersionsSayHowTheyStand: whether one is live, since when or until when, and what the gate said; files last, on
+// demand. Lists have score and age.
+func TestVersionsSayHowTheyStand(t *testing.T) {
+	w := newWorld(t)
+	w.threeChampions()
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	if _, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+		map[string][]byte{"model.txt": []byte("tree")}, registry.Info{At: w.now.Add(4 * time.Hour), By: "aggregator",
+			Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}, Labels: map[string]string{"sweep": "night-1"}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(53 * time.Hour)
+	for _, c := range []struct{ args, want string }{
+		{"show ctr@3", "ctr@3 (champion) | live | champion since 2026-11-21 (2 days ago)"},
+		{"show ctr@1", "ctr@1 | not live | champion from 2026-11-21 to 2026-11-21, then @2"},
+		{"show ctr@4", "ctr@4 | not live | never the champion, which is @3"},
+		{"show ctr@3", "1, 6 B (--all lists them)"}, {"show ctr@3 --all", "model.txt │ 6 B, sha256"},
+		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ │ 2 days"},
+	} {
+		out := w.must(append([]string{"registry"}, strings.Fields(c.args)...)...)
+		text := strings.Join(strings.Fields(out), " ")
+		for _, part := range strings.Split(c.want, " | ") {
+			if !strings.Contains(text, part) {
+				t.Errorf("registry %s does not say %q:\n%s", c.args, part, out)
+			}
+		}
+		if strings.Contains(out, "sha256") != strings.Contains(c.args, "--all") {
+			t.Errorf("registry %s has sums only with --all:\n%s", c.args, out)
+		}
+	}
+	if out := w.must("status", "night-1"); !strings.HasPrefix(out, "ctr v1 is live. There was no champion.\n") {
+		t.Errorf("status begins with\n%.200s\nexpected what is live", out)
+	}
+}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,9 @@ func listModels(ctx context.Context, w *Setup) error {
 		Model    string `json:"model"`
 		Versions int    `json:"versions"`
 		Champion int    `json:"champion,omitempty"`
+
+		Metrics    map[string]float64 `json:"metrics,omitempty"` // on test, of the champion, or else of the newest
+		Registered time.Time          `json:"registered,omitzero"`
 	}
 
 	names, err := w.registry.Models(ctx)
@@ -47,12 +51,20 @@ func listModels(ctx context.Context, w *Setup) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, model{name, len(versions), champion})
+		m := model{Model: name, Versions: len(versions), Champion: champion}
+		if v, err := w.registry.Get(ctx, name, ""); err == nil { // one that is damaged hides no other
+			m.Metrics, m.Registered = v.Info.Metrics, v.Info.At
+		}
+		all = append(all, m)
 	}
 	return w.print(all, func() {
-		t := w.screen().Table("model", "versions", "champion")
+		t := w.screen().Table("model", "versions", "champion", "score on test", "age")
 		for _, m := range all {
-			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion))
+			age := ""
+			if !m.Registered.IsZero() {
+				age = show.Age(m.Registered, w.Now())
+			}
+			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion), show.Score(m.Metrics), age)
 		}
 		t.Print()
 	})
@@ -69,5 +81,5 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 		return err
 	}
 	listed := show.Listed(versions, aliases)
-	return w.print(listed, func() { w.screen().Versions(listed) })
+	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
 }

@@ -10,16 +10,19 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/sweepview"
 )
 
 func registryShowCommand(w *Setup) *cobra.Command {
 	var file string
-	var history, verify bool
+	var history, verify, all bool
 	cmd := &cobra.Command{
 		Use:   "show MODEL[@VERSION|@ALIAS]",
 		Short: "Show a version, one of its files, or a model's history",
-		Long: `Shows a version; with --history instead who changed what of the model, when and why.
+		Long: `Shows whether a version is live, since when, and what the gate said of it, then how good it is and what
+it was made from; with --history instead who changed what of the model, when and why.
 
 With --verify it reads everything about the model: it compares each version's files with their registered checksums,
 follows each alias's history move by move (each holds the SHA-256 of the previous move and of the record of the version
@@ -60,13 +63,14 @@ someone who rewrote the whole chain.`,
 				case w.asJSON:
 					return w.printJSON(v)
 				}
-				return showVersion(cmd.Context(), w, v)
+				return showVersion(cmd.Context(), w, v, all)
 			})
 		},
 	}
 
 	w.jsonFlag(cmd, "print one JSON object, or with --history an array")
 	cmd.Flags().StringVar(&file, "file", "", "print this file of the version, verified against its SHA-256")
+	cmd.Flags().BoolVar(&all, "all", false, "also list its files, with their SHA-256")
 	cmd.Flags().BoolVar(&history, "history", false, "show every registration and every move of the model's aliases")
 	cmd.Flags().BoolVar(&verify, "verify", false, "check every file's checksum and every history along its chain")
 	return cmd
@@ -91,7 +95,7 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 	return err
 }
 
-func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
+func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) error {
 	about := show.VersionDetails{Version: v}
 	var err error
 	if about.Aliases, err = w.registry.Aliases(ctx, v.Model); err != nil {
@@ -108,6 +112,12 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version) error {
 	if about.Remarks, err = w.registry.Remarks(ctx, v.Model, v.Number); err != nil {
 		return err
 	}
-	w.screen().Version(about)
+	if about.Events, err = w.registry.History(ctx, v.Model); err != nil && about.Events == nil {
+		return err
+	}
+	if id := sweep.ID(v.Info.Labels["sweep"]); id != "" { // which may have been deleted since
+		about.Conclusion, _ = sweepview.Conclusion(ctx, w.sweeps, id)
+	}
+	w.screen().Version(about, w.Now(), all)
 	return nil
 }

@@ -130,6 +130,7 @@ func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 
 	if !w.asJSON {
 		w.board(p, st, mostTrials)
+		w.screen().Head(p, c)
 		w.screen().Winner(p, c)
 	}
 	if c.Verdict() == sweep.VerdictPromoted {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"coppice/internal/page"
+	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 )
 
@@ -27,17 +29,6 @@ func (d Differences) Of(params sweep.Params) string {
 		return text
 	}
 	return Settings(params, d.Names)
-}
-
-// Shared describes what all trials have in common, of what the sweep's spec sets or searches.
-func (d Differences) Shared(s *sweep.Spec, params sweep.Params) string {
-	names := s.Base()
-	for name := range s.Search.Random {
-		names[name] = nil
-	}
-	return Settings(params, slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
-		return slices.Contains(d.Names, name)
-	}))
 }
 
 // Columns describes the groups of columns of a configuration, in a sweep that compares those.
@@ -106,19 +97,29 @@ func FoldOf(t sweep.Trial) string {
 	return ""
 }
 
+// Head writes what became of a sweep that has ended, first of all.
+func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
+	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
+	switch {
+	case c.Outcome != sweep.OutcomeWinner:
+		w.Screen.Head(state, "ended without a winner", ": "+c.Reason)
+		return
+	case c.Caution() != "":
+		state = "warning"
+	}
+	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(c.Facts(p.Created), " "))
+}
+
 // Winner writes how a sweep with a winner ended.
 func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
 		{"parameters", Differing(p).Of(p.Trials[c.Trial].Params)},
-		{"all trials", Differing(p).Shared(&p.Spec, p.Trials[c.Trial].Params)},
 		{"because", c.Reason},
-		{"valid", Metrics(c.Valid, p.Spec.Metric)},
 		{"test", Metrics(c.Test, p.Spec.Metric)},
 	}
 	if k := c.Calibration; k != nil {
-		rows = append(rows, [2]string{"calibration", k.Method + ": " + k.Reason},
-			[2]string{"test before", Metrics(k.Before)}, [2]string{"test after", Metrics(k.After)})
+		rows = append(rows, [2]string{"calibration", k.Method + ": " + k.Reason})
 	}
 	if v := c.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", v.Text()})

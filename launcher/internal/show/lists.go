@@ -2,6 +2,8 @@ package show
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,7 +120,7 @@ func (w Printer) Verified(v *registry.Verification) {
 	}
 }
 
-// History writes the events of a model, newest first.
+// History writes the events of a model.
 func (w Printer) History(events []registry.Event) {
 	t := w.Table("when", "what", "version", "by", "why")
 	for _, e := range events {
@@ -154,14 +156,28 @@ func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersi
 }
 
 // Versions writes a list of a model's versions.
-func (w Printer) Versions(listed []ListedVersion) {
-	t := w.Table("version", "alias", "night", "registered", "sweep", "dataset", "test")
+func (w Printer) Versions(listed []ListedVersion, now time.Time) {
+	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset")
 	for _, v := range listed {
-		t.Row(v.Number, strings.Join(v.Aliases, " "), v.Night, v.Info.At.Format(time.DateTime),
-			v.Info.Labels["sweep"], v.Info.Labels["dataset"], Metrics(v.Info.Metrics))
+		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics), Age(v.Info.At, now), v.Night,
+			v.Info.Labels["sweep"], v.Info.Labels["dataset"])
 	}
 	t.Print()
 }
+
+// Score is what a version is known by: the metric that most sweeps optimise, of those that it has.
+func Score(metrics map[string]float64) string {
+	names := slices.Sorted(maps.Keys(metrics))
+	for _, name := range append([]string{"log_loss", "multi_logloss", "rmse", "ndcg@10"}, names...) {
+		if v, ok := metrics[name]; ok {
+			return name + " " + Number(v)
+		}
+	}
+	return ""
+}
+
+// Age is how long ago something was.
+func Age(at, now time.Time) string { return strings.TrimSpace(humanize.RelTime(at, now, "", "ahead")) }
 
 // VersionOf formats the number of a version that may not exist.
 func VersionOf(n int) string {

@@ -24,7 +24,7 @@ func (w Printer) Pairs(rows ...[2]string) {
 	t := w.Table().Wrap(2)
 	for _, r := range rows {
 		if r[1] != "" {
-			t.Row(r[0], r[1])
+			t.Row(r[0], tables.Standing(r[1]))
 		}
 	}
 	t.Print()

@@ -74,8 +74,11 @@ func Left(s sweepview.Snapshot, now time.Time) string {
 // Status writes the state of a sweep as of now.
 func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, now time.Time) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
+	if st.Conclusion != nil {
+		w.Head(p, st.Conclusion)
+	}
 	rows := [][2]string{
-		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.Time(p.Created))},
+		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.RelTime(p.Created, now, "ago", "from now"))},
 		{"dataset", ref},
 	}
 	rows = append(rows, nightRows(snap.Night, ref)...)
@@ -119,12 +122,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	}
 
 	w.Pairs(rows...)
-	switch c := st.Conclusion; {
-	case c == nil:
-	case c.Outcome == sweep.OutcomeWinner:
+	if c := st.Conclusion; c != nil && c.Outcome == sweep.OutcomeWinner {
 		w.Winner(p, c)
-	default:
-		w.Printf("ended without a winner: %s\n", c.Reason)
 	}
 }
 

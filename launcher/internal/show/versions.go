@@ -119,50 +119,90 @@ func (w Printer) Reproduced(v registry.Version, r *reproduce.Report) {
 // VersionDetails is a version with what its files and the registry say about it.
 type VersionDetails struct {
 	registry.Version
-	Aliases []registry.Alias // of the model
-	Remarks registry.Remarks
-	Result  sweep.Result // zero if no sweep registered it, as is Report
-	Report  struct {
+	Aliases    []registry.Alias // of the model
+	Events     []registry.Event // of the model, oldest first
+	Remarks    registry.Remarks
+	Conclusion *sweep.Conclusion // nil if no sweep registered it, or is there
+	Result     sweep.Result      // zero if no sweep registered it, as is Report
+	Report     struct {
 		Valid       map[string]float64 `json:"valid"`
 		Calibration *sweep.Calibration `json:"calibration"`
 		Verified    *sweep.Verified    `json:"verified"`
 	}
 }
 
-// Version writes everything known about one version.
-func (w Printer) Version(v VersionDetails) {
-	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
-	var others []string
+// life says since when aliases point at the version, or pointed, and what came after.
+func (v *VersionDetails) life(now time.Time) string {
+	var parts []string
 	for _, a := range v.Aliases {
-		switch {
-		case a.Version != v.Number:
+		var since, until time.Time
+		next := 0
+		for _, e := range v.Events {
+			switch {
+			case e.Alias != a.Name:
+			case e.To == v.Number:
+				since = e.At
+			case e.From == v.Number:
+				until, next = e.At, e.To
+			}
+		}
+		switch ago := humanize.RelTime(since, now, "ago", "from now"); {
+		case a.Version == v.Number && !since.IsZero():
+			parts = append(parts, fmt.Sprintf("%s since %s (%s)", a.Name, since.Format(time.DateOnly), ago))
+		case a.Version == v.Number:
+			parts = append(parts, a.Name)
+		case !until.IsZero():
+			parts = append(parts, fmt.Sprintf("%s from %s to %s, then @%s", a.Name, since.Format(time.DateOnly),
+				until.Format(time.DateOnly), VersionOf(next)))
 		case a.Name == registry.Champion:
-			name += " (champion)"
-		default:
-			others = append(others, a.Name)
+			parts = append(parts, fmt.Sprintf("never the champion, which is @%d", a.Version))
 		}
 	}
+	return strings.Join(parts, "; ")
+}
 
-	rows := [][2]string{{"version", name},
-		{"registered", fmt.Sprintf("%s by %s", v.Info.At.Format(time.DateTime), v.Info.By)},
+// Version writes a version's standing, its life and what the gate said, then what is known of it; all of its files.
+func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
+	name, standing := fmt.Sprintf("%s@%d", v.Model, v.Number), "not live"
+	for _, a := range v.Aliases {
+		if a.Version == v.Number && a.Name == registry.Champion {
+			name, standing = name+" (champion)", "live"
+		}
+	}
+	if bad, ok := v.Remarks.Bad(); ok {
+		standing = fmt.Sprintf("bad: %s (%s, %s)", bad.Why, bad.By, bad.At.Format(time.DateOnly))
+	}
+	gate := ""
+	if c := v.Conclusion; c != nil && c.Version == v.Number {
+		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
+	}
+	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.life(now)}, {"gate", gate},
+		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
+			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
 		{"because", v.Info.Why}, {"parameters", chosen(v.Result.Params)}, {"valid", Metrics(v.Report.Valid)},
 		{"test", Metrics(v.Info.Metrics)}}
 	if k := v.Report.Calibration; k != nil {
-		rows = append(rows, [2]string{"calibration", k.Method}, [2]string{"test before", Metrics(k.Before)},
-			[2]string{"test after", Metrics(k.After)})
+		rows = append(rows, [2]string{"calibration", k.Method})
+		if k.Method != "none" {
+			rows = append(rows, [2]string{"uncalibrated", Metrics(k.Before)})
+		}
 	}
 	if r := v.Report.Verified; r != nil {
-		rows = append(rows, [2]string{"verified", fmt.Sprintf("%s agrees on %d raw rows", r.Scorer, r.Rows)})
+		rows = append(rows, [2]string{"verified", r.Text()})
 	}
 
-	if bad, ok := v.Remarks.Bad(); ok {
-		rows = append(rows, [2]string{"bad", fmt.Sprintf("%s (%s, %s)", bad.Why, bad.By, bad.At.Format(time.DateTime))})
-	}
-	rows = append(rows, [2]string{"aliases", strings.Join(others, ", ")})
+	var bytes int64
 	for _, f := range v.Files {
-		rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s, sha256 %.16s…", humanize.IBytes(uint64(f.Bytes)),
-			f.SHA256)})
+		bytes += f.Bytes
+		if all {
+			rows = append(rows, [2]string{f.Name, fmt.Sprintf("%s, sha256 %.16s…", humanize.IBytes(uint64(f.Bytes)),
+				f.SHA256)})
+		}
+	}
+	if !all {
+		rows = append(rows, [2]string{"files", fmt.Sprintf("%d, %s (--all lists them)", len(v.Files),
+			humanize.IBytes(uint64(bytes)))})
 	}
 	w.Pairs(rows...)
 }

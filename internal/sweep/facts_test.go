@@ -1,0 +1,44 @@
+package sweep_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"coppice/internal/sweep"
+)
+
+// TestMorning: the message and status say a night in a headline and a few numbers.
+func TestMorning(t *testing.T) {
+	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	gain := sweep.GateCheck{Name: "tonight", Passed: true, Version: 6, Old: 0.125, Value: 0.0005, Low: -0.00085,
+		High: 0.002}
+	calibration := sweep.GateCheck{Name: "calibration", Passed: true, Value: 1.02, Low: 0.96, High: 1.07}
+	for _, tc := range []struct {
+		gate   sweep.GateDecision
+		within *sweep.Within
+		want   string
+	}{
+		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",
+			Checks: []sweep.GateCheck{gain, calibration}}, nil,
+			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
+				"6 trials, $0.01, 3 min."},
+		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
+			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65},
+			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
+		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
+			Checks: []sweep.GateCheck{gain}}, nil, "ads v7 is not live: not promoted | Worse than version 6 on " +
+			"tonight's rows. 6 trials, $0.01, 3 min."},
+	} {
+		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
+			Test: map[string]float64{"auc": 0.63}, Within: tc.within, Gate: &tc.gate,
+			Cost: &sweep.Cost{USD: 0.0123}, At: planned.Add(3 * time.Minute)}
+		m := c.Message("", planned)
+		if got := m.Title() + " | " + m.Lines()[0]; got != tc.want {
+			t.Errorf("it reads\n%s\nexpected\n%s", got, tc.want)
+		}
+		if got := c.Headline() + " | " + strings.Join(c.Facts(planned), " "); got != tc.want {
+			t.Errorf("status reads\n%s\nexpected\n%s", got, tc.want)
+		}
+	}
+}
