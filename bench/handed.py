@@ -23,6 +23,10 @@ import pandas as pd
 import finals
 
 
+class Refused(Exception):
+    """A table that no model was made of."""
+
+
 def coppice(programs, trials, fit, tomorrow, seed):
     with tempfile.TemporaryDirectory() as folder:
         fit.to_csv(f"{folder}/fit.csv", index=False)
@@ -34,7 +38,7 @@ def coppice(programs, trials, fit, tomorrow, seed):
         ):
             r = subprocess.run([f"{programs}/launcher", *command], cwd=folder, env=environment, capture_output=True, text=True)
             if r.returncode:
-                raise SystemExit(f"{' '.join(command)}: {r.stderr[-2000:]}")
+                raise Refused(r.stderr[-500:])
         return pd.read_csv(f"{folder}/predicted.csv").iloc[:, -1].to_numpy()
 
 
@@ -54,7 +58,7 @@ def catboost(fit, tomorrow, seed):
 
     x, y, valid = divided(fit, seed)
     names = [c for c in x if not pd.api.types.is_numeric_dtype(x[c])]
-    x, tomorrow = (t.astype({c: str for c in names}) for t in (x, tomorrow))
+    x, tomorrow = (t.assign(**{c: t[c].astype(object).fillna("").astype(str) for c in names}) for t in (x, tomorrow))
     settings = dict(cat_features=names, verbose=False, thread_count=2, random_seed=seed, allow_writing_files=False)
     first = CatBoostClassifier(early_stopping_rounds=50, **settings)
     first.fit(x[~valid], y[~valid], eval_set=(x[valid], y[valid]))
@@ -88,13 +92,17 @@ def optuna(trials, fit, tomorrow, seed):
 def measure(entrants, item, x, y, seed):
     late = np.random.default_rng(5000 + seed).random(len(y)) < 0.2
     fit, tomorrow = x[~late].assign(the_label=y[~late]), x[late]
-    losses = {}
+    losses, refused = {}, {}
     for name, entrant in entrants.items():
-        p = np.clip(entrant(fit, tomorrow, seed), 1e-15, 1 - 1e-15)
+        try:
+            p = np.clip(entrant(fit, tomorrow, seed), 1e-15, 1 - 1e-15)
+        except Refused as why:
+            refused[name] = str(why)
+            continue
         losses[name] = -np.where(y[late] == 1, np.log(p), np.log1p(-p))
     base = {name: float(v.mean()) for name, v in losses.items()}
     errors = {f"{a}|{b}": float(np.std(losses[a] - losses[b], ddof=1) / len(losses[a]) ** 0.5) for a in losses for b in losses if a < b}
-    return {"table": item, "rows": len(fit), "seed": seed, "loss": base, "error": errors}
+    return {"table": item, "rows": len(fit), "seed": seed, "loss": base, "error": errors, "refused": refused}
 
 
 def report(records, names):
@@ -110,7 +118,10 @@ def report(records, names):
                 continue
             gains, words = [], collections.Counter()
             for of_it in tables.values():
+                of_it = [r for r in of_it if name in r["loss"] and beside in r["loss"]]
                 n = len(of_it)
+                if not n:
+                    continue
                 d = np.mean([r["loss"][name] - r["loss"][beside] for r in of_it])
                 e = np.sqrt(np.sum([r["error"]["|".join(sorted((name, beside)))] ** 2 for r in of_it])) / n
                 gains.append(100 * d / np.mean([r["loss"][beside] for r in of_it]))
@@ -118,6 +129,9 @@ def report(records, names):
             cells.append(f"{np.mean(gains):+.2f} (median {np.median(gains):+.2f}); {words['better']} better, {words['worse']} worse")
         print(f"| {beside} | " + " | ".join(cells) + " |")
     print(f"\n{len(tables)} tables, {len(records)} runs")
+    for r in records:
+        for name, why in r.get("refused", {}).items():
+            print(f"{r['table']}, seed {r['seed']}: {name} made no model: {why}")
 
 
 def main():
