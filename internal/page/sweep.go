@@ -282,6 +282,14 @@ func (p *sweepPage) Open() bool { return p.Winner == nil }
 // Promoted says that the winner went live.
 func (p *sweepPage) Promoted() bool { return p.Winner.Gate != nil && p.Winner.Gate.Promoted }
 
+// goal is a trial's value of an objective; NaN if it is not known.
+func (t *TrialRow) goal(g int) float64 {
+	if t.Goals == nil {
+		return math.NaN()
+	}
+	return t.Goals[g]
+}
+
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 
@@ -410,12 +418,7 @@ func (p *sweepPage) columns() {
 	column("private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }).unlisted = true
 	column("ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }).unlisted = true
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		column(goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any {
-			if t.Goals == nil {
-				return math.NaN()
-			}
-			return t.Goals[g]
-		})
+		column(goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any { return t.goal(g) })
 	}
 	if len(p.Goals) > 0 {
 		mark := map[bool]string{true: "front"}

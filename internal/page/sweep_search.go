@@ -14,47 +14,50 @@ import (
 	"coppice/internal/sweep"
 )
 
-// fronts draw the metric over each of the other objectives.
-func (p *sweepPage) fronts() (charts []*plot.Chart) {
-	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		charts = append(charts, p.frontOver(g, p.Goals[g]))
+// scatter draws the score over a number of each trial, with rings around some.
+func (p *sweepPage) scatter(c plot.Chart, x plot.Axis, value func(*TrialRow) float64,
+	ringed func(*TrialRow) bool) *plot.Chart {
+	s := plot.Scatter{Chart: c, X: x, Y: plot.Axis{Label: p.Metric}}
+	for _, t := range slices.Backward(p.scored()) {
+		q := plot.Point{Trial: t.Number, X: value(t), Y: t.Score, Class: t.Class()}
+		if ring := q; ringed(t) {
+			ring.Class = "ring"
+			s.Points = append(s.Points, ring)
+		}
+		s.Points = append(s.Points, q)
 	}
-	return charts
+	return s.Draw()
 }
 
-// frontOver draws the metric over another objective. A trial that no other beats in all is marked.
-func (p *sweepPage) frontOver(g int, goal GoalView) *plot.Chart {
-	id := "pareto"
-	if g > 1 {
-		id += "-" + strconv.Itoa(g)
-	}
-	c := plot.Scatter{Chart: plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250},
-		X: plot.Axis{Label: goal.Name, Unit: goal.Unit}, Y: plot.Axis{Label: p.Metric}}
-
-	var front []string
-	c.X.Log = true
-	for _, t := range slices.Backward(p.scored()) {
-		if t.Goals == nil {
+// fronts draw the metric over each of the other objectives. A trial that no other beats in all is marked.
+func (p *sweepPage) fronts() (charts []*plot.Chart) {
+	for g, goal := range p.Goals {
+		if g == 0 { // it is the metric
 			continue
 		}
-		c.X.Log = c.X.Log && t.Goals[g] > 0
-		if t.Front {
-			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: "ring"})
+		id := "pareto"
+		if g > 1 {
+			id += "-" + strconv.Itoa(g)
 		}
-		c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Goals[g], Y: t.Score, Class: t.Class()})
-		if t.Front {
-			front = append(front, strconv.Itoa(t.Number))
+		c := plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250, Summary: noScore,
+			Keys: []plot.Key{{Class: "s0 key", Label: "trial"},
+				{Class: "ring key", Label: "on the front of all objectives"}}}
+		x := plot.Axis{Label: goal.Name, Unit: goal.Unit, Log: true}
+		var front []string
+		for _, t := range slices.Backward(p.scored()) {
+			x.Log = x.Log && (t.Goals == nil || t.Goals[g] > 0)
+			if t.Front && t.Goals != nil {
+				front = append(front, strconv.Itoa(t.Number))
+			}
 		}
+		if len(front) > 0 {
+			c.Summary = fmt.Sprintf("Pareto front of all objectives: %s %s.",
+				english.PluralWord(len(front), "trial", ""), english.WordSeries(front, "and"))
+		}
+		charts = append(charts, p.scatter(c, x, func(t *TrialRow) float64 { return t.goal(g) },
+			func(t *TrialRow) bool { return t.Front }))
 	}
-
-	c.Summary = noScore
-	if len(front) > 0 {
-		c.Summary = fmt.Sprintf("Pareto front of all objectives: %s %s.",
-			english.PluralWord(len(front), "trial", ""), english.WordSeries(front, "and"))
-	}
-	c.Keys = append(c.Keys, plot.Key{Class: "s0 key", Label: "trial"},
-		plot.Key{Class: "ring key", Label: "on the front of all objectives"})
-	return c.Draw()
+	return charts
 }
 
 const noScore = "No trial has a score."
@@ -213,28 +216,16 @@ func qualityKeys() []plot.Key {
 const mostSlices = 4
 
 // slices draws the score over each of the most important parameters alone, with a ring around the winner.
-func (p *sweepPage) slices() []*plot.Chart {
-	var charts []*plot.Chart
-	scored := p.scored()
-
+func (p *sweepPage) slices() (charts []*plot.Chart) {
 	for _, i := range p.byWeight()[:min(mostSlices, len(p.Params))] {
 		q := &p.Params[i]
-		id := "slice-" + strconv.Itoa(i)
-		c := plot.Scatter{Chart: plot.Chart{ID: id, Title: q.Name, W: plot.Quarter, H: 200},
-			X: plot.Axis{Log: q.Log, Categories: q.Categories}, Y: plot.Axis{Label: p.Metric}}
-
-		for _, t := range slices.Backward(scored) {
-			if p.Winner != nil && t.Highlight {
-				c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: "ring"})
-			}
-			c.Points = append(c.Points, plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()})
+		c := plot.Chart{ID: "slice-" + strconv.Itoa(i), Title: q.Name, W: plot.Quarter, H: 200, Summary: noScore}
+		if s := p.scored(); len(s) > 0 {
+			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(s[0].Values[i])))
 		}
-		c.Summary = noScore
-		if len(scored) > 0 {
-			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(scored[0].Values[i])))
-		}
-
-		charts = append(charts, c.Draw())
+		charts = append(charts, p.scatter(c, plot.Axis{Log: q.Log, Categories: q.Categories},
+			func(t *TrialRow) float64 { return t.Values[i] },
+			func(t *TrialRow) bool { return p.Winner != nil && t.Highlight }))
 	}
 	return charts
 }
