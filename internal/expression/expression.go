@@ -248,7 +248,10 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 		}
 		var parts []float64
 		if parts, constant, err = c.all(n.Left, n.Right); constant {
-			x, constant = arithmetic(n.Operator, parts[0], parts[1])
+			op := operators[n.Operator]
+			if constant = op.gives == number; constant {
+				x = op.of(parts[0], parts[1])
+			}
 		}
 
 	case *ast.ConditionalNode:
@@ -314,22 +317,6 @@ func (c *checker) call(n ast.Node, name string, args []ast.Node) (x float64, con
 		x = f.of(values)
 	}
 	return x, constant, err
-}
-
-func arithmetic(operator string, a, b float64) (x float64, ok bool) {
-	switch operator {
-	case "+":
-		return a + b, true
-	case "-":
-		return a - b, true
-	case "*":
-		return a * b, true
-	case "/":
-		return a / b, true
-	case "^", "**":
-		return math.Pow(a, b), true
-	}
-	return 0, false
 }
 
 // Rename returns the expression with every name replaced by what name says, otherwise unchanged. An invalid one is

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
 
@@ -326,8 +327,8 @@ func CheckClasses(objective string, label *dataset.LabelInfo) error {
 func CheckValue(m metric.Metric, d *dataset.Manifest) error {
 	for _, name := range m.Columns() {
 		if !slices.Contains(d.Values, name) {
-			return problem.New(problem.Input, "metric %s: dataset %s has no values of %q; list it under values: in "+
-				"its dataset.yaml, and stage it again", m.Name, d.Name, name)
+			return problem.New(problem.Input, "metric %s: dataset %s has no values of %q%s; list it under values: in "+
+				"its dataset.yaml, and stage it again", m.Name, d.Name, name, strictyaml.Suggest(name, d.Values))
 		}
 	}
 	return nil

@@ -88,8 +88,8 @@ func TestValueOfStagedColumns(t *testing.T) {
 
 	q := request(t)
 	q.Metric, _ = metric.Lookup("value(prediction * bid)")
-	if _, err := table.Train(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has no values of \"bid\"; "+
-		"list it under values: in its dataset.yaml, and stage it again") {
+	if _, err := table.Train(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has no values of \"bid\" "+
+		"(known: price, revenue); list it under values: in its dataset.yaml, and stage it again") {
 		t.Errorf("a column that was not staged: %v", err)
 	}
 }

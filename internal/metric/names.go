@@ -187,8 +187,8 @@ func Names() []string {
 // Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits
 // and underscores; value(EXPRESSION) is the mean of an expression over the rows.
 func Lookup(name string) (Metric, error) {
-	if text, ok := valueText(name); ok {
-		return lookupValue(text)
+	if text, ok := strings.CutPrefix(strings.TrimSpace(name), "value("); ok && strings.HasSuffix(text, ")") {
+		return lookupValue(text[:len(text)-1])
 	}
 	word := strings.ToLower(strings.TrimSpace(name))
 	base, arg, has := strings.Cut(fromIdentifier(word), "@")

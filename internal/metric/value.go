@@ -11,38 +11,19 @@ import (
 // maxValueName is the most bytes of the name of a metric of one's own.
 const maxValueName = 300
 
-// The columns that an expression has of every row; all others are in Input.Values.
-const (
-	columnLabel      = "label"
-	columnPrediction = "prediction"
-	columnWeight     = "weight"
-)
-
-// ValueName is the name of the metric that is the mean of an expression over the rows.
-func ValueName(expression string) string { return "value(" + expression + ")" }
-
-// valueText returns the expression of such a name.
-func valueText(name string) (text string, ok bool) {
-	text, ok = strings.CutPrefix(strings.TrimSpace(name), "value(")
-	if !ok {
-		return "", false
-	}
-	return strings.CutSuffix(text, ")")
-}
-
 // lookupValue makes the metric of an expression, the mean of what each row is worth.
 func lookupValue(text string) (Metric, error) {
 	rows, err := expression.CompileRows(text)
 	if err != nil {
 		return Metric{}, err
 	}
-	m := Metric{Name: ValueName(rows.Text), Maximize: true, Kind: OfRows, low: -inf, high: inf, rows: rows,
+	m := Metric{Name: "value(" + rows.Text + ")", Maximize: true, Kind: OfRows, low: -inf, high: inf, rows: rows,
 		About: "mean of the expression over the rows", eval: meanValue, influence: valueInfluence}
 	switch {
 	case len(m.Name) > maxValueName:
 		return Metric{}, problem.New(problem.Input, "metric %.60s...: %d bytes, more than the %d that a value may have",
 			m.Name, len(m.Name), maxValueName)
-	case !slices.Contains(rows.Names, columnPrediction):
+	case !slices.Contains(rows.Names, "prediction"):
 		return Metric{}, problem.New(problem.Input, "metric %s: it is the same for all models; make it depend on "+
 			"prediction", m.Name)
 	}
@@ -55,7 +36,7 @@ func (m Metric) Columns() (names []string) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(m.rows.Names), func(name string) bool {
-		return name == columnLabel || name == columnPrediction || name == columnWeight
+		return name == "label" || name == "prediction" || name == "weight" // every row has these
 	})
 }
 
@@ -77,11 +58,11 @@ func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total fl
 	columns := make([][]float32, len(names)) // nil of predictions, and of weights that are all 1
 	for k, name := range names {
 		switch name {
-		case columnLabel:
+		case "label":
 			columns[k] = e.in.Label
-		case columnWeight:
+		case "weight":
 			columns[k] = e.in.Weight
-		case columnPrediction:
+		case "prediction":
 		default:
 			if columns[k] = e.in.Values[name]; len(columns[k]) != len(e.in.Pred) {
 				return 0, fault(m, -1, "it is not known here: the rows have no %s", name)
@@ -95,7 +76,7 @@ func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total fl
 			switch {
 			case c != nil:
 				row[k] = float64(c[i])
-			case names[k] == columnPrediction:
+			case names[k] == "prediction":
 				row[k] = p
 			default:
 				row[k] = 1

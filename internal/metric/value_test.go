@@ -26,7 +26,7 @@ func TestValue(t *testing.T) {
 		"max(label, prediction) + min(bid, 2) / weight": {2.34375},
 	} {
 		in := sold(false)
-		m := lookup(t, metric.ValueName(text))
+		m := lookup(t, "value("+text+")")
 		if len(m.Columns()) > 1 || !m.Maximize || !m.Analytic() {
 			t.Errorf("%s needs %v, higher is better %t", m.Name, m.Columns(), m.Maximize)
 		}
@@ -99,7 +99,7 @@ func TestValueNames(t *testing.T) {
 		"prediction > 0.1": "column 12: a number is needed here",
 		"prediction" + strings.Repeat("+label", 50): "more than the 300 that a value may have",
 	} {
-		if _, err := metric.Lookup(metric.ValueName(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := metric.Lookup("value(" + text + ")"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %s", text, err, want)
 		}
 	}
@@ -114,7 +114,7 @@ func TestValueRefusesRows(t *testing.T) {
 		"log(label) * prediction":  "row 1: the value is -Inf, not a finite number, of label, prediction [0 0.25]",
 		"prediction / (label - 1)": "row 0: the value is +Inf, not a finite number, of label, prediction [1 0.5]",
 	} {
-		_, err := lookup(t, metric.ValueName(text)).Eval(in)
+		_, err := lookup(t, "value("+text+")").Eval(in)
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, expected %s", text, err, want)
 		}

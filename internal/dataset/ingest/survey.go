@@ -275,8 +275,8 @@ func (s *survey) weights(b *table.Batch) (weights []float32, values [][]float32,
 			return nil, nil, err
 		}
 		var v []float32
-		v, err = s.columnOfNumbers(b, place, "value", "a number in every row, since values: lists the column",
-			math.Inf(-1))
+		v, err = s.columnOfNumbers(b, place, "value", "a number in every row, as values: lists the column; "+
+			"fill it, or leave the row out", math.Inf(-1))
 		values = append(values, v)
 	}
 	return weights, values, err

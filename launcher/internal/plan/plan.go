@@ -204,6 +204,9 @@ func (p *Planned) complete(q Inputs, m metric.Metric) error {
 	}
 
 	p.noteGoals()
+	if stop, err := m.Stop(s.Objective); err != nil || stop.Name != m.Name {
+		p.note("metric: trials stop by %s, and %s chooses among them", stop.Name, m.Name)
+	}
 	return nil
 }
 

@@ -39,6 +39,10 @@ func TestValueIsAMetric(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
+		notes := strings.Join(p.Notes, "\n")
+		if strings.Contains(notes, "trials stop by log_loss, and "+name+" chooses") != (p.Spec.Metric == name) {
+			t.Errorf("%s: the notes are %s", text, notes)
+		}
 		if len(p.Metrics) != metrics || p.Metrics[5] != name || p.Spec.Metric != name && p.Spec.Metric != "auc" ||
 			!p.Maximize || p.Spec.Gate != nil && p.Spec.Gate.Metric != name {
 			t.Errorf("%s: the plan has metric %s among %v, gate %+v", text, p.Spec.Metric, p.Metrics, p.Spec.Gate)
