@@ -108,19 +108,6 @@ func (p *modelPage) Commands() (commands []string) {
 	return commands
 }
 
-// param is a version's value of a parameter, as text.
-func (v VersionView) param(name string) string {
-	for _, q := range v.Params {
-		if q.Name == name {
-			return q.Text
-		}
-	}
-	if v.Params == nil {
-		return "–"
-	}
-	return "default"
-}
-
 // effectRow is what a feature adds to raw scores, and with which of its values.
 type effectRow struct {
 	Name                         string

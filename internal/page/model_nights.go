@@ -1,7 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -99,20 +101,22 @@ func (p *modelPage) nights() {
 }
 
 // changed says in which parameters a version differs from the one before it.
-func (p *modelPage) changed(version int) []string {
+func (p *modelPage) changed(version int) (out []string) {
 	i := slices.IndexFunc(p.Versions, func(v VersionView) bool { return v.Number == version })
 	if i < 1 || p.Versions[i].Params == nil || p.Versions[i-1].Params == nil {
 		return nil
 	}
-	a, b := p.Versions[i-1], p.Versions[i]
-	var names, out []string
-	for _, q := range slices.Concat(a.Params, b.Params) {
-		names = append(names, q.Name)
+	values := map[string][2]string{} // before and now
+	for k, v := range p.Versions[i-1 : i+1] {
+		for _, q := range v.Params {
+			pair := values[q.Name]
+			pair[k] = q.Text
+			values[q.Name] = pair
+		}
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if x, y := a.param(name), b.param(name); x != y {
-			out = append(out, fmt.Sprintf("%s %s → %s", name, x, y))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if pair := values[name]; pair[0] != pair[1] {
+			out = append(out, fmt.Sprintf("%s %s → %s", name, cmp.Or(pair[0], "default"), cmp.Or(pair[1], "default")))
 		}
 	}
 	return out
