@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -92,15 +94,17 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final model, trial %d, cannot be calibrated: %v", trial, err)
 	}
 	report.Registered = true
-	sums := "its correlation with the winner is "
+	ratio := ""
 	if report.Ratio > 0 { // not of a regression
-		sums = fmt.Sprintf("its predictions add up to %.3g times the winner's, with a correlation of ", report.Ratio)
+		ratio = fmt.Sprintf("sum ratio %.3g, ", report.Ratio)
 	}
-	trained := fmt.Sprintf("trained on all %d rows", report.Rows)
+	trained := fmt.Sprintf("trained on all %s rows", humanize.Comma(int64(report.Rows)))
 	if n := k.plan.Spec.Bag(); n > 1 {
-		trained = fmt.Sprintf("the mean of %d models, each trained on all %d rows but one fold's,", n, report.Rows)
+		trained = fmt.Sprintf("the mean of %d models, each trained on all %s rows but one fold's,", n,
+			humanize.Comma(int64(report.Rows)))
 	}
-	report.Reason = fmt.Sprintf("%s with %d trees; on test rows %s%.3g", trained, r.Trees, sums, report.Correlation)
+	report.Reason = fmt.Sprintf("%s with %d trees; agrees with the winner on test (%scorrelation %.3g)", trained,
+		r.Trees, ratio, report.Correlation)
 	return f, report, nil
 }
 

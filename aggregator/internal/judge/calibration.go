@@ -150,7 +150,7 @@ func (d *decision) entropy(confidence float64, r *Judged) {
 	check.Reason = fmt.Sprintf("normalized entropy is %.4g on %d test rows (%.4g %% interval: %.4g to %.4g; required: "+
 		"below 1)", i.Value, len(r.New), 100*confidence, i.Low, i.High)
 	if !check.Passed {
-		check.Reason += ": always predicting the base rate would be as good"
+		check.Reason += ": no better than the base rate"
 	}
 	d.add(check)
 }

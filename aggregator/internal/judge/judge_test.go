@@ -356,7 +356,7 @@ func TestSentences(t *testing.T) {
 			func(g *sweep.Gate) { g.Calibration.Ratio = []float64{0.1, 10} }, sweep.VerdictNotPromoted,
 			[]string{"calibration error", "of the base rate", "limit 25 %"}},
 		"knows nothing": {func(e *judge.Evidence) { e.Champion = 0; nothing(&e.Tonight) }, nil,
-			sweep.VerdictNotPromoted, []string{"normalized entropy", "the base rate would be as good"}},
+			sweep.VerdictNotPromoted, []string{"normalized entropy", "no better than the base rate"}},
 		"leak": {func(e *judge.Evidence) {
 			e.Shares = []judge.Share{{Column: "is_paid", Share: 0.94}, {Column: "a", Share: 0.06}}
 		}, nil, sweep.VerdictNotPromoted,

@@ -252,9 +252,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	}
 
 	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "it increases with time, so later rows have values that earlier ones do not have, and in train its " +
-			"latest values did not " +
-			"predict what came next: the column is not used as a feature; list it under numeric: to keep it"})
+		Text: "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)"})
 	return true
 }
 
@@ -339,8 +337,7 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
 	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
 		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-			Text: "nearly every row has a value of its own, from which nothing can be learnt for other rows: the " +
-				"column is not used as a feature"})
+			Text: "almost all values are unique; column ignored"})
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"

@@ -137,7 +137,5 @@ func (s *survey) keyHint() []dataset.Warning {
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,
-		Text: fmt.Sprintf("its rows stay in one split, so it is not a feature: no model sees a value of it twice; "+
-			"nothing is to be done, unless rows of one %s should be in several splits: then split by a time or at "+
-			"random", key)}}
+		Text: fmt.Sprintf("grouped by %s; %[1]s itself is not a feature. Split by time or at random to keep it", key)}}
 }

@@ -83,13 +83,13 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	case dataset.Binary:
 		if auc := fold(bins, train).auc(); auc >= leakScore {
 			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; "+
-				"is it known before the label is?", auc)
+				"possible target leakage: is this column available at prediction time?", auc)
 		}
 	case dataset.Classes:
 		if share := classesExplained(bins, train); share >= leakScore {
 			warn(WarnLeak,
 				"the column alone explains %.2f %% of the variance of the label's classes on rows that it was "+
-					"not fitted to; is it known before the label is?", 100*share)
+					"not fitted to; possible target leakage: is this column available at prediction time?", 100*share)
 		}
 	default:
 		r2 := fold(bins, train).r2()
@@ -97,7 +97,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 			break
 		}
 		warn(WarnLeak, "the column alone explains %.2f %% of the label's variance on rows that it was not fitted "+
-			"to; is it known before the label is?", 100*r2)
+			"to; possible target leakage: is this column available at prediction time?", 100*r2)
 	}
 	return out
 }

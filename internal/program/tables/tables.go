@@ -268,6 +268,9 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 			if c.index < len(row) {
 				value = row[c.index]
 			}
+			if value == nil {
+				value = ""
+			}
 			out = append(out, cell(c, value))
 		}
 		return out

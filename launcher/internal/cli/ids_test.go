@@ -140,7 +140,7 @@ func TestStageTellsOfIDs(t *testing.T) {
 			"train: 0.8, valid: 0.2}\n"))
 	for _, want := range []string{
 		"10.9.9.9 8.", " levels, all others together ",
-		"hint: shop_id: its rows stay in one split, so it is not a feature",
+		"hint: shop_id: grouped by shop_id; shop_id itself is not a feature",
 		"sampled rows have -999999, and all others 0",
 		"warning: no value at all: empty\n", "warning: the same value in every row: same, odd name\n",
 		"drop: [same, empty, serial, \"odd name\"]\n",

@@ -20,7 +20,7 @@ func serveCommand(w *Setup) *cobra.Command {
 	model, listen, q := "", "127.0.0.1:8766", serve.Defaults()
 	cmd := &cobra.Command{
 		Use:   "serve --model MODEL[@ALIAS|@VERSION]",
-		Short: "Answer requests for predictions with a registered model",
+		Short: "Serve predictions of a registered model over HTTP",
 		Long: `Answers, until Ctrl-C or SIGTERM, rows with one calibrated probability each: the same bits as launcher
 predict. POST /predict takes JSON ({"instances": [{"column": value, ...}, ...]}), lines of JSON or CSV, by Content-Type;
 /v2/models/MODEL/infer speaks the Open Inference Protocol in JSON; in a container of Vertex AI its routes and port are

@@ -34,7 +34,7 @@ func TestGuessesOfColumns(t *testing.T) {
 			want: "so that it is no feature: right if later rows are of others; --split random"},
 		"no key":              {ask: Request{Parts: "random"}, want: "at random, as asked for"},
 		"no key, by its kind": {ask: Request{Categorical: []string{"userId,d"}}, want: "at random, since"},
-		"ids with points":     {ask: Request{Parts: "random"}, want: "ga_id: numbers that are named like ids"},
+		"ids with points":     {ask: Request{Parts: "random"}, want: "ga_id: integers named like IDs"},
 		"random and a key":    {ask: Request{Parts: "random", Key: "userId"}, fail: "rows are split by one of them"},
 		"key and categorical": {ask: Request{Key: "userId", Categorical: []string{"userId"}},
 			fail: "--key userId: the column is then no feature; leave it out of --categorical"},

@@ -153,7 +153,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 			err = fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
 				"calibrate and judge", rarer, humanize.Comma(l.present), leastOfClass)
 		}
-		d.found("label", "%s: %s is what is predicted (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
+		d.found("label", "%s: positive class %s (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
 			humanize.Comma(l.present), why)
 	}
 	defer func() {
@@ -317,7 +317,6 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		d.found("split", "at random, as asked for")
 		return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 	}
-	judged := "the newest rows judge"
 	c, times, err := s.byTime(q)
 	if err != nil {
 		return "", err
@@ -330,7 +329,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 			return "", problem.New(problem.Input, "--time %s: %s rows have no time", c.Name, humanize.Comma(c.missing))
 		}
 		d.splitBy = c.Name
-		d.found("split", "by time (%s): %s", c.Name, judged)
+		d.found("split", "by time (%s): evaluated on the newest rows", c.Name)
 		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if q.Group != "" && q.Key == "" {
@@ -426,7 +425,7 @@ func (d *Draft) ids(q Request, s *seen, drop []string) []string {
 		}
 	}
 	if len(found) > 0 {
-		d.found("ids", "%s: numbers that are named like ids, and taken for names", strings.Join(found, ", "))
+		d.found("ids", "%s: integers named like IDs, treated as categories", strings.Join(found, ", "))
 	}
 	return append(ids, found...)
 }

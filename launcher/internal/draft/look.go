@@ -344,7 +344,8 @@ func (l *labels) positive() (value, why string) {
 	values := l.values()
 	if len(l.numbers) == 2 {
 		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
-		return string(dataset.AppendNumber(nil, x)), "; the other number is smaller"
+		least := slices.Min(slices.Collect(maps.Keys(l.numbers)))
+		return string(dataset.AppendNumber(nil, x)), "; negative class: " + string(dataset.AppendNumber(nil, least))
 	}
 	for _, v := range values {
 		if slices.Contains(yesWords, strings.ToLower(v)) {

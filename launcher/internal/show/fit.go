@@ -174,8 +174,8 @@ func (w Printer) Notable(s *stager.Staged) {
 	w.features(m, mostTyped)
 	w.warnings(m.About.Warnings)
 	if len(m.About.Warnings) > 0 {
-		w.Printf("%-9s  as flags: --drop COLUMN, --categorical COLUMN, --missing TEXT, --format COLUMN=FORMAT; all "+
-			"else goes into the specs: --save-specs DIR\n", "")
+		w.Printf("%-9s  Override with --drop, --categorical, --missing or --format; for anything else, edit the files "+
+			"from --save-specs\n", "")
 	}
 	w.Printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
 		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(page.RowsOf(m))), m.Name)
@@ -186,12 +186,12 @@ func (w Printer) Fitted(f *Fit) {
 	version := fmt.Sprintf("%s@%d", f.Model, f.Version)
 	state, why := "champion", ""
 	if !f.Champion {
-		state, why = "registered, not the champion", f.Why+". If that is as it should be, promote it: see below"
+		state, why = "registered, not the champion", f.Why+". To deploy anyway, promote it: see below"
 	}
 	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
 		Number(f.Valid[f.Metric]))
 	if f.Default != nil {
-		chosen += fmt.Sprintf("; the configuration that the search began with: %s", Number(*f.Default))
+		chosen += fmt.Sprintf("; baseline configuration: %s", Number(*f.Default))
 	}
 	final := ""
 	if f.Final != nil {
@@ -205,7 +205,7 @@ func (w Printer) Fitted(f *Fit) {
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},
 		[2]string{"warning", f.Hurried},
-		[2]string{"how good", "on test, which chose nothing: " + f.tested()},
+		[2]string{"how good", "on held-out test rows not used for selection: " + f.tested()},
 		[2]string{"", f.WithoutFeatures()},
 		[2]string{"chosen", chosen},
 		[2]string{"parameters", f.Params},
