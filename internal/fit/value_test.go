@@ -32,13 +32,13 @@ func TestValueRatesAndDoesNotStop(t *testing.T) {
 	const name = "value(prediction > 0.3 ? 4 * label - 1 : 0)"
 	by, own, four := trained("log_loss", 1), trained(name, 1), trained(name, 4)
 	if own.Grown != by.Grown || own.Best != by.Best || own.Grown == 60 {
-		t.Errorf("a value stops after %d trees with the best %d, log loss after %d with %d", own.Grown, own.Best, by.Grown,
-			by.Best)
+		t.Errorf("a value stops after %d trees with the best %d, log loss after %d with %d", own.Grown, own.Best,
+			by.Grown, by.Best)
 	}
 	if own.Score != own.Metrics[name] || own.Metrics["log_loss"] != by.Score || !(own.ScoreSE > 0) ||
 		own.Score != four.Score || own.ScoreSE != four.ScoreSE {
-		t.Errorf("score %v ± %v, with four threads %v ± %v, metrics %v", own.Score, own.ScoreSE, four.Score, four.ScoreSE,
-			own.Metrics)
+		t.Errorf("score %v ± %v, with four threads %v ± %v, metrics %v", own.Score, own.ScoreSE, four.Score,
+			four.ScoreSE, own.Metrics)
 	}
 }
 
@@ -51,7 +51,8 @@ func TestValueOfStagedColumns(t *testing.T) {
 		q := request(t)
 		q.Valid, q.StandardError = &sweep.Rows{Split: sweep.Valid, Folds: folds}, true
 		var err error
-		if q.Metric, err = metric.Lookup("value(prediction * 2 > price / 4 ? revenue - price * label : 0)"); err != nil {
+		q.Metric, err = metric.Lookup("value(prediction * 2 > price / 4 ? revenue - price * label : 0)")
+		if err != nil {
 			t.Fatal(err)
 		}
 		o, err := table.Train(t.Context(), q)

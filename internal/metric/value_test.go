@@ -87,8 +87,8 @@ func TestValueNames(t *testing.T) {
 		{"lambdarank", "ndcg@10", false}} {
 		stop, err := m.Stop(tc.objective)
 		if fits := m.CheckObjective(tc.objective) == nil; err != nil || stop.Name != tc.want || fits != tc.fits {
-			t.Errorf("%s: stops by %s (%v), and fits %t; expected %s and %t", tc.objective, stop.Name, err, fits, tc.want,
-				tc.fits)
+			t.Errorf("%s: stops by %s (%v), and fits %t; expected %s and %t", tc.objective, stop.Name, err, fits,
+				tc.want, tc.fits)
 		}
 	}
 	if stop, err := lookup(t, "auc").Stop("binary"); err != nil || stop.Name != "auc" {

@@ -128,10 +128,12 @@ func TestAValueDecides(t *testing.T) {
 		return datasettest.Options{Rows: 3000, Seed: seed, Encodings: dataset.EncodeNone,
 			Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\nvalues: [price]"}
 	}
+	judged := func(metric string, maximize bool) func(*sweep.Plan) {
+		return func(p *sweep.Plan) { p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = metric, metric, maximize }
+	}
 	by := func(metric string, maximize bool) *world {
-		return newWorld(t, options{leaves: []int{2, 15, 6, 31, 9}, trees: 30, table: table(1), change: func(p *sweep.Plan) {
-			p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = metric, metric, maximize
-		}})
+		return newWorld(t, options{leaves: []int{2, 15, 6, 31, 9}, trees: 30, table: table(1),
+			change: judged(metric, maximize)})
 	}
 	loss := by("log_loss", false).mustConclude(t)
 	w := by(value, true)
@@ -150,9 +152,8 @@ func TestAValueDecides(t *testing.T) {
 	}
 	checkVersion(t, w, own)
 
-	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: table(2), change: func(p *sweep.Plan) {
-		p.Spec.Metric, p.Spec.Gate.Metric, p.Maximize = value, value, true
-	}}).mustConclude(t)
+	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: table(2),
+		change: judged(value, true)}).mustConclude(t)
 	compared := map[string]bool{}
 	for _, c := range again.Gate.Checks {
 		compared[c.Name] = c.Old != 0 && strings.Contains(c.Reason, value)

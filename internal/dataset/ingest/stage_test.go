@@ -363,8 +363,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		"too large": {"label: {column: y, kind: regression}\n", many(5, 1e300),
 			"does not fit a 32-bit float"},
 		"missing value": {"label: y\nvalues: [a]\n", "a,b,y\n1,1,0\n,1,1\n",
-			`t.csv:3: column "a": the value is missing; it must be a number in every row, as values: lists the column; ` +
-				"fill it, or leave the row out"},
+			`t.csv:3: column "a": the value is missing; it must be a number in every row, as values: lists the ` +
+				"column; fill it, or leave the row out"},
 		"text value": {"label: y\nvalues: [a]\n", "a,b,y\n-1,1,0\nx,1,1\n", `t.csv:3: column "a": the value is x`},
 		"unknown value": {"label: y\nvalues: [aa]\n", "a,b,y\n1,1,0\n2,1,1\n",
 			`column "aa" is not in `},

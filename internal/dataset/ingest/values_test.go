@@ -45,8 +45,8 @@ func TestValues(t *testing.T) {
 		picked := fetched.Pick([]uint32{uint32(s.Rows - 1)})
 		for name, v := range s.Values {
 			if len(v) != s.Rows || len(fetched.Values[name]) != s.Rows || picked.Values[name][0] != v[s.Rows-1] {
-				t.Fatalf("%s of %s has %d values, fetched %d, picked %v", name, s.Name, len(v), len(fetched.Values[name]),
-					picked.Values)
+				t.Fatalf("%s of %s has %d values, fetched %d, picked %v", name, s.Name, len(v),
+					len(fetched.Values[name]), picked.Values)
 			}
 		}
 		for r, price := range s.Values["price"] {

@@ -15,8 +15,8 @@ func TestValueIsAMetric(t *testing.T) {
 	const name = "value(label * 4 - (prediction > 0.1 ? 1 : 0))"
 	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary},
 		Sample: dataset.SampleInfo{Rows: 1000}, Features: []dataset.Feature{{Name: "f", Bins: 255}},
-		Splits: []dataset.Rows{{Name: "train", Rows: 10_000, LabelMean: 0.3}, {Name: "valid", Rows: 1000, LabelMean: 0.3},
-			{Name: "calib", Rows: 1000, LabelMean: 0.3}, {Name: "test", Rows: 1000, LabelMean: 0.3}},
+		Splits: []dataset.Rows{{Name: "train", Rows: 10_000, LabelMean: 0.3},
+			{Name: "valid", Rows: 1000, LabelMean: 0.3}, {Name: "calib", Rows: 1000, LabelMean: 0.3}, {Name: "test", Rows: 1000, LabelMean: 0.3}},
 		Files: []dataset.FileInfo{{Name: "train/rows.arrow", Bytes: 1 << 20}}}
 	build := func(text string) (*Planned, error) {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(head+text), Vocabulary())
@@ -50,9 +50,10 @@ func TestValueIsAMetric(t *testing.T) {
 	}
 
 	for text, want := range map[string]string{
-		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"; list it under values: in its dataset.yaml",
-		"metric: {value: \"label * 4 -\"}":               "sweep.yaml:6:10: \"label * 4 -\": column 11: unexpected token EOF",
-		"metric: {valu: \"label * 4\"}":                  "sweep.yaml:6:9: expected a list, found a mapping",
+		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"; list it under " +
+			"values: in its dataset.yaml",
+		"metric: {value: \"label * 4 -\"}": "6:10: \"label * 4 -\": column 11: unexpected token EOF",
+		"metric: {valu: \"label * 4\"}":    "sweep.yaml:6:9: expected a list, found a mapping",
 		"metric: {value: prediction}\nsearch: {stop: {rule: asha, by: trees}, fixed: [{}]}": "no tree is judged by " +
 			"value(prediction), so trials cannot be compared by trees",
 	} {
