@@ -32,14 +32,11 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 		lost += fmt.Sprintf(": %s unfinished, %s of work repeated", english.Plural(b.Interrupted, "attempt", ""),
 			seconds(b.LostSeconds))
 	}
-	if len(b.Labels) > 0 {
-		var labels []string
-		for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
-			labels = append(labels, key+"="+b.Labels[key])
-		}
-		w.Pairs([2]string{"labels", strings.Join(labels, ", ")})
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
+		labels = append(labels, key+"="+b.Labels[key])
 	}
-	w.Pairs(append(machinesOf(b),
+	w.Pairs(append(append([][2]string{{"labels", strings.Join(labels, ", ")}}, machinesOf(b)...),
 		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
 		[2]string{"cost", usd(b, b.Cost)},
 		[2]string{"  training that counts", usd(b, b.UsefulCost)},

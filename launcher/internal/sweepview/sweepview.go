@@ -182,15 +182,3 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 	}
 	return ids[0], nil
 }
-
-// List returns the ids of all sweeps.
-func List(ctx context.Context, store blob.Store) ([]sweep.ID, error) {
-	var ids []sweep.ID
-	for id, err := range sweepstore.List(ctx, store) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
-}

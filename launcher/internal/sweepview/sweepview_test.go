@@ -2,6 +2,7 @@ package sweepview_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -168,7 +170,11 @@ func TestOpen(t *testing.T) {
 	}
 	put(t, store, "plans/other.json", "x")
 	put(t, store, "plans/not a sweep", "x")
-	ids, err := sweepview.List(t.Context(), store)
+	var ids []sweep.ID
+	var err error
+	for id, wrong := range sweepstore.List(t.Context(), store) {
+		ids, err = append(ids, id), errors.Join(err, wrong)
+	}
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
 		t.Errorf("the sweeps are %v, error %v; want %s and other", ids, err, p.Sweep)
 	}
