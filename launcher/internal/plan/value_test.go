@@ -16,7 +16,8 @@ func TestValueIsAMetric(t *testing.T) {
 	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary},
 		Sample: dataset.SampleInfo{Rows: 1000}, Features: []dataset.Feature{{Name: "f", Bins: 255}},
 		Splits: []dataset.Rows{{Name: "train", Rows: 10_000, LabelMean: 0.3},
-			{Name: "valid", Rows: 1000, LabelMean: 0.3}, {Name: "calib", Rows: 1000, LabelMean: 0.3}, {Name: "test", Rows: 1000, LabelMean: 0.3}},
+			{Name: "valid", Rows: 1000, LabelMean: 0.3}, {Name: "calib", Rows: 1000, LabelMean: 0.3},
+			{Name: "test", Rows: 1000, LabelMean: 0.3}},
 		Files: []dataset.FileInfo{{Name: "train/rows.arrow", Bytes: 1 << 20}}}
 	build := func(text string) (*Planned, error) {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(head+text), Vocabulary())
