@@ -79,7 +79,7 @@ var pairFeatures = []pairFeature{
 			"a trial is stopped at a rung")
 	}},
 	{"`ensemble`", func(s *pairSpec) { s.keys = append(s.keys, "ensemble: {bag: 3}") }, func(e pairSeen) string {
-		return missing(e.conclusion.Final != nil && strings.Contains(e.conclusion.Final.Reason, "the mean of 3 models"),
+		return missing(e.conclusion.Final != nil && strings.Contains(e.conclusion.Final.Reason, "leave out one fold of 3"),
 			"models of folds are merged")
 	}},
 	{"groups of columns", func(s *pairSpec) {

@@ -18,12 +18,16 @@ type MetricNames []string
 // UnmarshalYAML accepts a name or a list of names.
 func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 	var one metricName
-	if decode(&one) == nil {
+	err := decode(&one)
+	if err == nil {
 		*m = MetricNames{string(one)}
 		return nil
 	}
+	if decode(&map[string]any{}) == nil { // the error is of its key
+		return err
+	}
 	var all []metricName
-	err := decode(&all)
+	err = decode(&all)
 	for _, name := range all {
 		*m = append(*m, string(name))
 	}

@@ -100,7 +100,7 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 	}
 	trained := fmt.Sprintf("trained on all %s rows", humanize.Comma(int64(report.Rows)))
 	if n := k.plan.Spec.Bag(); n > 1 {
-		trained = fmt.Sprintf("the mean of %d models, each trained on all %s rows but one fold's,", n,
+		trained = fmt.Sprintf("the mean of models that each leave out one fold of %d of all %s rows,", n,
 			humanize.Comma(int64(report.Rows)))
 	}
 	report.Reason = fmt.Sprintf("%s with %d trees; agrees with the winner on test (%scorrelation %.3g)", trained,

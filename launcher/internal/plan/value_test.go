@@ -54,7 +54,7 @@ func TestValueIsAMetric(t *testing.T) {
 		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"; list it under " +
 			"values: in its dataset.yaml",
 		"metric: {value: \"label * 4 -\"}": "6:10: \"label * 4 -\": column 11: unexpected token EOF",
-		"metric: {valu: \"label * 4\"}":    "sweep.yaml:6:9: expected a list, found a mapping",
+		"metric: {valu: \"label * 4\"}":    `sweep.yaml:6:10: unknown field "valu"`,
 		"metric: {value: prediction}\nsearch: {stop: {rule: asha, by: trees}, fixed: [{}]}": "no tree is judged by " +
 			"value(prediction), so trials cannot be compared by trees",
 	} {
