@@ -42,6 +42,22 @@ func (o Output) Write(text []byte) (int, error) {
 // Raw is the underlying writer, for output that must be unchanged: a progress bar, a redirected file.
 func (o Output) Raw() io.Writer { return o.raw }
 
+// Renamed is an Output of a program whose commands are typed in another way, as in names. None is split between two
+// writes.
+func (o Output) Renamed(names *strings.Replacer) Output { return Output{&renaming{o.raw, names}} }
+
+type renaming struct {
+	to    io.Writer
+	names *strings.Replacer
+}
+
+func (r *renaming) Write(text []byte) (int, error) {
+	if _, err := r.names.WriteString(r.to, string(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 // Visible replaces characters that a terminal obeys or hides, and invalid UTF-8, by escapes.
 func Visible(text string) string {
 	if !hasUnsafe([]byte(text)) {

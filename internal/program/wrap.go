@@ -8,8 +8,9 @@ import (
 )
 
 var (
-	// what stays on one line: a word, a number with its percent sign, a `command` in a sentence
-	words = regexp.MustCompile("[^\\s`]*`[^`]+`\\S*|\\S+( %\\S*)?")
+	// what stays on one line: a word, a number with its percent sign, a `command` in a sentence, the launcher's name
+	// with its verb, in whose place another program has its own
+	words = regexp.MustCompile("[^\\s`]*`[^`]+`\\S*|\\S*launcher [a-z]+\\S*|\\S+( %\\S*)?")
 	// an argument of a command, a value of YAML
 	codeParts = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|\S)+`)
 	// a label, under whose text the next lines begin

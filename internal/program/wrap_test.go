@@ -14,6 +14,7 @@ func TestWrap(t *testing.T) {
 		"on   one two three four":              "on   one two\n     three four",
 		"two lines\nof which one is too long":  "two lines\nof which one is\ntoo long",
 		"it is about 123456 %, of all":         "it is about\n123456 %, of all",
+		"give launcher plan FILE":              "give\nlauncher plan\nFILE",
 		"see (`launcher a b`) for it":          "see\n(`launcher a b`)\nfor it",
 		"abcdefghijklmnopqrstuvwxyz and after": "abcdefghijklmnop\nqrstuvwxyz and\nafter",
 		"an abcdefghijklmnopqrstuvwxyz":        "an\nabcdefghijklmnop\nqrstuvwxyz",

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,21 +44,8 @@ func rename(w *program.World, as string) {
 	}
 	names := strings.NewReplacer(pairs...)
 	page.Commands = names
-	w.Err = program.To(&renaming{w.Err.Raw(), names})
+	w.Err = w.Err.Renamed(names)
 	if !slices.Contains(w.Args, "--json") { // that is data
-		w.Out = program.To(&renaming{w.Out.Raw(), names})
+		w.Out = w.Out.Renamed(names)
 	}
-}
-
-// renaming writes text with other names of commands. None is split between two writes.
-type renaming struct {
-	to    io.Writer
-	names *strings.Replacer
-}
-
-func (r *renaming) Write(text []byte) (int, error) {
-	if _, err := r.names.WriteString(r.to, string(text)); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }

@@ -28,6 +28,6 @@ func run(version string, args []string, all bool) int {
 	return cli.Run(context.Background(), cli.State{
 		Args: args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdin.Fd())), Signals: signals, Executable: executable,
-		All: all, Version: version,
+		All: all, Called: os.Args[0], Version: version,
 	})
 }

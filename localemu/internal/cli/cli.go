@@ -32,12 +32,26 @@ type State struct {
 	Signals    <-chan os.Signal // SIGINT, SIGTERM and SIGHUP
 	Executable string           // localemu's own path: other binaries are expected beside it
 	All        bool             // it is the other programs, too, by their names
+	Called     string           // how it was started
 	Version    string
 }
 
 // out and err are for localemu's own output; the command of exec gets the files.
-func (s *State) out() program.Output { return program.To(s.Stdout) }
-func (s *State) err() program.Output { return program.To(s.Stderr) }
+func (s *State) out() program.Output { return program.To(s.Stdout).Renamed(s.typed()) }
+func (s *State) err() program.Output { return program.To(s.Stderr).Renamed(s.typed()) }
+
+// typed has the commands as they are typed: whoever has one program for all says its name first.
+func (s *State) typed() *strings.Replacer {
+	if !s.All || !strings.HasPrefix(filepath.Base(s.Called), "coppice") {
+		return strings.NewReplacer()
+	}
+	var pairs []string
+	for _, verb := range []string{"doctor", "fit", "serve", "stage", "sweep"} {
+		pairs = append(pairs, "launcher "+verb, "coppice "+verb)
+	}
+	return strings.NewReplacer(append(pairs, "localemu exec", "coppice localemu exec", "localemu up",
+		"coppice localemu up", "coppice localemu", "coppice localemu")...)
+}
 
 // exitError is the end of a command with an exit code of its own. Without a cause nothing is shown.
 type exitError struct {

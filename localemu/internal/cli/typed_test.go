@@ -1,0 +1,15 @@
+package cli
+
+import "testing"
+
+// TestCommandsAreToldAsTheyAreTyped: whoever has the program that is all four types its name first.
+func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
+	const text = "localemu exec -- launcher sweep sweep.yaml; coppice localemu up; the launcher next to it"
+	for called, want := range map[string]string{"/bin/localemu": text, "venv/bin/coppice": "coppice localemu exec -- " +
+		"coppice sweep sweep.yaml; coppice localemu up; the launcher next to it"} {
+		s := State{All: true, Called: called}
+		if got := s.typed().Replace(text); got != want {
+			t.Errorf("called as %s it says %q, expected %q", called, got, want)
+		}
+	}
+}
