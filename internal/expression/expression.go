@@ -329,15 +329,20 @@ func Rename(text string, name func(string) string) string {
 	if err != nil {
 		return text
 	}
+	c := checker{text: text, any: true, used: map[string]bool{}}
+	if _, _, err := c.check(tree.Node); err != nil { // one without end, too
+		return text
+	}
 
 	var found identifiers
 	ast.Walk(&tree.Node, &found)
 	slices.SortFunc(found,
 		func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
 
-	// From the end, so that earlier positions stay valid. Positions count characters.
+	// From the end, so that earlier positions stay valid. Positions count characters. What stands between two
+	// comparisons is part of both, and is found twice.
 	out := []rune(text)
-	for _, n := range found {
+	for _, n := range slices.Compact(found) {
 		if full := name(n.Value); full != n.Value && !slices.Contains(FunctionNames(), n.Value) {
 			out = slices.Replace(out, n.Location().From, n.Location().To, []rune(full)...)
 		}

@@ -336,17 +336,22 @@ func TestRenameInConstraint(t *testing.T) {
 		return alias
 	}
 	for text, want := range map[string]string{
-		"num_leaves <= 31":                      "num_leaves <= 31",
-		"eta<0.1||(eta > 1) ":                   "learning_rate<0.1||(learning_rate > 1) ",
-		"log(eta) < max(max_leaves, eta, 3)":    "log(learning_rate) < max(num_leaves, learning_rate, 3)",
-		`boosting != "etaä" && -eta ** 2 < 1`:   `boosting != "etaä" && -learning_rate ** 2 < 1`,
-		"eta in [0.1, eta] ? true : etas < 1":   "learning_rate in [0.1, learning_rate] ? true : etas < 1",
-		"eta <":                                 "eta <", // errors quote the original text
-		"":                                      "",
-		strings.Repeat("eta + ", 500) + "1 < 2": strings.Repeat("eta + ", 500) + "1 < 2",
+		"num_leaves <= 31":                       "num_leaves <= 31",
+		"eta<0.1||(eta > 1) ":                    "learning_rate<0.1||(learning_rate > 1) ",
+		"log(eta) < max(max_leaves, eta, 3)":     "log(learning_rate) < max(num_leaves, learning_rate, 3)",
+		`boosting != "etaä" && -eta ** 2 < 1`:    `boosting != "etaä" && -learning_rate ** 2 < 1`,
+		"eta in [0.1, eta] ? true : etas < 1":    "learning_rate in [0.1, learning_rate] ? true : etas < 1",
+		"0 < eta < (0 < max_leaves < 9 ? 1 : 2)": "0 < learning_rate < (0 < num_leaves < 9 ? 1 : 2)",
+		"eta <":                                  "eta <", // errors quote the original text
+		"":                                       "",
+		strings.Repeat("eta + ", 500) + "1 < 2":  strings.Repeat("eta + ", 500) + "1 < 2",
 	} {
 		if got := expression.Rename(text, name); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
+	}
+	text := strings.Repeat("0<(", 60) + "eta" + strings.Repeat(")<0", 60) // what it means would take 2^60 steps
+	if got := expression.Rename(text, name); got != text {
+		t.Errorf("sixty nested comparisons became %s", got)
 	}
 }
