@@ -12,7 +12,7 @@ var (
 	// with its verb, in whose place another program has its own
 	words = regexp.MustCompile("[^\\s`]*`[^`]+`\\S*|\\S*launcher [a-z]+\\S*|\\S+( %\\S*)?")
 	// an argument of a command, a value of YAML
-	codeParts = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|\S)+`)
+	codeParts = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|\\.|\S)+`)
 	// a label, under whose text the next lines begin
 	label = regexp.MustCompile(`^ *(\S+ {2,})?`)
 )
@@ -33,16 +33,17 @@ func Wrap(whole string, width int) string {
 				parts = append(parts, word)
 			}
 		}
-		return begin + fill(parts, width, len(begin), strings.Repeat(" ", indent), "")
+		return begin + fill(parts, width, len(begin), strings.Repeat(" ", indent), "", true)
 	})
 }
 
 // WrapCode breaks what is to be copied, if it is wider than a terminal, so that it is read as it was: a command, whose
-// lines end in a backslash, or YAML, whose lines end in nothing.
+// lines end in a backslash, or YAML, whose lines end in nothing. A part that is wider than a line stays whole: between
+// quotes a break would be part of it.
 func WrapCode(whole string, width int, end string) string {
 	return breakLines(whole, width, func(line string) string {
 		begin := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		return begin + fill(codeParts.FindAllString(line, -1), width, len(begin), begin+"    ", end)
+		return begin + fill(codeParts.FindAllString(line, -1), width, len(begin), begin+"    ", end, false)
 	})
 }
 
@@ -56,8 +57,9 @@ func breakLines(whole string, width int, breakLine func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// fill sets words from a column on; lines end in end, and the next begin with indent. A word wider than a line is cut.
-func fill(words []string, width, column int, indent, end string) string {
+// fill sets words from a column on; lines end in end, and the next begin with indent. A word wider than a line can be
+// cut.
+func fill(words []string, width, column int, indent, end string, cut bool) string {
 	var out strings.Builder
 	for i, word := range words {
 		last := end
@@ -66,7 +68,7 @@ func fill(words []string, width, column int, indent, end string) string {
 		}
 		size := text.StringWidth(word)
 		switch {
-		case i == 0 || column+1+size+len(last) > width && size+len(indent)+len(last) > width:
+		case i == 0 || cut && column+1+size+len(last) > width && size+len(indent)+len(last) > width:
 		case column+1+size+len(last) > width:
 			out.WriteString(end + "\n" + indent)
 			column = len(indent)
@@ -74,11 +76,11 @@ func fill(words []string, width, column int, indent, end string) string {
 			out.WriteByte(' ')
 			column++
 		}
-		if column+size+len(last) > width {
+		if cut && column+size+len(last) > width {
 			if column > 0 {
-				out.WriteString(end + "\n")
+				out.WriteByte('\n')
 			}
-			word = strings.ReplaceAll(text.WrapHard(word, width-len(end)), "\n", strings.TrimSpace(end)+"\n")
+			word = text.WrapHard(word, width)
 			column = 0
 			size = text.StringWidth(word[strings.LastIndexByte(word, '\n')+1:])
 		}

@@ -31,4 +31,13 @@ func TestWrap(t *testing.T) {
 	if got := program.WrapCode(command, 28, ` \`); got != want {
 		t.Errorf("at 28 columns the command is\n%s\nexpected\n%s", got, want)
 	}
+	folder := `COPPICE_LOCAL='/home/Ann'\''s own folder' launcher registry show ctr@3`
+	want = `COPPICE_LOCAL='/home/Ann'\''s own folder'` + " \\\n    launcher registry \\\n    show ctr@3"
+	if got := program.WrapCode(folder, 24, ` \`); got != want {
+		t.Errorf("a folder wider than a line is\n%s\nexpected\n%s", got, want)
+	}
+	want = "drop:\n    [a_column_with_a_long_name,\n    b]"
+	if got := program.WrapCode("drop: [a_column_with_a_long_name, b]", 16, ""); got != want {
+		t.Errorf("a column wider than a line is\n%s", got)
+	}
 }

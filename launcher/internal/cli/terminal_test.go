@@ -223,14 +223,16 @@ func TestProgressIsOneLine(t *testing.T) {
 func TestWhatAFitPrintsFits(t *testing.T) {
 	long := strings.Repeat("a long finding about a column ", 9)
 	column := strings.Repeat("a_long_name_", 12)
+	pasted := column[:48] // a part of what is copied stays whole, or it would not be read as it was
 	var warnings []dataset.Warning
-	for _, code := range []string{ingest.HintIDs, ingest.HintKey, ingest.WarnConstant, ingest.WarnIDLike} {
-		warnings = append(warnings, dataset.Warning{Code: code, Column: column, Text: long},
-			dataset.Warning{Code: code, Column: "short", Text: long})
+	for _, of := range [][2]string{{ingest.HintIDs, column}, {ingest.HintKey, column}, {ingest.WarnConstant, pasted},
+		{ingest.WarnIDLike, pasted}} {
+		warnings = append(warnings, dataset.Warning{Code: of[0], Column: of[1], Text: long},
+			dataset.Warning{Code: of[0], Column: "short", Text: long})
 	}
 	base := 0.5
 	fitted := &show.Fit{Model: "clicks", Version: 3, Why: long, Hurried: long, Metric: "log_loss", Done: 3,
-		Data: "a folder/" + column, Params: strings.Repeat("num_leaves=12 ", 20), Default: &base, Base: 0.02,
+		Data: "a folder/" + pasted, Params: strings.Repeat("num_leaves=12 ", 20), Default: &base, Base: 0.02,
 		Test: map[string]float64{"log_loss": 0.1, "auc": 0.7}, Within: &sweep.Within{Low: 0.05, High: 0.2},
 		Features: []show.Used{{Name: column, Gain: 0.4}, {Name: "b", Gain: 0.3}}, Page: "pages/" + column}
 	everyWidth(t, "fit", func(on *terminal) {
@@ -239,6 +241,6 @@ func TestWhatAFitPrintsFits(t *testing.T) {
 		p.Notable(&stager.Staged{Manifest: &dataset.Manifest{Name: "clicks", About: dataset.About{Warnings: warnings}}})
 		p.Fitted(fitted)
 		p.Checks(&doctor.Report{Findings: []doctor.Finding{{Verdict: doctor.Problem, Check: "roles", Where: column,
-			What: long, Fix: "gcloud projects add-iam-policy-binding p --member " + column + " --role 'a b'"}}})
+			What: long, Fix: "gcloud projects add-iam-policy-binding p --member " + pasted + " --role 'a b'"}}})
 	})
 }
