@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/page/pagetest":       447,
 	"internal/page/plot":           851,
 	"internal/problem":             270, // its table of what is gone grows
-	"internal/program":             1164,
+	"internal/program":             1166,
 	"internal/program/tables":      326,
 	"internal/protocol":            1087,
 	"internal/random":              17,
@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/search":              4299,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5315,
+	"internal/sweep":               5328,
 	"internal/sweepstore":          1440,
 	"internal/team":                1386,
 	"internal/telemetry":           216,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -412,11 +413,22 @@ func (k *GateCheck) Caution() string {
 	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
 		return ""
 	}
-	off := func(ratio float64) float64 { return math.Round(100 * math.Abs(ratio-1)) }
-	if k.Value < 1 {
-		return fmt.Sprintf("predicts %v %% less than observed (%v to %v %%)", off(k.Value), off(k.High), off(k.Low))
+	off := func(ratio float64) string {
+		if by := 100 * math.Abs(ratio-1); by < 1 {
+			return twoDigits(by)
+		}
+		return fmt.Sprint(math.Round(100 * math.Abs(ratio-1)))
 	}
-	return fmt.Sprintf("predicts %v %% more than observed (%v to %v %%)", off(k.Value), off(k.Low), off(k.High))
+	if k.Value < 1 {
+		return fmt.Sprintf("predicts %s %% less than observed (%s to %s %%)", off(k.Value), off(k.High), off(k.Low))
+	}
+	return fmt.Sprintf("predicts %s %% more than observed (%s to %s %%)", off(k.Value), off(k.Low), off(k.High))
+}
+
+// twoDigits is a number in its first two digits, without an exponent.
+func twoDigits(v float64) string {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // what was formatted can be parsed
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
@@ -455,8 +467,9 @@ func (c *Conclusion) brief() string {
 	if k.Value < 0 {
 		way = "worse"
 	}
-	text += fmt.Sprintf(": %s %.2g %% %s (%+.2g to %+.2g %%)", c.Gate.Metric, math.Abs(by*k.Value), way, by*k.Low,
-		by*k.High)
+	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
+	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
+		signed(by*k.Low), signed(by*k.High))
 	if off := c.check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
 	}

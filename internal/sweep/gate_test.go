@@ -85,6 +85,7 @@ func TestCaution(t *testing.T) {
 	}{
 		{true, 1.24, 1.09, 1.42, "it predicts 24 % more than observed (9 to 42 %); better"},
 		{true, 0.8, 0.7, 0.9, "it predicts 20 % less than observed (10 to 30 %); better"},
+		{true, 0.9968, 0.9936, 0.9996, "it predicts 0.32 % less than observed (0.04 to 0.64 %); better"},
 		{true, 1.04, 0.99, 1.1, "better"},
 		{false, 1.24, 1.09, 1.42, "better"},
 	} {
@@ -115,6 +116,8 @@ func TestBriefly(t *testing.T) {
 		{sweep.GateCheck{Value: -0.0005, Low: -0.001, High: 0.002, Old: 0.1}, sweep.GateCheck{Value: 1.24, Low: 1.09,
 			High: 1.42, Passed: true},
 			"it predicts 24 % more than observed (9 to 42 %); as good as version 8: log_loss 0.5 % worse (-1 to +2 %)"},
+		{sweep.GateCheck{Value: 0.015, Low: 0.0102, High: 0.0199, Old: -0.01}, sweep.GateCheck{},
+			"better than version 8: log_loss 150 % better (+100 to +200 %)"},
 		{sweep.GateCheck{}, sweep.GateCheck{}, "long"},
 	} {
 		tc.tonight.Name, tc.ratio.Name = "tonight", "calibration"
