@@ -246,9 +246,9 @@ sweep() {
 watch() { run launcher watch "$SWEEP"; }
 
 winner() {
-  shown=$(ask 'accept@1 (champion), leaves agrees on 1000 raw rows' launcher registry show accept)
+  shown=$(ask 'accept@1 (champion), the leaves library reproduces all 1,000 predictions' launcher registry show accept)
   echo "$shown" >&2
-  for part in 'accept@1' champion 'agrees on'; do
+  for part in 'accept@1 (champion)' 'library reproduces all'; do
     case $shown in *"$part"*) ;; *) echo "   \"$part\" is missing" >&2; return 1 ;; esac
   done
   run launcher registry show accept --file model.txt >"${DRY:+/dev/null}${DRY:-$WORK/model.txt}"

@@ -40,7 +40,7 @@ case "$me $*" in
 "terraform "*" destroy "*) : >"$STATE" ;;
 "terraform "*" state list") cat "$STATE" ;;
 "clicks "*) echo table >"$last" ;;
-"launcher registry show accept") echo "accept@1 (champion), leaves agrees on 1000 raw rows" ;;
+"launcher registry show accept") echo "accept@1 (champion), the leaves library reproduces all 1,000 predictions" ;;
 "launcher registry show accept --file"*) echo tree ;;
 "launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
 "localemu "*" predict "*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
@@ -289,7 +289,7 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for say, want := range map[string]string{
-		"registry show accept$=>accept@1, leaves agrees on 9 raw rows": "15. winner",
+		"registry show accept$=>accept@1, library reproduces all 9 it": "15. winner",
 		"registry show accept$=>accept@1 (champion)":                   "15. winner",
 		"logging read .*aggregator=>projects/my-project/traces/9999":   "18. logs",
 		"logging read .*task=>":                                        "18. logs",
