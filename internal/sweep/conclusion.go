@@ -459,14 +459,16 @@ func (c *Conclusion) brief() string {
 		return ""
 	}
 	by := 100 / math.Abs(k.Old)
-	text := fmt.Sprintf("as good as version %d", c.Gate.Champion)
-	if k.Low > 0 {
-		text = fmt.Sprintf("better than version %d", c.Gate.Champion)
+	stands, within, way := "as good as", "", "better"
+	switch {
+	case k.Low > 0:
+		stands = "better than"
+	case k.High < 0:
+		stands, within, way = "worse than", ", within the gate's limit", "worse"
+	case k.Value < 0:
+		stands, way = "not shown to be worse than", "worse"
 	}
-	way := "better"
-	if k.Value < 0 {
-		way = "worse"
-	}
+	text := fmt.Sprintf("%s version %d%s", stands, c.Gate.Champion, within)
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
 	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
 		signed(by*k.Low), signed(by*k.High))
