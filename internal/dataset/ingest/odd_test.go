@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/table"
 )
 
 // A few odd texts among numbers are missing values if they are what programs write for these, and told otherwise.
@@ -111,6 +113,25 @@ func TestLabelsInOtherSpellings(t *testing.T) {
 		}
 		if rows != 200 {
 			t.Errorf("of %s and %s, %v of 300 rows have the label %s; expected 200", c[0], c[1], rows, c[2])
+		}
+	}
+}
+
+// TestDeclaredTexts: numbers with fractions that a table declares as texts, as pandas writes a column with \N, are
+// categories, which is told; whole numbers may be ids, and are not.
+func TestDeclaredTexts(t *testing.T) {
+	for first, told := range map[string]bool{"0.5": true, "7": false, "x": false} {
+		texts := []string{first}
+		for i := range 40 {
+			texts = append(texts, first, fmt.Sprint(i))
+		}
+		s := newColumnSurvey(feature{column: table.Column{Name: "bid", Type: dataset.Text}}, &cell.Markers{})
+		s.observe(&table.Batch{}, &dataset.Values{Type: dataset.Text, Text: texts}, nil)
+		kind, _, err := s.kind()
+		var said []string
+		s.warnOfOdd(func(_, format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+		if err != nil || kind != dataset.Categorical || told != strings.Contains(fmt.Sprint(said), "--format bid=number") {
+			t.Errorf("%q: %s, %v, said is %q; expected a hint: %t", first, kind, err, said, told)
 		}
 	}
 }

@@ -40,6 +40,7 @@ type columnSurvey struct {
 	tooLarge  string           // a number that no float64 holds, such as 1e999: a missing value
 	exponents int64            // digits and an exponent, such as 623049e6: an id, unless numbers have fractions
 	fractions bool
+	declared  int64            // numbers in a column that the table declares as texts; -1 once another text is met
 	notNum    error            // the first text that is not a number, if the spec says that there are only numbers
 	like      *dataset.Feature // the feature whose bins it gets, or nil
 }
@@ -172,6 +173,9 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 		if spelt && s.markers.Spelt(text) {
 			s.spelt++
 		}
+		if !c.Untyped && s.declared >= 0 && s.feature.forced == "" {
+			s.declare(text)
+		}
 		if !parse || s.decided {
 			s.present++
 			if parse && s.watches() {
@@ -181,6 +185,15 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 		}
 		s.observeText(b, i, text)
 	}
+}
+
+// declare notes whether a text that the table declares as such is a number.
+func (s *columnSurvey) declare(text string) {
+	x, f := cell.ParseNumber(text)
+	if s.declared++; f != cell.FormNumber {
+		s.declared = -1
+	}
+	s.fractions = s.fractions || x != math.Trunc(x)
 }
 
 func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
@@ -278,6 +291,11 @@ func (s *columnSurvey) watches() bool {
 func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	if s.tooLarge != "" {
 		warn(WarnOdd, "%.40q is beyond the largest number, 1.8e308: such values are missing", s.tooLarge)
+	}
+	if c := s.feature.column; s.declared >= oddRows && s.fractions && c.Format == "" && !s.feature.texts {
+		warn(WarnOdd, "all values are numbers, but the table declares them as texts: they are categories; "+
+			"--format %s=number reads them as numbers", c.Name)
+		return
 	}
 	f, odd := s.usual()
 	all := odd + s.saw[f]

@@ -152,8 +152,12 @@ func (v *VersionDetails) life(now time.Time) string {
 		case a.Version == v.Number:
 			parts = append(parts, a.Name)
 		case !until.IsZero():
-			parts = append(parts, fmt.Sprintf("%s from %s to %s, then @%s", a.Name, since.Format(time.DateOnly),
-				until.Format(time.DateOnly), VersionOf(next)))
+			from := ""
+			if !since.IsZero() { // else that event cannot be read
+				from = " from " + since.Format(time.DateOnly)
+			}
+			parts = append(parts, fmt.Sprintf("%s%s to %s, then @%s", a.Name, from, until.Format(time.DateOnly),
+				VersionOf(next)))
 		case a.Name == registry.Champion:
 			parts = append(parts, fmt.Sprintf("never the champion, which is @%d", a.Version))
 		}
