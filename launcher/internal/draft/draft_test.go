@@ -265,6 +265,8 @@ func TestRefused(t *testing.T) {
 			Request{Label: "y", Time: "ts"}, "--time ts: no such column besides the label (the columns are: a)"},
 		"no such key": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Key: "y"}, "--key y: no such column besides the label"},
+		"no such column of a metric": {"bid,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
+			Request{Label: "y", Metric: "value(label * bdi - prediction)"}, "--metric: no column bdi (the columns are: bid, y)"},
 		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Drop: []string{"b"}}, "--drop: no column b (the columns are: a, y)"},
 		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },

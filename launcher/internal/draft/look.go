@@ -185,6 +185,9 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 	if q.Categorical, err = s.resolve("--categorical", q.Categorical); err != nil {
 		return err
 	}
+	if _, err = s.resolve("--metric", q.values); err != nil {
+		return err
+	}
 	s.drop, s.categorical = q.Drop, q.Categorical
 	return nil
 }
