@@ -79,8 +79,8 @@ var pairFeatures = []pairFeature{
 			"a trial is stopped at a rung")
 	}},
 	{"`ensemble`", func(s *pairSpec) { s.keys = append(s.keys, "ensemble: {bag: 3}") }, func(e pairSeen) string {
-		return missing(e.conclusion.Final != nil && strings.Contains(e.conclusion.Final.Reason, "leave out one fold of 3"),
-			"models of folds are merged")
+		f := e.conclusion.Final
+		return missing(f != nil && strings.Contains(f.Reason, "leave out one fold of 3"), "models of folds are merged")
 	}},
 	{"groups of columns", func(s *pairSpec) {
 		s.search = append(s.search, "features: {try: drop_one, groups: {a: [x1], b: [x2, x3], c: [x4]}}")

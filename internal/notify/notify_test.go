@@ -63,7 +63,8 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	heard, broken := map[string]int{}, false
 	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none"}
-	if !n.Tell(t.Context(), c.Message("", time.Time{}), sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionConcluded)) {
+	told := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionConcluded)
+	if !n.Tell(t.Context(), c.Message("", time.Time{}), told) {
 		t.Error("not done")
 	}
 	if got := slices.Collect(maps.Keys(heard)); !slices.Equal(got, []string{"topic sweep/night-1/concluded"}) {

@@ -66,8 +66,8 @@ func TestSlack(t *testing.T) {
 	if err := json.Unmarshal([]byte("{"+body), &got); err != nil {
 		t.Fatal(err)
 	}
-	want := "*ctr v12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, dataset " +
-		"clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
+	want := "*ctr v12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, " +
+		"dataset clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
 	if got.Text != want {
 		t.Errorf("text\n%s\nwant\n%s", got.Text, want)
 	}

@@ -300,8 +300,8 @@ const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => 
 	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : ''; }).filter(Boolean))].join(', ')`
 
 // rows are those of all tables that are not as high as all others.
-const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1).map(r =>
-	r.closest('table').id + ' ' + r.offsetHeight + ': ' + r.textContent.slice(0, 60)).join()`
+const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1)
+	.map(r => r.closest('table').id + ' ' + r.offsetHeight + ': ' + r.textContent.slice(0, 60)).join()`
 
 // testReadable says that no text is too small, every row of a table 28 pixels high, and nothing wider than the window.
 func testReadable(t *testing.T, p *pagetest.Page, when string) {

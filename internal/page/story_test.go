@@ -190,7 +190,8 @@ func TestChosenAndJudged(t *testing.T) {
 		"on valid."
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
-		true: {"ctr@9 became the champion and went live Better than version 8: log_loss 0.88 % better (&#43;0.35 to &#43;1.4 %).",
+		true: {"ctr@9 became the champion and went live Better than version 8: log_loss 0.88 % better " +
+			"(&#43;0.35 to &#43;1.4 %).",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
 		false: {"ctr@9 was not promoted Better than version 8 on 20,000 sampled test rows",
@@ -219,8 +220,9 @@ func TestChosenAndJudged(t *testing.T) {
 // was judged for it.
 func TestWhoseTestRows(t *testing.T) {
 	s := sample(20)
+	twin := fmt.Sprintf("average_precision on test of trial %d, judged for ctr@9 0.1162", s.Winner.Trial)
 	for want, final := range map[string]*sweep.FinalModel{"average_precision on test of ctr@9 0.1162": nil,
-		fmt.Sprintf("average_precision on test of trial %d, judged for ctr@9 0.1162", s.Winner.Trial): {Registered: true}} {
+		twin: {Registered: true}} {
 		s.Winner.Final = final
 		if got := said(write(t, s)); !strings.Contains(got, want) {
 			t.Errorf("got %.900q, want %q in it", got, want)

@@ -280,8 +280,9 @@ func (s *Standing) Text(now time.Time) string {
 
 // Within is a 95 % interval of the sweep's metric on test, for metrics whose error follows from the rows.
 type Within struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Metric string  `json:"metric,omitempty"` // its name; empty in conclusions of older builds
 }
 
 // Cost is a sweep's cost when it was concluded, calculated by package ledger.

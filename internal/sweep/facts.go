@@ -35,7 +35,7 @@ func (c *Conclusion) Facts(planned time.Time) (all []string) {
 	if g := c.Gate; g != nil && c.brief() == "" {
 		if v, ok := c.Test[g.Metric]; ok {
 			within := ""
-			if c.Within != nil {
+			if c.Within != nil && c.Within.Metric == g.Metric { // the gate may have another metric than the sweep
 				within = fmt.Sprintf(" (%.3g to %.3g)", c.Within.Low, c.Within.High)
 			}
 			add(fmt.Sprintf("on test %s %.3g%s", g.Metric, v, within))

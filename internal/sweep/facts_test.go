@@ -24,8 +24,11 @@ func TestMorning(t *testing.T) {
 			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
 				"6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
-			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65},
+			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"},
 			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
+		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
+			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"},
+			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
 			Checks: []sweep.GateCheck{gain}}, nil, "ads v7 is not live: not promoted | Worse than version 6 on " +
 			"tonight's rows. 6 trials, $0.01, 3 min."},

@@ -115,8 +115,8 @@ func TestBriefly(t *testing.T) {
 			"better than version 8: log_loss 0.88 % better (+0.35 to +1.4 %); calibrated within 7 %"},
 		{sweep.GateCheck{Value: -0.0005, Low: -0.001, High: 0.002, Old: 0.1}, sweep.GateCheck{Value: 1.24, Low: 1.09,
 			High: 1.42, Passed: true},
-			"it predicts 24 % more than observed (9 to 42 %); not shown to be worse than version 8: log_loss 0.5 % worse " +
-				"(-1 to +2 %)"},
+			"it predicts 24 % more than observed (9 to 42 %); not shown to be worse than version 8: log_loss 0.5 % " +
+				"worse (-1 to +2 %)"},
 		{sweep.GateCheck{Value: -0.003, Low: -0.005, High: -0.001, Old: 0.1}, sweep.GateCheck{},
 			"worse than version 8, within the gate's limit: log_loss 3 % worse (-5 to -1 %)"},
 		{sweep.GateCheck{Value: 0.015, Low: 0.0102, High: 0.0199, Old: -0.01}, sweep.GateCheck{},

@@ -186,7 +186,7 @@ func within(name string, h *holdout, pred []float64) *sweep.Within {
 	if err != nil || math.IsNaN(i.Low+i.High) || math.IsInf(i.Low+i.High, 0) {
 		return nil
 	}
-	return &sweep.Within{Low: i.Low, High: i.High}
+	return &sweep.Within{Low: i.Low, High: i.High, Metric: name}
 }
 
 // predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw

@@ -130,7 +130,8 @@ func TestDeclaredTexts(t *testing.T) {
 		kind, _, err := s.kind()
 		var said []string
 		s.warnOfOdd(func(_, format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-		if err != nil || kind != dataset.Categorical || told != strings.Contains(fmt.Sprint(said), "--format bid=number") {
+		hint := strings.Contains(fmt.Sprint(said), "--format bid=number")
+		if err != nil || kind != dataset.Categorical || told != hint {
 			t.Errorf("%q: %s, %v, said is %q; expected a hint: %t", first, kind, err, said, told)
 		}
 	}

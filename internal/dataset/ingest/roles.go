@@ -71,17 +71,12 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		return r.place(name), nil
 	}
 
-	splitPath := "split.column"
-	if spec.Split.By == dataset.SplitByHash {
-		splitPath = "split.key"
-	}
-
 	for _, role := range []struct {
 		path, name string
 		place      *int
 	}{
 		{"label", spec.Label.Column, &r.label}, {"weight", spec.Weight, &r.weight}, {"group", spec.Group, &r.group},
-		{splitPath, spec.Split.Key + spec.Split.Column, &r.split},
+		{splitPath(spec), spec.Split.Key + spec.Split.Column, &r.split},
 		{"encodings.order.column", spec.TimeColumn(), &r.order},
 	} {
 		var err error
@@ -119,6 +114,14 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 	mature, err := use("label.at", spec.Label.At)
 	r.mature = mature
 	return r, cmp.Or(contract, err)
+}
+
+// splitPath is where the spec names the column that divides the rows.
+func splitPath(spec *dataset.Spec) string {
+	if spec.Split.By == dataset.SplitByHash {
+		return "split.key"
+	}
+	return "split.column"
 }
 
 // addValues finds the columns of values, which may be features, too.

@@ -173,7 +173,7 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 		if spelt && s.markers.Spelt(text) {
 			s.spelt++
 		}
-		if !c.Untyped && s.declared >= 0 && s.feature.forced == "" {
+		if !c.Untyped && s.declared >= 0 && s.declared < mostDeclared && s.feature.forced == "" {
 			s.declare(text)
 		}
 		if !parse || s.decided {
@@ -279,6 +279,8 @@ const (
 	maxOdd   = 3    // odd texts that are listed
 	oddShare = 0.05 // up to which odd texts among numbers are likely a mistake
 	oddRows  = 20
+
+	mostDeclared = 10_000 // texts of a column of declared ones that are tried as numbers
 )
 
 // watches reports whether it may still turn out that all but a few texts are numbers, or times.
@@ -293,8 +295,8 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 		warn(WarnOdd, "%.40q is beyond the largest number, 1.8e308: such values are missing", s.tooLarge)
 	}
 	if c := s.feature.column; s.declared >= oddRows && s.fractions && c.Format == "" && !s.feature.texts {
-		warn(WarnOdd, "all values are numbers, but the table declares them as texts: they are categories; "+
-			"--format %s=number reads them as numbers", c.Name)
+		warn(WarnOdd, "the first %d values are numbers, but the table declares them as texts: they are categories; "+
+			"--format %s=number reads them as numbers", s.declared, c.Name)
 		return
 	}
 	f, odd := s.usual()

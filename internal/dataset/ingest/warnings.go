@@ -25,7 +25,7 @@ const (
 	WarnCode        = "extreme_code" // a number far from all others is likely a code
 	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
 	WarnSpelling    = "spelling"     // a class is written in several ways
-	WarnOdd         = "odd_texts"    // all but a few texts of a column are numbers, or times
+	WarnOdd         = "odd_texts"    // all texts of a column, or all but a few, are numbers, or times
 	WarnRare        = "rare_class"   // a class has one row
 	WarnFormat      = "format_open"  // the values of a column do not tell how it is to be read
 	HintFormat      = "format"       // the texts of a column are read as numbers or times

@@ -82,16 +82,10 @@ func Build(q Inputs) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	named := *s // the name that results and pages have; the sweep's id is of the spec as it is written
-	named.Metric = m.Name
-	if s.Gate != nil {
-		gate := *s.Gate
-		if gate.Metric, err = metric.Canonical(gate.Metric); err != nil {
-			return nil, err
-		}
-		named.Gate = &gate
+	if s, err = canonical(s, m); err != nil {
+		return nil, err
 	}
-	if s, err = forLabel(&named, q.Manifest); err != nil {
+	if s, err = forLabel(s, q.Manifest); err != nil {
 		return nil, err
 	}
 
@@ -157,6 +151,20 @@ func Build(q Inputs) (*Planned, error) {
 		return p, nil
 	}
 	return p, err
+}
+
+// canonical returns the spec with the names of metrics that results and pages have; the sweep's id is of the spec as it
+// is written.
+func canonical(s *sweep.Spec, m metric.Metric) (*sweep.Spec, error) {
+	named := *s
+	named.Metric = m.Name
+	if s.Gate == nil {
+		return &named, nil
+	}
+	gate := *s.Gate
+	name, err := metric.Canonical(gate.Metric)
+	gate.Metric, named.Gate = name, &gate
+	return &named, err
 }
 
 // forLabel returns the spec with what it leaves to the dataset's label, if its objective can learn that.

@@ -170,8 +170,9 @@ func TestNightsOfAModel(t *testing.T) {
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
-	home := &page.Index{Datasets: []page.IndexDataset{{Name: records[0].Dataset}}, Models: []page.IndexModel{{Name: "ctr",
-		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}}
+	home := &page.Index{Datasets: []page.IndexDataset{{Name: records[0].Dataset}}}
+	home.Models = []page.IndexModel{{Name: "ctr",
+		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
 	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Tonight(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
