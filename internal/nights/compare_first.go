@@ -100,7 +100,7 @@ func (c *comparison) checkSameColumns() {
 			}
 			if share := c.same(a.Kind, x, y); share >= sameShare {
 				said[b.Name] = true
-				c.add(Warning, CodeSameColumn, b.Name, "the column says the same as %q in %s of the rows: drop: [%s]",
+				c.add(Warning, CodeSameColumn, b.Name, "the column duplicates %q in %s of the rows: drop: [%s]",
 					a.Name, percent(share), b.Name)
 			}
 		}

@@ -58,7 +58,8 @@ func RowsOf(m *dataset.Manifest) (n int) {
 	return n
 }
 
-// Features lists the features of a dataset: what is a column or computed from one, or all with statistics of columns.
+// Features lists the features of a dataset: what is a column or computed from one, and either each statistic of ids or
+// a row for all of the same ids.
 func Features(m *dataset.Manifest, statistics bool) Listed {
 	about := map[string]*dataset.EncodingInfo{}
 	for i := range m.About.Encodings {
@@ -66,24 +67,33 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 	}
 	t := Listed{"Features", []string{"feature", "kind", "because", "bins", "missing",
 		"min / median / max, or most frequent", "made of"}, nil}
+	rows, kinds := map[string]int{}, map[string][]string{} // of the statistics of the same ids
 	for i := range m.Features {
 		f := &m.Features[i]
 		of := ""
 		if f.From != nil {
 			parts := f.From.Of
-			if f.From.Table >= 0 {
-				if !statistics {
-					continue
-				}
-				if f.From.Table < len(m.Tables) {
-					parts = m.Tables[f.From.Table].Of
-				}
+			if f.From.Table >= 0 && f.From.Table < len(m.Tables) {
+				parts = m.Tables[f.From.Table].Of
 			}
 			var names []string
 			for _, part := range parts {
 				names = append(names, part.Column)
 			}
-			of = string(f.From.What) + " of " + strings.Join(names, " × ")
+			ids := strings.Join(names, " × ")
+			of = string(f.From.What) + " of " + ids
+			if f.From.Table >= 0 && !statistics {
+				k, known := rows[ids]
+				if !known {
+					k, rows[ids] = len(t.Rows), len(t.Rows)
+					t.Rows = append(t.Rows, []string{ids, string(f.Kind), string(f.Why), "", "", "", ""})
+				}
+				if what := string(f.From.What); !slices.Contains(kinds[ids], what) {
+					kinds[ids] = append(kinds[ids], what)
+				}
+				t.Rows[k][6] = english.WordSeries(kinds[ids], "and") + " of it"
+				continue
+			}
 		}
 		missing := plot.Percent.Format(min(1, float64(f.Missing)/float64(max(RowsOf(m), 1))))
 		t.Rows = append(t.Rows, []string{f.Name, string(f.Kind), string(f.Why), fmt.Sprint(f.Bins), missing,

@@ -41,8 +41,8 @@ type ModelNight struct {
 
 	Caution bool     `json:"-"` // what went live is off beyond chance, within the limit
 	Found   []string `json:"-"` // what staging found in the table, without notes
-	// The gate's metric on tonight's test rows: of the version that was live before, whose next day these are, and of
-	// the new one. NaN where they were not compared.
+	// The gate's metric on tonight's test rows: of the version that was live before, and of the new
+	// one. NaN where they were not compared.
 	Metric    string  `json:"-"`
 	Was       int     `json:"-"` // the version that was live before
 	Next, New float64 `json:"-"`
@@ -159,6 +159,6 @@ func (p *modelPage) next() []trend {
 		"%d of the %d that compared two (of %s) the new one was promoted. Each night has other rows: compare within "+
 		"a night.", capital(directed(p.Judged)), better, len(both), english.Plural(len(p.Nights), "night", ""))
 	return []trend{
-		follow("live, its next day", plot.Plain, both, func(n *ModelNight) float64 { return n.Next }),
+		follow("the live version", plot.Plain, both, func(n *ModelNight) float64 { return n.Next }),
 		follow("the night's new version", plot.Plain, both, func(n *ModelNight) float64 { return n.New })}
 }

@@ -90,7 +90,7 @@ func TestNightsOfAModel(t *testing.T) {
 		"num_leaves 29 → 30; warning: price",
 		"all labels are 0",
 		"In 8 of the 9 that compared two (of 11 nights) the new one was promoted.",
-		"live, its next day 0.11396", "the night&#39;s new version 0.11706",
+		"the live version 0.11396", "the night&#39;s new version 0.11706",
 		"not promoted 10 9 0.11396 0.11706"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.3000q, want %q in it", text, want)

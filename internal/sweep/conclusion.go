@@ -264,18 +264,18 @@ const ManyNights = 3
 // Text says it in words, as of a time: "3 nights in a row without a new champion; ctr@11 is 4 days old".
 func (s *Standing) Text(now time.Time) string {
 	days := int(now.Sub(s.Since).Hours() / 24)
-	age := fmt.Sprintf("%d days", days)
+	age := fmt.Sprintf("%d days old", days)
 	switch days {
 	case 0:
-		age = "less than a day"
+		age = "from today"
 	case 1:
-		age = "1 day"
+		age = "1 day old"
 	}
 	nights := "1 night"
 	if s.Nights > 1 {
 		nights = fmt.Sprintf("%d nights in a row", s.Nights)
 	}
-	return fmt.Sprintf("%s without a new champion; %s@%d is %s old", nights, s.Model, s.Champion, age)
+	return fmt.Sprintf("%s without a new champion; %s@%d is %s", nights, s.Model, s.Champion, age)
 }
 
 // Within is a 95 % interval of the sweep's metric on test, for metrics whose error follows from the rows.

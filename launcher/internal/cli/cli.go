@@ -217,12 +217,15 @@ func (w *Setup) localFolder() string {
 	return folder
 }
 
-// look opens a sweep and reads it once.
-func (w *Setup) look(ctx context.Context, arg string, use func(*sweepview.View, sweepview.State) error) error {
+// look opens a sweep, the newest one unless it is named, and reads it once.
+func (w *Setup) look(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.with(ctx, func() error {
-		id, err := sweepview.Find(ctx, w.sweeps, arg)
+		id, err := sweepview.Find(ctx, w.sweeps, append(args, "")[0])
 		if err != nil {
 			return err
+		}
+		if len(args) == 0 {
+			w.say("%s, the newest sweep:\n", id)
 		}
 		s, err := sweepview.Open(ctx, w.sweeps, id)
 		if err != nil {

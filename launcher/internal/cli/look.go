@@ -31,7 +31,7 @@ func statusCommand(w *Setup) *cobra.Command {
 					return w.print(all, func() { w.screen().Sweeps(all, w.Now()) })
 				})
 			}
-			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				job, err := jobStatus(cmd.Context(), w, s.Plan)
 				if err != nil {
 					return err
@@ -57,14 +57,14 @@ func (w *Setup) board(p *sweep.Plan, st sweepview.State, most int) {
 func leaderboardCommand(w *Setup) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:   "leaderboard SWEEP",
+		Use:   "leaderboard [SWEEP]",
 		Short: "Show a sweep's trials, best first",
 		Long: `Shows a sweep's ten best trials in a line each, with the parameters that matter most; for a sweep with
 folds, its configurations by their mean over the folds, with its standard error. The page of launcher report has
-the trials' learning curves.`,
-		Example: "  launcher leaderboard nightly-ctr-1a2b3c4d",
+the trials' learning curves. Without a name it is the newest sweep.`,
+		Example: "  launcher leaderboard\n  launcher leaderboard nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				return w.print(st.Board, func() { w.board(s.Plan, st, map[bool]int{false: mostTrials}[all]) })
 			})
 		},
@@ -83,7 +83,7 @@ was chosen when a task took it, it shows what was known of the others at that mo
 same choice again. If the sweep stops trials, it shows how the trial compared at each rung.`,
 		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				n, err := trialNumber(s.Plan, args[1])
 				if err != nil {
 					return err
@@ -102,7 +102,7 @@ same choice again. If the sweep stops trials, it shows how the trial compared at
 
 func billCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bill SWEEP",
+		Use:   "bill [SWEEP]",
 		Short: "Show what a sweep has cost, by trial, compared with its quote",
 		Long: `Calculates machine-hours from the sweep's own objects (which task ran on which host, and when) and the
 cost from the price recorded when the sweep was planned. It is not an invoice: what machines cost before their first
@@ -110,7 +110,7 @@ trial is assumed, and storage, messages and network are not included.`,
 		Example: `  launcher bill nightly-ctr-1a2b3c4d
   launcher bill nightly-ctr-1a2b3c4d --json | jq .attempts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args[0], func(s *sweepview.View, st sweepview.State) error {
+			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				return printBill(cmd.Context(), w, s.Plan, st)
 			})
 		},

@@ -10,11 +10,11 @@ import (
 func nightsCommand(w *Setup) *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
-		Use:   "nights MODEL",
+		Use:   "nights [MODEL]",
 		Short: "Show a month of a model's nights",
 		Long: `Shows what became of each night: the day of its slot and of its newest row, its table, its version, the
 verdict and the reason, and which version was live afterwards, with its age in days. Tables that were blocked before a
-sweep have a line, too.`,
+sweep have a line, too. Without a name it is the model of the newest sweep.`,
 		Example: "  launcher nights ctr\n  launcher nights ctr --days 7 --json | jq .standing",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if days < 1 || days > 366 {
@@ -22,7 +22,7 @@ sweep have a line, too.`,
 			}
 			return w.with(cmd.Context(), func() error {
 				m, err := report.NewDatasets(w.datasets, report.NewIndex(w.sweeps, w.datasets, w.registry)).
-					Month(cmd.Context(), args[0], w.Now().UTC().AddDate(0, 0, -days))
+					Month(cmd.Context(), append(args, "")[0], w.Now().UTC().AddDate(0, 0, -days))
 				if err != nil {
 					return err
 				}

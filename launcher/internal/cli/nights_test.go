@@ -47,6 +47,22 @@ func TestNights(t *testing.T) {
 	if n := m.Nights[0]; n.Night != "2026-11-24" || m.Nights[1].Night == "" {
 		t.Errorf("got %+v; want the night of the slot of the 24th, and every night named", m.Nights)
 	}
+	for _, command := range []string{"list", "list ctr"} {
+		if out := w.must(strings.Fields("registry " + command + " --json")...); !strings.Contains(out,
+			`"metric": "auc"`) {
+			t.Errorf("registry %s does not say by what the version was chosen:\n%s", command, out)
+		}
+	}
+	for _, command := range []string{"nights --json", "leaderboard --json", "bill --json", "report --out -"} {
+		args := strings.Fields(command)
+		name := map[bool]string{true: "ctr", false: "@latest"}[args[0] == "nights"]
+		if named := w.must(append([]string{args[0], name}, args[1:]...)...); w.must(args...) != named {
+			t.Errorf("%s without a name is not that of the newest, %s", command, name)
+		}
+	}
+	if out := w.must("leaderboard"); !strings.HasPrefix(out, "night-20261124-0200, the newest sweep:\n") {
+		t.Errorf("got\n%s\nwant which sweep it is of", out)
+	}
 	w.refused(sweep.ExitUsage, "--days is 0", "nights", "ctr", "--days", "0")
 	for _, args := range [][]string{{"promote", "ctr@1"}, {"rollback", "ctr"},
 		{"promote", "ctr@1", "--alias", "canary"}} {

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
 )
 
@@ -34,6 +36,7 @@ func listModels(ctx context.Context, w *Setup) error {
 		Champion int    `json:"champion,omitempty"`
 
 		Metrics    map[string]float64 `json:"metrics,omitempty"` // on test, of the champion, or else of the newest
+		Metric     string             `json:"metric,omitempty"`  // that chose it
 		Registered time.Time          `json:"registered,omitzero"`
 	}
 
@@ -53,7 +56,7 @@ func listModels(ctx context.Context, w *Setup) error {
 		}
 		m := model{Model: name, Versions: len(versions), Champion: champion}
 		if v, err := w.registry.Get(ctx, name, ""); err == nil { // one that is damaged hides no other
-			m.Metrics, m.Registered = v.Info.Metrics, v.Info.At
+			m.Metrics, m.Metric, m.Registered = v.Info.Metrics, chosenBy(ctx, w, v), v.Info.At
 		}
 		all = append(all, m)
 	}
@@ -64,7 +67,7 @@ func listModels(ctx context.Context, w *Setup) error {
 			if !m.Registered.IsZero() {
 				age = show.Age(m.Registered, w.Now())
 			}
-			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion), show.Score(m.Metrics), age)
+			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion), show.Score(m.Metrics, m.Metric), age)
 		}
 		t.Print()
 	})
@@ -81,5 +84,15 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 		return err
 	}
 	listed := show.Listed(versions, aliases)
+	for i := range listed {
+		listed[i].Metric = chosenBy(ctx, w, listed[i].Version)
+	}
 	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
+}
+
+// chosenBy is the metric by which a version's sweep has chosen it; empty if that is not recorded, or cannot be read.
+func chosenBy(ctx context.Context, w *Setup, v registry.Version) string {
+	var report struct{ Within sweep.Within }
+	_ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report)
+	return report.Within.Metric
 }

@@ -15,12 +15,13 @@ import (
 func reportCommand(w *Setup) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use:   "report SWEEP|DATASET|MODEL",
+		Use:   "report [SWEEP|DATASET|MODEL]",
 		Short: "Write a sweep, a dataset or a model as a page",
 		Long: `Writes one HTML file about a sweep: leaderboard, learning curves, parameters, machines, cost and
 the winner; about a dataset, NAME or NAME@VERSION: its nights, what staging found, drift, and what the table
 holds; or about a model: versions, what was live when, metrics and features. A name is looked up among the
-sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant.
+sweeps, then the datasets, then the models; dataset:NAME and model:NAME say which is meant. Without a name it
+is the newest sweep.
 
 The page is self-contained: it can be mailed, archived and opened anywhere. The same objects give the same bytes.`,
 		Example: `  launcher report nightly-ctr-1a2b3c4d --out sweep.html
@@ -31,7 +32,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				return err
 			}
 			return w.with(cmd.Context(), func() error {
-				view, note, err := w.pages().Find(cmd.Context(), args[0])
+				view, note, err := w.pages().Find(cmd.Context(), append(args, "")[0])
 				if err != nil {
 					return err
 				}

@@ -343,8 +343,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {
-		d.found("split", "at random, class by class (the rarest has %s rows), since there is neither a time (--time) "+
-			"nor a key (--key) that rows repeat", humanize.Comma(rarest))
+		d.found("split", "at random, class by class (the rarest has %s rows), since no time column or repeated ID was "+
+			"found (set --time or --key)", humanize.Comma(rarest))
 		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
 			max(1, q.Seed)), nil
 	}
@@ -354,7 +354,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 
 // whyAtRandom says why rows are split neither by time nor by a key.
 func (s *seen) whyAtRandom(q Request, times []string) string {
-	why := "there is neither a time (--time) nor a key (--key) that rows repeat"
+	why := "no time column or repeated ID was found (set --time or --key)"
 	if len(times) > 1 {
 		why = "it is not clear which is the row's time"
 	}

@@ -93,7 +93,10 @@ func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
 				m := &x.Models[k]
 				if m.Last != nil && r.Blocked() && r.At.After(m.Last.Planned) &&
 					strings.HasPrefix(m.Last.Dataset, r.Dataset+"@") {
-					m.Held, m.Last = 0, &page.IndexSweep{Model: m.Name, Dataset: r.Dataset + "@" + r.Version,
+					if m.Held > 0 { // else the dataset alone needs somebody
+						m.Held++
+					}
+					m.Last = &page.IndexSweep{Model: m.Name, Dataset: r.Dataset + "@" + r.Version,
 						Planned: r.At, At: r.At, Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
 				}
 			}

@@ -172,12 +172,17 @@ func TestNightsOfAModel(t *testing.T) {
 	}
 	home := &page.Index{Datasets: []page.IndexDataset{{Name: records[0].Dataset}}}
 	home.Models = []page.IndexModel{{Name: "ctr",
-		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
+		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}, Held: 2},
+		{Name: "sound", Last: &page.IndexSweep{Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
 	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Tonight(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
 	if last := home.Models[0].Last; last.Verdict != sweep.VerdictBlocked || last.Why != m.Nights[0].Why {
 		t.Errorf("at home the last night is %+v, want the blocked one of the model's page", last)
+	}
+	if held, sound := home.Models[0].Held, home.Models[1].Held; held != 3 || sound != 0 {
+		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
+			held, sound)
 	}
 	if n := m.Nights[1]; n.Sweep != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
 		n.Why != "the gate's reason" {

@@ -31,10 +31,10 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 	return nil
 }
 
-// Month reads what became of a model's nights since a time, or of the newest: its sweeps, and tables that were blocked
-// before one. It is not safe for concurrent use.
+// Month reads what became of the nights of a model, or of the newest sweep's, since a time, or of the newest: its
+// sweeps, and tables that were blocked before one. It is not safe for concurrent use.
 func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*page.Month, error) {
-	if err := sweep.CheckName("model", model); err != nil {
+	if err := sweep.CheckName("model", model); err != nil && model != "" {
 		return nil, err
 	}
 	most := mostNights
@@ -44,6 +44,9 @@ func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*p
 	newest, _, err := d.index.read(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if model == "" && len(newest) > 0 {
+		model = newest[0].Model
 	}
 	m := &page.Month{Standing: sweep.Standing{Model: model}, Nights: []page.ModelNight{}}
 	trained, names := map[string][]int{}, map[string]bool{}

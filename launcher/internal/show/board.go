@@ -119,7 +119,7 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 		{"test", Metrics(c.Test, p.Spec.Metric)},
 	}
 	if k := c.Calibration; k != nil {
-		rows = append(rows, [2]string{"calibration", k.Method + ": " + k.Reason})
+		rows = append(rows, [2]string{"calibration", strings.TrimPrefix(k.Method+": "+k.Reason, "none: ")})
 	}
 	if v := c.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", v.Text()})

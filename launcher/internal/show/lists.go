@@ -22,7 +22,7 @@ import (
 // Sweeps writes a list of sweeps.
 func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
 	t := w.Table("sweep", "planned", "trials", "state", "score on test", "registered", "dataset").
-		Least("dataset", "trials")
+		Least("dataset", "trials", "registered", "planned")
 	for _, l := range all {
 		registered, planned, score, state := "", "", "", l.Word()
 		if l.State == page.Unreadable {
@@ -138,6 +138,7 @@ type ListedVersion struct {
 	registry.Version
 	Night   string   `json:"night"` // as sweepview.NameNight
 	Aliases []string `json:"aliases"`
+	Metric  string   `json:"metric,omitempty"` // that chose it
 }
 
 // Listed returns the versions with their aliases.
@@ -159,16 +160,17 @@ func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersi
 func (w Printer) Versions(listed []ListedVersion, now time.Time) {
 	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset")
 	for _, v := range listed {
-		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics), Age(v.Info.At, now), v.Night,
+		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics, v.Metric), Age(v.Info.At, now), v.Night,
 			v.Info.Labels["sweep"], v.Info.Labels["dataset"])
 	}
 	t.Print()
 }
 
-// Score is what a version is known by: the metric that most sweeps optimise, of those that it has.
-func Score(metrics map[string]float64) string {
+// Score is what a version is known by: the metric that chose it, or, unless that is recorded, the one that most sweeps
+// optimise.
+func Score(metrics map[string]float64, chosenBy string) string {
 	names := slices.Sorted(maps.Keys(metrics))
-	for _, name := range append([]string{"log_loss", "multi_logloss", "rmse", "ndcg@10"}, names...) {
+	for _, name := range append([]string{chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"}, names...) {
 		if v, ok := metrics[name]; ok {
 			return name + " " + Number(v)
 		}

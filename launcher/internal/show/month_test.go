@@ -28,3 +28,21 @@ func TestMonthIn80Columns(t *testing.T) {
 		}
 	}
 }
+
+// TestScoresIn80Columns: a list of sweeps keeps their scores, and a version is known by the metric that chose it.
+func TestScoresIn80Columns(t *testing.T) {
+	score, at := 0.061234, time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
+	var out bytes.Buffer
+	w := Printer{Screen: tables.Screen{Output: program.To(&out), Width: 80}}
+	w.Sweeps([]page.IndexSweep{{ID: "nightly-campaigns-20261102-0300", Planned: at, Dataset: "campaigns@0123456789abcdef",
+		Trials: 50, State: "winner", Verdict: sweep.VerdictNotComparable, Model: "campaigns", Version: 12,
+		Metric: "average_precision", Score: &score}}, at.AddDate(0, 0, 27))
+	if !strings.Contains(out.String(), "0.061234") || strings.Contains(out.String(), "score on test,") {
+		t.Errorf("got\n%s\nwant the score", out.String())
+	}
+	for by, want := range map[string]string{"auc": "auc 0.7", "": "log_loss 0.1", "of_another_build": "log_loss 0.1"} {
+		if got := Score(map[string]float64{"auc": 0.7, "log_loss": 0.1}, by); got != want {
+			t.Errorf("chosen by %q: got %q, want %q", by, got, want)
+		}
+	}
+}
