@@ -54,9 +54,6 @@ type modelPage struct {
 	Promoted int              // nights that made the champion
 	Back     int              // nights whose model was held back
 	Row      int              // how many of the last ones, one after the other
-	Next     []trend          // the live version on the next night's rows, and the new one
-	Judged   string           // the metric of that
-	Compared string           // what that says
 	Moved    []registry.Event // newest first
 	Moving   []effectRow      // what moves predictions
 	Used     []Importance     // where that is not known, the features by gain

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
-
-	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -76,7 +72,7 @@ func (n ModelNight) Held() bool {
 // Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.
 func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
-// nights fills in what changed in each night, and draws how the live version did on each night's rows.
+// nights fills in what changed in each night, and how often the champion did.
 func (p *modelPage) nights() {
 	for i := range p.Nights {
 		n := &p.Nights[i]
@@ -97,7 +93,6 @@ func (p *modelPage) nights() {
 		}
 	}
 	p.Answer = p.answer()
-	p.Next = p.next()
 }
 
 // changed says in which parameters a version differs from the one before it.
@@ -133,32 +128,4 @@ func (p *modelPage) answer() answer {
 		v.Class = standing(p.Last.AsSweep(), p.Champion)
 	}
 	return v
-}
-
-// next follows the live version's metric on the rows of the night after its own, and the new version's on the same;
-// none where no night compared two. Another metric than the last night's has a scale of its own.
-func (p *modelPage) next() []trend {
-	var both []ModelNight
-	better := 0
-	for _, n := range slices.Backward(p.Nights) {
-		if math.IsNaN(n.Next) || math.IsNaN(n.New) {
-			continue
-		}
-		if p.Judged != n.Metric {
-			p.Judged, better, both = n.Metric, 0, nil
-		}
-		both = append(both, n)
-		if n.Verdict == sweep.VerdictPromoted {
-			better++
-		}
-	}
-	if len(both) == 0 {
-		return nil
-	}
-	p.Compared = fmt.Sprintf("%s: of the version that was live and of the night's new one, on the same test rows. In "+
-		"%d of the %d that compared two (of %s) the new one was promoted. Each night has other rows: compare within "+
-		"a night.", capital(directed(p.Judged)), better, len(both), english.Plural(len(p.Nights), "night", ""))
-	return []trend{
-		follow("the live version", plot.Plain, both, func(n *ModelNight) float64 { return n.Next }),
-		follow("the night's new version", plot.Plain, both, func(n *ModelNight) float64 { return n.New })}
 }

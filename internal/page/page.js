@@ -33,7 +33,7 @@
     const a = Math.abs(v);
     switch (c.u) {
       case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : digits(v / 3600, 3) + ' h';
-      case 'B': { let i = 0; while (Math.abs(v) >= 1024 && i < 4) { v /= 1024; i++; } return digits(v, 3) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
+      case 'B': { let i = 0; while (v >= 1024 && i < 4) { v /= 1024; i++; } v = Math.round(10 * v) / 10; return v.toFixed(i && v < 10 ? 1 : 0) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
       case 'USD': return (v < 0 ? '-$' : '$') + (a < 0.995 ? digits(a, 3).replace(/^(0\.\d)$/, '$10') : a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2}));
       case '#': return v.toLocaleString('en');
       case '%': return digits(100 * v, 3) + ' %';
@@ -399,7 +399,6 @@
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
   function begin() {
     data = JSON.parse($('#data').textContent);
-    for (const c of Object.values(data.columns)) if (c.of) c.v = c.v.map(i => i === null ? i : c.of[i]);
     rowOf = null;
     hidden = new Set();
     plots = [];

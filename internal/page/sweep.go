@@ -272,7 +272,6 @@ func (p *sweepPage) thin() {
 	beyond := func(trial int) bool { return p.Standing[trial] > mostDrawn }
 	for _, c := range p.charts() {
 		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Mark) bool { return beyond(m.Trial) })
-		c.Labels = slices.DeleteFunc(c.Labels, func(l plot.Text) bool { return beyond(l.Trial) })
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // scatter draws the score over a number of each trial, with rings around some.
 func (p *sweepPage) scatter(c plot.Chart, x plot.Axis, value func(*TrialRow) float64,
 	ringed func(*TrialRow) bool) *plot.Chart {
-	s := plot.Scatter{Chart: c, X: x, Y: plot.Axis{Label: p.Metric}}
+	s := plot.Plot{Chart: c, X: x, Y: plot.Axis{Label: p.Metric}}
 	for _, t := range slices.Backward(p.scored()) {
 		q := plot.Point{Trial: t.Number, X: value(t), Y: t.Score, Class: t.Class()}
 		if ring := q; ringed(t) {
@@ -71,7 +71,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		m, _ = m.Stop(p.Objective)
 		by, maximize = m.Name, m.Maximize
 	}
-	c := plot.Lines{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true,
+	c := plot.Plot{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true,
 		Tabled: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: by + " on valid, " + better(maximize)}}
 	var with []*TrialRow

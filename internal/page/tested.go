@@ -69,7 +69,7 @@ func (r binRow) Lift() float64 { return r.Found / r.Above }
 // reliability draws what came over what was predicted, before and after calibration, and gives the numbers, the highest
 // predictions first.
 func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
-	c := plot.Lines{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
+	c := plot.Plot{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}

@@ -52,7 +52,6 @@ type Tick struct {
 type Text struct {
 	X, Y   string
 	Class  string // a: axis; e: ends at X; m: its middle is at X
-	Trial  int
 	String string
 }
 
@@ -193,7 +192,7 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	for _, v := range f.y.ticks(ticks) {
 		py := f.y.at(v)
 		c.Ticks = append(c.Ticks,
-			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", None, Clip(f.y.say(v), 9)}})
+			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", Clip(f.y.say(v), 9)}})
 	}
 	c.along(f.x, 75, f.bottom, f.bottom+4, f.bottom+17)
 	c.label(y.Label, 4, 14, "a")
@@ -214,12 +213,12 @@ func (c *Chart) along(s scale, every, top, bottom, number float64) {
 			last = x + half
 		}
 		c.Ticks = append(c.Ticks,
-			Tick{line(x, top, x, bottom), Text{at(min(max(x, half+1), c.W-half-2)), at(number), "m", None, text}})
+			Tick{line(x, top, x, bottom), Text{at(min(max(x, half+1), c.W-half-2)), at(number), "m", text}})
 	}
 }
 
 func (c *Chart) label(text string, x, y float64, class string) {
-	c.Labels = append(c.Labels, Text{at(x), at(y), class, None, text})
+	c.Labels = append(c.Labels, Text{at(x), at(y), class, text})
 }
 
 // Clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps

@@ -17,13 +17,13 @@ type Line struct {
 	Dots      string    // class of a dot at each point; empty without
 }
 
-// Lines is a chart of curves.
-type Lines struct {
+// Plot is a chart with two axes, of curves and of points.
+type Plot struct {
 	Chart
-	X, Y  Axis
-	Lines []Line
-	// Diagonal draws y = x, beneath.
-	Diagonal bool
+	X, Y     Axis
+	Diagonal bool // draws y = x, beneath
+	Lines    []Line
+	Points   []Point
 }
 
 // mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
@@ -58,44 +58,45 @@ func Thin(x, y []float64, n, keep int) (tx, ty []float64, at int) {
 	return tx, ty, at
 }
 
-// Draw draws it: later lines lie on earlier ones.
-func (l *Lines) Draw() *Chart {
+// Draw draws it: later lines lie on earlier ones, and points on lines.
+func (l *Plot) Draw() *Chart {
 	c := l.Chart
 	var xs, ys []float64
 	for _, s := range l.Lines {
-		xs, ys = append(xs, s.X...), append(ys, s.Y...)
-		ys = append(append(ys, s.Low...), s.High...)
+		xs, ys = append(xs, s.X...), append(append(append(ys, s.Y...), s.Low...), s.High...)
+	}
+	for _, q := range l.Points {
+		xs, ys = append(xs, q.X), append(ys, q.Y)
 	}
 	l.X.fit(xs)
 	l.Y.fit(ys)
 	f := newFrame(&c, l.X, l.Y)
 
-	if l.Diagonal && len(l.Lines) > 0 {
+	if l.Diagonal {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
 		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
 	}
 	for _, s := range l.Lines {
-		c.whiskers(f, s)
 		c.curve(f, s)
+	}
+	stacked := map[[2]float64]int{}
+	for _, q := range l.Points {
+		if !finite(q.X, q.Y) {
+			continue
+		}
+		x, y := f.x.at(q.X), f.y.at(q.Y)
+		if l.X.Categories != nil { // beside each other rather than on each other
+			x += spreadOut(stacked, x, y, (f.right-f.left)/float64(len(l.X.Categories)))
+		}
+		c.point(q.Class, q.Trial, x, y)
 	}
 	return &c
 }
 
-// whiskers draws the intervals around a curve's points, as one path.
-func (c *Chart) whiskers(f *frame, s Line) {
-	var p pen
-	for i := range s.Low {
-		if finite(s.X[i], s.Low[i], s.High[i]) {
-			x := f.x.at(s.X[i])
-			p.to('M', x, f.y.at(s.Low[i])).to('L', x, f.y.at(s.High[i]))
-		}
-	}
-	c.add("whisker "+s.Class, s.Trial, p)
-}
-
-// curve draws one; it is interrupted where there is no value. Its dots are one path.
+// curve draws one, over the intervals around its points; it is interrupted where there is no value. Intervals and dots
+// are one path each.
 func (c *Chart) curve(f *frame, s Line) {
-	var p, dots pen
+	var p, dots, whiskers pen
 	var x, y float64
 	gap := true
 	for i := range s.X {
@@ -104,23 +105,19 @@ func (c *Chart) curve(f *frame, s Line) {
 			continue
 		}
 		x, y = f.x.at(s.X[i]), f.y.at(s.Y[i])
-		if gap {
-			p.to('M', x, y)
-		} else {
-			p.to('L', x, y)
-		}
+		p.to(map[bool]byte{true: 'M', false: 'L'}[gap], x, y)
 		gap = false
 		dots = append(*dots.to('M', x, y), "h0"...)
+		if s.Low != nil {
+			whiskers.to('M', x, f.y.at(s.Low[i])).to('L', x, f.y.at(s.High[i]))
+		}
 	}
-	if len(p) == 0 {
-		return
-	}
+	c.add("whisker "+s.Class, s.Trial, whiskers)
 	c.add(s.Class, s.Trial, p)
 	if s.Dots != "" {
 		c.add(s.Dots, s.Trial, dots)
 	}
-
-	if s.End != "" {
+	if s.End != "" && len(p) > 0 {
 		c.point(s.End, s.Trial, x, y)
 	}
 	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
@@ -191,7 +188,7 @@ func (c *Chart) axis(s *scale, x, top, bottom float64, number int) {
 	name := Clip(s.Label, 20)
 	half := 3.9 * float64(len([]rune(name)))
 	c.label(name, min(max(x, half+1), c.W-half-2), 16+18*float64(number%2), "a m")
-	c.Ticks = append(c.Ticks, Tick{line(x, top, x, bottom), Text{Trial: None}})
+	c.Ticks = append(c.Ticks, Tick{D: line(x, top, x, bottom)})
 	for _, v := range s.ticks(4) {
 		y := s.at(v)
 		c.Ticks = append(c.Ticks, Tick{D: line(x-3, y, x+3, y)})

@@ -30,7 +30,7 @@ func (u Unit) Format(v float64) string {
 	case u == Seconds:
 		return duration(v)
 	case u == Bytes:
-		return binary(v)
+		return humanize.IBytes(uint64(max(0, v)))
 	case u == USD:
 		return dollars(v)
 	case u == Percent:
@@ -85,16 +85,6 @@ func duration(v float64) string {
 		return digits(v/60, 3) + " min"
 	}
 	return digits(v/3600, 3) + " h"
-}
-
-func binary(v float64) string {
-	names := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for math.Abs(v) >= 1024 && i < len(names)-1 {
-		v /= 1024
-		i++
-	}
-	return digits(v, 3) + " " + names[i]
 }
 
 // Axis is what one direction of a chart shows.
@@ -202,7 +192,7 @@ func (s scale) ticks(n int) []float64 {
 		return logTicks(s.Low, s.High, n)
 	}
 
-	step := niceStep((s.High-s.Low)/float64(n), s.Unit)
+	step := niceStep((s.High - s.Low) / float64(n))
 	if s.Whole {
 		step = max(1, step)
 	}
@@ -218,26 +208,11 @@ func (s scale) ticks(n int) []float64 {
 	return out
 }
 
-// niceStep is a round number not below rough: of seconds also quarters of minutes and of hours.
-func niceStep(rough float64, u Unit) float64 {
+// niceStep is a round number not below rough.
+func niceStep(rough float64) float64 {
 	if !finite(rough) || rough <= 0 {
 		return 1
 	}
-
-	if u == Seconds && rough > 5 {
-		const minute, hour = 60, 3600
-		for _, d := range []float64{10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
-			hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, 24 * hour} {
-			if d >= rough {
-				return d
-			}
-		}
-	}
-	if u == Bytes {
-		unit := math.Pow(1024, math.Floor(math.Log(rough)/math.Log(1024)))
-		return niceStep(rough/unit, Plain) * unit
-	}
-
 	magnitude := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, m := range []float64{1, 2, 2.5, 5} {
 		if m*magnitude >= rough*(1-1e-9) {
@@ -247,7 +222,7 @@ func niceStep(rough float64, u Unit) float64 {
 	return 10 * magnitude
 }
 
-// logTicks are 1, 2 and 5 of each decade, or 1 alone where these would be too many.
+// logTicks are 1 to 9 of each decade, or as few of them as there is room for.
 func logTicks(low, high float64, n int) []float64 {
 	for _, of := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 5}, {1, 3}, {1}} {
 		var out []float64
@@ -261,21 +236,12 @@ func logTicks(low, high float64, n int) []float64 {
 			}
 		}
 		if len(out) <= n+2 && len(out) >= 2 || len(of) == 1 && len(out) > 0 {
-			return every(out, n+2)
+			var few []float64
+			for i := 0; i < len(out); i += 1 + (len(out)-1)/(n+2) {
+				few = append(few, out[i])
+			}
+			return few
 		}
 	}
 	return []float64{low, high}
-}
-
-// every leaves out values between, so that at most n are left.
-func every(values []float64, n int) []float64 {
-	step := (len(values) + n - 1) / n
-	if step <= 1 {
-		return values
-	}
-	var out []float64
-	for i := 0; i < len(values); i += step {
-		out = append(out, values[i])
-	}
-	return out
 }

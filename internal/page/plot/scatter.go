@@ -11,41 +11,6 @@ type Point struct {
 	Class string // how it is painted; x as its last letter is drawn as a cross
 }
 
-// Scatter is a chart of points.
-type Scatter struct {
-	Chart
-	X, Y   Axis
-	Points []Point
-}
-
-// Draw draws it.
-func (s *Scatter) Draw() *Chart {
-	c := s.Chart
-	xs, ys := make([]float64, len(s.Points)), make([]float64, len(s.Points))
-	for i, p := range s.Points {
-		xs[i], ys[i] = p.X, p.Y
-	}
-	s.X.fit(xs)
-	s.Y.fit(ys)
-	f := newFrame(&c, s.X, s.Y)
-
-	stacked := map[[2]float64]int{}
-	for _, q := range s.Points {
-		if !finite(q.X, q.Y) {
-			continue
-		}
-		x, y := f.x.at(q.X), f.y.at(q.Y)
-		if s.X.Categories != nil { // beside each other rather than on each other
-			x += spreadOut(stacked, x, y, (f.right-f.left)/float64(len(s.X.Categories)))
-		}
-		if s.Y.Categories != nil {
-			y += spreadOut(stacked, y, x, (f.bottom-f.top)/float64(len(s.Y.Categories)))
-		}
-		c.point(q.Class, q.Trial, x, y)
-	}
-	return &c
-}
-
 // spreadOut moves the second, third ... mark near a place within its category: alternately to both sides.
 func spreadOut(stacked map[[2]float64]int, along, across, room float64) float64 {
 	key := [2]float64{math.Round(along), math.Round(across / 4)}

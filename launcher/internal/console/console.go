@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"coppice/internal/blob"
 	"coppice/internal/page"
 	"coppice/internal/problem"
@@ -48,27 +50,13 @@ type Console struct {
 	log    *slog.Logger
 	pause  time.Duration
 
-	first turn // serialises reads of sweeps
-	made  turn // serialises other pages, whose data are not safe for concurrent use
+	// Locks that can be waited for with a context, so that a viewer who has left delays no one.
+	first *semaphore.Weighted // serialises reads of sweeps
+	made  *semaphore.Weighted // serialises other pages, whose data are not safe for concurrent use
 
 	mu   sync.Mutex
 	open map[sweep.ID]*watched
 }
-
-// turn is a lock that can be waited for with a context.
-type turn chan struct{}
-
-// take acquires it, waiting at most until ctx ends, so that a viewer who has left delays no one.
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) give() { <-t }
 
 // watched is a sweep that has been viewed, with its page as of when it was read.
 type watched struct {
@@ -81,7 +69,7 @@ type watched struct {
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
 	c := &Console{sweeps: sweeps, reg: registry.New(models), now: now, log: log, pause: pollPause,
-		first: make(turn, 1), made: make(turn, 1), open: map[sweep.ID]*watched{}}
+		first: semaphore.NewWeighted(1), made: semaphore.NewWeighted(1), open: map[sweep.ID]*watched{}}
 	c.index = report.NewIndex(sweeps, datasets, c.reg)
 	c.nights = report.NewDatasets(datasets, c.index)
 	return c
@@ -100,10 +88,10 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 	if w, fresh := c.known(id); fresh {
 		return w, nil
 	}
-	if err := c.first.take(ctx); err != nil {
+	if err := c.first.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer c.first.give()
+	defer c.first.Release(1)
 	w, fresh := c.known(id) // another viewer may have read it meanwhile
 	if fresh {
 		return w, nil
@@ -206,10 +194,10 @@ func guarded(hosts []string, next http.Handler) http.Handler {
 // serve serves a page that is made for the request.
 func (c *Console) serve(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
 	write := func(r *http.Request) ([]byte, error) {
-		if err := c.made.take(r.Context()); err != nil {
+		if err := c.made.Acquire(r.Context(), 1); err != nil {
 			return nil, err
 		}
-		defer c.made.give()
+		defer c.made.Release(1)
 		view, err := read(r.Context(), r)
 		if err != nil {
 			return nil, err
