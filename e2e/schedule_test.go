@@ -188,6 +188,9 @@ func TestE2ECancelWithoutMachines(t *testing.T) {
 	r := l.script(`
 "$1" sweep "$2" --id long-1 >out.txt 2>err.txt & first=$!
 while ! ls cloud/gcs/coppice-sweeps/sweeps/long-1/jobs/2.json >found 2>/dev/null; do sleep 0.02; done
+while ! "$1" status long-1 --json | grep -q '"why": "Instance of type n2-highmem'; do sleep 0.05; done
+"$1" status long-1 >waits.txt
+"$1" report long-1 --out waits.html
 "$1" cancel long-1
 code=0; wait $first || code=$?
 test $code = 7
@@ -199,6 +202,13 @@ test $code = 7
 	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) ||
 		!strings.Contains(status, `"CANCELLED"`) {
 		t.Errorf("status %s; expected that it is finished and CANCELLED", status)
+	}
+	for name, says := range map[string]string{"waits.txt": "0 of 2, asked for ",
+		"waits.html": "Machines: 0 of 2, asked for "} {
+		if text := strings.Join(strings.Fields(l.read(name)), " "); !strings.Contains(text, says) ||
+			!strings.Contains(text, "does not have enough resources") {
+			t.Errorf("%s says nothing of the missing machines, expected %q:\n%s", name, says, text)
+		}
 	}
 	if jobs := l.ranJobs(); len(jobs) != 0 {
 		t.Errorf("jobs %q", jobs)

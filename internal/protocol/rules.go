@@ -29,18 +29,18 @@ type Age struct {
 	Now             time.Time     // the aggregator's clock
 }
 
-// clocksApart is the largest difference between two machines' clocks for which a limit is still enforced correctly.
-const clocksApart = time.Hour
+// ClocksApart is the largest difference between two machines' clocks for which a limit is still enforced correctly.
+const ClocksApart = time.Hour
 
 // Reached reports whether the sweep has reached limit. By the store's clock it is at least as old as its newest object
 // plus the time watched since, so it never ends early; while a task lives, it ends at most one heartbeat late. An
 // aggregator that has just started and finds only old objects cannot know how long ago they were written: then the
-// other clocks decide, with a margin of clocksApart.
+// other clocks decide, with a margin of ClocksApart.
 func (a Age) Reached(limit time.Duration) bool {
 	if !a.Latest.IsZero() && a.Latest.Sub(a.Planned)+a.Watched >= limit {
 		return true
 	}
-	return a.Now.Sub(a.Created) >= limit+clocksApart
+	return a.Now.Sub(a.Created) >= limit+ClocksApart
 }
 
 // Training goes on for at least this many times the duration of the last save. So saving takes at most a fiftieth of a

@@ -30,10 +30,10 @@ func TestAgeIsTheStores(t *testing.T) {
 		}
 	}
 
-	late := Age{Planned: epoch, Latest: epoch, Created: epoch, Now: epoch.Add(limit + clocksApart)}
+	late := Age{Planned: epoch, Latest: epoch, Created: epoch, Now: epoch.Add(limit + ClocksApart)}
 	if !late.Reached(limit) {
 		t.Errorf("an aggregator that has just begun to watch did not end a sweep %s after its limit, want it to",
-			clocksApart)
+			ClocksApart)
 	}
 }
 

@@ -148,6 +148,12 @@ type Sizing struct {
 // nothing else to do.
 func (z *Sizing) RefitThreads() int { return z.TasksPerVM * z.ThreadsPerTask }
 
+// Machines is how many machines the tasks fill, so many of them not counted.
+func (z *Sizing) Machines(without int) int {
+	perVM := max(z.TasksPerVM, 1)
+	return min(max(z.VMs, 1), (max(max(z.Tasks, 1)-without, 0)+perVM-1)/perVM)
+}
+
 // Trial is one configuration to train.
 type Trial struct {
 	Number int    `json:"number"` // 0, 1, 2 ...

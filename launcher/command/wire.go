@@ -221,7 +221,7 @@ func status(s batch.Status, err error) (provision.JobStatus, error) {
 	}
 	return provision.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
 		Failure: s.FailureReason(),
-		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity()}, err
+		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity().Text}, err
 }
 
 // examine opens what `launcher doctor` examines.

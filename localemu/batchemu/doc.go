@@ -17,7 +17,8 @@
 //     has formatted; the root file system is read-only, and the memory that tasks share is not measured. A localemu
 //     that is killed may leave its containers (named localemu-...) behind.
 //   - Machines. All pretend machines share the CPUs and the memory of the real one; machine types only say how many
-//     tasks fit when the job does not; any name is one. There is no boot time, no quota.
+//     tasks fit when the job does not; any name is one. There is no boot time, no quota but that of Faults,
+//     and no second attempt at a machine that cannot be had.
 //   - A machine's own system. A script runs with the rights of the user running localemu, who stands for root,
 //     beside everything else on this machine, from the machine's folder; there the path of a mount is replaced by
 //     one relative to that folder (./ssd), so a script that changes the directory does not find it.

@@ -16,6 +16,9 @@ type Faults struct {
 	// LoseMachine says when machines vanish, by number, from when the job began to run: see Server.LoseMachine.
 	LoseMachine map[int][]sweep.Duration
 	NoCapacity  []Shortage
+	// CPUs is the project's quota CPUS_ALL_REGIONS: a job gets as many of its machines as that leaves room for beside
+	// those of other jobs, and no more later. 0 is no quota.
+	CPUs int
 }
 
 // Shortage means that machines of the type cannot be had in the zone: a job that may run nowhere else stays SCHEDULED
@@ -88,18 +91,40 @@ func (j *job) settleIn() (found, fail bool) {
 		}
 
 		fail = f.Fail
-		now := time.Now()
 		j.srv.mu.Lock()
-		j.events = append(j.events, &batchpb.StatusEvent{Type: "OPERATIONAL_INFO", EventTime: timestamppb.New(now),
-			Description: fmt.Sprintf(
-				"Batch Error: code - CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED, description - error count is 1, latest "+
-					"message example: Instance of type %s: the zone '%s' does not have enough resources available "+
-					"to fulfill the request.",
-				j.plan.machineType, strings.TrimPrefix(zone, "zones/"))})
-		j.updated = now
+		j.lacks("CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED", "Instance of type %s: the zone '%s' does not have enough "+
+			"resources available to fulfill the request.", j.plan.machineType, strings.TrimPrefix(zone, "zones/"))
 		j.srv.mu.Unlock()
 	}
 	return false, fail
+}
+
+// lacks adds the event that Batch writes about machines that it could not create. The lock is held.
+func (j *job) lacks(code, message string, args ...any) {
+	j.updated = time.Now()
+	j.events = append(j.events, &batchpb.StatusEvent{Type: "OPERATIONAL_INFO", EventTime: timestamppb.New(j.updated),
+		Description: "Batch Error: code - " + code + ", description - error count is 1, latest message example: " +
+			fmt.Sprintf(message, args...)})
+}
+
+// granted is how many of its machines the job gets.
+func (j *job) granted() int {
+	s, limit := j.srv, j.srv.opts.Faults.CPUs
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := limit
+	for _, other := range s.jobs {
+		if !terminal(other.state) {
+			room -= len(other.vms) * vcpus(other.plan.machineType)
+		}
+	}
+	n := min(j.plan.vms, max(0, room)/vcpus(j.plan.machineType))
+	if limit == 0 || n == j.plan.vms {
+		return j.plan.vms
+	}
+	j.lacks("CODE_GCE_QUOTA_EXCEEDED", "Instance '%s-%d' creation failed: Quota 'CPUS_ALL_REGIONS' exceeded.  "+
+		"Limit: %d.0 globally.", j.id, n, limit)
+	return n
 }
 
 // LossCodes are the exit codes that Batch may give a task because of its machine.

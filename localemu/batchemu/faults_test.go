@@ -4,6 +4,7 @@ package batchemu
 
 import (
 	"fmt"
+	"github.com/google/go-cmp/cmp"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,6 +105,26 @@ func TestNoCapacity(t *testing.T) {
 		}
 		if gone.Status.TaskGroups["group0"].Counts["UNEXECUTED"] != 1 {
 			t.Errorf("the cancelled job is %v, expected its task to be UNEXECUTED", gone.Status)
+		}
+	}
+}
+
+// TestQuota: of its three machines a job gets the two that the project's quota leaves room for, the next job none, and
+// both say why.
+func TestQuota(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Faults = Faults{CPUs: 40} })
+	three := func(j *batchpb.Job) { j.TaskGroups[0].Parallelism, j.TaskGroups[0].TaskCountPerNode = 6, 2 }
+	first := w.create("first", "hang", 6, three)
+	w.waitCount(first.Name, "RUNNING", 4)
+	second := w.create("second", "hang", 6, three)
+	for name, want := range map[string]map[string]int64{first.Name: {"RUNNING": 4, "PENDING": 2},
+		second.Name: {"PENDING": 6}} {
+		job := w.waitFor(name, func(j *batchpb.Job) bool {
+			return strings.Contains(fmt.Sprint(j.Status.StatusEvents),
+				"Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 40.0 globally.")
+		})
+		if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, want) {
+			t.Errorf("tasks of %s: %v, want %v", name, counts, want)
 		}
 	}
 }

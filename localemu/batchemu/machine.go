@@ -34,10 +34,10 @@ func (m *machine) host(job string) string {
 	return job + "-" + m.name
 }
 
-// makeMachines makes all machines of the job, with empty disks.
-func (j *job) makeMachines() error {
+// makeMachines makes so many machines of the job, with empty disks.
+func (j *job) makeMachines(n int) error {
 	s := j.srv
-	vms := make([]*machine, j.plan.vms)
+	vms := make([]*machine, n)
 	for k := range vms {
 		name := fmt.Sprintf("vm-%d", k)
 		vm := &machine{name: name, dir: filepath.Join(s.machines, j.id, name), zone: j.zone}

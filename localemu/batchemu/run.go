@@ -42,7 +42,11 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
-	if err := j.makeMachines(); err != nil {
+	n := j.granted()
+	if n == 0 {
+		return j.starve(false)
+	}
+	if err := j.makeMachines(n); err != nil {
 		return batchpb.JobStatus_FAILED, "Job failed because its machines could not be made: " + err.Error()
 	}
 

@@ -287,17 +287,21 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 
 // tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for. Memory is not considered.
 func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
-	cpus := 1
-	if m := sizePattern.FindStringSubmatch(machineType); m != nil {
-		if n, err := strconv.Atoi(m[1]); err == nil {
-			cpus = n
-		}
-	}
 	milli := int(spec.GetComputeResource().GetCpuMilli())
 	if milli == 0 {
 		milli = 2000
 	}
-	return min(max(1, cpus*1000/milli), maxPerVM)
+	return min(max(1, vcpus(machineType)*1000/milli), maxPerVM)
+}
+
+// vcpus are those of a machine type, by its name; 1 if it has no number.
+func vcpus(machineType string) int {
+	if m := sizePattern.FindStringSubmatch(machineType); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			return max(1, n)
+		}
+	}
+	return 1
 }
 
 // script is a runnable that runs on the machine itself, before the container.

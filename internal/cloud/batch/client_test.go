@@ -312,9 +312,16 @@ func TestNoCapacity(t *testing.T) {
 		"Job state is set from RUNNING to FAILED for job x.Job failed due to task failure.":             false,
 		"CODE_MACHINE_TYPE_NOT_FOUND": false,
 	} {
-		if got := event(text).NoCapacity(); (got != "") != want {
+		if got := event(text).NoCapacity().Text; (got != "") != want {
 			t.Errorf("event %q: no capacity is reported as %q; want a reason: %t", text, got, want)
 		}
+	}
+	wrapped := event("VM in Managed Instance Group meets error: Batch Error: code - CODE_GCE_QUOTA_EXCEEDED, " +
+		"description - error count is 4, latest message example: Instance 'j-1-group0-0-x7' creation failed: Quota " +
+		"'CPUS_ALL_REGIONS' exceeded.  Limit: 12.0 globally.")
+	if got, want := wrapped.NoCapacity().Text,
+		"Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 12.0 globally (CODE_GCE_QUOTA_EXCEEDED)"; got != want {
+		t.Errorf("no capacity: %q, want %q, without what changes with every attempt", got, want)
 	}
 	for _, c := range []struct {
 		s    Status

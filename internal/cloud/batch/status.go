@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -91,16 +92,23 @@ func (s Status) Lived() (from, to time.Time) {
 	return from, from.Add(s.RunDuration)
 }
 
-// NoCapacity is the latest event that says that the machines are not available, "" if there is none. A waiting job may
-// get them later.
-func (s Status) NoCapacity() string {
+// NoCapacity is the latest event that says that machines are not available, in the words of Compute Engine and with
+// its code; zero if there is none. A waiting job may get them later, and one that runs may lack some.
+func (s Status) NoCapacity() Event {
 	for _, e := range slices.Backward(s.Events) {
 		if slices.ContainsFunc(capacity, func(words string) bool { return strings.Contains(e.Text, words) }) {
-			return e.Text
+			if m := example.FindStringSubmatch(e.Text); m != nil {
+				e.Text = strings.TrimRight(m[2], ". ") + " (" + m[1] + ")"
+			}
+			return e
 		}
 	}
-	return ""
+	return Event{}
 }
+
+// example matches how Batch wraps an error of Compute Engine: its code, and the latest of its messages.
+var example = regexp.MustCompile(`code - (\w+), description - .*latest message example: ` +
+	`(?:Instance '[^']*' creation failed: )?(.+)`)
 
 func statusOf(j *batchpb.Job) Status {
 	s := Status{

@@ -71,7 +71,7 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 
 // cancelLeftover cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
 func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Conclusion) error {
-	job, err := jobStatus(ctx, w, p)
+	job, err := w.job(ctx, p)
 	if err != nil {
 		return err
 	}

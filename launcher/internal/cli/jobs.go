@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
 )
 
@@ -42,9 +45,30 @@ func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 	return err
 }
 
-// jobStatus returns the status of a sweep's job.
-func jobStatus(ctx context.Context, w *Setup, p *sweep.Plan) (provision.JobStatus, error) {
-	return provision.Look(ctx, w.sweeps, w.Jobs, p)
+// cancelWaiting cancels the jobs of ended sweeps that still wait for machines: Batch starts none after two days.
+func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
+	for _, id := range ids {
+		s := sweepstore.New(w.sweeps, id)
+		ended, err := s.HasEnding(ctx)
+		if err != nil || !ended {
+			continue
+		}
+		p, _, err := s.Plan(ctx)
+		if err == nil && w.Now().Sub(p.Created) < 48*time.Hour {
+			err = provision.CancelWaiting(ctx, w.sweeps, w.Jobs, p)
+		}
+		if err != nil && !problem.Is(err, problem.Damaged) {
+			w.warn("sweep %s has ended, but: %v\n", id, err)
+		}
+	}
+}
+
+// job returns the status of a sweep's job, which has none where only buckets are known.
+func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.JobStatus, error) {
+	if c.Jobs == nil {
+		return provision.JobStatus{}, nil
+	}
+	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
 
 // jobName returns the name of the sweep's current job.

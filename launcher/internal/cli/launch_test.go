@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 )
 
 // TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
@@ -51,6 +54,27 @@ func TestSlots(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--id or --schedule", "sweep", file, "--schedule", "0 3 * * *", "--id", "x")
 	w.refused(sweep.ExitUsage, "five fields", "sweep", file, "--schedule", "@daily")
 	w.refused(sweep.ExitUsage, "Mars", "sweep", file, "--schedule", "0 3 * * *", "--time-zone", "Mars/Olympus")
+}
+
+// TestANightThatNeverHadMachines: the next one cancels its job once its sweep has ended, and not before.
+func TestANightThatNeverHadMachines(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	w.jobs.status = &provision.JobStatus{State: "SCHEDULED"}
+	for night, ended := range []bool{false, true} {
+		w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
+		if ended != w.jobs.cancelled {
+			t.Errorf("after %d nights a job is cancelled: %t, want %t", night+1, w.jobs.cancelled, ended)
+		}
+		id := sweep.ID(fmt.Sprintf("night-2026112%d-0300", night+1))
+		if _, err := sweepstore.New(w.buckets["sweeps"], id).CreateEnding(t.Context(), sweep.Ending{
+			Format: 1, Sweep: id, Early: "at its limit", At: w.now}); err != nil {
+			t.Fatal(err)
+		}
+		w.now = w.now.Add(24 * time.Hour)
+		file = w.file("sweep.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
+	}
 }
 
 // TestSlotsOfTwoSweeps: two schedules whose specs share a name do not silently become one sweep.

@@ -32,7 +32,7 @@ func statusCommand(w *Setup) *cobra.Command {
 				})
 			}
 			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
-				job, err := jobStatus(cmd.Context(), w, s.Plan)
+				job, err := w.job(cmd.Context(), s.Plan)
 				if err != nil {
 					return err
 				}

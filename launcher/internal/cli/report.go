@@ -50,7 +50,8 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 
 // pages finds what there is a page about.
 func (c *cloud) pages() report.Finder {
-	return report.Finder{Sweeps: c.sweeps, Datasets: c.datasets, Registry: c.registry, Online: c.online()}
+	return report.Finder{Sweeps: c.sweeps, Datasets: c.datasets, Registry: c.registry, Online: c.online(),
+		Job: c.job}
 }
 
 // checkOut checks the --out of a page.

@@ -290,6 +290,11 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		}
 	}
 	ended, err := launchSweep(ctx, w, p, scheduled)
+	if scheduled {
+		if ids, err := sweepstore.Newest(ctx, w.sweeps); err == nil {
+			cancelWaiting(ctx, w, ids[:min(len(ids), recentSweeps)]...)
+		}
+	}
 	if err == nil && ended == nil {
 		err = settle(ctx, w, p.Plan, f.noWait)
 	}
@@ -318,6 +323,9 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		}
 	})
 }
+
+// recentSweeps is of how many sweeps a scheduled one cancels what still waits, since no launcher may have watched them.
+const recentSweeps = 8
 
 // launchSweep writes the plan and submits its job, or finds that both exist. A sweep that has ended is not started
 // again; its conclusion is returned. Foreseeable failures come before the plan is written, since a plan without a job

@@ -60,6 +60,7 @@ func watchSweep(ctx context.Context, w *Setup, id sweep.ID) error {
 	p, st, err := watchUntilEnd(ctx, w, id)
 	switch {
 	case err == nil:
+		cancelWaiting(ctx, w, id)
 		return concluded(ctx, w, p, st)
 	case ctx.Err() == nil:
 		return err
@@ -87,7 +88,7 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 
 		// Batch is asked less often than the bucket.
 		if look%jobEvery == 0 && st.Conclusion == nil {
-			if job, err = jobStatus(ctx, w, s.Plan); err != nil {
+			if job, err = w.job(ctx, s.Plan); err != nil {
 				return nil, st, err
 			}
 			left.Asked(job, w.Now())
@@ -124,7 +125,7 @@ func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State)
 	c := st.Conclusion
 	w.log().Info("sweep ended", "sweep", p.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version)
 	if c.Outcome != sweep.OutcomeWinner {
-		job, err := jobStatus(ctx, w, p)
+		job, err := w.job(ctx, p)
 		return errors.Join(sweepview.NoWinner(c, job.Failure), err)
 	}
 

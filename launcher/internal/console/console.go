@@ -41,6 +41,7 @@ const (
 type Console struct {
 	Online  bool    // as in report.SweepReader; without it nothing is paid for, and no page has costs
 	Callers Callers // nil only on a loopback address
+	Job     report.AskJob
 
 	sweeps blob.Store
 	reg    *registry.Registry
@@ -104,7 +105,7 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 	} else if next.sweep, err = report.OpenSweep(ctx, c.sweeps, c.reg, id); err != nil {
 		return nil, err
 	}
-	next.sweep.Online, next.sweep.Free = c.Online, !c.Online
+	next.sweep.Online, next.sweep.Free, next.sweep.Job = c.Online, !c.Online, c.Job
 	var view report.AnyPage
 	if view, next.ended, err = next.sweep.Look(ctx); err != nil {
 		return nil, err

@@ -8,10 +8,13 @@
 package provision
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
 
@@ -25,9 +28,64 @@ type JobStatus struct {
 	Name    string      `json:"name,omitempty"`    // of the job
 	Earlier []Abandoned `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
 
+	Machines *Machines `json:"machines,omitempty"` // nil of a job that has ended
+
 	Created    time.Time `json:"-"` // zero if there is no such job
 	Began      bool      `json:"-"` // at least one task has run
 	NoCapacity string    `json:"-"` // the latest event saying that machines are not available
+}
+
+// Machines are those of a job that has not ended: how many there are, and why the others are not.
+type Machines struct {
+	Running int       `json:"running"`
+	Planned int       `json:"planned"`
+	Since   time.Time `json:"since"`          // when they were asked for
+	Why     string    `json:"why,omitempty"`  // some are missing, in the latest words of Google
+	Next    string    `json:"next,omitempty"` // what happens if they do not come
+}
+
+// present is how many of its machines the plan's job n has: a task that is pending has none.
+func present(p *sweep.Plan, n int, s JobStatus) int {
+	if !s.Began {
+		return 0
+	}
+	z := p.Placed(n).Sizing
+	return z.Machines(int(s.Tasks["PENDING"]))
+}
+
+// machines describes those of the plan's job n.
+func machines(p *sweep.Plan, n int, s JobStatus) *Machines {
+	z := p.Placed(n).Sizing
+	m := &Machines{Running: present(p, n, s), Planned: z.Machines(0), Since: s.Created}
+	if m.Running == m.Planned {
+		return m
+	}
+	if m.Why = s.NoCapacity; strings.Contains(strings.ToLower(m.Why), "quota") {
+		m.Why += "; `launcher doctor SWEEP.yaml` says what to ask for"
+	}
+	switch {
+	case few(m.Running, m.Planned) && n < p.LastJob():
+		m.Next = fmt.Sprintf("From %s on, the launcher replaces them by %s",
+			clock(s.Created.Add(time.Duration(p.Spec.Machine.Wait))), Describe(p, n+1))
+	case m.Running == 0:
+		m.Next = fmt.Sprintf("Batch goes on trying; without any, the sweep ends about %s",
+			clock(p.Created.Add(time.Duration(p.Spec.Limits.Sweep)+protocol.ClocksApart)))
+	default:
+		m.Next = "Batch goes on trying; those that are there train meanwhile"
+	}
+	return m
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
+// String says how many of them there are and, if some are missing, since when, why, and what happens next.
+func (m *Machines) String() string {
+	text := fmt.Sprintf("%d of %d", m.Running, m.Planned)
+	if m.Next == "" {
+		return text
+	}
+	return fmt.Sprintf("%s, asked for %s: %s. %s", text, clock(m.Since), cmp.Or(m.Why, "Batch gives no reason yet"),
+		m.Next)
 }
 
 // Abandoned is an abandoned job of the sweep.
@@ -46,25 +104,33 @@ const (
 	move                    // to the next machines
 )
 
+// few reports whether so many machines are too few to go on with where there are others to try: less than half. A job
+// is replaced by the next one only once it has ended, so the two never cost money at the same time, and its trials go
+// on from their checkpoints.
+func few(there, planned int) bool { return 2*there < planned }
+
 // decide says what to do about the plan's job n and, if it is to be abandoned, why.
 func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string) {
 	switch {
 	case n == p.LastJob(): // the last job waits as long as Batch allows
 		return settled, ""
-	case s.Began:
-		return settled, ""
-	case s.Finished && s.State == "FAILED" && s.NoCapacity != "":
+	case s.Finished && !s.Began && s.State == "FAILED" && s.NoCapacity != "":
 		return move, "it failed: " + s.NoCapacity
-	case s.Finished: // cancelled, deleted or broken: other machines would not help
+	case s.Finished: // it ran, or was cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
-
+	there, planned := present(p, n, s), p.Placed(n).Sizing.Machines(0)
+	if !few(there, planned) {
+		return settled, ""
+	}
 	limit := time.Duration(p.Spec.Machine.Wait)
-	if (s.State != "QUEUED" && s.State != "SCHEDULED") || now.Sub(s.Created) < limit {
+	if !slices.Contains([]string{"QUEUED", "SCHEDULED", "RUNNING"}, s.State) || now.Sub(s.Created) < limit {
 		return wait, ""
 	}
-
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
+	if there > 0 {
+		why = fmt.Sprintf("it had %d of %d machines after %s", there, planned, limit)
+	}
 	if s.NoCapacity != "" {
 		why += ": " + s.NoCapacity
 	}

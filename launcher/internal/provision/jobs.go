@@ -35,6 +35,9 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 
 	// Earlier jobs were abandoned, but may still be running.
 	s.Name = p.JobName(n)
+	if !s.Finished {
+		s.Machines = machines(p, n, s)
+	}
 	for i, r := range course {
 		before := course.Numbers()[i]
 		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason})
@@ -71,6 +74,25 @@ func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) error {
 		}
 		if err := l.pause(ctx); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// CancelWaiting cancels the jobs of a sweep that has ended whose machines have never come: these would be paid for, up
+// to two days later, only to find nothing to do.
+func CancelWaiting(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) error {
+	course, err := Course(ctx, store, p)
+	if err != nil {
+		return err
+	}
+	for _, n := range course.Numbers() {
+		s, err := jobs.Status(ctx, p.JobName(n))
+		if err == nil && (s.State == "QUEUED" || s.State == "SCHEDULED") {
+			_, err = jobs.Cancel(ctx, p.JobName(n))
+		}
+		if err != nil {
+			return fmt.Errorf("cancel job %s, which waits for machines: %w", p.JobName(n), err)
 		}
 	}
 	return nil

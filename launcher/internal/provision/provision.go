@@ -162,7 +162,11 @@ func (l *Provisioner) over(ctx context.Context) (bool, error) {
 		_, err := Cancel(ctx, l.Store, l.Jobs, l.Plan)
 		return true, err
 	}
-	return sweepstore.New(l.Store, l.Plan.Sweep).HasEnding(ctx)
+	ended, err := sweepstore.New(l.Store, l.Plan.Sweep).HasEnding(ctx)
+	if ended && err == nil {
+		err = CancelWaiting(ctx, l.Store, l.Jobs, l.Plan)
+	}
+	return ended, err
 }
 
 func (l *Provisioner) pause(ctx context.Context) error {

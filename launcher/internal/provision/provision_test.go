@@ -210,6 +210,77 @@ func TestSettle(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
+// TestTooFewMachines: a job with less than half of its machines is replaced once they have been waited for, by a job
+// that begins after it has ended; half are enough to go on, and so are any of the last job.
+func TestTooFewMachines(t *testing.T) {
+	for pending, want := range map[int64][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 8: {"nightly-1-f1"}} {
+		few := JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"PENDING": pending},
+			NoCapacity: "Quota 'CPUS_ALL_REGIONS' exceeded"}
+		w := newCloud(t, map[string]JobStatus{"nightly-1": few, "nightly-1-f1": running})
+		p := plan()
+		p.Created = w.now
+		p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
+		p.Sizing = sweep.Sizing{VMs: 4, TasksPerVM: 2, Tasks: 8}
+		var moved string
+		l := w.provisioner(p)
+		l.Moved = func(_ int, reason string) { moved = reason }
+		if _, err := l.Submit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.before = func(what string) {
+			if alive := w.alive(); what == "submit" && len(w.order) == 1 && len(alive) > 0 && moved != "" {
+				t.Errorf("%q live when the next job is submitted, want none", alive)
+			}
+		}
+		if err := l.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.before = nil
+		if want == nil {
+			want = []string{"nightly-1"}
+		}
+		if !slices.Equal(w.alive(), want) {
+			t.Errorf("%d of 8 tasks have no machine: %q live, want %q", pending, w.alive(), want)
+		}
+		if there := (8 - pending + 1) / 2; want[0] != "nightly-1" && there > 0 &&
+			moved != fmt.Sprintf("it had %d of 4 machines after 10m0s: %s", there, few.NoCapacity) {
+			t.Errorf("moved because %q", moved)
+		}
+	}
+}
+
+// TestMachinesOfAJob: what a person reads of them.
+func TestMachinesOfAJob(t *testing.T) {
+	p := plan()
+	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	p.Created, p.Spec.Limits.Sweep = at, sweep.Duration(2*time.Hour)
+	for i := range p.Fallback {
+		p.Fallback[i].VMs, p.Fallback[i].TasksPerVM, p.Fallback[i].Tasks = 4, 2, 8
+	}
+	p.Sizing = sweep.Sizing{VMs: 4, TasksPerVM: 2, Tasks: 8}
+	quota := "Quota 'CPUS_ALL_REGIONS' exceeded. Limit: 12.0 globally (CODE_GCE_QUOTA_EXCEEDED)"
+	for want, c := range map[string]struct {
+		job int
+		s   JobStatus
+	}{
+		"0 of 4, asked for 2026-11-21 03:00 UTC: Batch gives no reason yet. From 2026-11-21 03:10 UTC on, the " +
+			"launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0, JobStatus{State: "QUEUED"}},
+		"0 of 4, asked for 2026-11-21 03:00 UTC: " + quota + "; `launcher doctor SWEEP.yaml` says what to ask for. " +
+			"Batch goes on trying; without any, the sweep ends about 2026-11-21 06:00 UTC": {3,
+			JobStatus{State: "SCHEDULED", NoCapacity: quota}},
+		"1 of 4, asked for 2026-11-21 03:00 UTC: no room. Batch goes on trying; those that are there train " +
+			"meanwhile": {3,
+			JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"RUNNING": 2, "PENDING": 6},
+				NoCapacity: "no room"}},
+		"4 of 4": {0, JobStatus{State: "RUNNING", Began: true, NoCapacity: quota}},
+	} {
+		c.s.Created = at
+		if got := machines(p, c.job, c.s).String(); got != want {
+			t.Errorf("machines: %s\nwant %s", got, want)
+		}
+	}
+}
+
 // TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
 // launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {

@@ -23,6 +23,7 @@ type Finder struct {
 	Sweeps, Datasets blob.Store
 	Registry         *registry.Registry
 	Online           bool // jobs run on Google Cloud
+	Job              AskJob
 }
 
 // Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
@@ -110,7 +111,7 @@ func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Online, s.Free = f.Online, !f.Online
+	s.Online, s.Free, s.Job = f.Online, !f.Online, f.Job
 	view, _, err := s.Look(ctx)
 	return view, err
 }

@@ -1,6 +1,7 @@
 // Package report reads what a page shows: a sweep, a model of the registry, a dataset. It reads through the readers of
 // the sweep store, the ledger, the registry and the datasets' manifests, decides nothing and writes nothing. The same
-// objects give the same view: no clock is asked, a sweep is as old as its newest object.
+// objects give the same view: no clock is asked, a sweep is as old as its newest object. Of one that lacks machines,
+// Batch says why.
 package report
 
 import (
@@ -25,8 +26,14 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
+
+// AskJob asks Batch about a sweep's job; nil where it cannot be asked.
+type AskJob func(context.Context, *sweep.Plan) (provision.JobStatus, error)
+
+const jobPatience = 5 * time.Second // what it says is not worth more waiting for a page
 
 // SweepReader is one sweep as it has been read so far. It is used by one goroutine at a time.
 type SweepReader struct {
@@ -34,6 +41,7 @@ type SweepReader struct {
 	Online bool
 	// Free says that nothing is paid for: the sweep ran in a local cloud, and its page has no costs.
 	Free bool
+	Job  AskJob
 
 	registry *registry.Registry
 	follow   *sweepview.View
@@ -95,6 +103,13 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 
 	view = s.view(state, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
+	if s.Job != nil && state.Conclusion == nil {
+		ctx, cancel := context.WithTimeout(ctx, jobPatience)
+		defer cancel()
+		if j, err := s.Job(ctx, s.follow.Plan); err == nil && j.Machines != nil && j.Machines.Next != "" {
+			view.Notes = append(view.Notes, "Machines: "+j.Machines.String()+".")
+		}
+	}
 	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil {
 		view.Left = left
 	}

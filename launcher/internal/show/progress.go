@@ -14,6 +14,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -25,8 +26,9 @@ type SweepProgress struct {
 	plan *sweep.Plan
 	line *StatusLine
 	seen map[int]bool // trials that have ended
-	last string       // what was printed of the job, or as JSON
+	last string       // what was printed of the job and its machines, or as JSON
 
+	lacking bool   // machines could not be had at the last look
 	trouble string // the latest
 
 	untrained map[string]int // trials by why they were not trained: news at the end only, and once
@@ -70,6 +72,8 @@ func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own()))}
 	switch {
+	case s.Final:
+		parts = append(parts, "final training")
 	case s.Left > 0:
 		parts = append(parts, plot.Seconds.Format(s.Left)+" left")
 	case s.Done == 0 && s.Job.State != "RUNNING":
@@ -97,16 +101,11 @@ func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
 		v.line.Clear()
 		tables.On(v.w).Printf(format+"\n", args...)
 	}
-	if !v.w.Terminal && v.last == "" && s.Job.State != "" { // empty if the sweep had ended at the first look
-		how := "waiting for machines: " + strings.ToLower(s.Job.State)
-		switch {
-		case s.Job.Finished: // what it left is still to be concluded
-			how = "job " + strings.ToLower(s.Job.State)
-		case s.Job.State == "RUNNING":
-			how = "training has begun"
+	if how, lacking := machines(s.Job); s.Job.State != "" && how != v.last { // empty if it had ended at the first look
+		if lacking || v.lacking || v.last == "" && !v.w.Terminal {
+			say("%s", how)
 		}
-		say("%s", how)
-		v.last = s.Job.State
+		v.last, v.lacking = how, lacking
 	}
 	if s.Trouble != v.trouble && s.Trouble != "" {
 		say("%s", s.Trouble)
@@ -133,6 +132,20 @@ func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
 		}
 		say("%s", line)
 	}
+}
+
+// machines is how far a job's machines are, and whether some cannot be had.
+func machines(job provision.JobStatus) (how string, lacking bool) {
+	m := job.Machines
+	switch {
+	case job.Finished: // what it left is still to be concluded
+		return "job " + strings.ToLower(job.State), false
+	case m != nil && m.Why != "":
+		return "machines: " + m.String(), true
+	case job.State == "RUNNING":
+		return "training has begun", false
+	}
+	return "waiting for machines: " + strings.ToLower(job.State), false
 }
 
 // ended is how a trial has ended.

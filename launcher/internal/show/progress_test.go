@@ -92,6 +92,9 @@ func TestTheJobsState(t *testing.T) {
 		"training has begun\n":           {State: "RUNNING"},
 		"job succeeded\n":                {State: "SUCCEEDED", Finished: true},
 		"job failed\n":                   {State: "FAILED", Finished: true},
+		"machines: 0 of 2, asked for 2026-11-21 03:00 UTC: no room. It waits\n": {State: "SCHEDULED",
+			Machines: lacking("no room")},
+		"waiting for machines: scheduled\n": {State: "SCHEDULED", Machines: lacking("")},
 	} {
 		var out bytes.Buffer
 		v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{}, false)
@@ -100,5 +103,26 @@ func TestTheJobsState(t *testing.T) {
 		if out.String() != want {
 			t.Errorf("job %s: got %q, want %q", job.State, out.String(), want)
 		}
+	}
+}
+
+// lacking is a job's machines, none of which are there.
+func lacking(why string) *provision.Machines {
+	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	return &provision.Machines{Planned: 2, Since: at, Why: why, Next: "It waits"}
+}
+
+// TestMissingMachinesAreTold: once, also on a terminal, and that they have come.
+func TestMissingMachinesAreTold(t *testing.T) {
+	var out, line bytes.Buffer
+	v := show.NewProgress(program.World{Out: program.To(&out), Err: program.To(&line),
+		Now: time.Now, Terminal: true}, &sweep.Plan{}, false)
+	for _, job := range []provision.JobStatus{{State: "QUEUED"}, {State: "SCHEDULED", Machines: lacking("no room")},
+		{State: "SCHEDULED", Machines: lacking("no room")}, {State: "RUNNING"}, {State: "SUCCEEDED", Finished: true}} {
+		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
+	}
+	v.Close()
+	if text := out.String(); strings.Count(text, "no room") != 1 || strings.Count(text, "training has begun") != 1 {
+		t.Errorf("shown: %q, want once that there is no room, and once that training has begun", text)
 	}
 }

@@ -82,12 +82,20 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		{"dataset", ref},
 	}
 	rows = append(rows, nightRows(snap.Night, ref)...)
+	machines := ""
+	if m := snap.Job.Machines; m != nil && st.Conclusion == nil {
+		machines = m.String()
+	}
 	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
+		[2]string{"machines", machines},
 		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "at their limit", snap.AtLimit, "running",
 			snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
 
 	add := func(label, format string, args ...any) {
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})
+	}
+	if snap.Final {
+		add("final", "training")
 	}
 	if f := snap.Folds; f != nil {
 		add("configurations", "%s, in %d folds", f, len(p.Folds.Rounds))

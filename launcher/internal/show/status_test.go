@@ -1,11 +1,16 @@
 package show
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
@@ -59,6 +64,20 @@ func TestLeft(t *testing.T) {
 	} {
 		if got := Left(sweepview.Snapshot{Left: tc.left, LeftLow: tc.low, LeftHigh: tc.high}, now); got != tc.want {
 			t.Errorf("%v s left: got %q, want %q", tc.left, got, tc.want)
+		}
+	}
+}
+
+// TestStatusOfMachines: why they are missing, and what the final training does.
+func TestStatusOfMachines(t *testing.T) {
+	var out bytes.Buffer
+	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
+	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Done: 4, Final: true,
+		Job: provision.JobStatus{State: "SCHEDULED", Machines: &provision.Machines{Planned: 2, Why: "no room", Next: "It waits"}}}
+	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())
+	for _, want := range []string{"0 of 2, asked for", "no room. It waits", "final", "4 done"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the status is\n%s\nwant %q in it", out.String(), want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Snapshot struct {
 	Done    int                 `json:"done"`
 	AtLimit int                 `json:"at_limit,omitempty"` // of those done: limits.trial ended them
 	Running int                 `json:"running"`
+	Final   bool                `json:"final_training,omitempty"` // has begun, and not ended
 	Failed  int                 `json:"failed"`
 	Waiting int                 `json:"waiting"` // running ones among them
 	// of those that wait: begun, and promoted or given back since
@@ -51,10 +52,10 @@ type Best struct {
 func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
-		Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting, Stopped: own.Stopped,
-		Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
+		Final: st.Final, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting,
+		Stopped: own.Stopped, Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
-		snap.Running, snap.Ready = 0, 0 // their tasks are gone
+		snap.Running, snap.Ready, snap.Final = 0, 0, false // their tasks are gone
 	}
 	if st.Trouble != nil && st.Conclusion == nil {
 		snap.Trouble = fmt.Sprintf("task %d: %s", st.Trouble.Task, st.Trouble.Text)

@@ -31,9 +31,10 @@ type View struct {
 // State is a sweep's state at one moment.
 type State struct {
 	Board      sweep.Board
-	Running    int // trials that a task holds
-	Ready      int // trials that were begun and wait for a task: promoted after a pause, or given back
-	Paused     int // trials that wait at a rung
+	Running    int  // trials that a task holds, without the final training
+	Ready      int  // trials that were begun and wait for a task: promoted after a pause, or given back
+	Paused     int  // trials that wait at a rung
+	Final      bool // the final training has begun, and has not ended
 	Cancelled  bool
 	Ending     bool              // the aggregator is concluding it: no further results count
 	Conclusion *sweep.Conclusion // nil until it has ended
@@ -84,10 +85,13 @@ func (s *View) Look(ctx context.Context) (State, error) {
 
 	state := State{Listing: l}
 	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
+	final, ok := s.Plan.Final()
 	for _, t := range l.Trials {
 		_, ended := s.results[t.Number]
 		switch {
 		case ended:
+		case ok && t.Number == final:
+			state.Final = len(t.Claims) > 0
 		case t.Paused:
 			state.Paused++
 		case len(t.Claims) > 0 && t.Free():

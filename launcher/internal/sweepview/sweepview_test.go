@@ -13,6 +13,7 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -177,6 +178,30 @@ func TestOpen(t *testing.T) {
 	}
 	if err != nil || len(ids) != 2 || ids[0] != p.Sweep || ids[1] != "other" {
 		t.Errorf("the sweeps are %v, error %v; want %s and other", ids, err, p.Sweep)
+	}
+}
+
+// TestTheFinalTrainingIsNoTrial: while it runs, no trial does, and none is left to be started.
+func TestTheFinalTrainingIsNoTrial(t *testing.T) {
+	store, p := world(t)
+	p.Base = sweep.Params{"num_leaves": 31.0}
+	p.Trials[4].Refit, p.Spec.Final = true, &sweep.Final{Rows: sweep.FinalAll}
+	put(t, store, sweep.Names(p.Sweep).Plan(), p)
+	for i := range 4 {
+		put(t, store, sweep.Names(p.Sweep).Result(i), result(p, i, 0.5))
+	}
+	put(t, store, sweep.Names(p.Sweep).Claim(4, 0), sweep.Claim{})
+	s, err := sweepview.Open(t.Context(), store, p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap := s.Snapshot(st, provision.JobStatus{}); snap.NotStarted() != 0 || snap.Running != 0 || !snap.Final {
+		t.Errorf("%d trials not started, %d running, final training %t; want 0, 0 and that it runs", snap.NotStarted(),
+			snap.Running, snap.Final)
 	}
 }
 

@@ -26,6 +26,7 @@ lose_machine: {1: [3s, 1m]}    # these times after the job began to run, each wi
 no_capacity:
   - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job allowed nowhere else waits
   - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
+cpus_all_regions: 12           # the project's quota of vCPUs: a job gets the machines that fit, and no others later
 refuse_write:                                                # nothing is written; default: always (times), 503 (status)
   - {match: "sweeps/*/trials/0003/**", times: 2, status: 429}
 lose_answer:                                                    # it is written, but the client gets an error
@@ -50,6 +51,7 @@ type FaultSpec struct {
 
 	Lose     map[int][]sweep.Duration `yaml:"lose_machine"` // by number of the machine
 	Shortage []batchemu.Shortage      `yaml:"no_capacity"`
+	CPUs     int                      `yaml:"cpus_all_regions"`
 
 	Refuse    []gcsemu.Fault `yaml:"refuse_write"`
 	LoseReply []gcsemu.Fault `yaml:"lose_answer"`
@@ -70,6 +72,8 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 		return nil, doc.Errorf("drop_messages", "drop_messages is %v: use a share from 0 to 1", f.Drop)
 	case !(f.LoseAcks >= 0 && f.LoseAcks <= 1):
 		return nil, doc.Errorf("lose_acks", "lose_acks is %v: use a share from 0 to 1", f.LoseAcks)
+	case f.CPUs < 0:
+		return nil, doc.Errorf("cpus_all_regions", "cpus_all_regions is %d: use 1 or more", f.CPUs)
 	}
 	if err := batchemu.CheckLosses(f.Lose); err != nil {
 		return nil, doc.Errorf("lose_machine", "%v", err)

@@ -29,6 +29,7 @@ drop_messages: 0.5
 lose_acks: 0.25
 lose_machine: {1: [3s]}
 no_capacity: [{type: n2-highmem-2, zone: us-central1-a, spot: false, fail: true}]
+cpus_all_regions: 12
 refuse_write: [{match: "sweeps/*/trials/0003/**", times: 2, status: 500}]
 lose_answer: [{match: "**", times: 1}]
 read_fault: [{match: "datasets/**", times: 2, delay: 1s}, {match: "*", status: 429}]
@@ -44,7 +45,7 @@ func TestParse(t *testing.T) {
 		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25,
 		Lose: map[int][]sweep.Duration{1: {sweep.Duration(3 * time.Second)}},
 		Shortage: []batchemu.Shortage{{MachineType: "n2-highmem-2", Zone: "us-central1-a", Spot: new(false),
-			Fail: true}},
+			Fail: true}}, CPUs: 12,
 		Refuse:    []gcsemu.Fault{{Match: "sweeps/*/trials/0003/**", Times: 2, Status: 500}},
 		LoseReply: []gcsemu.Fault{{Match: "**", Times: 1}},
 		Read: []gcsemu.Fault{{Match: "datasets/**", Times: 2, Delay: sweep.Duration(time.Second)},
@@ -96,6 +97,7 @@ func TestRefuses(t *testing.T) {
 		"lose_acks: -0.5":                                         "f:1:12: lose_acks",
 		"no_capacity: [{zone: us-central1}]":                      "f:1:16: zone \"us-central1\"",
 		"no_capacity: [{kind: spot}]":                             "kind",
+		"cpus_all_regions: -1":                                    "f:1:19: cpus_all_regions",
 		"lose_machine: {1: [-1s]}":                                "after -1s",
 		"lose_machine: {1: [2]}":                                  "duration",
 		"lose_machine: {-1: [1s]}":                                "machine -1",

@@ -300,7 +300,8 @@ func (w *World) startBatch() error {
 	w.batch, err = batchemu.Start(l, batchemu.Options{
 		Dir: w.data, LogDir: w.opts.LogDir, Images: w.opts.Images, Names: w.opts.Names,
 		Containers: w.opts.Containers, Environ: w.opts.Environ, TaskEnv: w.emulators(),
-		Faults: batchemu.Faults{LoseMachine: w.opts.Faults.Lose, NoCapacity: w.opts.Faults.Shortage},
+		Faults: batchemu.Faults{LoseMachine: w.opts.Faults.Lose, NoCapacity: w.opts.Faults.Shortage,
+			CPUs: w.opts.Faults.CPUs},
 		Struck: w.script.struck, Log: w.log, Notify: w.notify,
 	})
 	if err != nil {
