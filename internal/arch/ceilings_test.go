@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           113,
 	"aggregator/internal/cli":      390,
-	"aggregator/internal/conclude": 3720,
+	"aggregator/internal/conclude": 3722,
 	"aggregator/internal/judge":    872,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
@@ -39,7 +39,7 @@ var ceilings = map[string]int{
 	"internal/expression":          555,
 	"internal/fit":                 1171,
 	"internal/gbt":                 11732,
-	"internal/ledger":              529,
+	"internal/ledger":              542,
 	"internal/machines":            391,
 	"internal/metric":              2671,
 	"internal/nights":              3533,
@@ -105,7 +105,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_500
+const maxLines = 112_504
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

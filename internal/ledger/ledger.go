@@ -1,7 +1,7 @@
 // Package ledger calculates what a sweep has cost, at the prices recorded when it was planned. A Reader uses only the
 // sweep's own objects: claims say when a task took a trial, and on which host; heartbeats and results say until when it
 // lived. `launcher bill` shows the result. For its budget, the aggregator uses at least the amount of AtLeast: for each
-// job, all its planned machines for as long as the job ran according to Batch.
+// job, the machines that it has according to Batch.
 //
 // What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. The number of machines at any moment is that of the live hosts, or the
@@ -319,11 +319,12 @@ type MinimumUsage struct {
 	Submitted time.Time // no machine ran earlier
 	Began     time.Time // start of its first task; zero counts from Submitted
 	Ended     time.Time // end of its last task; zero if it has not ended
+	Waiting   int       // tasks that have no machine now
 }
 
-// AtLeast raises the ledger at the time now to the cost of all planned machines of each of those jobs, from the lead
-// time before its first task to its end. This may include machines that Batch never provided, or released early: an
-// overestimate rather than an underestimate.
+// AtLeast raises the ledger at the time now to the cost of the machines that each of those jobs has, from the lead time
+// before its first task to its end. One that came after the first counts from its first claim; as long as it has none,
+// from the start. It may include machines that Batch released early: an overestimate rather than an underestimate.
 func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
 	for _, f := range least {
 		from, to := f.Began.Add(-leadTime(p)), now
@@ -333,7 +334,14 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 		if !f.Ended.IsZero() && f.Ended.Before(now) {
 			to = f.Ended
 		}
-		more := to.Sub(from).Seconds()*float64(planned(p.Placed(f.Job).Sizing)) - l.seconds[f.Job]
+		more, late := -l.seconds[f.Job], l.firstClaims(f.Job)
+		for i := range p.Placed(f.Job).Sizing.Machines(f.Waiting) {
+			start := from
+			if 0 < i && i < len(late) && late[i].Add(-leadTime(p)).After(from) {
+				start = late[i].Add(-leadTime(p))
+			}
+			more += to.Sub(start).Seconds()
+		}
 		if more <= 0 {
 			continue
 		}
@@ -344,8 +352,13 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 	return l
 }
 
-// planned is the number of machines for a job's tasks.
-func planned(z sweep.Sizing) int {
-	perVM := max(z.TasksPerVM, 1)
-	return min(max(z.VMs, 1), max(1, (z.Tasks+perVM-1)/perVM))
+// firstClaims is when each host of a job first claimed a trial, in order.
+func (l *Ledger) firstClaims(job int) []time.Time {
+	first := map[string]time.Time{}
+	for _, a := range l.Attempts {
+		if at, ok := first[a.Host]; a.Job == job && (!ok || a.From.Before(at)) {
+			first[a.Host] = a.From
+		}
+	}
+	return slices.SortedFunc(maps.Values(first), time.Time.Compare)
 }

@@ -28,6 +28,14 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 			w.claim(0, 0, 0, 0, "a", 110)
 			w.beat(0, 0, 490)
 		}, 2 * 410 * 0.001},
+		"one of two machines has come": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Waiting: 2},
+			func(*world) {}, 410 * 0.001},
+		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *world) {
+			w.claim(0, 0, 0, 0, "a", 110)
+			w.beat(0, 0, 490)
+			w.claim(1, 0, 2, 0, "b", 400)
+			w.beat(1, 0, 490)
+		}, (410 + 110) * 0.001},
 		"claims tell of more": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(101)}, func(w *world) {
 			w.claim(0, 0, 0, 0, "a", 110)
 			w.beat(0, 0, 490)

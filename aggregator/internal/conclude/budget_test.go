@@ -99,6 +99,11 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	contains(t, c.Reason,
 		"2 of 2 trials had not ended when $1.81 of the budget of $2 were spent and $0.2 reserved for stopping")
+	half := running
+	half.Waiting = 1
+	if c, err := at(several{"night-1": half}, 1800*time.Second); err != nil || c != nil { // 1,730 s of one machine
+		t.Errorf("one of two machines is charged as both: %+v %v", c, err)
+	}
 	waiting := JobState{Name: "SCHEDULED"}
 	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
 		t.Errorf("a job without machines: %+v %v", c, err)

@@ -23,6 +23,8 @@ type JobState struct {
 	Began bool      // at least one task has run
 	From  time.Time // start of the first task; zero if unknown
 	To    time.Time // end of the last task; zero before that, or if unknown
+	// Waiting is how many tasks have no machine.
+	Waiting int
 }
 
 // ErrNoJob is a job that Batch does not know.
@@ -124,7 +126,7 @@ func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUs
 	err = t.each(ctx, func(n int, j *pastJob) bool {
 		if j.there && j.state.Began {
 			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From,
-				Ended: j.state.To})
+				Ended: j.state.To, Waiting: j.state.Waiting})
 		}
 		return true
 	})
