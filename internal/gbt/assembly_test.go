@@ -107,8 +107,9 @@ func TestGradientsEqualGo(t *testing.T) {
 				heaviest := 3 * max(class[0], class[1])
 				pack := packing{hessianBits: bitsVaryingHessian, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
 				got, want := make([]uint32, n), make([]uint32, n)
-				fillBinary(got, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
-				fillBinaryGo(want, score, label, w, class, pack, part[0], part[1], newKey(9, forRounding, 3))
+				l := logistic{&Data{Label: label, Weight: w}, 1, class, pack}
+				l.fillRows(got, score, part[0], part[1], newKey(9, forRounding, 3))
+				l.fillRowsGo(want, score, part[0], part[1], newKey(9, forRounding, 3))
 				for i := range got {
 					if got[i] != want[i] {
 						t.Fatalf("weights %v, classes %v, rows %v: row %d (score %v, label %v): %#x, want %#x",
@@ -121,6 +122,101 @@ func TestGradientsEqualGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+func TestRoundingEqualsGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(12, 12))
+	pack := packing{hessianBits: bitsVaryingHessian, g1: 0.3, h1: 1e-3}
+	for n := range blockRows + 1 {
+		g, h := make([]float64, n), make([]float64, n)
+		for i := range g {
+			g[i] = rng.NormFloat64() * []float64{0, 5e-324, 1e-9, 1, 1000, 1e300}[rng.IntN(6)]
+			h[i] = math.Abs(rng.NormFloat64()) * []float64{0, 5e-324, 1e-9, 1, 20, 1e300}[rng.IntN(6)]
+		}
+		copy(g, []float64{math.Inf(1), math.Inf(-1), math.Copysign(0, -1)})
+		got, want := make([]uint32, n), make([]uint32, n)
+		roundBlock(got, g, h, pack, newKey(9, forRounding, n))
+		roundBlockGo(want, g, h, pack, newKey(9, forRounding, n))
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d rows: got %v, want %v", n, got, want)
+		}
+	}
+	saySkipped(t, hasVectors())
+}
+
+// oddExponents are the ends of what exponentials can take, and beyond.
+var oddExponents = []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 745.2, -745.2, 1e308, -1e308,
+	math.Inf(1), math.Inf(-1), 5e-324, -5e-324, 0x1p-1022, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5, math.Ln2 / 2}
+
+// FuzzExponentialsEqualGo takes any bits as numbers.
+func FuzzExponentialsEqualGo(f *testing.F) {
+	for _, x := range oddExponents {
+		for _, factor := range []float64{1, -1, 0.5, math.Inf(1), math.NaN(), -0.6} {
+			f.Add(math.Float64bits(x), math.Float64bits(factor))
+		}
+	}
+	f.Fuzz(func(t *testing.T, x, factor uint64) {
+		rng := rand.New(rand.NewPCG(x, factor))
+		numbers := []float64{math.Float64frombits(x)}
+		for range 16 + rng.IntN(8) {
+			numbers = append(numbers, math.Float64frombits(rng.Uint64()), 40*rng.NormFloat64())
+		}
+		for _, factor := range []float64{1, -1, math.Float64frombits(factor)} {
+			got, want := slices.Clone(numbers), slices.Clone(numbers)
+			exponentials(got, factor)
+			exponentialsGo(want, factor)
+			for i, v := range got {
+				if same := math.Float64bits(v) == math.Float64bits(want[i]); !same && (v == v || want[i] == want[i]) {
+					t.Fatalf("number %d, %v times %v: %x, want %x", i, numbers[i], factor, v, want[i])
+				}
+				exact := math.Exp(factor * numbers[i])
+				if math.Abs(factor*numbers[i]) < 708 && math.Abs(v-exact) > 4.5e-16*exact {
+					t.Fatalf("e^(%v %v) is %v, want %v within two units in the last place", factor, numbers[i], v,
+						exact)
+				}
+			}
+		}
+	})
+}
+
+// FuzzPairsEqualGo: gradients of pairs of any numbers of rows and any scores, and nothing beyond them.
+func FuzzPairsEqualGo(f *testing.F) {
+	for n := range uint64(30) {
+		f.Add(n, n, math.Float64bits(1), 0.7)
+	}
+	f.Add(uint64(3), uint64(1000), math.Float64bits(1e300), 1e300)
+	f.Fuzz(func(t *testing.T, seed, n, width uint64, sigma float64) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		rows := 2 + int(n%2000)
+		of := func(f func(i int) float64) []float64 {
+			x := make([]float64, rows)
+			for i := range x {
+				x[i] = f(i)
+			}
+			return x
+		}
+		scale := math.Float64frombits(width)
+		score := of(func(int) float64 { return scale * float64(rng.IntN(9)) * rng.Float64() })
+		slices.Sort(score)
+		slices.Reverse(score)
+		label := of(func(int) float64 { return float64(rng.IntN(4)) })
+		gain := of(func(i int) float64 { return 1.7 * label[i] })
+		discount := of(func(i int) float64 { return 1 / float64(i+1) })
+		row := pairRow{score: score[0], label: label[0], gain: gain[0], discount: 1, sigma: sigma, steep: -sigma,
+			factor: sigma / 3, near: 0.01, far: 1}
+		sums := func(add func(p *pairRow, score, label, gain, discount, g, h []float64)) []float64 {
+			p, g, h := row, of(func(i int) float64 { return float64(i) }), of(func(int) float64 { return 1 })
+			end := rows - 1
+			add(&p, score[1:end], label[1:end], gain[1:end], discount[1:end], g[1:end], h[1:end])
+			return slices.Concat(g, h, p.g[:], p.h[:], p.sum[:])
+		}
+		got, want := sums((*pairRow).add), sums((*pairRow).addGo)
+		for i, v := range got {
+			if same := math.Float64bits(v) == math.Float64bits(want[i]); !same && (v == v || want[i] == want[i]) {
+				t.Fatalf("%d rows, sigma %v: number %d is %x, want %x", rows, sigma, i, v, want[i])
+			}
+		}
+	})
+}
+
 func TestProbabilitiesEqualGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for _, n := range []int{0, 1, 7, 8, 9, 4099, pieceOfRows + 9} {
@@ -128,8 +224,7 @@ func TestProbabilitiesEqualGo(t *testing.T) {
 		for i := range scores {
 			scores[i] = rng.NormFloat64() * []float64{1e-9, 0.01, 1, 10, 300, 1000}[rng.IntN(6)]
 		}
-		copy(scores[n/2:], []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 1e308, -1e308, math.Inf(1),
-			math.Inf(-1), 5e-324, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5})
+		copy(scores[n/2:], oddExponents)
 		got, want := slices.Clone(scores), slices.Clone(scores)
 		Probabilities(got)
 		probabilitiesGo(want)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/models/want.txt anew")
 
-// goldenTrials cover both objectives, weights, all parameters of randomParams, sampling and limits.
+// goldenTrials cover binary and squared loss, weights, all parameters of randomParams, sampling and limits; behind them
+// is one trial of each objective.
 const goldenTrials = 48
 
 // TestModelBytesOnEveryProcessor compares hashes of tables, models and contributions with those written on
@@ -24,6 +26,10 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 	var got strings.Builder
 	for seed := range uint64(goldenTrials) {
 		fmt.Fprintln(&got, goldenLine(t, seed))
+	}
+	for i, name := range Objectives() {
+		trial := randomTrial(uint64(i), tableOfFew).withObjective(name, rand.New(rand.NewPCG(uint64(i), 5)))
+		fmt.Fprintf(&got, "%s model %s\n", name, short(trial.train(t, Options{Threads: 2})))
 	}
 
 	path := filepath.Join("testdata", "models", "want.txt")
@@ -44,6 +50,8 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 	}
 }
 
+func short(b []byte) string { sum := sha256.Sum256(b); return fmt.Sprintf("%x", sum[:6]) }
+
 // goldenLine trains a trial and returns the first bytes of the hashes of what went in and what came out.
 func goldenLine(t *testing.T, seed uint64) string {
 	t.Helper()
@@ -60,7 +68,6 @@ func goldenLine(t *testing.T, seed uint64) string {
 		numbers = fmt.Appendf(numbers, "%x ", math.Float64bits(c))
 	}
 
-	short := func(b []byte) string { sum := sha256.Sum256(b); return fmt.Sprintf("%x", sum[:6]) }
 	table := trial.fingerprint()
 	return fmt.Sprintf("%d table %x model %s contributions %s", seed, table[:6], short(text(t, m)), short(numbers))
 }

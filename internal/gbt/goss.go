@@ -57,10 +57,13 @@ func (s *goss) of(r uint32) float32 {
 // weights, and returns its size. In a team, each worker goes on with the draw where the one before it stopped.
 func (s *goss) draw(k key, obj objective, raw []float64, rows, spare []uint32, pool *pool) int {
 	pool.parallel(len(rows), grain, func(_, lo, hi int) {
-		for i := lo; i < hi; i++ {
-			g, h := obj.at(rows[i], raw[rows[i]])
-			s.size[i] = math.Abs(float64(g * h))
-			s.ranked[i] = residual{keyOf(s.size[i]), 1}
+		i := lo
+		for b := newGradientBlock(obj, raw, rowSet{subset: rows}, lo, hi); b.next(); {
+			for j, g := range b.g {
+				s.size[i] = math.Abs(float64(g * b.h[j]))
+				s.ranked[i] = residual{keyOf(s.size[i]), 1}
+				i++
+			}
 		}
 	})
 	keys, _ := s.link.choose([][]residual{s.ranked}, pool, func(n int64) int64 { return max(n-int64(s.top), 0) })

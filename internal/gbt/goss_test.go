@@ -41,7 +41,7 @@ func TestGOSSDraws(t *testing.T) {
 		rows := usedRows(&trial.Data)
 		n := len(rows)
 		size := func(r uint32) float64 {
-			g, h := obj.at(r, raw[r])
+			g, h := gradientOf(obj, r, raw[r])
 			return math.Abs(g * h)
 		}
 		sizes := make([]float64, 0, n)

@@ -1,30 +1,104 @@
 package gbt
 
-import "math"
+import (
+	"math"
+
+	"coppice/internal/exact"
+)
 
 // The gradient loops run once per row and tree. Both round g/g1 and h/h1 to whole numbers at random, up with the
 // probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
 // thousands of equal gradients the same way, and with them every leaf. Conversions of products prevent that arm64's
 // compiler fuses them with roundRandomly's addition.
 
-// fillBinaryGo is logistic loss: g = p - y, h = p (1 - p).
-func fillBinaryGo(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
-	k key) {
-	gInv, hInv := 1/pack.g1, 1/pack.h1
+// fillRowsGo is logistic loss: g = p - y, h = p (1 - p).
+func (l *logistic) fillRowsGo(gh []uint32, raw []float64, lo, hi int, k key) {
+	gInv, hInv := 1/l.pack.g1, 1/l.pack.h1
 	for r := lo; r < hi; r++ {
-		y := float64(label[r])
-		w := class[int(label[r])&1]
-		if weight != nil {
-			w *= float64(weight[r])
+		y, w := 0.0, l.weight[0]
+		if l.d.Label[r] == l.positive {
+			y, w = 1, l.weight[1]
+		}
+		if l.d.Weight != nil {
+			w *= float64(l.d.Weight[r])
 		}
 
 		p := sigmoid(raw[r])
 		g := float64(float64((p-y)*w) * gInv)
 		h := float64(float64(float64(p*(1-p))*w) * hInv)
-
-		u := k.at(uint64(r))
-		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
+		gh[r] = roundPair(g, h, k.at(uint64(r)))
 	}
+}
+
+// blockRows is how many rows' exact gradients are computed side by side.
+const blockRows = 256
+
+// gradientBlock is a way through the exact gradients of rows, a block at a time.
+type gradientBlock struct {
+	obj    objective
+	raw    []float64
+	of     rowSet
+	at, hi int
+
+	rows []uint32 // this block's, and what is known of them
+	g, h []float64
+}
+
+// newGradientBlock is for the rows lo <= i < hi of a set.
+func newGradientBlock(obj objective, raw []float64, rows rowSet, lo, hi int) *gradientBlock {
+	n := min(hi-lo, blockRows)
+	return &gradientBlock{obj: obj, raw: raw, of: rows, at: lo, hi: hi, rows: make([]uint32, n),
+		g: make([]float64, n), h: make([]float64, n)}
+}
+
+// next computes the next block; false if there is none.
+func (b *gradientBlock) next() bool {
+	n := min(len(b.rows), b.hi-b.at)
+	b.rows, b.g, b.h = b.rows[:n], b.g[:n], b.h[:n]
+	b.of.copy(b.rows, b.at)
+	b.at += n
+	for i, r := range b.rows {
+		b.g[i] = b.raw[r]
+	}
+	if n > 0 {
+		b.obj.gradients(b.rows, b.g, b.h)
+	}
+	return n > 0
+}
+
+// packGradients is fill of an objective that has only exact gradients. Those of rows that are not in use, which
+// prepare did not see, are kept within what rounding can take; no sum has them.
+func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
+	gInv := 1 / pack.g1
+	for b := newGradientBlock(obj, raw, rows, lo, hi); b.next(); {
+		switch {
+		case pack.hessianBits == bitsUnitHessian:
+			for i, r := range b.rows {
+				gh[r] = uint32(roundRandomly(within(float64(b.g[i]*gInv)), k.at(uint64(r))))
+			}
+		case rows.subset == nil:
+			first := int(b.rows[0])
+			roundBlock(gh[first:first+len(b.rows)], b.g, b.h, pack, k.from(uint64(first)))
+		default:
+			for i, r := range b.rows {
+				roundBlockGo(gh[r:r+1], b.g[i:i+1], b.h[i:i+1], pack, k.from(uint64(r)))
+			}
+		}
+	}
+}
+
+// roundBlockGo writes the gradients and hessians of rows, whose random numbers are the first of k.
+func roundBlockGo(gh []uint32, g, h []float64, pack packing, k key) {
+	gInv, hInv := 1/pack.g1, 1/pack.h1
+	for i := range gh {
+		gh[i] = roundPair(within(float64(g[i]*gInv)), within(float64(h[i]*hInv)), k.at(uint64(i)))
+	}
+}
+
+func within(x float64) float64 { return min(max(x, -maxG24), maxG24) }
+
+func roundPair(g, h float64, u uint64) uint32 {
+	return uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
 }
 
 // roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The
@@ -55,10 +129,6 @@ const (
 	mantissaBits = 52 // of a float64; the exponent stands above them
 )
 
-// expTaylor are the coefficients of t^8 down to t^2; the last two are 1. The table is for the assembly; expNegative has
-// them as constants of its straight line, which a loop over a table would slow down.
-var expTaylor = [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}
-
 // expNegative is e^-x for |x| <= 40: 2^n e^t with |t| <= ln(2)/2 and a Taylor polynomial of degree 8, whose error is
 // below 2e-10.
 func expNegative(x float64) float64 {
@@ -74,4 +144,11 @@ func expNegative(x float64) float64 {
 	q = float64(q*t) + 1
 	q = float64(q*t) + 1
 	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(n)<<mantissaBits)
+}
+
+// exponentialsGo replaces numbers by e^(factor x).
+func exponentialsGo(x []float64, factor float64) {
+	for i, v := range x {
+		x[i] = exact.Exp(float64(factor * v))
+	}
 }

@@ -146,7 +146,7 @@ func (w *watch) checkGradients(*Tree) error {
 		rows = w.grow.order[:w.bag]
 	}
 	for _, r := range rows {
-		g, h := w.obj.at(r, w.score[r])
+		g, h := gradientOf(w.obj, r, w.score[r])
 		gs, hs := pack.sums(pack.word(w.gh[r]))
 		gErr, hErr := math.Abs(float64(gs)-g/pack.g1), math.Abs(float64(hs)-h/pack.h1)
 		if !(gErr < 1.001 && hErr < 1.001) {
@@ -461,7 +461,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 	g := b.grow
 	b.drawRows(0)
 	pack := b.obj.prepare(0, b.raw, g.order, b.pool)
-	b.obj.fill(b.gh, b.raw, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
+	b.obj.fill(b.gh, b.raw, rowSet{n: len(b.gh)}, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
 	g.number, g.tree, g.splitScorer = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
 	g.features = treeFeatures(&b.p, 0, g.usableFeatures)
 	if len(g.features) == 0 {

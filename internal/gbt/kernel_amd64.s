@@ -107,6 +107,77 @@ one: \
 	JNZ  one; \
 next:
 
+// exponential replaces Z0 by e^-Z0, as sigmoid's expNegative does it, in Z3: the same operations in the same order, none
+// of them fused. AX points at sigmoidConstants, Z8 is 1, and Z1 and Z2 are lost.
+#define exponential \
+	VMAXPD.BCST sigmoidConstants_lowest(AX), Z0, Z0; \
+	VMINPD.BCST sigmoidConstants_highest(AX), Z0, Z0; \
+	VMULPD.BCST sigmoidConstants_negLog2e(AX), Z0, Z0; \
+	VADDPD.BCST sigmoidConstants_magic(AX), Z0, Z1; \
+	VSUBPD.BCST sigmoidConstants_magic(AX), Z1, Z2; \
+	VSUBPD Z2, Z0, Z2; \
+	VMULPD.BCST sigmoidConstants_ln2(AX), Z2, Z2; \
+	VMULPD.BCST sigmoidConstants_taylor(AX), Z2, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+8)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+16)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+24)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+32)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+40)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD.BCST (sigmoidConstants_taylor+48)(AX), Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD Z8, Z3, Z3; \
+	VMULPD Z2, Z3, Z3; \
+	VADDPD Z8, Z3, Z3; \
+	VPSLLQ $const_mantissaBits, Z1, Z1; \
+	VPADDQ Z1, Z3, Z3
+
+// beginRounding loads what random needs.
+#define beginRounding \
+	MOVQ c+0(FP), DX; \
+	MOVQ gh+8(FP), BX; \
+	VMOVDQU64 rounding_counter(DX), Z15; \
+	VPBROADCASTQ rounding_step(DX), Z14; \
+	VPBROADCASTQ rounding_mul1(DX), Z13; \
+	VPBROADCASTQ rounding_mul2(DX), Z12
+
+// randomly rounds eight gradients in Z0 and hessians in Z1 as roundPair does and writes them. Their random numbers are
+// mixed from the counters in Z15. The conversion cuts, and the offset's low 16 bits are zero, so taking it off again is
+// not needed.
+#define randomly \
+	VPSRLQ $const_mixShift1, Z15, Z4; \
+	VPXORQ Z15, Z4, Z4; \
+	VPMULLQ Z13, Z4, Z4; \
+	VPSRLQ $const_mixShift2, Z4, Z5; \
+	VPXORQ Z5, Z4, Z4; \
+	VPMULLQ Z12, Z4, Z4; \
+	VPSRLQ $const_mixShift3, Z4, Z5; \
+	VPXORQ Z5, Z4, Z4; \
+	VPADDQ Z14, Z15, Z15; \
+	VPMOVQD Z4, Y5; \
+	VCVTUDQ2PD Y5, Z5; \
+	VMULPD.BCST rounding_unit(DX), Z5, Z5; \
+	VPSRLQ $32, Z4, Z4; \
+	VPMOVQD Z4, Y4; \
+	VCVTUDQ2PD Y4, Z4; \
+	VMULPD.BCST rounding_unit(DX), Z4, Z4; \
+	VADDPD Z5, Z0, Z0; \
+	VADDPD.BCST rounding_offset(DX), Z0, Z0; \
+	VCVTTPD2DQ Z0, Y0; \
+	VPSLLD $16, Y0, Y0; \
+	VADDPD Z4, Z1, Z1; \
+	VADDPD.BCST rounding_offset(DX), Z1, Z1; \
+	VCVTTPD2DQ Z1, Y1; \
+	VPSLLD $16, Y1, Y1; \
+	VPSRLD $16, Y1, Y1; \
+	VPOR  Y0, Y1, Y1; \
+	VMOVDQU Y1, (BX); \
+	ADDQ  $32, BX
+
 // func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, ahead, width, hessianBits int)
 //
 // Every feature of every row.
@@ -323,25 +394,20 @@ next:
 done:
 	RET
 
-// func fillBinary8(c *binaryConstants, gh *uint32, raw *float64, label, weight *float32, n int)
+// func fillRows8(c *rounding, gh *uint32, raw *float64, label, weight *float32, n int, s *sigmoidConstants)
 //
-// The gradients of n rows, a multiple of eight, as fillBinaryGo computes them: the same operations in the same order,
-// none of them fused.
-TEXT ·fillBinary8(SB), NOSPLIT, $0-48
-	MOVQ c+0(FP), AX
-	MOVQ gh+8(FP), BX
+// The gradients of n rows, a multiple of eight, as fillRowsGo computes them.
+TEXT ·fillRows8(SB), NOSPLIT, $0-56
+	beginRounding
 	MOVQ raw+16(FP), SI
 	MOVQ label+24(FP), DI
 	MOVQ weight+32(FP), R8
 	MOVQ n+40(FP), CX
-	VMOVDQU64 binaryConstants_counter(AX), Z15 // of these eight rows
-	VPBROADCASTQ binaryConstants_step(AX), Z14
-	VPBROADCASTQ binaryConstants_mul1(AX), Z13
-	VPBROADCASTQ binaryConstants_mul2(AX), Z12
-	VPXORQ Z11, Z11, Z11
-	VBROADCASTSD binaryConstants_negative(AX), Z10
-	VBROADCASTSD binaryConstants_positive(AX), Z9
-	VBROADCASTSD binaryConstants_one(AX), Z8
+	MOVQ s+48(FP), AX
+	VBROADCASTSS rounding_positive(DX), Y11
+	VBROADCASTSD rounding_others(DX), Z10
+	VBROADCASTSD rounding_own(DX), Z9
+	VBROADCASTSD sigmoidConstants_one(AX), Z8
 
 eight:
 	SUBQ $8, CX
@@ -349,55 +415,14 @@ eight:
 
 	// Z3 = sigmoid(score)
 	VMOVUPD (SI), Z0
-	VMAXPD.BCST binaryConstants_lowest(AX), Z0, Z0
-	VMINPD.BCST binaryConstants_highest(AX), Z0, Z0
-	VMULPD.BCST binaryConstants_negLog2e(AX), Z0, Z0
-	VADDPD.BCST binaryConstants_magic(AX), Z0, Z1
-	VSUBPD.BCST binaryConstants_magic(AX), Z1, Z2
-	VSUBPD Z2, Z0, Z2
-	VMULPD.BCST binaryConstants_ln2(AX), Z2, Z2
-	VMULPD.BCST binaryConstants_taylor(AX), Z2, Z3
-	VADDPD.BCST (binaryConstants_taylor+8)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD.BCST (binaryConstants_taylor+16)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD.BCST (binaryConstants_taylor+24)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD.BCST (binaryConstants_taylor+32)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD.BCST (binaryConstants_taylor+40)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD.BCST (binaryConstants_taylor+48)(AX), Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD Z8, Z3, Z3
-	VMULPD Z2, Z3, Z3
-	VADDPD Z8, Z3, Z3
-	VPSLLQ $const_mantissaBits, Z1, Z1
-	VPADDQ Z1, Z3, Z3
+	exponential
 	VADDPD Z8, Z3, Z3
 	VDIVPD Z3, Z8, Z3
 
-	// Z5 and Z4 = random numbers below 1 for the gradient and the hessian
-	VPSRLQ $const_mixShift1, Z15, Z4
-	VPXORQ Z15, Z4, Z4
-	VPMULLQ Z13, Z4, Z4
-	VPSRLQ $const_mixShift2, Z4, Z5
-	VPXORQ Z5, Z4, Z4
-	VPMULLQ Z12, Z4, Z4
-	VPSRLQ $const_mixShift3, Z4, Z5
-	VPXORQ Z5, Z4, Z4
-	VPADDQ Z14, Z15, Z15
-	VPMOVQD Z4, Y5
-	VCVTUDQ2PD Y5, Z5
-	VMULPD.BCST binaryConstants_unit(AX), Z5, Z5
-	VPSRLQ $32, Z4, Z4
-	VPMOVQD Z4, Y4
-	VCVTUDQ2PD Y4, Z4
-	VMULPD.BCST binaryConstants_unit(AX), Z4, Z4
-
-	// Z6 = label, Z7 = weight
-	VCVTPS2PD (DI), Z6
-	VCMPPD $NOT_EQUAL, Z11, Z6, K1
+	// Z6 = whether the label is the positive one, Z7 = weight
+	VMOVUPS (DI), Y6
+	VCMPPS $EQUAL, Y11, Y6, K1
+	VMOVAPD.Z Z8, K1, Z6
 	VBLENDMPD Z9, Z10, K1, Z7
 	TESTQ R8, R8
 	JZ    weighted
@@ -406,31 +431,133 @@ eight:
 	ADDQ  $32, R8
 
 weighted:
-	// The conversion cuts, and the offset's low 16 bits are zero, so taking it off again is not needed.
 	VSUBPD Z6, Z3, Z0
 	VMULPD Z7, Z0, Z0
-	VMULPD.BCST binaryConstants_gInv(AX), Z0, Z0
-	VADDPD Z5, Z0, Z0
-	VADDPD.BCST binaryConstants_offset(AX), Z0, Z0
-	VCVTTPD2DQ Z0, Y0
-	VPSLLD $16, Y0, Y0
+	VMULPD.BCST rounding_gInv(DX), Z0, Z0
 	VSUBPD Z3, Z8, Z1
 	VMULPD Z3, Z1, Z1
 	VMULPD Z7, Z1, Z1
-	VMULPD.BCST binaryConstants_hInv(AX), Z1, Z1
-	VADDPD Z4, Z1, Z1
-	VADDPD.BCST binaryConstants_offset(AX), Z1, Z1
-	VCVTTPD2DQ Z1, Y1
-	VPSLLD $16, Y1, Y1
-	VPSRLD $16, Y1, Y1
-	VPOR  Y0, Y1, Y1
-	VMOVDQU Y1, (BX)
+	VMULPD.BCST rounding_hInv(DX), Z1, Z1
+	randomly
 	ADDQ  $64, SI
 	ADDQ  $32, DI
-	ADDQ  $32, BX
 	JMP   eight
 
 done:
+	VZEROUPPER
+	RET
+
+// func round8(c *rounding, gh *uint32, gradient, hessian *float64, n int)
+//
+// The gradients and hessians of n rows, a multiple of eight, as roundBlockGo rounds them.
+TEXT ·round8(SB), NOSPLIT, $0-40
+	beginRounding
+	MOVQ gradient+16(FP), SI
+	MOVQ hessian+24(FP), DI
+	MOVQ n+32(FP), CX
+
+eight:
+	SUBQ $8, CX
+	JLT  done
+	VMOVUPD (SI), Z0
+	VMOVUPD (DI), Z1
+	VMULPD.BCST rounding_gInv(DX), Z0, Z0
+	VMULPD.BCST rounding_hInv(DX), Z1, Z1
+	VMAXPD.BCST rounding_least(DX), Z0, Z0
+	VMINPD.BCST rounding_most(DX), Z0, Z0
+	VMAXPD.BCST rounding_least(DX), Z1, Z1
+	VMINPD.BCST rounding_most(DX), Z1, Z1
+	randomly
+	ADDQ $64, SI
+	ADDQ $64, DI
+	JMP  eight
+
+done:
+	VZEROUPPER
+	RET
+
+// func pairs8(p *pairRow, score, label, gain, discount, gradient, hessian *float64, n int, s *sigmoidConstants)
+//
+// The pairs of a row with n others, eight at a time, as addGo computes them. Of the last ones that do not fill a vector,
+// those behind the end have no weight.
+TEXT ·pairs8(SB), NOSPLIT, $0-72
+	MOVQ p+0(FP), DX
+	MOVQ score+8(FP), SI
+	MOVQ label+16(FP), DI
+	MOVQ gain+24(FP), R8
+	MOVQ discount+32(FP), R9
+	MOVQ gradient+40(FP), R10
+	MOVQ hessian+48(FP), R11
+	MOVQ n+56(FP), CX
+	MOVQ s+64(FP), AX
+	VBROADCASTSD sigmoidConstants_one(AX), Z8
+	VPXORQ Z16, Z16, Z16
+	VSUBPD Z8, Z16, Z17 // -1
+	VBROADCASTSD pairRow_score(DX), Z9
+	VBROADCASTSD pairRow_label(DX), Z10
+	VBROADCASTSD pairRow_gain(DX), Z11
+	VBROADCASTSD pairRow_discount(DX), Z12
+	VMOVUPD pairRow_g(DX), Z13
+	VMOVUPD pairRow_h(DX), Z14
+	VMOVUPD pairRow_sum(DX), Z15
+	XORQ BX, BX
+	MOVQ $0xff, R12
+
+eight:
+	CMPQ CX, $8
+	JGE  full
+	TESTQ CX, CX
+	JLE  done
+	MOVQ $1, R12 // the last few: (1 << CX) - 1
+	SHLQ CX, R12
+	DECQ R12
+
+full:
+	KMOVQ R12, K1
+	VMOVUPD.Z (SI)(BX*8), K1, Z4
+	VSUBPD Z4, Z9, Z4 // how far the scores are apart
+	VMOVUPD.Z (DI)(BX*8), K1, Z5
+	VSUBPD Z5, Z10, Z5
+	VMAXPD Z17, Z5, Z5
+	VMINPD Z8, Z5, Z5 // 1 if the row's label is the higher one, -1 if it is the lower one, or 0
+	VMULPD Z4, Z5, Z0
+	VMULPD.BCST pairRow_steep(DX), Z0, Z0
+	exponential
+	VADDPD Z8, Z3, Z3
+	VMULPD.BCST pairRow_far(DX), Z4, Z4
+	VADDPD.BCST pairRow_near(DX), Z4, Z4
+	VMULPD Z4, Z3, Z3
+	VDIVPD Z3, Z8, Z3
+	VMOVUPD.Z (R8)(BX*8), K1, Z6
+	VSUBPD Z6, Z11, Z6
+	VMULPD Z5, Z6, Z6
+	VMOVUPD.Z (R9)(BX*8), K1, Z7
+	VSUBPD Z7, Z12, Z7
+	VMULPD Z6, Z7, Z7
+	VMULPD.BCST pairRow_factor(DX), Z7, Z7
+	VMULPD.Z Z3, Z7, K1, Z7 // lambda
+	VMULPD Z3, Z4, Z4
+	VSUBPD Z4, Z8, Z4
+	VMULPD.BCST pairRow_sigma(DX), Z7, Z6
+	VMULPD Z4, Z6, Z6 // hessian
+	VMULPD Z5, Z7, Z5
+	VSUBPD Z5, Z13, Z13
+	VADDPD Z6, Z14, Z14
+	VADDPD Z7, Z15, Z15
+	VMOVUPD.Z (R10)(BX*8), K1, Z0
+	VADDPD Z5, Z0, Z0
+	VMOVUPD Z0, K1, (R10)(BX*8)
+	VMOVUPD.Z (R11)(BX*8), K1, Z0
+	VADDPD Z6, Z0, Z0
+	VMOVUPD Z0, K1, (R11)(BX*8)
+	ADDQ $8, BX
+	SUBQ $8, CX
+	JMP  eight
+
+done:
+	VMOVUPD Z13, pairRow_g(DX)
+	VMOVUPD Z14, pairRow_h(DX)
+	VMOVUPD Z15, pairRow_sum(DX)
 	VZEROUPPER
 	RET
 
@@ -647,26 +774,27 @@ done:
 	VZEROUPPER
 	RET
 
-// func probabilities8(c *probabilityConstants, scores *float64, n int)
+// func exponentials8(c *exponentialConstants, x *float64, n int)
 //
-// 1 / (1 + e^-score) of n scores, in place; n is a multiple of 8.
-TEXT ·probabilities8(SB), NOSPLIT, $0-24
+// e^-(factor x) of n numbers, or 1 / (1 + that), in place; n is a multiple of 8.
+TEXT ·exponentials8(SB), NOSPLIT, $0-24
 	MOVQ c+0(FP), AX
-	MOVQ scores+8(FP), SI
+	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
-	VBROADCASTSD probabilityConstants_lowest(AX), Z15
-	VBROADCASTSD probabilityConstants_highest(AX), Z14
-	VBROADCASTSD probabilityConstants_negLog2e(AX), Z13
-	VBROADCASTSD probabilityConstants_magic(AX), Z12
-	VBROADCASTSD probabilityConstants_ln2High(AX), Z11
-	VBROADCASTSD probabilityConstants_ln2Low(AX), Z10
-	VBROADCASTSD probabilityConstants_one(AX), Z9
-	VBROADCASTSD probabilityConstants_alternating(AX), Z8
+	VBROADCASTSD exponentialConstants_lowest(AX), Z15
+	VBROADCASTSD exponentialConstants_highest(AX), Z14
+	VBROADCASTSD exponentialConstants_negLog2e(AX), Z13
+	VBROADCASTSD exponentialConstants_magic(AX), Z12
+	VBROADCASTSD exponentialConstants_ln2High(AX), Z11
+	VBROADCASTSD exponentialConstants_ln2Low(AX), Z10
+	VBROADCASTSD exponentialConstants_one(AX), Z9
+	VBROADCASTSD exponentialConstants_alternating(AX), Z8
 
 eight:
 	SUBQ $8, CX
 	JLT  done
 	VMOVUPD (SI), Z5
+	VMULPD.BCST exponentialConstants_factor(AX), Z5, Z5
 	VMAXPD Z5, Z15, Z0
 	VMINPD Z0, Z14, Z0
 	VMOVAPD Z0, Z1
@@ -675,23 +803,27 @@ eight:
 	VFMADD231PD Z11, Z2, Z0
 	VFMADD231PD Z10, Z2, Z0 // u
 	VMOVAPD Z8, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+8)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+16)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+24)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+32)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+40)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+48)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+56)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+64)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+72)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+80)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+88)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+96)(AX), Z0, Z3
-	VFMADD213PD.BCST (probabilityConstants_alternating+104)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+8)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+16)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+24)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+32)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+40)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+48)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+56)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+64)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+72)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+80)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+88)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+96)(AX), Z0, Z3
+	VFMADD213PD.BCST (exponentialConstants_alternating+104)(AX), Z0, Z3
 	VPSLLQ $const_mantissaBits, Z1, Z1
 	VPADDQ Z1, Z3, Z3
+	CMPQ exponentialConstants_odds(AX), $0
+	JEQ  numbers
 	VADDPD Z9, Z3, Z3
 	VDIVPD Z3, Z9, Z3
+
+numbers:
 	VCMPPD $UNORDERED, Z5, Z5, K1
 	VMOVAPD Z5, K1, Z3 // NaN stays as it is
 	VMOVUPD Z3, (SI)

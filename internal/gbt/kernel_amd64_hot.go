@@ -28,10 +28,16 @@ func pickSparse(p *picker, n, ahead, from int)
 func addIndexes(p *picker, words, rowWords *int64, n int)
 
 //go:noescape
-func fillBinary8(c *binaryConstants, gh *uint32, raw *float64, label, weight *float32, n int)
+func fillRows8(c *rounding, gh *uint32, raw *float64, label, weight *float32, n int, s *sigmoidConstants)
 
 //go:noescape
-func probabilities8(c *probabilityConstants, scores *float64, n int)
+func round8(c *rounding, gh *uint32, gradient, hessian *float64, n int)
+
+//go:noescape
+func exponentials8(c *exponentialConstants, x *float64, n int)
+
+//go:noescape
+func pairs8(p *pairRow, score, label, gain, discount, gradient, hessian *float64, n int, s *sigmoidConstants)
 
 //go:noescape
 func drawRows8(t *drawLanes, rows, spare *uint32, end int)
@@ -187,68 +193,98 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 // pieceRows is how many rows an assembly routine gets per call, a multiple of its vectors.
 const pieceRows = 1 << 16
 
-// binaryConstants holds fillBinary8's constants, so that assembly and Go compute with the same numbers.
-type binaryConstants struct {
+// sigmoidConstants are expNegative's, so that assembly and Go compute with the same numbers.
+type sigmoidConstants struct {
 	lowest, highest, negLog2e, magic, ln2 float64
-	taylor                                [7]float64
-	one, gInv, hInv, unit, offset         float64
-	negative, positive                    float64 // class weights
+	taylor                                [7]float64 // of t^8 down to t^2; the last two are 1
+	one                                   float64
+}
+
+var sigmoids = sigmoidConstants{lowest: -sigmoidLimit, highest: sigmoidLimit, negLog2e: -expLog2e, magic: expMagic,
+	ln2: expLn2, taylor: [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}, one: 1}
+
+// rounding holds what fillRows8 and round8 need beside the rows.
+type rounding struct {
+	gInv, hInv, unit, offset, least, most float64
+	others, own                           float64 // weights of labels
+	positive                              float32
 	counter                               [8]uint64
 	step, mul1, mul2                      uint64
 }
 
-// fillBinary writes the packed gradients of rows lo..hi-1.
-func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
-	k key) {
-	if !hasVectors() {
-		fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
-		return
-	}
-
-	for hi-lo > pieceRows { // a goroutine in assembly cannot be preempted, even by the garbage collector
-		fillBinary(gh, raw, label, weight, class, pack, lo, lo+pieceRows, k)
-		lo += pieceRows
-	}
-
-	n := (hi - lo) &^ 7
-	if n == 0 {
-		fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
-		return
-	}
-	c := binaryConstants{
-		lowest: -sigmoidLimit, highest: sigmoidLimit, negLog2e: -expLog2e, magic: expMagic, ln2: expLn2,
-		taylor: expTaylor,
-		one:    1, gInv: 1 / pack.g1, hInv: 1 / pack.h1, unit: randomUnit, offset: roundOffset,
-		negative: class[0], positive: class[1], step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2,
-	}
+// newRounding is for rows whose random numbers are the first of k.
+func newRounding(pack packing, k key) rounding {
+	c := rounding{gInv: 1 / pack.g1, hInv: 1 / pack.h1, unit: randomUnit, offset: roundOffset, least: -maxG24,
+		most: maxG24, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2}
 	for i := range c.counter {
-		c.counter[i] = uint64(k) + uint64(lo+i)*mixStep
+		c.counter[i] = uint64(k) + uint64(i)*mixStep&math.MaxUint64
 	}
-	var w *float32
-	if weight != nil {
-		w = &weight[lo : lo+n][0]
-	}
-	fillBinary8(&c, &gh[lo : lo+n][0], &raw[lo : lo+n][0], &label[lo : lo+n][0], w, n)
-	fillBinaryGo(gh, raw, label, weight, class, pack, lo+n, hi, k)
+	return c
 }
 
-// probabilityConstants holds probabilities8's constants, so that assembly and Go compute with the same numbers.
-type probabilityConstants struct {
+// fillRows writes the packed gradients of rows lo..hi-1.
+func (l *logistic) fillRows(gh []uint32, raw []float64, lo, hi int, k key) {
+	for hasVectors() && hi-lo >= 8 {
+		n := min((hi-lo)&^7, pieceRows) // a goroutine in assembly cannot be preempted, even by the garbage collector
+		c := newRounding(l.pack, k.from(uint64(lo)))
+		c.others, c.own, c.positive = l.weight[0], l.weight[1], l.positive
+		var w *float32
+		if l.d.Weight != nil {
+			w = &l.d.Weight[lo : lo+n][0]
+		}
+		fillRows8(&c, &gh[lo : lo+n][0], &raw[lo : lo+n][0], &l.d.Label[lo : lo+n][0], w, n, &sigmoids)
+		lo += n
+	}
+	l.fillRowsGo(gh, raw, lo, hi, k)
+}
+
+// roundBlock writes the gradients and hessians of at most blockRows rows.
+func roundBlock(gh []uint32, g, h []float64, pack packing, k key) {
+	n := 0
+	if hasVectors() && len(gh) >= 8 {
+		n = len(gh) &^ 7
+		c := newRounding(pack, k)
+		round8(&c, &gh[0], &g[:n][0], &h[:n][0], n)
+	}
+	roundBlockGo(gh[n:], g[n:], h[n:], pack, k.from(uint64(n)))
+}
+
+// exponentialConstants are exact.Exp's, what numbers are multiplied by, and whether 1 / (1 + e^x) is wanted.
+type exponentialConstants struct {
 	lowest, highest, negLog2e, magic, ln2High, ln2Low, one float64
 	alternating                                            [14]float64
+	factor                                                 float64
+	odds                                                   int64
+}
+
+// exponentiate makes e^-(factor x) of numbers, or with odds 1 / (1 + that), and returns those that do not fill a
+// vector.
+func exponentiate(x []float64, factor float64, odds int64) []float64 {
+	for hasVectors() && len(x) >= 8 {
+		n := min(len(x)&^7, pieceRows)
+		c := exponentialConstants{lowest: -exact.Limit, highest: exact.Limit, negLog2e: -expLog2e, magic: expMagic,
+			ln2High: exact.Ln2High, ln2Low: exact.Ln2Low, one: 1, alternating: exact.Alternating, factor: factor,
+			odds: odds}
+		exponentials8(&c, &x[0], n)
+		x = x[n:]
+	}
+	return x
 }
 
 // Probabilities applies Probability to all scores in place.
-func Probabilities(scores []float64) {
-	for hasVectors() && len(scores) >= 8 {
-		n := min(len(scores)&^7, pieceRows)
-		c := probabilityConstants{lowest: -exact.Limit, highest: exact.Limit, negLog2e: -expLog2e,
-			magic:   expMagic,
-			ln2High: exact.Ln2High, ln2Low: exact.Ln2Low, one: 1, alternating: exact.Alternating}
-		probabilities8(&c, &scores[0], n)
-		scores = scores[n:]
+func Probabilities(scores []float64) { probabilitiesGo(exponentiate(scores, 1, 1)) }
+
+// exponentials replaces numbers by e^(factor x).
+func exponentials(x []float64, factor float64) { exponentialsGo(exponentiate(x, -factor, 0), factor) }
+
+// add adds up the pairs of a row with those behind it.
+func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
+	if n := len(score); hasVectors() && n > 0 {
+		pairs8(p, &score[0], &label[:n][0], &gain[:n][0], &discount[:n][0], &g[:n][0], &h[:n][0], n,
+			&sigmoids)
+		return
 	}
-	probabilitiesGo(scores)
+	p.addGo(score, label, gain, discount, g, h)
 }
 
 // drawLanes is the state of drawRows8; its lanes are eight rows.

@@ -18,13 +18,20 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) int64 {
 	return k.addSparseGo(space, rows)
 }
 
-func fillBinary(gh []uint32, raw []float64, label, weight []float32, class [2]float64, pack packing, lo, hi int,
-	k key) {
-	fillBinaryGo(gh, raw, label, weight, class, pack, lo, hi, k)
+func (l *logistic) fillRows(gh []uint32, raw []float64, lo, hi int, k key) {
+	l.fillRowsGo(gh, raw, lo, hi, k)
 }
+
+func roundBlock(gh []uint32, g, h []float64, pack packing, k key) { roundBlockGo(gh, g, h, pack, k) }
 
 // Probabilities applies Probability to all scores in place.
 func Probabilities(scores []float64) { probabilitiesGo(scores) }
+
+func exponentials(x []float64, factor float64) { exponentialsGo(x, factor) }
+
+func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
+	p.addGo(score, label, gain, discount, g, h)
+}
 
 // drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
 // drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. spare is as

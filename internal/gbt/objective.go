@@ -21,12 +21,12 @@ type objective interface { //nolint:interfacebloat // what a training asks of it
 	// prepare is called before each tree, by its number, and sets its units. rows are the rows in use, in any order;
 	// nil if only at is called afterwards.
 	prepare(tree int, raw []float64, rows []uint32, pool *pool) packing
-	// fill writes the packed gradients of rows lo <= r < hi, whose raw scores are raw[r], to gh[r], with the random
-	// numbers of k for rounding. It is called after prepare, for parts of the rows at once.
-	fill(gh []uint32, raw []float64, lo, hi int, k key)
-	// at returns the exact gradient and hessian of a row with a raw score, for renewing the leaves of a finished tree
-	// and for goss. It is called after prepare with these scores.
-	at(r uint32, raw float64) (g, h float64)
+	// fill writes the packed gradients of the rows lo <= i < hi of a set, whose raw scores are raw[r], to gh[r], with
+	// the random numbers of k for rounding. It is called after prepare, for parts of the rows at once.
+	fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key)
+	// gradients replaces rows' raw scores in g, of at most blockRows, by their exact gradients, and sets h to their
+	// hessians. It is called after prepare with these scores.
+	gradients(rows []uint32, g, h []float64)
 	// renew gives the leaves of a tree just grown, whose rows the grower has, other values than a Newton step where
 	// the loss asks for it.
 	renew(g *grower, t *Tree, raw []float64)
@@ -75,7 +75,7 @@ func objectives() []objectiveSpec {
 		{name: "cross_entropy", aliases: "xentropy", text: "cross_entropy", output: logOdds,
 			about: "log loss of labels from 0 to 1, such as shares",
 			make: of(func(*Params) rowLoss {
-				return rowLoss{slope: crossEntropySlope, wrong: fromZeroToOne, start: func(o *pointwise) float64 {
+				return rowLoss{slopes: crossEntropySlopes, wrong: fromZeroToOne, start: func(o *pointwise) float64 {
 					return exact.Log(mean(o) / (1 - mean(o)))
 				}}
 			})},
@@ -83,42 +83,44 @@ func objectives() []objectiveSpec {
 			text: "regression", uses: regSqrt, about: "squared error",
 			make: of(func(p *Params) rowLoss {
 				if p.RegSqrt {
-					return rowLoss{slope: squaredOfRoot, unit: true, start: (*pointwise).meanRoot}
+					return rowLoss{slopes: each(squaredOfRoot), unit: true, start: (*pointwise).meanRoot}
 				}
-				return rowLoss{slope: squared, unit: true, start: mean}
+				return rowLoss{slopes: each(squared), unit: true, start: mean}
 			})},
 		{name: "regression_l1", aliases: "l1 mean_absolute_error mae", text: "regression_l1", renews: true,
 			about: "absolute error; leaves are medians",
 			make: of(func(*Params) rowLoss {
-				return rowLoss{slope: absolute, unit: true, start: labels, level: 0.5}
+				return rowLoss{slopes: each(absolute), unit: true, start: labels, level: 0.5}
 			})},
 		{name: "huber", text: "huber", uses: alpha, about: "squared error up to alpha, absolute beyond",
-			make: of(func(p *Params) rowLoss { return rowLoss{slope: huberSlope(p.Alpha), unit: true, start: mean} })},
+			make: of(func(p *Params) rowLoss {
+				return rowLoss{slopes: each(huberSlope(p.Alpha)), unit: true, start: mean}
+			})},
 		{name: "fair", text: "fair", uses: fairC, about: "a smooth mixture of squared and absolute error",
-			make: of(func(p *Params) rowLoss { return rowLoss{slope: fairSlope(p.FairC), start: mean} })},
+			make: of(func(p *Params) rowLoss { return rowLoss{slopes: each(fairSlope(p.FairC)), start: mean} })},
 		{name: "quantile", text: "quantile", uses: alpha, renews: true,
 			about: "pinball loss at alpha; leaves are quantiles",
 			make: of(func(p *Params) rowLoss {
-				return rowLoss{slope: pinballSlope(p.Alpha), unit: true, start: labels, level: p.Alpha}
+				return rowLoss{slopes: each(pinballSlope(p.Alpha)), unit: true, start: labels, level: p.Alpha}
 			})},
 		{name: "mape", aliases: "mean_absolute_percentage_error", text: "mape", renews: true,
 			about: "absolute error relative to labels above 1; leaves are weighted medians",
 			make: of(func(*Params) rowLoss {
-				return rowLoss{slope: relative, unit: true, start: labels, level: 0.5, scale: atLeastOne}
+				return rowLoss{slopes: each(relative), unit: true, start: labels, level: 0.5, scale: atLeastOne}
 			})},
 		{name: "poisson", text: "poisson", output: logMean, uses: poissonStep,
 			about: "counts: Poisson deviance",
 			make: of(func(p *Params) rowLoss {
-				return rowLoss{slope: poissonSlope(p.PoissonMaxDeltaStep), wrong: zeroOrMore, start: logOfMean}
+				return rowLoss{slopes: poissonSlopes(p.PoissonMaxDeltaStep), wrong: zeroOrMore, start: logOfMean}
 			})},
 		{name: "gamma", text: "gamma", output: logMean, about: "amounts above 0: gamma deviance",
 			make: of(func(*Params) rowLoss {
-				return rowLoss{slope: gammaSlope, wrong: aboveZero, start: logOfMean, least: gammaLeast}
+				return rowLoss{slopes: gammaSlopes, wrong: aboveZero, start: logOfMean, least: gammaLeast}
 			})},
 		{name: "tweedie", text: "tweedie", output: logMean, uses: tweediePower,
 			about: "amounts that are often 0: Tweedie deviance",
 			make: of(func(p *Params) rowLoss {
-				return rowLoss{slope: tweedieSlope(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
+				return rowLoss{slopes: tweedieSlopes(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
 			})},
 		{name: "lambdarank", text: "lambdarank", ranks: true, make: newRanking,
 			uses:  strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor, byQuery}, " "),
@@ -288,9 +290,7 @@ func (o outputKind) transform(scores []float64, outputs int) {
 	case logOdds, oneVsRest:
 		Probabilities(scores)
 	case logMean:
-		for i, s := range scores {
-			scores[i] = exact.Exp(s)
-		}
+		exponentials(scores, 1)
 	case root:
 		for i, s := range scores {
 			scores[i] = math.Copysign(float64(s*s), s)
@@ -374,16 +374,46 @@ func newObjective(p *Params, d *Data) ([]objective, error) {
 	return []objective{one}, err
 }
 
-// binary is logistic loss on labels 0 and 1.
-type binary struct {
+// logistic is logistic loss of rows with one label against all others.
+type logistic struct {
 	d        *Data
-	weight   [2]float64 // of the negative and the positive class
-	heaviest float64    // largest product of a row's and its class's weight
+	positive float32    // the label
+	weight   [2]float64 // of the others, and of rows with it
 	pack     packing
 }
 
+func (l *logistic) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
+	if rows.subset == nil {
+		l.fillRows(gh, raw, lo, hi, k)
+		return
+	}
+	for _, r := range rows.subset[lo:hi] {
+		l.fillRows(gh, raw, int(r), int(r)+1, k)
+	}
+}
+
+// weigh makes probabilities in g gradients and hessians.
+func (l *logistic) weigh(rows []uint32, g, h []float64) {
+	for i, r := range rows {
+		p, y, w := g[i], 0.0, l.weight[0]
+		if l.d.Label[r] == l.positive {
+			y, w = 1, l.weight[1]
+		}
+		if l.d.Weight != nil {
+			w *= float64(l.d.Weight[r])
+		}
+		g[i], h[i] = float64((p-y)*w), float64(float64(p*(1-p))*w)
+	}
+}
+
+// binary is logistic loss on labels 0 and 1.
+type binary struct {
+	logistic
+	heaviest float64 // largest product of a row's and its class's weight
+}
+
 func newBinary(p *Params, d *Data, _ string) (objective, error) {
-	b := &binary{d: d, weight: [2]float64{1, p.ScalePosWeight}}
+	b := &binary{logistic: logistic{d: d, positive: 1, weight: [2]float64{1, p.ScalePosWeight}}}
 	var seen [4]float64
 	count, heaviest := seen[:2], seen[2:]
 
@@ -438,18 +468,9 @@ func (b *binary) prepare(int, []float64, []uint32, *pool) packing { return b.pac
 func (b *binary) renew(*grower, *Tree, []float64)                 {}
 func (b *binary) String() string                                  { return binaryObjective }
 
-func (b *binary) at(r uint32, raw float64) (g, h float64) {
-	y, w := float64(b.d.Label[r]), 1.0
-	if b.d.Weight != nil {
-		w = float64(b.d.Weight[r])
-	}
-	w *= b.weight[int(y)]
-	p := Probability(raw)
-	return float64((p - y) * w), float64(float64(p*(1-p)) * w)
-}
-
-func (b *binary) fill(gh []uint32, raw []float64, lo, hi int, k key) {
-	fillBinary(gh, raw, b.d.Label, b.d.Weight, b.weight, b.pack, lo, hi, k)
+func (b *binary) gradients(rows []uint32, g, h []float64) {
+	Probabilities(g)
+	b.weigh(rows, g, h)
 }
 
 // each calls f with every used row and its weight, ascending, until the first error. All that f carries from row to row

@@ -2,7 +2,7 @@ package gbt
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +12,6 @@ import (
 // classes is what the outputs of a model of several classes have in common. Each output is the raw score of one class,
 // which gets a tree of its own in each round.
 type classes struct {
-	d   *Data
 	raw [][]float64 // by class and row
 	// by row, the logarithm of the sum over all classes of e^raw when the round began, so that the trees of a round do
 	// not see each other; nil if each class is learnt against all others by itself
@@ -23,12 +22,10 @@ type classes struct {
 // 0.
 type class struct {
 	*classes
-	text   string
-	number int
-	weight [2]float64 // of rows of other classes, and of this one
-	curve  float64    // factor of the hessian
-	prior  float64    // the raw score to begin with
-	pack   packing
+	logistic
+	text  string
+	curve float64 // factor of the hessian
+	prior float64 // the raw score to begin with
 }
 
 // leastPrior is LightGBM's for a class without rows.
@@ -60,7 +57,7 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 		return nil, err
 	}
 
-	all := &classes{d: d}
+	all := &classes{}
 	sum, filled, count := 0.0, 0, 0.0
 	for c, n := range rows {
 		sum += weight[c]
@@ -79,7 +76,8 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 
 	var each []objective
 	for c := range k {
-		o := &class{classes: all, text: p.objectiveText(), number: c, weight: [2]float64{1, 1}, curve: 1}
+		o := &class{classes: all, text: p.objectiveText(), curve: 1,
+			logistic: logistic{d: d, positive: float32(c), weight: [2]float64{1, 1}}}
 		share := max(weight[c]/sum, leastPrior)
 		if softmax {
 			o.curve = float64(k) / float64(k-1)
@@ -120,17 +118,17 @@ func (c *class) init(fromAverage bool) float64 {
 
 // prepare: with the first class begins a round.
 func (c *class) prepare(_ int, _ []float64, _ []uint32, pool *pool) packing {
-	if c.number == 0 && c.norm != nil {
+	if c.positive == 0 && c.norm != nil {
 		pool.parallel(len(c.norm), grain, func(_, lo, hi int) { c.normalize(lo, hi) })
 	}
 	return c.pack
 }
 
-// normalize sets norm for rows lo <= r < hi, some hundred at a time, whose scores stay in the cache.
+// normalize sets norm for rows lo <= r < hi, a block at a time, whose scores stay in the cache.
 func (c *classes) normalize(lo, hi int) {
-	var most, sum [256]float64
-	for ; lo < hi; lo += len(most) {
-		n := min(len(most), hi-lo)
+	var most, sum, terms [blockRows]float64
+	for ; lo < hi; lo += blockRows {
+		n := min(blockRows, hi-lo)
 		copy(most[:n], c.raw[0][lo:])
 		for _, raw := range c.raw[1:] {
 			for i, s := range raw[lo : lo+n] {
@@ -140,7 +138,11 @@ func (c *classes) normalize(lo, hi int) {
 		clear(sum[:n])
 		for _, raw := range c.raw {
 			for i, s := range raw[lo : lo+n] {
-				sum[i] += exact.Exp(s - most[i])
+				terms[i] = s - most[i]
+			}
+			exponentials(terms[:n], 1)
+			for i, e := range terms[:n] {
+				sum[i] += e
 			}
 		}
 		for i, s := range sum[:n] {
@@ -149,37 +151,30 @@ func (c *classes) normalize(lo, hi int) {
 	}
 }
 
-// slope returns a row's gradient and hessian, without its own weight.
-func (c *class) slope(r int, raw float64) (g, h float64) {
-	var p float64
-	if c.norm != nil {
-		p = min(exact.Exp(raw-c.norm[r]), 1)
+func (c *class) gradients(rows []uint32, g, h []float64) {
+	if c.norm == nil {
+		Probabilities(g)
 	} else {
-		p = Probability(raw)
+		for i, r := range rows {
+			g[i] -= c.norm[r]
+		}
+		exponentials(g, 1)
+		for i, p := range g {
+			g[i] = min(p, 1)
+		}
 	}
-	h = float64(c.curve * float64(p*(1-p)))
-	if int(c.d.Label[r]) == c.number {
-		return float64((p - 1) * c.weight[1]), float64(h * c.weight[1])
+	c.weigh(rows, g, h)
+	for i := range h {
+		h[i] = float64(c.curve * h[i])
 	}
-	return float64(p * c.weight[0]), float64(h * c.weight[0])
 }
 
-func (c *class) at(r uint32, raw float64) (g, h float64) {
-	g, h = c.slope(int(r), raw)
-	if c.d.Weight != nil {
-		w := float64(c.d.Weight[r])
-		g, h = float64(g*w), float64(h*w)
+func (c *class) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
+	if c.norm == nil {
+		c.logistic.fill(gh, raw, rows, lo, hi, k)
+		return
 	}
-	return g, h
-}
-
-func (c *class) fill(gh []uint32, raw []float64, lo, hi int, k key) {
-	gInv, hInv := 1/c.pack.g1, 1/c.pack.h1
-	for r := lo; r < hi; r++ {
-		g, h := c.at(uint32(r), raw[r])
-		u := k.at(uint64(r))
-		gh[r] = uint32(roundRandomly(float64(g*gInv), u))<<16 | uint32(roundRandomly(float64(h*hInv), u>>32))&0xffff
-	}
+	packGradients(c, c.pack, gh, raw, rows, lo, hi, k)
 }
 
 func (c *class) renew(*grower, *Tree, []float64) {}
@@ -241,18 +236,20 @@ func (p *Params) checkClasses() error {
 
 // softmaxAll turns rows of n raw scores each into probabilities, in place.
 func softmaxAll(scores []float64, n int) {
-	for ; len(scores) >= n; scores = scores[n:] {
-		row := scores[:n]
-		most, sum := math.Inf(-1), 0.0
-		for _, s := range row {
-			most = max(most, s)
+	for i := 0; i+n <= len(scores); i += n {
+		most := slices.Max(scores[i : i+n])
+		for c := range n {
+			scores[i+c] -= most
 		}
-		for i, s := range row {
-			row[i] = exact.Exp(s - most)
-			sum += row[i]
+	}
+	exponentials(scores, 1)
+	for i := 0; i+n <= len(scores); i += n {
+		sum := 0.0
+		for _, e := range scores[i : i+n] {
+			sum += e
 		}
-		for i := range row {
-			row[i] /= sum
+		for c := range n {
+			scores[i+c] /= sum
 		}
 	}
 }

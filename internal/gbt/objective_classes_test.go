@@ -234,7 +234,7 @@ func TestClassSlopes(t *testing.T) {
 	const e = 1e-4
 	for r := range d.Rows {
 		for c := range raw {
-			g, h := each[c].at(uint32(r), raw[c][r])
+			g, h := gradientOf(each[c], uint32(r), raw[c][r])
 			wantG := (loss(r, c, e) - loss(r, c, -e)) / (2 * e)
 			// K/(K-1) of the second derivative
 			wantH := 1.5 * (loss(r, c, e) - 2*loss(r, c, 0) + loss(r, c, -e)) / (e * e)

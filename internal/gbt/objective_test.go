@@ -290,7 +290,7 @@ func TestSlopes(t *testing.T) {
 			y := float64(label)
 			for _, s := range []float64{-2.1, -0.4, 0.61, 1.7} {
 				const e = 1e-4
-				g, h := o.at(uint32(r), s)
+				g, h := gradientOf(o, uint32(r), s)
 				wantG := (tc.loss(s+e, y) - tc.loss(s-e, y)) / (2 * e)
 				wantH := (tc.loss(s+e, y) - 2*tc.loss(s, y) + tc.loss(s-e, y)) / (e * e)
 				if tc.h != nil {

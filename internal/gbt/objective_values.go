@@ -10,9 +10,10 @@ import (
 // rowLoss is the loss of one row as a function of its raw score, by its derivatives. Definitions are LightGBM's
 // (src/objective/regression_objective.hpp and xentropy_objective.hpp).
 type rowLoss struct {
-	// slope returns the first derivative by the raw score, and the second or what is used for it.
-	slope func(raw, y float64) (g, h float64)
-	unit  bool // h is 1 for every row
+	// slopes replaces raw scores in g and labels in h by the first derivative by the raw score, and the second or what
+	// is used for it. There are at most blockRows.
+	slopes func(g, h []float64)
+	unit   bool // h is 1 for every row
 	// wrong says what is wrong with a label; empty for none.
 	wrong func(y float64) string
 	start func(o *pointwise) float64 // the raw score to begin with
@@ -82,10 +83,17 @@ func (o *pointwise) weight(r uint32) float64 {
 	return float64(o.d.Weight[r])
 }
 
-func (o *pointwise) at(r uint32, raw float64) (g, h float64) {
-	g, h = o.slope(raw, float64(o.d.Label[r]))
-	w := o.weight(r)
-	return float64(g * w), float64(h * w)
+func (o *pointwise) gradients(rows []uint32, g, h []float64) {
+	for i, r := range rows {
+		h[i] = float64(o.d.Label[r])
+	}
+	o.slopes(g, h)
+	if o.d.Weight != nil {
+		for i, r := range rows {
+			w := float64(o.d.Weight[r])
+			g[i], h[i] = float64(g[i]*w), float64(h[i]*w)
+		}
+	}
 }
 
 // prepare finds the largest gradient and hessian, which become the ends of the grid.
@@ -93,10 +101,10 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 	largest := make([][2]float64, pool.size)
 	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker][0], largest[worker][1]
-		for _, r := range rows[lo:hi] {
-			rg, rh := o.slope(raw[r], float64(o.d.Label[r]))
-			w := o.weight(r)
-			g, h = max(g, math.Abs(rg)*w), max(h, rh*w)
+		for b := newGradientBlock(o, raw, rowSet{subset: rows}, lo, hi); b.next(); {
+			for i, rg := range b.g {
+				g, h = max(g, math.Abs(rg)), max(h, b.h[i])
+			}
 		}
 		largest[worker] = [2]float64{g, h}
 	})
@@ -122,27 +130,8 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 	return o.pack
 }
 
-func (o *pointwise) fill(gh []uint32, raw []float64, lo, hi int, k key) {
-	gInv, hInv := 1/o.pack.g1, 1/o.pack.h1
-	narrow := o.pack.hessianBits == bitsUnitHessian
-	for r := lo; r < hi; r++ {
-		w := o.weight(uint32(r))
-		g, h := o.slope(raw[r], float64(o.d.Label[r]))
-		g, h = o.bounded(float64(float64(g*w)*gInv), float64(float64(h*w)*hInv))
-		u := k.at(uint64(r))
-		if narrow {
-			gh[r] = uint32(roundRandomly(g, u))
-			continue
-		}
-		gh[r] = uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
-	}
-}
-
-// bounded keeps rows that are not in use, whose gradients prepare did not see, within what rounding can take; no sum
-// has them.
-func (o *pointwise) bounded(g, h float64) (float64, float64) {
-	const most = maxG24
-	return min(max(g, -most), most), min(h, most)
+func (o *pointwise) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
+	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
 // mean is the weighted mean label.
@@ -225,6 +214,15 @@ func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
 	}
 }
 
+// each makes a loss of numbers one of blocks.
+func each(slope func(raw, y float64) (g, h float64)) func(g, h []float64) {
+	return func(g, h []float64) {
+		for i, raw := range g {
+			g[i], h[i] = slope(raw, h[i])
+		}
+	}
+}
+
 func sign(x float64) float64 {
 	switch {
 	case x > 0:
@@ -268,33 +266,46 @@ func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
 	}
 }
 
-// poissonSlope has a hessian that is too large by e^reach, which keeps steps small.
-func poissonSlope(reach float64) func(raw, y float64) (g, h float64) {
+// poissonSlopes has a hessian that is too large by e^reach, which keeps steps small.
+func poissonSlopes(reach float64) func(g, h []float64) {
 	wide := exact.Exp(reach)
-	return func(raw, y float64) (g, h float64) {
-		mean := exact.Exp(raw)
-		return mean - y, float64(mean * wide)
+	return func(g, h []float64) {
+		exponentials(g, 1)
+		for i, mean := range g {
+			g[i], h[i] = mean-h[i], float64(mean*wide)
+		}
 	}
 }
 
-func gammaSlope(raw, y float64) (g, h float64) {
-	ratio := float64(y * exact.Exp(-raw))
-	return 1 - ratio, ratio
+func gammaSlopes(g, h []float64) {
+	exponentials(g, -1)
+	for i, e := range g {
+		h[i] = float64(h[i] * e)
+		g[i] = 1 - h[i]
+	}
 }
 
 // gammaLeast: with ratios y e^-raw, whose sum is h, of rows whose number is g + h.
 func gammaLeast(g, h float64) float64 { return exact.Log(h / (g + h)) }
 
-func tweedieSlope(rho float64) func(raw, y float64) (g, h float64) {
-	return func(raw, y float64) (g, h float64) {
-		a, b := float64(y*exact.Exp(float64((1-rho)*raw))), exact.Exp(float64((2-rho)*raw))
-		return b - a, float64((rho-1)*a) + float64((2-rho)*b)
+func tweedieSlopes(rho float64) func(g, h []float64) {
+	return func(g, h []float64) {
+		var room [blockRows]float64
+		means := room[:copy(room[:], g)]
+		exponentials(g, 1-rho)
+		exponentials(means, 2-rho)
+		for i, b := range means {
+			a := float64(h[i] * g[i])
+			g[i], h[i] = b-a, float64((rho-1)*a)+float64((2-rho)*b)
+		}
 	}
 }
 
-func crossEntropySlope(raw, y float64) (g, h float64) {
-	p := Probability(raw)
-	return p - y, float64(p * (1 - p))
+func crossEntropySlopes(g, h []float64) {
+	Probabilities(g)
+	for i, p := range g {
+		g[i], h[i] = p-h[i], float64(p*(1-p))
+	}
 }
 
 func zeroOrMore(y float64) string {

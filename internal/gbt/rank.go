@@ -1,9 +1,11 @@
 package gbt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,8 +78,9 @@ type query struct {
 	label  []int
 	score  []float64
 	g, h   []float64
-	order  []int // by descending score
-	room   [2][]float64
+	order  []int // by descending score, and as in rows among equal ones
+	keys   []uint64
+	room   [5][]float64
 }
 
 func newRanking(p *Params, d *Data, text string) (objective, error) {
@@ -140,7 +143,11 @@ func (o *ranking) init(bool) float64 { return 0 }
 
 func (o *ranking) renew(*grower, *Tree, []float64) {}
 
-func (o *ranking) at(r uint32, _ float64) (g, h float64) { return o.g[r], o.h[r] }
+func (o *ranking) gradients(rows []uint32, g, h []float64) {
+	for i, r := range rows {
+		g[i], h[i] = o.g[r], o.h[r]
+	}
+}
 
 // prepare computes all gradients, query by query, and finds the largest, which become the ends of the grid.
 func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
@@ -213,13 +220,8 @@ func (o *ranking) draw(k key, fraction float64, rows, spare []uint32) int {
 	return len(in)
 }
 
-func (o *ranking) fill(gh []uint32, _ []float64, lo, hi int, k key) {
-	gInv, hInv := 1/o.pack.g1, 1/o.pack.h1
-	for r := lo; r < hi; r++ {
-		u := k.at(uint64(r))
-		gh[r] = uint32(roundRandomly(float64(o.g[r]*gInv), u))<<16 |
-			uint32(roundRandomly(float64(o.h[r]*hInv), u>>32))&0xffff
-	}
+func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
+	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
 func (q *query) fill(number int, rows []uint32, label []float32, raw []float64) {
@@ -230,9 +232,30 @@ func (q *query) fill(number int, rows []uint32, label []float32, raw []float64) 
 	for i, r := range rows {
 		q.label, q.score, q.order = append(q.label, int(label[r])), append(q.score, raw[r]), append(q.order, i)
 	}
-	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1]} {
+	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1], &q.room[2], &q.room[3], &q.room[4]} {
 		*s = slices.Grow((*s)[:0], n)[:n]
 		clear(*s)
+	}
+}
+
+// sort sets order: by keys of scores whose last bits are places, and then by scores among equal keys.
+func (q *query) sort() {
+	places := bits.Len(uint(len(q.score) - 1))
+	q.keys = q.keys[:0]
+	for i, s := range q.score {
+		q.keys = append(q.keys, ^keyOf(s)>>places<<places|uint64(i))
+	}
+	slices.Sort(q.keys)
+	for i, k := range q.keys {
+		q.order[i] = int(k & (1<<places - 1))
+	}
+	for lo, hi := 0, 1; lo < len(q.keys); lo, hi = hi, hi+1 {
+		for hi < len(q.keys) && q.keys[hi]>>places == q.keys[lo]>>places {
+			hi++
+		}
+		slices.SortFunc(q.order[lo:hi], func(a, b int) int {
+			return cmp.Or(cmp.Compare(q.score[b], q.score[a]), a-b)
+		})
 	}
 }
 
@@ -271,50 +294,62 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 		if inverse[q.number] == 0 {
 			return
 		}
-		slices.SortStableFunc(q.order, func(a, b int) int {
-			switch {
-			case q.score[a] > q.score[b]:
-				return -1
-			case q.score[a] < q.score[b]:
-				return 1
-			}
-			return 0
-		})
+		q.sort()
 		n := len(q.order)
-		even := q.score[q.order[0]] == q.score[q.order[n-1]]
+		score, label, gains, g, h := q.room[0], q.room[1], q.room[2], q.room[3], q.room[4]
+		for i, at := range q.order {
+			score[i], label[i], gains[i] = q.score[at], float64(q.label[at]), gain[q.label[at]]
+		}
+		row := pairRow{sigma: p.Sigmoid, steep: -p.Sigmoid, factor: float64(p.Sigmoid * inverse[q.number]), near: 1}
+		if p.LambdarankNorm && score[0] != score[n-1] {
+			row.near, row.far = 0.01, 1
+		}
 		sum := 0.0
 		for i := range min(n-1, top) {
-			for j := i + 1; j < n; j++ {
-				high, low := q.order[i], q.order[j]
-				if q.label[high] == q.label[low] {
-					continue
-				}
-				if q.label[high] < q.label[low] {
-					high, low = low, high
-				}
-				apart := q.score[high] - q.score[low]
-				change := float64((gain[q.label[high]]-gain[q.label[low]])*(discount[i]-discount[j])) *
-					inverse[q.number]
-				if p.LambdarankNorm && !even {
-					change /= 0.01 + math.Abs(apart)
-				}
-				wrong := sigmoid(float64(-p.Sigmoid * apart))
-				lambda := float64(float64(p.Sigmoid*change) * wrong)
-				h := float64(float64(p.Sigmoid*lambda) * (1 - wrong))
-				q.g[high] -= lambda
-				q.g[low] += lambda
-				q.h[high] += h
-				q.h[low] += h
-				sum += float64(2 * lambda)
+			row.score, row.label, row.gain, row.discount = score[i], label[i], gains[i], discount[i]
+			row.g, row.h, row.sum = [8]float64{}, [8]float64{}, [8]float64{}
+			row.add(score[i+1:], label[i+1:], gains[i+1:], discount[i+1:n], g[i+1:], h[i+1:])
+			for lane := range row.g {
+				g[i] += row.g[lane]
+				h[i] += row.h[lane]
+				sum += float64(2 * row.sum[lane])
 			}
 		}
+		factor := 1.0
 		if p.LambdarankNorm && sum > 0 {
-			factor := exact.Log(1+sum) / math.Ln2 / sum
-			for i := range q.g {
-				q.g[i] = float64(q.g[i] * factor)
-				q.h[i] = float64(q.h[i] * factor)
-			}
+			factor = exact.Log(1+sum) / math.Ln2 / sum
 		}
+		for i, at := range q.order {
+			q.g[at], q.h[at] = float64(g[i]*factor), float64(h[i]*factor)
+		}
+	}
+}
+
+// pairRow is a row of a query, whose pairs with rows of no higher score are added up.
+type pairRow struct {
+	score, label, gain, discount float64
+	sigma, steep, factor         float64    // of the loss; -sigma; sigma over the best DCG
+	near, far                    float64    // a pair's weight falls by near + far times how far its scores are apart
+	g, h, sum                    [8]float64 // gradients, hessians and sizes of gradients; every eighth pair's
+}
+
+// addGo adds up the pairs with other rows, and to g and h what these have of it.
+func (p *pairRow) addGo(score, label, gain, discount, g, h []float64) {
+	for k, s := range score {
+		apart := p.score - s
+		side := min(max(p.label-label[k], -1), 1) // 1 if the row's label is the higher one, -1 if the lower, or 0
+		e := expNegative(min(max(float64(float64(side*apart)*p.steep), -sigmoidLimit), sigmoidLimit))
+		reach := float64(p.far*apart) + p.near
+		share := 1 / float64((e+1)*reach)
+		change := float64(float64((p.gain-gain[k])*side) * (p.discount - discount[k]))
+		lambda := float64(float64(change*p.factor) * share)
+		hessian := float64(float64(lambda*p.sigma) * (1 - float64(reach*share)))
+		pull := float64(lambda * side)
+		p.g[k%8] -= pull
+		p.h[k%8] += hessian
+		p.sum[k%8] += lambda
+		g[k] += pull
+		h[k] += hessian
 	}
 }
 
@@ -329,8 +364,11 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	share, terms := q.room[0], q.room[1]
 	most, total := slices.Max(q.score), 0.0
 	for i, s := range q.score {
-		share[i] = exact.Exp(s - most)
-		total += share[i]
+		share[i] = s - most
+	}
+	exponentials(share, 1)
+	for _, e := range share {
+		total += e
 	}
 	wanted := 0.0
 	for i, r := range q.rows {

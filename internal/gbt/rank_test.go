@@ -77,7 +77,7 @@ func TestRankGradients(t *testing.T) {
 		obj.prepare(0, raw, nil, poolOf(3))
 		want := plainLambdas(d, raw, p, []float64{0, 1, 2, 5, 11})
 		for _, r := range d.Subset {
-			g, h := obj.at(r, raw[r])
+			g, h := gradientOf(obj, r, raw[r])
 			if w := want[r]; math.Abs(g-w[0]) > 1e-8 || math.Abs(h-w[1]) > 1e-8 {
 				t.Fatalf("norm %t, row %d: got gradient %v and hessian %v, want %v", norm, r, g, h, w)
 			}
@@ -174,7 +174,7 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 func rankGradients(o objective, rows int) []float64 {
 	all := make([]float64, rows)
 	for r := range all {
-		all[r], _ = o.at(uint32(r), 0)
+		all[r], _ = gradientOf(o, uint32(r), 0)
 	}
 	return all
 }

@@ -365,7 +365,7 @@ func (r *reference) gradients(obj objective, score []float64, rows []uint32, tre
 	r.pack = obj.prepare(tree, score, rows, poolOf(1))
 	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
-	obj.fill(packed, score, 0, len(packed), newKey(r.p.Seed, forRounding, tree))
+	obj.fill(packed, score, rowSet{n: len(packed)}, 0, len(packed), newKey(r.p.Seed, forRounding, tree))
 	r.gh = make([]wide, len(packed))
 	for row, w := range packed {
 		r.gh[row].g, r.gh[row].h = r.pack.sums(r.pack.word(w))

@@ -140,6 +140,13 @@ func logLoss(label []float32) func(raw []float64) (float64, error) {
 	}
 }
 
+// gradientOf returns the exact gradient and hessian of a row with a raw score.
+func gradientOf(o objective, r uint32, raw float64) (g, h float64) {
+	gs, hs := []float64{raw}, []float64{0}
+	o.gradients([]uint32{r}, gs, hs)
+	return gs[0], hs[0]
+}
+
 func mustTrain(t testing.TB, d *Data, p Params, opt Options) *Result {
 	t.Helper()
 	res, err := Train(t.Context(), d, p, opt)

@@ -498,17 +498,11 @@ func (b *booster) withoutSplit(o *output) *Tree {
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
 // unless there are few.
 func (b *booster) fillGradients(obj objective, k key) {
-	if fillsAll(b.bag, len(b.gh)) {
-		b.pool.parallel(len(b.gh), grain, func(_, lo, hi int) { obj.fill(b.gh, b.raw, lo, hi, k) })
-		return
+	rows := rowSet{n: len(b.gh)}
+	if !fillsAll(b.bag, len(b.gh)) {
+		rows.subset = b.grow.order[:b.bag]
 	}
-
-	rows := b.grow.order[:b.bag]
-	b.pool.parallel(len(rows), grain, func(_, lo, hi int) {
-		for _, r := range rows[lo:hi] {
-			obj.fill(b.gh, b.raw, int(r), int(r)+1, k)
-		}
-	})
+	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { obj.fill(b.gh, b.raw, rows, lo, hi, k) })
 }
 
 // fillsAll reports whether the gradients of all rows are computed for a bag of so many.
