@@ -22,11 +22,11 @@ var ceilings = map[string]int{
 	"internal/blob":                462,
 	"internal/blob/blobtest":       873,
 	"internal/calibrate":           729,
-	"internal/cloud":               313,
+	"internal/cloud":               316,
 	"internal/cloud/batch":         1015,
 	"internal/cloud/gcs":           517,
 	"internal/cloud/idtoken":       268,
-	"internal/cloud/inspect":       310,
+	"internal/cloud/inspect":       315,
 	"internal/cloud/pubsub":        123,
 	"internal/dataset":             5293,
 	"internal/dataset/cell":        2744,
@@ -66,10 +66,10 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       232,
 	"launcher/internal/clean":      253,
-	"launcher/internal/cli":        3999,
+	"launcher/internal/cli":        4024,
 	"launcher/internal/cloudjob":   507,
 	"launcher/internal/console":    369,
-	"launcher/internal/doctor":     573,
+	"launcher/internal/doctor":     627,
 	"launcher/internal/draft":      1430,
 	"launcher/internal/explain":    360,
 	"launcher/internal/plan":       1721,
@@ -90,7 +90,7 @@ var ceilings = map[string]int{
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
-	"localemu/internal/world":      910,
+	"localemu/internal/world":      919,
 	"localemu/pubsubemu":           667,
 	"python/program":               138,
 	"task":                         14,
@@ -105,7 +105,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_688
+const maxLines = 112_786
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

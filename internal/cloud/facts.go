@@ -26,6 +26,9 @@ func (r Resource) String() string { return r.Kind + " " + r.Name }
 // Quota is a project's limit and usage in a region.
 type Quota struct{ Limit, Usage float64 }
 
+// CPUsAllRegions is the quota of a project's vCPUs in all regions together: 12 in a new account and 8 on trial.
+const CPUsAllRegions = "CPUS_ALL_REGIONS"
+
 // Region is a region of Compute Engine.
 type Region struct {
 	Zones  []string         // names, ascending

@@ -60,7 +60,7 @@ func TestFallback(t *testing.T) {
 		"too short":            {"{wait: 10ms, fallback: [{spot: false}]}", "machine.wait is 10ms"},
 		"too long":             {"{wait: 4h, fallback: [{spot: false}]}", "use 1s to 3h0m0s"},
 		"too long in all":      {"{wait: 2h, fallback: [{spot: false}, {type: n2-highmem-32}]}", "use 1s to 1h30m0s"},
-		"the same":             {"{fallback: [{type: n2-highmem-16}]}", "the same as what comes before it"},
+		"the same":             {"{fallback: [{type: n2-highmem-8}]}", "the same as what comes before it"},
 		"the same as the first": {"{zones: [us-central1-a], fallback: [{spot: false}, {spot: false}]}",
 			"the same as what comes before it"},
 		"too many disks": {"{fallback: [{spot: false, local_ssd: 49}]}", "local_ssd is 49"},

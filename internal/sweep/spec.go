@@ -346,7 +346,7 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 
 	s.Search.Stop.fillDefaults()
 	if s.Machine.Type == "" {
-		s.Machine.Type = "n2-highmem-16"
+		s.Machine.Type = "n2-highmem-8" // which the 12 vCPUs of a new account have room for
 	}
 	if s.Machine.Spot == nil {
 		spot := true

@@ -258,32 +258,39 @@ func (c *Client) Topic(ctx context.Context, name string) error {
 	return c.read(ctx, "pubsub.googleapis.com", path("/v1/projects/%s/topics/%s", parts[1], parts[3]), nil, nil, &t)
 }
 
-// Region returns the region of Options.
+// limits is the part that the descriptions of a project and of a region have in common.
+type limits struct {
+	Zones  []string `json:"zones"` // URLs
+	Quotas []struct {
+		Metric string  `json:"metric"`
+		Limit  float64 `json:"limit"`
+		Usage  float64 `json:"usage"`
+	} `json:"quotas"`
+}
+
+// Region returns the region of Options, with the project's quota of vCPUs in all regions among its own.
 func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
-	var answer struct {
-		Zones  []string `json:"zones"` // URLs
-		Quotas []struct {
-			Metric string  `json:"metric"`
-			Limit  float64 `json:"limit"`
-			Usage  float64 `json:"usage"`
-		} `json:"quotas"`
-	}
-
-	fields := url.Values{"fields": {"zones,quotas"}}
-	err := c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/regions/%s", c.opts.Project,
-		c.opts.Location), fields, nil, &answer)
-	if err != nil {
-		return cloud.Region{}, err
-	}
-
 	r := cloud.Region{Quotas: map[string]cloud.Quota{}}
-	for _, z := range answer.Zones {
-		r.Zones = append(r.Zones, z[strings.LastIndexByte(z, '/')+1:])
+	project := path("/compute/v1/projects/%s", c.opts.Project)
+	for _, what := range []string{project, project + path("/regions/%s", c.opts.Location)} {
+		fields, answer := "quotas", limits{}
+		if what != project {
+			fields = "zones,quotas"
+		}
+		err := c.read(ctx, "compute.googleapis.com", what, url.Values{"fields": {fields}}, nil, &answer)
+		if err != nil {
+			return cloud.Region{}, err
+		}
+		for _, q := range answer.Quotas {
+			if what != project || q.Metric == cloud.CPUsAllRegions {
+				r.Quotas[q.Metric] = cloud.Quota{Limit: q.Limit, Usage: q.Usage}
+			}
+		}
+		for _, z := range answer.Zones {
+			r.Zones = append(r.Zones, z[strings.LastIndexByte(z, '/')+1:])
+		}
 	}
 	slices.Sort(r.Zones)
-	for _, q := range answer.Quotas {
-		r.Quotas[q.Metric] = cloud.Quota{Limit: q.Limit, Usage: q.Usage}
-	}
 	return r, nil
 }
 

@@ -182,6 +182,7 @@ func TestThings(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t":                                                        `{"name":"x"}`,
 		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1":                                    `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1":                                                        `{"quotas":[{"metric":"CPUS_ALL_REGIONS","limit":12,"usage":4},{"metric":"CPUS","limit":1}]}`,
 		"GET /compute.googleapis.com/compute/v1/projects/p1/zones/z/machineTypes/n2-highmem-2":                      `{"name":"n2-highmem-2"}`,
 		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/tags/v1":         `{}`,
 		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/a%2Fi/tags/latest": `{}`,
@@ -195,6 +196,8 @@ func TestThings(t *testing.T) {
 	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) ||
 		r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
 		t.Errorf("the region: got %+v (error %v); want zones a and b, and 2.5 of 24 CPUS used", r, err)
+	} else if r.Quotas[cloud.CPUsAllRegions] != (cloud.Quota{Limit: 12, Usage: 4}) {
+		t.Errorf("the project's quotas: %+v, want that 4 of 12 vCPUs in all regions are used", r.Quotas)
 	}
 	for _, reference := range []string{"l-docker.pkg.dev/p1/r/i:v1", "l-docker.pkg.dev/p1/r/a/i",
 		"l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -92,4 +94,22 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 		return err
 	})
 	return r, err
+}
+
+// quotaPatience is how long a plan waits for the project's quotas.
+const quotaPatience = 10 * time.Second
+
+// quotas says which quotas a plan's machines exceed, or why that is not known. It fails no plan.
+func (w *Setup) quotas(ctx context.Context, p *sweep.Plan) []string {
+	if w.Inspect == nil || w.cloud == nil || w.env.Project == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quotaPatience)
+	defer cancel()
+	inspected, err := w.Inspect(ctx, w.env)
+	if err != nil {
+		return []string{fmt.Sprintf("the project's quotas were not compared with its machines: %v", err)}
+	}
+	return (&doctor.Doctor{Deployment: w.env.Deployment, Batch: w.env.BatchEnv, Cloud: inspected,
+		Jobs: w.Jobs}).Quotas(ctx, p)
 }

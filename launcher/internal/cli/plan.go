@@ -128,20 +128,21 @@ func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 		if err != nil {
 			return problem.As(problem.Usage, err)
 		}
-		return compareMachines(w, spec, m, prices, f)
+		return compareMachines(ctx, w, spec, m, prices, f)
 	}
 	return w.with(ctx, func() error {
 		m, err := stager.Resolve(ctx, w.datasets, spec.Dataset)
 		if err != nil {
 			return err
 		}
-		return compareMachines(w, spec, m, prices, f)
+		return compareMachines(ctx, w, spec, m, prices, f)
 	})
 }
 
 const defaultRegion = "us-central1"
 
-func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices, f planFlags) error {
+func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices,
+	f planFlags) error {
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
 		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {
@@ -153,6 +154,8 @@ func compareMachines(w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices mac
 	if err != nil {
 		return err
 	}
+
+	c.Notes = append(c.Notes, w.quotas(ctx, p.Plan)...)
 
 	// People expect the rows of the table, counting each once.
 	ref := p.Dataset

@@ -110,12 +110,16 @@ func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*R
 	return r, nil
 }
 
-// Sorted returns the findings, problems first, otherwise in the order of the checks.
+// Sorted returns the findings, problems first, and those with quotas before them, since to get more takes days;
+// otherwise in the order of the checks.
 func (r *Report) Sorted() []Finding {
 	order := []Severity{Problem, Warning, NotChecked, OK}
 	sorted := slices.Clone(r.Findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int {
-		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
+		first := func(f Finding) int {
+			return map[bool]int{true: -1}[f.Check == "quota" && f.Verdict == Problem] + slices.Index(order, f.Verdict)
+		}
+		return first(a) - first(b)
 	})
 	return sorted
 }

@@ -54,7 +54,7 @@ func spec(t *testing.T, ref, machine string) *sweep.Spec {
 	return s
 }
 
-const machines = "{type: n2-highmem-2, vms: 2, threads_per_task: 1}"
+const machineKeys = "{type: n2-highmem-2, vms: 2, threads_per_task: 1}"
 
 // staged is a bucket with a dataset, and the dataset's name with its version.
 func staged(t *testing.T) (blob.Store, string) {
@@ -69,7 +69,7 @@ func TestHealthy(t *testing.T) {
 	d := newDoctor(t, newFake(t))
 	store, ref := staged(t)
 	d.Datasets = store
-	r := examineSweep(t, d, spec(t, ref, machines))
+	r := examineSweep(t, d, spec(t, ref, machineKeys))
 	if r.Counts[Problem] != 0 || r.Counts[Warning] != 0 || r.Counts[OK] < 20 || r.Caller != owner {
 		t.Errorf("a healthy deployment: counted %+v for %s; want no problem, no warning, at least 20 checks, and "+
 			"the owner as caller", r.Counts, r.Caller)
@@ -128,6 +128,14 @@ func TestFindings(t *testing.T) {
 			quota(f, "N2_CPUS", 3,
 				0)
 		}, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
+		"a new account": {func(_ *Doctor, f *fake) { quota(f, "CPUS_ALL_REGIONS", 3, 0) }, "", "quota", Problem,
+			"2 x n2-highmem-2 need 4 vCPUs, 3 of 3 are free: request more before anything else", "quotas"},
+		"at the limit": {func(_ *Doctor, f *fake) { quota(f, "CPUS_ALL_REGIONS", 4, 0) }, "", "quota", Warning,
+			"need 4 vCPUs, 4 of 4 are free", "quotas"},
+		"small boot disks": {func(_ *Doctor, f *fake) { quota(f, "SSD_TOTAL_GB", 50, 0) }, "", "quota", Problem,
+			"need 60 GB of boot disks", "quotas"},
+		"addresses": {func(_ *Doctor, f *fake) { quota(f, "IN_USE_ADDRESSES", 1, 0) }, "", "quota", Problem,
+			"need 2 addresses", "quotas"},
 		"few on demand": {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) },
 			"{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
 		"in use": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning,
@@ -175,7 +183,7 @@ func TestFindings(t *testing.T) {
 			d := newDoctor(t, f)
 			d.Datasets = store
 			if tc.machine == "" {
-				tc.machine = machines
+				tc.machine = machineKeys
 			}
 			tc.change(d, f)
 			r := examineSweep(t, d, spec(t, ref, tc.machine))
@@ -251,6 +259,18 @@ func TestRights(t *testing.T) {
 	}
 	if seen < 15 {
 		t.Errorf("only %d permissions were taken away", seen)
+	}
+}
+
+// TestQuotasComeFirst: to get more takes days, so they are compared before the dataset is staged, and shown first.
+func TestQuotasComeFirst(t *testing.T) {
+	f := newFake(t)
+	f.images = nil
+	quota(f, cloud.CPUsAllRegions, 12, 0)
+	r := examineSweep(t, newDoctor(t, f), spec(t, "clicks", "{type: n2-highmem-2, vms: 8}"))
+	if first := r.Sorted()[0]; r.Counts[Problem] < 3 || first.Where != "CPUS_ALL_REGIONS of project p1" {
+		t.Errorf("of %d problems the first is %+v, want that 8 machines of 2 vCPUs are more than 12", r.Counts[Problem],
+			first)
 	}
 }
 

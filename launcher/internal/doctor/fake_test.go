@@ -43,7 +43,8 @@ func newFake(t *testing.T) *fake {
 		images: []string{"coppice-task:v1", "coppice-launcher:v1"},
 		region: cloud.Region{Zones: []string{"us-central1-a", "us-central1-b"}, Quotas: map[string]cloud.Quota{
 			"N2_CPUS": {Limit: 100}, "PREEMPTIBLE_CPUS": {Limit: 100}, "LOCAL_SSD_TOTAL_GB": {Limit: 3000},
-			"PREEMPTIBLE_LOCAL_SSD_GB": {Limit: 3000}, "INSTANCES": {Limit: 10}}},
+			"PREEMPTIBLE_LOCAL_SSD_GB": {Limit: 3000}, "INSTANCES": {Limit: 10},
+			"SSD_TOTAL_GB": {Limit: 250}, "IN_USE_ADDRESSES": {Limit: 4}, "CPUS_ALL_REGIONS": {Limit: 100}}},
 		offered: map[string][]string{"us-central1-a": {"n2-highmem-2", "c4d-highmem-8-lssd"},
 			"us-central1-b": {"n2-highmem-2"}},
 	}

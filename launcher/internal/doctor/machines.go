@@ -7,10 +7,14 @@ import (
 	"strings"
 
 	"coppice/internal/cloud"
+	"coppice/internal/sweep"
 )
 
-// ssdGB is the size of one local SSD in quotas.
-const ssdGB = 375
+// The sizes in quotas of one local SSD, and of the boot disk that Batch gives a machine.
+const (
+	ssdGB  = 375
+	bootGB = 30
+)
 
 // cpuQuotas maps machine series to the region's quota metrics for their vCPUs. Newer series have quotas that the
 // region's description does not show. The names are among those that google.golang.org/api/compute/v1 documents for
@@ -40,6 +44,27 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 	}
 	d.add("quota", NotChecked, "Batch", "",
 		"Batch's own limits cannot be read; those on a single job were checked against the sweep")
+}
+
+// Quotas says which of the project's quotas a plan's machines exceed, or why they cannot be compared.
+func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
+	d.findings = nil
+	region, err := d.Cloud.Region(ctx)
+	switch {
+	case errors.Is(err, cloud.ErrNotImitated):
+		return nil
+	case err != nil:
+		return []string{fmt.Sprintf("the project's quotas were not compared with its machines: %v", err)}
+	}
+	for _, w := range d.placed("", p) {
+		d.quotas(w, region)
+	}
+	for _, f := range d.findings {
+		if f.Check == "quota" && (f.Verdict == Problem || f.Verdict == Warning) {
+			notes = append(notes, f.Where+": "+f.What)
+		}
+	}
+	return notes
 }
 
 // offered checks in which of the zones the machine type exists.
@@ -92,50 +117,71 @@ func (d *Doctor) quotas(w machine, region cloud.Region) {
 		return
 	}
 
+	d.quota(w, region, need{cloud.CPUsAllRegions, "", "vCPUs", w.vms * w.vcpus})
 	series, _, _ := strings.Cut(w.name, "-")
 	metric, known := cpuQuotas[series]
 	if !known {
 		d.add("quota", NotChecked, w.name, d.quotaPage(), "the region's description does not show the quota of %s",
 			series)
 	} else {
-		d.quota(w, region, metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms*w.vcpus)
+		d.quota(w, region, need{metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms * w.vcpus})
 	}
 
 	if w.ssds > 0 {
-		d.quota(w, region, "LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "GB of local SSD", w.vms*w.ssds*ssdGB)
+		d.quota(w, region, need{"LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "GB of local SSD",
+			w.vms * w.ssds * ssdGB})
 	}
-	d.quota(w, region, "INSTANCES", "", "machines", w.vms)
+	d.quota(w, region, need{"INSTANCES", "", "machines", w.vms})
+	d.quota(w, region, need{"SSD_TOTAL_GB", "", "GB of boot disks", w.vms * bootGB})
+	if d.Batch.Subnetwork == "" {
+		d.quota(w, region, need{"IN_USE_ADDRESSES", "", "addresses", w.vms})
+	}
+}
+
+// need is what a sweep needs of one quota.
+type need struct {
+	metric, preemptible string
+	what                string
+	count               int
 }
 
 // quota looks at one. Spot machines count against the preemptible quota once the project has been given one, else
-// against the usual one. Source: https://cloud.google.com/compute/docs/instances/create-use-spot
-func (d *Doctor) quota(w machine, region cloud.Region, metric, preemptible, what string, need int) {
-	if q, ok := region.Quotas[preemptible]; ok && w.spot && q.Limit > 0 {
-		metric = preemptible
+// against the usual one (https://cloud.google.com/compute/docs/instances/create-use-spot), and always against the one
+// of all regions, which a machine that reaches it has been seen to exceed.
+func (d *Doctor) quota(w machine, region cloud.Region, n need) {
+	if q, ok := region.Quotas[n.preemptible]; ok && w.spot && q.Limit > 0 {
+		n.metric = n.preemptible
 	}
 
-	where := metric + " in " + d.Deployment.Location
-	q, ok := region.Quotas[metric]
+	where, all := n.metric+" in "+d.Deployment.Location, n.metric == cloud.CPUsAllRegions
+	if all {
+		where = n.metric + " of project " + d.Deployment.Project
+	}
+	q, ok := region.Quotas[n.metric]
 	if !ok {
 		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s",
-			w.name, need, what)
+			w.name, n.count, n.what)
 		return
 	}
 
-	free := q.Limit - q.Usage
-	if float64(need) <= free {
-		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, need, what, free,
+	free, count := q.Limit-q.Usage, float64(n.count)
+	if count < free || count == free && !all {
+		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, n.count, n.what, free,
 			q.Limit)
 		return
 	}
 
 	verdict := w.badly()
-	if float64(need) <= q.Limit { // other machines may be gone by then
+	if count <= q.Limit { // other machines may be gone by then
 		verdict = Warning
 	}
-	d.add("quota", verdict, where, d.quotaPage(),
-		"%d x %s need %d %s, %.0f of %.0f are free: request more, or use fewer machines", w.vms, w.name, need, what,
-		free, q.Limit)
+	remedy := "request more, or use fewer machines"
+	if all {
+		remedy = "request more before anything else, since a new project may be refused until it has been used and " +
+			"paid for some days, and one on trial always is; until then use smaller or fewer machines"
+	}
+	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: %s", w.vms, w.name,
+		n.count, n.what, free, q.Limit, remedy)
 }
 
 // quotaPage is where to request more; there is no stable command for it.

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/dataset"
+	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
@@ -85,6 +86,9 @@ func (d *Doctor) placed(file string, p *sweep.Plan) []machine {
 
 func (d *Doctor) wanted(m sweep.Machine, i int) machine {
 	w := machine{name: m.Type, vms: m.VMs, spot: m.Spot != nil && *m.Spot, zones: m.Zones, fallback: i > 0}
+	if t, err := machines.Find(m.Type); err == nil {
+		w.vcpus = t.VCPUs
+	}
 	if len(w.zones) == 0 {
 		w.zones = slices.DeleteFunc(strings.Split(d.Batch.Zones, ","), func(z string) bool { return z == "" })
 	}

@@ -16,8 +16,8 @@ import (
 // and topics exist. A call of https://SERVICE/PATH is answered at http://ADDRESS/SERVICE/PATH. Everybody is the owner
 // of the local cloud, and may do everything.
 //
-// Not imitated, and answered with 501: enabled services, regions, quotas, machine types, images, and every call that
-// changes anything.
+// Not imitated, and answered with 501: enabled services, regions, quotas but that of FaultSpec, machine types, images,
+// and every call that changes anything.
 
 // maxBody bounds a request: the longest lists permissions.
 const maxBody = 64 << 10
@@ -42,6 +42,15 @@ func (w *World) routes() http.Handler {
 		return map[string]any{"permissions": r.URL.Query()["permissions"]}, nil
 	})
 	handle("GET /pubsub.googleapis.com/v1/projects/{project}/topics/{topic}", w.restTopic)
+	if limit := w.opts.Faults.CPUs; limit > 0 {
+		compute := "GET /compute.googleapis.com/compute/v1/projects/" + project
+		handle(compute, func(*http.Request) (any, error) {
+			return map[string]any{"quotas": []any{map[string]any{"metric": "CPUS_ALL_REGIONS", "limit": limit}}}, nil
+		})
+		handle(compute+"/regions/{region}", func(r *http.Request) (any, error) {
+			return map[string]any{"zones": []string{r.PathValue("region") + "-a"}}, nil
+		})
+	}
 	handle("/", func(r *http.Request) (any, error) {
 		return nil, httpjson.NotImitated(r)
 	})
