@@ -40,12 +40,10 @@ type Night struct {
 	Findings  []nights.Finding
 	Drift     map[string]float64 // of each column, its distance to the night before; 0 is the same distribution
 
-	// Of the newest sweep with a winner that trained on it, else of the newest one; empty where there is none.
-	Sweep, Verdict, Reason, Model string
-	Number                        int // of the model's version
-	Value                         float64
-	Ratio                         float64 // predictions / labels on tonight's test rows
-	Caution                       bool    // that is off beyond chance, within the limit
+	// The newest sweep with a winner that trained on it, else the newest one; without an ID where there is none.
+	Sweep IndexSweep
+	Value float64
+	Ratio float64 // predictions / labels on tonight's test rows
 }
 
 // datasetPage is a dataset as its template wants it.
@@ -88,7 +86,7 @@ func (s *DatasetPage) Write(w io.Writer) error {
 // answer says how the newest night went.
 func (p *datasetPage) answer() answer {
 	for _, n := range p.Nights {
-		if n.Verdict == string(sweep.VerdictPromoted) {
+		if n.Sweep.Verdict == sweep.VerdictPromoted {
 			p.Promoted++
 		}
 	}
@@ -121,7 +119,7 @@ func (n *Night) Class() string {
 	if n.State == nightBlocked {
 		return answerNone
 	}
-	return IndexSweep{Verdict: sweep.Verdict(n.Verdict), Caution: n.Caution}.Class()
+	return n.Sweep.Class()
 }
 
 // trend is a number night by night. Numbers that are not known are NaN.

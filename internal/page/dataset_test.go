@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page"
+	"coppice/internal/sweep"
 )
 
 // manyNights is a dataset of n nights as they may look: one blocked, one accepted, one without a sweep, one column that
@@ -23,9 +24,9 @@ func manyNights(n int) *page.DatasetPage {
 		k := page.Night{Version: fmt.Sprintf("%016x", 7919*(i+1)), At: first.AddDate(0, 0, i), State: "good",
 			Rows:      2e6 + 3e5*math.Sin(float64(i)*2*math.Pi/7) + 5e4*rng.Float64(),
 			LabelRate: 0.026 + 0.001*math.Sin(float64(i)/4) + 0.0005*rng.Float64(), Drift: map[string]float64{},
-			Sweep: fmt.Sprintf("night-ctr-%08x", i), Verdict: "promoted",
-			Reason: "better on tonight's rows beyond chance", Model: "ctr", Number: i + 1, Value: 0.113 +
-				0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5)}
+			Sweep: page.IndexSweep{ID: fmt.Sprintf("night-ctr-%08x", i), Verdict: sweep.VerdictPromoted,
+				Why: "better on tonight's rows beyond chance", Model: "ctr", Version: i + 1},
+			Value: 0.113 + 0.002*rng.Float64(), Ratio: 1 + 0.1*(rng.Float64()-0.5)}
 		for j, c := range columns {
 			if i > 0 {
 				k.Drift[c] = 0.01 + 0.01*rng.Float64() + 0.002*float64(j)
@@ -33,7 +34,7 @@ func manyNights(n int) *page.DatasetPage {
 		}
 		switch {
 		case i == n/2:
-			k.State, k.Sweep, k.Verdict, k.Reason, k.Number = "blocked", "", "", "", 0
+			k.State, k.Sweep = "blocked", page.IndexSweep{}
 			k.Value, k.Ratio = math.NaN(), math.NaN()
 			k.Drift["price"] = 0.62
 			k.Findings = []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price",
@@ -41,7 +42,7 @@ func manyNights(n int) *page.DatasetPage {
 				{Code: nights.CodeDrift, Level: nights.Warning, Column: "age",
 					Text: "the values are distributed otherwise: 0.12 from the night before"}}
 		case i%5 == 3 && i != n-2:
-			k.Verdict, k.Reason = "not_promoted", "no better beyond chance"
+			k.Sweep.Verdict, k.Sweep.Why = sweep.VerdictNotPromoted, "no better beyond chance"
 		case i == n-2:
 			k.State, k.Accepted = "accepted", "ana: prices are in USD from today on"
 			k.Findings = []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking,

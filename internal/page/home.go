@@ -34,12 +34,12 @@ const Running = "running"
 
 // IndexSweep is a line of the list of sweeps.
 type IndexSweep struct {
-	ID      string        `json:"sweep"`
-	Planned time.Time     `json:"created"`
-	Night   string        `json:"-"` // its slot's day, if it has one, whenever it was planned
+	ID      string        `json:"sweep,omitempty"`
+	Planned time.Time     `json:"created,omitzero"`
+	Night   string        `json:"night,omitempty"` // its slot's day, if it has one, whenever it was planned
 	Dataset string        `json:"dataset"`
-	Trials  int           `json:"trials"`
-	State   string        `json:"outcome"` // of the conclusion, Running, or Unreadable
+	Trials  int           `json:"trials,omitempty"`
+	State   string        `json:"outcome,omitempty"` // of the conclusion, Running, or Unreadable
 	Verdict sweep.Verdict `json:"verdict,omitempty"`
 	Why     string        `json:"why,omitempty"` // the verdict's reason, or why it cannot be read
 	Model   string        `json:"model"`

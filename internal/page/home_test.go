@@ -73,8 +73,7 @@ func TestAmber(t *testing.T) {
 	for _, caution := range []bool{true, false} {
 		last := page.IndexSweep{ID: "n-1", Model: "ctr", State: "winner", Version: 1, At: at, Why: why,
 			Verdict: sweep.VerdictPromoted, Caution: caution}
-		night := page.ModelNight{At: at, Sweep: "n-1", Version: 1, Live: 1, Verdict: sweep.VerdictPromoted,
-			Caution: caution, Why: why, Next: math.NaN(), New: math.NaN()}
+		night := page.ModelNight{IndexSweep: last, At: at, Live: 1, Next: math.NaN(), New: math.NaN()}
 		stopped := night
 		stopped.Verdict, stopped.Caution = sweep.VerdictCancelled, false
 		night1 := sample(8)

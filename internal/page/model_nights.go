@@ -19,42 +19,29 @@ type Month struct {
 	Unread   []string       `json:"-"` // what cannot be read of them
 }
 
-// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one.
+// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night is
+// the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
 type ModelNight struct {
-	// Night is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when
-	// it ran.
-	Night   string        `json:"night"`
-	Data    string        `json:"data,omitempty"`
-	At      time.Time     `json:"at"` // when the sweep was planned, or the table staged
-	Dataset string        `json:"dataset"`
-	Sweep   string        `json:"sweep,omitempty"`
-	Version int           `json:"version,omitempty"` // that was registered
-	Verdict sweep.Verdict `json:"verdict,omitempty"` // empty while the sweep is open
-	Why     string        `json:"why,omitempty"`
+	IndexSweep
+	Data string    `json:"data,omitempty"`
+	At   time.Time `json:"at"` // when the sweep was planned, or the table staged
 	// Live is the version that was live after the night, and Age its age then, in days; 0 for none.
 	Live int `json:"champion,omitempty"`
 	Age  int `json:"age,omitempty"`
 
-	Caution bool     `json:"-"` // what went live is off beyond chance, within the limit
-	Found   []string `json:"-"` // what staging found in the table, without notes
-	// The gate's metric on tonight's test rows: of the version that was live before, and of the new
-	// one. NaN where they were not compared.
-	Metric    string  `json:"-"`
+	Found []string `json:"-"` // what staging found in the table, without notes
+	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one. NaN where they
+	// were not compared.
+	Judged    string  `json:"-"`
 	Was       int     `json:"-"` // the version that was live before
 	Next, New float64 `json:"-"`
 	Changed   string  `json:"-"` // against the version before. Write fills it in
 }
 
-// AsSweep is the night as the list of sweeps has it, for its colour and its word.
-func (n ModelNight) AsSweep() IndexSweep {
-	return IndexSweep{State: map[bool]string{true: Running}[n.Verdict == ""], Verdict: n.Verdict,
-		Version: n.Version, Caution: n.Caution}
-}
-
 // InARow is how many of the last nights have not made the champion, one after the other.
 func (m *Month) InARow(champion int) (nights int) {
 	for _, n := range m.Nights {
-		if n.AsSweep().Live(champion) {
+		if n.IndexSweep.Live(champion) {
 			break
 		}
 		if n.Held() {
@@ -125,7 +112,7 @@ func (p *modelPage) answer() answer {
 	}
 	if i := slices.IndexFunc(p.Nights, ModelNight.Counts); i >= 0 {
 		p.Last, p.Row = &p.Nights[i], p.InARow(p.Champion)
-		v.Class = standing(p.Last.AsSweep(), p.Champion)
+		v.Class = standing(p.Last.IndexSweep, p.Champion)
 	}
 	return v
 }

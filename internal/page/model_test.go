@@ -38,9 +38,9 @@ func versions(n int) *page.Model {
 	}
 	m.Versions[n-2].Tag = "champion"
 	for i := n; i >= 1; i-- {
-		night := page.ModelNight{At: first.AddDate(0, 0, i).Add(-time.Hour), Sweep: fmt.Sprint("night-ctr-", i),
-			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i, Live: i,
-			Metric: "log_loss", Was: i - 1, Next: 0.1145 + 0.001*math.Sin(float64(i)),
+		night := page.ModelNight{IndexSweep: page.IndexSweep{ID: fmt.Sprint("night-ctr-", i),
+			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i},
+			At: first.AddDate(0, 0, i).Add(-time.Hour), Live: i, Judged: "log_loss", Was: i - 1, Next: 0.1145 + 0.001*math.Sin(float64(i)),
 			New: 0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {
 		case n:
@@ -50,9 +50,9 @@ func versions(n int) *page.Model {
 		case 1:
 			night.Next, night.New = math.NaN(), math.NaN()
 		case 4:
-			m.Nights = append(m.Nights, page.ModelNight{At: night.At.Add(12 * time.Hour),
-				Dataset: "clicks@fedcba9876543210",
-				Verdict: sweep.VerdictBlocked, Why: "all labels are 0", Live: 4, Next: math.NaN(), New: math.NaN()})
+			m.Nights = append(m.Nights, page.ModelNight{IndexSweep: page.IndexSweep{
+				Dataset: "clicks@fedcba9876543210", Verdict: sweep.VerdictBlocked, Why: "all labels are 0"},
+				At: night.At.Add(12 * time.Hour), Live: 4, Next: math.NaN(), New: math.NaN()})
 		}
 		m.Nights = append(m.Nights, night)
 	}

@@ -432,8 +432,8 @@ func twoDigits(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
-func (c *Conclusion) check(name string) *GateCheck {
+// Check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
+func (c *Conclusion) Check(name string) *GateCheck {
 	if c.Gate != nil {
 		for i := range c.Gate.Checks {
 			if k := &c.Gate.Checks[i]; k.Name == name {
@@ -446,7 +446,7 @@ func (c *Conclusion) check(name string) *GateCheck {
 
 // Caution is that of what went live.
 func (c *Conclusion) Caution() string {
-	if k := c.check("calibration"); k != nil && c.Gate.Promoted {
+	if k := c.Check("calibration"); k != nil && c.Gate.Promoted {
 		return k.Caution()
 	}
 	return ""
@@ -455,7 +455,7 @@ func (c *Conclusion) Caution() string {
 // brief says in a line what a person acts on of what went live: how it stands against the version before, and how far
 // its total may be off. Empty where nothing was compared.
 func (c *Conclusion) brief() string {
-	k := c.check("tonight")
+	k := c.Check("tonight")
 	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
 	}
@@ -473,7 +473,7 @@ func (c *Conclusion) brief() string {
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
 	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
 		signed(by*k.Low), signed(by*k.High))
-	if off := c.check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
+	if off := c.Check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
 	}
 	return text

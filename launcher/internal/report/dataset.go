@@ -96,13 +96,19 @@ func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
 					if m.Held > 0 { // else the dataset alone needs somebody
 						m.Held++
 					}
-					m.Last = &page.IndexSweep{Model: m.Name, Dataset: r.Dataset + "@" + r.Version,
-						Planned: r.At, At: r.At, Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
+					last := blocked(m.Name, r)
+					m.Last = &last
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// blocked is a table that was blocked, in the place of a model's sweep.
+func blocked(model string, r *nights.Record) page.IndexSweep {
+	return page.IndexSweep{Model: model, Dataset: r.Dataset + "@" + r.Version, Planned: r.At, At: r.At,
+		Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
 }
 
 // records returns the newest records, oldest first, up to a version if one is given.
@@ -240,31 +246,18 @@ func (d *Datasets) sweeps(ctx context.Context, out *page.DatasetPage) error {
 	}
 
 	for i := range out.Nights {
-		if s, ok := by[out.Nights[i].Version]; ok {
-			became(&out.Nights[i], s, out.Metric)
+		n := &out.Nights[i]
+		s, ok := by[n.Version]
+		if !ok {
+			continue
+		}
+		n.Sweep = s.IndexSweep
+		if v, ok := s.conclusion.Test[out.Metric]; ok {
+			n.Value = v
+		}
+		if k := s.conclusion.Check("calibration"); k != nil {
+			n.Ratio = k.Value
 		}
 	}
 	return nil
-}
-
-// became adds the outcome to a night.
-func became(n *page.Night, s seen, metric string) {
-	c := s.conclusion
-	n.Sweep, n.Verdict, n.Reason = s.ID, string(c.Verdict()), c.Reason
-	if c.Outcome == sweep.OutcomeWinner {
-		n.Model, n.Number = c.Model, c.Version
-	}
-	if v, ok := c.Test[metric]; ok {
-		n.Value = v
-	}
-
-	g := c.Gate
-	if g == nil {
-		return
-	}
-	n.Reason, n.Caution = c.Why(), c.Caution() != ""
-	// The first is for tonight's rows.
-	if i := slices.IndexFunc(g.Checks, func(k sweep.GateCheck) bool { return k.Name == "calibration" }); i >= 0 {
-		n.Ratio = g.Checks[i].Value
-	}
 }

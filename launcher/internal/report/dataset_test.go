@@ -105,14 +105,14 @@ func TestDataset(t *testing.T) {
 		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
 	}
 	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
-	if first.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 ||
-		first.Sweep != "night-1" || first.Drift != nil {
+	if first.Sweep.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 ||
+		first.Sweep.ID != "night-1" || first.Drift != nil {
 		t.Errorf("the first night is %+v", first)
 	}
-	if second.Verdict != "not_promoted" || second.Reason != "the gate's reason" || len(second.Drift) < 5 {
+	if second.Sweep.Verdict != "not_promoted" || second.Sweep.Why != "the gate's reason" || len(second.Drift) < 5 {
 		t.Errorf("the second night is %+v", second)
 	}
-	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) || blocked.Sweep != "" {
+	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) || blocked.Sweep.ID != "" {
 		t.Errorf("the third night is %+v", blocked)
 	}
 	column := blocked.Findings[0].Column
@@ -166,7 +166,7 @@ func TestNightsOfAModel(t *testing.T) {
 	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Nights) != 3 || m.Nights[0].Verdict != sweep.VerdictBlocked || m.Nights[0].Sweep != "" ||
+	if len(m.Nights) != 3 || m.Nights[0].Verdict != sweep.VerdictBlocked || m.Nights[0].ID != "" ||
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
@@ -184,7 +184,7 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
 			held, sound)
 	}
-	if n := m.Nights[1]; n.Sweep != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
+	if n := m.Nights[1]; n.ID != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
 	}

@@ -15,7 +15,6 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/sweepview"
 )
 
 // Nights adds to a model its newest nights.
@@ -76,14 +75,14 @@ func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*p
 				m.Nights[i].Found, m.Nights[i].Data = found(r.Findings), data
 			}
 			if r.Blocked() && trained[ref] == nil {
-				m.Nights = append(m.Nights, page.ModelNight{At: r.At, Data: data, Dataset: ref,
-					Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings), Next: math.NaN(), New: math.NaN()})
+				m.Nights = append(m.Nights, page.ModelNight{IndexSweep: blocked(model, r), At: r.At, Data: data,
+					Next: math.NaN(), New: math.NaN()})
 			}
 		}
 	}
 	for i := range m.Nights {
 		n := &m.Nights[i]
-		n.Night = cmp.Or(sweepview.NameNight(sweep.ID(n.Sweep)), n.Data, n.At.Format(time.DateOnly))
+		n.Night = cmp.Or(n.IndexSweep.Night, n.Data, n.At.Format(time.DateOnly))
 	}
 	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
 	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int {
@@ -132,15 +131,11 @@ func (d *Datasets) champions(ctx context.Context, m *page.Month) error {
 
 // modelNight is a sweep as a model's night.
 func modelNight(s seen) page.ModelNight {
-	n := page.ModelNight{At: s.Planned, Sweep: s.ID, Dataset: s.Dataset, Verdict: s.Verdict, Why: s.Why,
-		Version: s.Version, Caution: s.Caution, Next: math.NaN(), New: math.NaN()}
-	if s.conclusion == nil || s.conclusion.Gate == nil {
-		return n
-	}
-	g := s.conclusion.Gate
-	for _, k := range g.Checks {
-		if k.Name == "tonight" && g.Champion > 0 && k.Rows > 0 { // not where they could not be compared
-			n.Metric, n.Was, n.Next, n.New = g.Metric, g.Champion, k.Old, k.New
+	n := page.ModelNight{IndexSweep: s.IndexSweep, At: s.Planned, Next: math.NaN(), New: math.NaN()}
+	if c := s.conclusion; c != nil {
+		k := c.Check("tonight")
+		if k != nil && c.Gate.Champion > 0 && k.Rows > 0 { // not where they could not be compared
+			n.Judged, n.Was, n.Next, n.New = c.Gate.Metric, c.Gate.Champion, k.Old, k.New
 		}
 	}
 	return n

@@ -109,7 +109,7 @@ func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if night := v.Nights[0]; night.Sweep != "night-1" || night.Verdict != "promoted" {
-		t.Errorf("the night is that of sweep %s, %s; expected night-1, promoted", night.Sweep, night.Verdict)
+	if night := v.Nights[0]; night.Sweep.ID != "night-1" || night.Sweep.Verdict != "promoted" {
+		t.Errorf("the night is that of sweep %s, %s; expected night-1, promoted", night.Sweep.ID, night.Sweep.Verdict)
 	}
 }

@@ -62,7 +62,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 		if n.Live > 0 {
 			live, age = fmt.Sprintf("@%d", n.Live), fmt.Sprint(n.Age)
 		}
-		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(n.AsSweep().Word()), live, age, FirstLine(n.Why))
+		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(n.Word()), live, age, FirstLine(n.Why))
 	}
 	t.Print()
 	for _, text := range m.Unread {

@@ -15,9 +15,10 @@ import (
 // TestMonthIn80Columns: however narrow the terminal is, each night says why.
 func TestMonthIn80Columns(t *testing.T) {
 	m := &page.Month{Standing: sweep.Standing{Model: "ctr", Champion: 7}, Nights: []page.ModelNight{
-		{Night: "2026-11-23", Data: "2026-11-22", Dataset: "clicks@0123456789abcdef", Sweep: "nightly-20261123-0200",
-			Version: 8, Verdict: sweep.VerdictNotPromoted, Live: 7, Age: 1,
-			Why: "worse than version 7 on 36,000 rows of earlier nights (versions 1, 2, 3)"}}}
+		{IndexSweep: page.IndexSweep{ID: "nightly-20261123-0200", Night: "2026-11-23",
+			Dataset: "clicks@0123456789abcdef", Version: 8, Verdict: sweep.VerdictNotPromoted,
+			Why: "worse than version 7 on 36,000 rows of earlier nights (versions 1, 2, 3)"},
+			Data: "2026-11-22", Live: 7, Age: 1}}}
 	for width, whole := range map[int]bool{80: false, 200: true} {
 		var out bytes.Buffer
 		Printer{Screen: tables.Screen{Output: program.To(&out), Width: width}}.Month(m, time.Time{})
