@@ -5,10 +5,8 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -175,8 +173,8 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	if s.Online {
 		v.Links = links(p)
 	}
-	params := newParams(p)
-	v.Params = params.shown
+	params := page.ParamsOf(p)
+	v.Params = params.Shown
 	for _, g := range p.Spec.Goals {
 		v.Goals = append(v.Goals, page.GoalView{Name: g.Name, Maximize: g.Maximize,
 			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
@@ -226,11 +224,10 @@ func stateOf(s sweepview.State) string {
 
 // trial is one trial as the page shows it.
 func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
-	params *params,
-	state sweepview.State) page.TrialRow {
+	params *page.Params, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
-		Values:  params.values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
+		Values:  params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
 	if cost.Attempts > 0 && !cost.Unpriced {
 		out.Cost = cost.Cost
 	}
@@ -328,93 +325,6 @@ func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	}
 }
 
-// params are the parameters that differ between a plan's trials. In a sweep over groups of columns the groups take
-// their place.
-type params struct {
-	shown    []page.Param
-	features *sweep.Features
-}
-
-// maxGroups is up to how many groups of columns each is shown as a parameter of its own.
-const maxGroups = 12
-
-// of returns the parameters to show of a trial that has these.
-func (p *params) of(own sweep.Params) sweep.Params {
-	if p.features == nil {
-		return own
-	}
-	kept, ok := p.features.Kept(own)
-	if !ok {
-		return nil
-	}
-	if len(kept) > maxGroups {
-		return sweep.Params{"columns": p.features.Describe(kept)}
-	}
-	out := sweep.Params{}
-	for i, name := range p.features.Names() {
-		out[name] = map[bool]string{true: "with", false: "without"}[kept[i]]
-	}
-	return out
-}
-
-// newParams finds them. What is not a number in every trial is a category.
-func newParams(p *sweep.Plan) *params {
-	out := &params{features: p.Spec.Search.Features}
-	texts := map[string]map[string]bool{}
-	numbers := map[string]bool{}
-	for _, t := range p.Trials {
-		if t.Refit { // it has another number of trees than what it refits
-			continue
-		}
-		for name, v := range out.of(t.Params) {
-			if texts[name] == nil {
-				texts[name], numbers[name] = map[string]bool{}, true
-			}
-			texts[name][category(v)] = true
-			_, ok := v.(float64)
-			numbers[name] = numbers[name] && ok
-		}
-	}
-
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if len(texts[name]) < 2 {
-			continue
-		}
-		q := page.Param{Name: name}
-		if d := p.Spec.Search.Random[name]; numbers[name] {
-			q.Log = len(d.LogUniform) > 0 || len(d.LogInt) > 0
-		} else {
-			q.Categories = slices.Sorted(maps.Keys(texts[name]))
-		}
-		out.shown = append(out.shown, q)
-	}
-	return out
-}
-
-// category is a value as a category's name.
-func category(v any) string {
-	return cmp.Or(strings.TrimSpace(fmt.Sprint(v)), "(none)")
-}
-
-// values are a trial's, in the order of the parameters.
-func (p *params) values(own sweep.Params) []float64 {
-	of := p.of(own)
-	out := make([]float64, len(p.shown))
-	for i, q := range p.shown {
-		v, ok := of[q.Name]
-		x, number := v.(float64)
-		switch {
-		case q.Categories == nil && number:
-			out[i] = x
-		case q.Categories != nil && ok:
-			out[i] = float64(slices.Index(q.Categories, category(v)))
-		default:
-			out[i] = math.NaN()
-		}
-	}
-	return out
-}
-
 // aboutObjects says that an error is about objects that are missing, or that no repetition makes whole.
 func aboutObjects(err error) bool {
 	return problem.Is(err, problem.NotFound) || problem.Is(err, problem.Damaged)
@@ -423,7 +333,7 @@ func aboutObjects(err error) bool {
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
 // first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
 // is shown already.
-func configurations(trials []page.TrialRow, b sweep.Board, params *params) []page.ConfigurationRow {
+func configurations(trials []page.TrialRow, b sweep.Board, params *page.Params) []page.ConfigurationRow {
 	if b.Configurations == nil {
 		return nil
 	}
@@ -433,7 +343,7 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *params) []pag
 
 	var out []page.ConfigurationRow
 	for i, c := range b.Configurations {
-		q := page.ConfigurationRow{Rated: c, Values: params.values(c.Params)}
+		q := page.ConfigurationRow{Rated: c, Values: params.Values(c.Params)}
 		if c.State == sweep.ConfigurationDone {
 			q.Rank = i + 1
 			trials[c.Trials[0]].Score = *c.Mean

@@ -3,62 +3,12 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"coppice/internal/page"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
 )
-
-// Differences says how a sweep's trials differ: in some parameters, or in the groups of columns that they have.
-type Differences struct {
-	Names    []string // of parameters
-	features *sweep.Features
-}
-
-// Differing finds how the trials of a sweep differ.
-func Differing(p *sweep.Plan) Differences {
-	return Differences{varied(p.Trials), p.Spec.Search.Features}
-}
-
-// Of describes complete parameters.
-func (d Differences) Of(params sweep.Params) string {
-	if text, ok := d.Columns(params); ok {
-		return text
-	}
-	return Settings(params, d.Names)
-}
-
-// Columns describes the groups of columns of a configuration, in a sweep that compares those.
-func (d Differences) Columns(params sweep.Params) (text string, ok bool) {
-	if d.features == nil {
-		return "", false
-	}
-	kept, ok := d.features.Kept(params)
-	if !ok {
-		return "", false
-	}
-	return d.features.Describe(kept), true
-}
-
-// varied returns the parameters in which the trials differ, by name.
-func varied(trials []sweep.Trial) []string {
-	values := map[string]map[string]bool{}
-	for _, t := range trials {
-		if t.Refit { // its number of trees differs from that of the configuration it refits
-			continue
-		}
-		for name, v := range t.Params {
-			if values[name] == nil {
-				values[name] = map[string]bool{}
-			}
-			values[name][fmt.Sprint(v)] = true
-		}
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(values)), func(name string) bool { return len(values[name]) < 2 })
-}
 
 // Board writes a sweep's trials in a line each, or its configurations if they are cross-validated; most is how many, or
 // 0 for all with everything about them.
@@ -114,7 +64,7 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", Differing(p).Of(p.Trials[c.Trial].Params)},
+		{"parameters", page.ParamsOf(p).Text(p.Trials[c.Trial].Params)},
 		{"because", c.Reason},
 		{"test", Metrics(c.Test, p.Spec.Metric)},
 	}

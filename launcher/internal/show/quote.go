@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/provision"
@@ -151,28 +152,23 @@ func (w Printer) Announce(p *plan.Planned) {
 // Plan writes everything that a sweep would do: its trials, its memory, and the request to Batch.
 func (w Printer) Plan(p *plan.Planned, request []byte) {
 	w.Announce(p)
-	differ := Differing(p.Plan)
+	differ := page.ParamsOf(p.Plan)
 	header := []any{"trial", "from"}
-	for _, n := range differ.Names {
-		header = append(header, n)
+	for _, q := range differ.Shown {
+		header = append(header, q.Name)
 	}
-
 	t := w.Table(header...)
 	for _, trial := range p.Own() {
 		if trial.Fold > 1 || trial.Refit {
 			continue
 		}
-		row := []any{trial.Number, trial.Source}
-		columns, grouped := differ.Columns(trial.Params)
-		for _, n := range differ.Names {
-			v := trial.Params[n]
-			switch {
-			case trial.Open:
-				v = "when claimed"
-			case grouped:
-				v = columns
+		row, own := []any{trial.Number, trial.Source}, differ.Of(trial.Params)
+		for _, q := range differ.Shown {
+			if trial.Open {
+				row = append(row, "when claimed")
+			} else {
+				row = append(row, own[q.Name])
 			}
-			row = append(row, v)
 		}
 		t.Row(row...)
 	}

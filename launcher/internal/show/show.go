@@ -4,7 +4,6 @@
 package show
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -50,21 +49,6 @@ func Metrics(m map[string]float64, first ...string) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Settings formats the named parameters, as far as they are known.
-func Settings(params map[string]any, names []string) string {
-	var parts []string
-	for _, n := range names {
-		switch v := params[n].(type) {
-		case nil:
-		case float64:
-			parts = append(parts, n+"="+Number(v))
-		default:
-			parts = append(parts, fmt.Sprintf("%s=%v", n, v))
-		}
-	}
-	return strings.Join(parts, " ")
 }
 
 // FirstLine returns a text up to its first line break.

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/gbt"
+	"coppice/internal/page"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -220,5 +221,5 @@ func chosen(params sweep.Params) string {
 	if len(names) == 0 {
 		return "the defaults"
 	}
-	return Settings(params, names)
+	return page.Settings(params, names)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/page"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
@@ -23,9 +24,9 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	}
 	switch d := y.Decision; {
 	case d != nil:
-		parameters, ok := Differing(p).Columns(d.Params)
-		if !ok {
-			parameters = Settings(d.Own, slices.Sorted(maps.Keys(d.Own)))
+		parameters := page.Settings(d.Own, slices.Sorted(maps.Keys(d.Own)))
+		if p.Spec.Search.Features != nil {
+			parameters = page.ParamsOf(p).Text(d.Params)
 		}
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", parameters},
 			[2]string{"decided", decidedAt(p, d)},
@@ -47,7 +48,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		if why == "" {
 			why = "it was planned before the first trial began"
 		}
-		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", Differing(p).Of(y.Trial.Params)})
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", page.ParamsOf(p).Text(y.Trial.Params)})
 	}
 
 	if r := y.Result; r != nil {
