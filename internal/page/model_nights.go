@@ -19,8 +19,8 @@ type Month struct {
 	Unread   []string       `json:"-"` // what cannot be read of them
 }
 
-// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night is
-// the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
+// ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
+// is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
 type ModelNight struct {
 	IndexSweep
 	Data string    `json:"data,omitempty"`

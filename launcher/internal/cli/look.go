@@ -24,7 +24,7 @@ func statusCommand(w *Setup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return w.with(cmd.Context(), func() error {
-					all, err := report.NewIndex(w.sweeps, w.datasets, w.registry).List(cmd.Context())
+					all, err := w.pages().List(cmd.Context())
 					if err != nil {
 						return err
 					}

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
-	"coppice/launcher/internal/report"
 )
 
 func nightsCommand(w *Setup) *cobra.Command {
@@ -21,8 +20,7 @@ sweep have a line, too. Without a name it is the model of the newest sweep.`,
 				return program.Usagef("--days is %d: use 1 to 366", days)
 			}
 			return w.with(cmd.Context(), func() error {
-				m, err := report.NewDatasets(w.datasets, report.NewIndex(w.sweeps, w.datasets, w.registry)).
-					Month(cmd.Context(), append(args, "")[0], w.Now().UTC().AddDate(0, 0, -days))
+				m, err := w.pages().Month(cmd.Context(), append(args, "")[0], w.Now().UTC().AddDate(0, 0, -days))
 				if err != nil {
 					return err
 				}

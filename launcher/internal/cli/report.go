@@ -49,9 +49,10 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 }
 
 // pages finds what there is a page about.
-func (c *cloud) pages() report.Finder {
-	return report.Finder{Sweeps: c.sweeps, Datasets: c.datasets, Registry: c.registry, Online: c.online(),
-		Job: c.job}
+func (c *cloud) pages() *report.Pages {
+	r := report.New(c.sweeps, c.datasets, c.registry, c.online())
+	r.Job = c.job
+	return r
 }
 
 // checkOut checks the --out of a page.

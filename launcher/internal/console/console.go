@@ -43,13 +43,10 @@ type Console struct {
 	Callers Callers // nil only on a loopback address
 	Job     report.AskJob
 
-	sweeps blob.Store
-	reg    *registry.Registry
-	index  *report.Cache
-	nights *report.Datasets
-	now    func() time.Time
-	log    *slog.Logger
-	pause  time.Duration
+	pages *report.Pages
+	now   func() time.Time
+	log   *slog.Logger
+	pause time.Duration
 
 	// Locks that can be waited for with a context, so that a viewer who has left delays no one.
 	first *semaphore.Weighted // serialises reads of sweeps
@@ -69,11 +66,9 @@ type watched struct {
 
 // New returns a console on three buckets.
 func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Logger) *Console {
-	c := &Console{sweeps: sweeps, reg: registry.New(models), now: now, log: log, pause: pollPause,
-		first: semaphore.NewWeighted(1), made: semaphore.NewWeighted(1), open: map[sweep.ID]*watched{}}
-	c.index = report.NewIndex(sweeps, datasets, c.reg)
-	c.nights = report.NewDatasets(datasets, c.index)
-	return c
+	return &Console{pages: report.New(sweeps, datasets, registry.New(models), false), now: now, log: log,
+		pause: pollPause, first: semaphore.NewWeighted(1), made: semaphore.NewWeighted(1),
+		open: map[sweep.ID]*watched{}}
 }
 
 // known is the page of a sweep, if it was read a moment ago or has ended.
@@ -102,10 +97,10 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 	var err error
 	if w != nil {
 		next.sweep = w.sweep
-	} else if next.sweep, err = report.OpenSweep(ctx, c.sweeps, c.reg, id); err != nil {
+	} else if next.sweep, err = report.OpenSweep(ctx, c.pages.Sweeps, c.pages.Registry, id); err != nil {
 		return nil, err
 	}
-	next.sweep.Online, next.sweep.Free, next.sweep.Job = c.Online, !c.Online, c.Job
+	next.sweep.Online, next.sweep.Job = c.Online, c.Job
 	var view report.AnyPage
 	if view, next.ended, err = next.sweep.Look(ctx); err != nil {
 		return nil, err
@@ -132,24 +127,16 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 
 // Handler serves requests that were sent to one of hosts, as a browser names them.
 func (c *Console) Handler(hosts []string) http.Handler {
-	c.index.Free = !c.Online
+	c.pages.Online = c.Online
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.serve(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
-		view, err := c.index.Look(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return view, c.nights.Tonight(ctx, view)
+		return c.pages.Index(ctx)
 	}))
 	mux.HandleFunc("GET /datasets/{ref}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
-		return c.nights.Look(ctx, r.PathValue("ref"))
+		return c.pages.Dataset(ctx, r.PathValue("ref"))
 	}))
 	mux.HandleFunc("GET /models/{name}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
-		view, err := report.Model(ctx, c.reg, r.PathValue("name"))
-		if err != nil {
-			return nil, err
-		}
-		return view, c.nights.Nights(ctx, view)
+		return c.pages.Model(ctx, r.PathValue("name"))
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
 	return prompt(guarded(hosts, c.verified(mux)))

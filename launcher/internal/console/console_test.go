@@ -115,7 +115,6 @@ func TestSameBytesAsAReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Free = true
 	view, _, err := s.Look(t.Context())
 	if err != nil {
 		t.Fatal(err)

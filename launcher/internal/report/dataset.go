@@ -21,13 +21,6 @@ import (
 // mostNights is how many nights a page shows.
 const mostNights = 30
 
-// Datasets reads datasets repeatedly: unchanged records are not read again.
-type Datasets struct {
-	store blob.Store
-	index *Cache
-	known map[string]kept // by object
-}
-
 // kept is a record without what a page does not show.
 type kept struct {
 	generation blob.Generation
@@ -35,15 +28,10 @@ type kept struct {
 	why        string         // the reason, if it cannot be read
 }
 
-// NewDatasets returns an empty Datasets.
-func NewDatasets(store blob.Store, index *Cache) *Datasets {
-	return &Datasets{store: store, index: index, known: map[string]kept{}}
-}
-
-// Look reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind
-// NotFound. It is not safe for concurrent use.
-func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, error) {
-	m, err := stager.Resolve(ctx, d.store, ref)
+// Dataset reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind
+// NotFound.
+func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, error) {
+	m, err := stager.Resolve(ctx, d.Datasets, ref)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
@@ -77,7 +65,7 @@ func (d *Datasets) Look(ctx context.Context, ref string) (*page.DatasetPage, err
 
 // Tonight adds to an index the newest night of each dataset; one that was blocked after a model's last sweep is that
 // model's last night.
-func (d *Datasets) Tonight(ctx context.Context, x *page.Index) error {
+func (d *Pages) Tonight(ctx context.Context, x *page.Index) error {
 	for i := range x.Datasets {
 		var unread page.DatasetPage
 		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread) // one accepted later is written later
@@ -112,10 +100,10 @@ func blocked(model string, r *nights.Record) page.IndexSweep {
 }
 
 // records returns the newest records, oldest first, up to a version if one is given.
-func (d *Datasets) records(ctx context.Context, name, version string, most int,
+func (d *Pages) records(ctx context.Context, name, version string, most int,
 	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
-	for attrs, err := range d.store.List(ctx, sweep.DatasetNights(name)) {
+	for attrs, err := range d.Datasets.List(ctx, sweep.DatasetNights(name)) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("list the nights of dataset %s: %w", name, err)
 		}
@@ -155,13 +143,13 @@ func (d *Datasets) records(ctx context.Context, name, version string, most int,
 }
 
 // record reads one record, unless it is cached.
-func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
-	if k, ok := d.known[attrs.Name]; ok && k.generation == attrs.Generation {
+func (d *Pages) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
+	if k, ok := d.nights[attrs.Name]; ok && k.generation == attrs.Generation {
 		return k, nil
 	}
 
 	k := kept{generation: attrs.Generation}
-	r, err := stager.Destination{Store: d.store}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
+	r, err := stager.Destination{Store: d.Datasets}.Night(ctx, name, strings.TrimSuffix(path.Base(attrs.Name), ".json"))
 	switch {
 	case problem.Is(err, problem.Damaged):
 		k.why = err.Error()
@@ -177,7 +165,7 @@ func (d *Datasets) record(ctx context.Context, name string, attrs blob.Attrs) (k
 		k.record = r
 	}
 
-	d.known[attrs.Name] = k
+	d.nights[attrs.Name] = k
 	return k, nil
 }
 
@@ -227,8 +215,8 @@ func drift(tonight, before *nights.Profile) map[string]float64 {
 
 // sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest
 // one: a sweep that went on without finding anything better has not undone what the one before it found.
-func (d *Datasets) sweeps(ctx context.Context, out *page.DatasetPage) error {
-	newest, _, err := d.index.read(ctx)
+func (d *Pages) sweeps(ctx context.Context, out *page.DatasetPage) error {
+	newest, _, err := d.read(ctx)
 	if err != nil {
 		return err
 	}

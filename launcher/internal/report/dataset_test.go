@@ -95,8 +95,8 @@ func TestDataset(t *testing.T) {
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	reg := registry.New(blob.Memory())
-	d := report.NewDatasets(store, report.NewIndex(sweeps, store, reg))
-	v, err := d.Look(t.Context(), records[0].Dataset)
+	d := report.New(sweeps, store, reg, false)
+	v, err := d.Dataset(t.Context(), records[0].Dataset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDataset(t *testing.T) {
 	if err := v.Write(&one); err != nil {
 		t.Fatal(err)
 	}
-	again, err := d.Look(t.Context(), records[0].Dataset) // from what is kept
+	again, err := d.Dataset(t.Context(), records[0].Dataset) // from what is kept
 	if err == nil {
 		err = again.Write(&two)
 	}
@@ -138,7 +138,7 @@ func TestDataset(t *testing.T) {
 	}
 
 	// A version shows the nights up to it.
-	v, err = d.Look(t.Context(), records[1].Dataset+"@"+records[1].Version)
+	v, err = d.Dataset(t.Context(), records[1].Dataset+"@"+records[1].Version)
 	if err != nil || len(v.Nights) != 2 || v.Table.Version != records[1].Version {
 		t.Errorf("the second version has %+v, %v", v, err)
 	}
@@ -151,7 +151,7 @@ func TestDataset(t *testing.T) {
 	if want := "<p class=\"fine\">newest version " + records[3].Version; !strings.Contains(one.String(), want) {
 		t.Errorf("the page of the dataset does not have %s", want)
 	}
-	if _, err := d.Look(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
+	if _, err := d.Dataset(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("a dataset that is not there: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestNightsOfAModel(t *testing.T) {
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	m := &page.Model{Name: "ctr"}
-	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), m); err != nil {
+	if err := report.New(sweeps, store, reg, false).Nights(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	if len(m.Nights) != 3 || m.Nights[0].Verdict != sweep.VerdictBlocked || m.Nights[0].ID != "" ||
@@ -174,7 +174,7 @@ func TestNightsOfAModel(t *testing.T) {
 	home.Models = []page.IndexModel{{Name: "ctr",
 		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}, Held: 2},
 		{Name: "sound", Last: &page.IndexSweep{Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
-	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Tonight(t.Context(), home); err != nil {
+	if err := report.New(sweeps, store, reg, false).Tonight(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
 	if last := home.Models[0].Last; last.Verdict != sweep.VerdictBlocked || last.Why != m.Nights[0].Why {
@@ -199,7 +199,7 @@ func TestNightsOfAModel(t *testing.T) {
 	}
 	for range 8 { // what cannot be read is said in the same order
 		m = &page.Model{Name: "ctr"}
-		if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), m); err != nil {
+		if err := report.New(sweeps, store, reg, false).Nights(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 		if len(m.Notes) != 2 || !strings.Contains(m.Notes[0], "clicks-2") || !strings.Contains(m.Notes[1], "clicks-3") {
@@ -210,7 +210,7 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("got %+v; want no numbers of versions that could not be compared", n)
 	}
 	other := &page.Model{Name: "ctr2"}
-	if err := report.NewDatasets(store, report.NewIndex(sweeps, store, reg)).Nights(t.Context(), other); err != nil ||
+	if err := report.New(sweeps, store, reg, false).Nights(t.Context(), other); err != nil ||
 		len(other.Nights) != 0 {
 		t.Errorf("of another model got %+v, %v; want no night", other.Nights, err)
 	}
@@ -227,8 +227,7 @@ func TestDamagedDataset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v, err := report.NewDatasets(store,
-		report.NewIndex(blob.Memory(), store, registry.New(blob.Memory()))).Look(t.Context(), r.Dataset)
+	v, err := report.New(blob.Memory(), store, registry.New(blob.Memory()), false).Dataset(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
 		t.Fatalf("a dataset of which little can be read: got %+v, %v; want one night, two notes and no table", v, err)
 	}

@@ -34,7 +34,7 @@ func TestGroupsAreParameters(t *testing.T) {
 			p.Trials = append(p.Trials, sweep.Trial{Number: left, Params: f.Params(kept)})
 		}
 
-		shown := page.ParamsOf(p)
+		shown := page.Differ(p)
 		var got []any
 		for _, q := range shown.Shown {
 			got = append(got, q.Name, len(q.Categories))

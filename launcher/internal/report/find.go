@@ -18,17 +18,28 @@ import (
 // AnyPage is a page of any kind.
 type AnyPage interface{ Write(io.Writer) error }
 
-// Finder reads what there is a page about.
-type Finder struct {
+// Pages reads what there is a page about. Plans, conclusions and the records of nights, of which the store says whether
+// they have changed, are read once. It is not safe for concurrent use.
+type Pages struct {
 	Sweeps, Datasets blob.Store
 	Registry         *registry.Registry
-	Online           bool // jobs run on Google Cloud
+	Online           bool // sweeps run on Google Cloud: they have costs, and pages of Google's
 	Job              AskJob
+
+	seen   map[sweep.ID]seen
+	nights map[string]kept // by object
+	all    bool            // sweeps are read, not only the newest
+}
+
+// New returns a reader of three buckets.
+func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Pages {
+	return &Pages{Sweeps: sweeps, Datasets: datasets, Registry: reg, Online: online, seen: map[sweep.ID]seen{},
+		nights: map[string]kept{}}
 }
 
 // Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
 // the error is about the missing sweep.
-func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
+func (f *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	kinds := []struct {
 		prefix string
 		read   func(string) (AnyPage, error)
@@ -36,16 +47,9 @@ func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note strin
 	}{
 		{"sweep:", func(id string) (AnyPage, error) { return f.Sweep(ctx, id) },
 			func(s string) bool { return sweep.CheckID(s) == nil }},
-		{"dataset:", func(ref string) (AnyPage, error) {
-			return f.nights().Look(ctx, ref)
-		}, func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
-		{"model:", func(name string) (AnyPage, error) {
-			m, err := Model(ctx, f.Registry, name)
-			if err != nil {
-				return nil, err
-			}
-			return m, f.nights().Nights(ctx, m)
-		},
+		{"dataset:", func(ref string) (AnyPage, error) { return f.Dataset(ctx, ref) },
+			func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
+		{"model:", func(name string) (AnyPage, error) { return f.Model(ctx, name) },
 			func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
 	for _, k := range kinds {
@@ -84,7 +88,7 @@ func (f Finder) Find(ctx context.Context, name string) (view AnyPage, note strin
 }
 
 // others says that a name, whose page is that of the first kind that has it, is also that of a later kind.
-func (f Finder) others(ctx context.Context, kind, name string) string {
+func (f *Pages) others(ctx context.Context, kind, name string) string {
 	_, dataset := stager.Resolve(ctx, f.Datasets, name)
 	if _, model := f.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
 		return fmt.Sprintf("note: this is the page of %s%s; there is dataset:%s, too", kind, name, name)
@@ -94,15 +98,8 @@ func (f Finder) others(ctx context.Context, kind, name string) string {
 	return ""
 }
 
-// nights reads the nights of datasets and models.
-func (f Finder) nights() *Datasets {
-	index := NewIndex(f.Sweeps, f.Datasets, f.Registry)
-	index.Free = !f.Online
-	return NewDatasets(f.Datasets, index)
-}
-
 // Sweep reads the current state of a sweep.
-func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
+func (f *Pages) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	id, err := sweepview.Find(ctx, f.Sweeps, arg)
 	if err != nil {
 		return nil, err
@@ -111,7 +108,7 @@ func (f Finder) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Online, s.Free, s.Job = f.Online, !f.Online, f.Job
+	s.Online, s.Job = f.Online, f.Job
 	view, _, err := s.Look(ctx)
 	return view, err
 }

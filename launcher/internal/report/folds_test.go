@@ -14,7 +14,7 @@ func TestAConfigurationHasItsMean(t *testing.T) {
 	mean := 0.7
 	configurations(trials,
 		sweep.Board{Configurations: []sweep.Rated{{State: sweep.ConfigurationDone, Trials: []int{0, 1, 2},
-			Scores: make([]*float64, 3), Mean: &mean}}}, &page.Params{})
+			Scores: make([]*float64, 3), Mean: &mean}}}, &page.Differing{})
 	if trials[0].Score != mean || !math.IsNaN(trials[1].Score) {
 		t.Errorf("the scores are %v and %v, expected the mean %v and none", trials[0].Score, trials[1].Score, mean)
 	}

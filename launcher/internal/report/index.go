@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/page"
 	"coppice/internal/problem"
@@ -23,16 +22,6 @@ import (
 // mostSweeps is how many sweeps an index lists.
 const mostSweeps = 200
 
-// Cache caches plans and conclusions, which never change.
-type Cache struct {
-	Free bool // nothing is paid for: the sweeps ran in a local cloud, and no page has costs
-
-	sweeps, datasets blob.Store
-	registry         *registry.Registry
-	known            map[sweep.ID]seen
-	all              bool // not only the newest
-}
-
 // seen is what is cached of a sweep.
 type seen struct {
 	page.IndexSweep
@@ -42,18 +31,13 @@ type seen struct {
 	view       *sweepview.View   // of a sweep that runs
 }
 
-// NewIndex returns an empty Index.
-func NewIndex(sweeps, datasets blob.Store, reg *registry.Registry) *Cache {
-	return &Cache{sweeps: sweeps, datasets: datasets, registry: reg, known: map[sweep.ID]seen{}}
-}
-
 // mostRunning is of how many running sweeps an index says how far they are.
 const mostRunning = 8
 
 // List lists all sweeps, newest first; one that cannot be read says so and hides no other.
-func (x *Cache) List(ctx context.Context) ([]page.IndexSweep, error) {
-	x.all = true
-	all, _, err := x.read(ctx)
+func (r *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
+	r.all = true
+	all, _, err := r.read(ctx)
 	out := make([]page.IndexSweep, len(all))
 	for i, s := range all {
 		out[i] = s.IndexSweep
@@ -65,22 +49,22 @@ func (x *Cache) List(ctx context.Context) ([]page.IndexSweep, error) {
 const readAtOnce = 16
 
 // read reads new sweeps and returns the newest ones; more is the number of others.
-func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
-	ids, err := sweepstore.Newest(ctx, x.sweeps)
+func (r *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
+	ids, err := sweepstore.Newest(ctx, r.Sweeps)
 	if err != nil {
 		return nil, 0, err
 	}
-	if over := len(ids) - mostSweeps; over > 0 && !x.all {
+	if over := len(ids) - mostSweeps; over > 0 && !r.all {
 		ids, more = ids[:mostSweeps], over
 	}
 	newest = make([]seen, len(ids))
 	var group errgroup.Group
 	group.SetLimit(readAtOnce)
 	for i, id := range ids {
-		line, ok := x.known[id]
+		line, ok := r.seen[id]
 		if newest[i] = line; !ok || line.State == page.Running {
 			group.Go(func() (err error) {
-				newest[i], err = x.line(ctx, id, line)
+				newest[i], err = r.line(ctx, id, line)
 				if err != nil && ctx.Err() == nil { // it hides no other
 					newest[i].ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
 					err = nil
@@ -94,7 +78,7 @@ func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
 	}
 	for i, id := range ids {
 		if newest[i].State != page.Unreadable {
-			x.known[id] = newest[i]
+			r.seen[id] = newest[i]
 		}
 	}
 	slices.SortFunc(newest,
@@ -102,9 +86,9 @@ func (x *Cache) read(ctx context.Context) (newest []seen, more int, err error) {
 	return newest, more, nil
 }
 
-// Look reads what is new. It is not safe for concurrent use.
-func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
-	newest, more, err := x.read(ctx)
+// Index reads what there is, and how it stands.
+func (r *Pages) Index(ctx context.Context) (*page.Index, error) {
+	newest, more, err := r.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,22 +103,22 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 		}
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
-	if out.Datasets, err = x.listDatasets(ctx); err != nil {
+	if out.Datasets, err = r.listDatasets(ctx); err != nil {
 		return nil, err
 	}
 
-	names, err := x.registry.Models(ctx)
+	names, err := r.Registry.Models(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		m := page.IndexModel{Name: name}
-		versions, err := x.registry.Numbers(ctx, name)
+		versions, err := r.Registry.Numbers(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		m.Versions = len(versions)
-		a, err := x.registry.Alias(ctx, name, registry.Champion)
+		a, err := r.Registry.Alias(ctx, name, registry.Champion)
 		if err != nil && !aboutObjects(err) {
 			return nil, err
 		}
@@ -142,7 +126,7 @@ func (x *Cache) Look(ctx context.Context) (*page.Index, error) {
 		lately(&m, newest)
 		out.Models = append(out.Models, m)
 	}
-	return out, nil
+	return out, r.Tonight(ctx, out)
 }
 
 // progress reads how far a running sweep is. One that cannot be read hides no other.
@@ -199,9 +183,9 @@ func lately(m *page.IndexModel, newest []seen) {
 }
 
 // listDatasets finds the datasets with a version, in one listing.
-func (x *Cache) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
+func (r *Pages) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	found := map[string]*page.IndexDataset{}
-	for attrs, err := range x.datasets.List(ctx, sweep.DatasetVersions("")) {
+	for attrs, err := range r.Datasets.List(ctx, sweep.DatasetVersions("")) {
 		if err != nil {
 			return nil, err
 		}
@@ -230,9 +214,9 @@ func (x *Cache) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 }
 
 // line reads one sweep; with an error as far as it can be read.
-func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
+func (r *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
-		f, err := sweepview.Open(ctx, x.sweeps, id)
+		f, err := sweepview.Open(ctx, r.Sweeps, id)
 		if err != nil {
 			return line, err
 		}
@@ -242,11 +226,11 @@ func (x *Cache) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 				Metric: p.Spec.Metric, Model: p.Spec.Model, State: page.Running, Planned: p.Created,
 				Night:  sweepview.NameNight(id),
 				Trials: len(p.Own())}}
-		if p.Quote != nil && !x.Free {
+		if p.Quote != nil && r.Online {
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
-	c, err := sweepview.Conclusion(ctx, x.sweeps, id)
+	c, err := sweepview.Conclusion(ctx, r.Sweeps, id)
 	if err != nil {
 		return line, err
 	}

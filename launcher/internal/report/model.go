@@ -14,8 +14,18 @@ import (
 	"coppice/launcher/internal/explain"
 )
 
-// Model reads a model from the registry. Damage is noted on the page, which shows the rest.
-func Model(ctx context.Context, reg *registry.Registry, name string) (*page.Model, error) {
+// Model reads a model from the registry, with its newest nights. Damage is noted on the page, which shows the rest.
+func (d *Pages) Model(ctx context.Context, name string) (*page.Model, error) {
+	m, err := d.versions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return m, d.Nights(ctx, m)
+}
+
+// versions reads a model's versions, moves and features.
+func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) {
+	reg := d.Registry
 	versions, err := reg.Versions(ctx, name)
 	if err != nil && len(versions) == 0 {
 		return nil, err

@@ -62,7 +62,7 @@ func TestDamagedModel(t *testing.T) {
 		}
 	}
 
-	m, err := report.Model(t.Context(), reg, "ctr")
+	m, err := report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	m, err := report.Model(t.Context(), reg, "ctr")
+	m, err := report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr")
 	if err != nil {
 		t.Fatal(err)
 	}

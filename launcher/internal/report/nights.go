@@ -18,7 +18,7 @@ import (
 )
 
 // Nights adds to a model its newest nights.
-func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
+func (d *Pages) Nights(ctx context.Context, m *page.Model) error {
 	month, err := d.Month(ctx, m.Name, time.Time{})
 	if problem.Is(err, problem.NotFound) {
 		return nil
@@ -31,16 +31,16 @@ func (d *Datasets) Nights(ctx context.Context, m *page.Model) error {
 }
 
 // Month reads what became of the nights of a model, or of the newest sweep's, since a time, or of the newest: its
-// sweeps, and tables that were blocked before one. It is not safe for concurrent use.
-func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*page.Month, error) {
+// sweeps, and tables that were blocked before one.
+func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page.Month, error) {
 	if err := sweep.CheckName("model", model); err != nil && model != "" {
 		return nil, err
 	}
 	most := mostNights
 	if !since.IsZero() {
-		most, d.index.all = 1000, true
+		most, d.all = 1000, true
 	}
-	newest, _, err := d.index.read(ctx)
+	newest, _, err := d.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +93,10 @@ func (d *Datasets) Month(ctx context.Context, model string, since time.Time) (*p
 }
 
 // champions fills in which version was live after each night, and how many nights in a row have not changed that.
-func (d *Datasets) champions(ctx context.Context, m *page.Month) error {
+func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 	born := map[int]time.Time{}
 	i := 0
-	for e, err := range d.index.registry.Moves(ctx, m.Standing.Model, registry.Champion) {
+	for e, err := range d.Registry.Moves(ctx, m.Standing.Model, registry.Champion) {
 		if problem.Is(err, problem.Damaged) {
 			continue
 		}
@@ -105,7 +105,7 @@ func (d *Datasets) champions(ctx context.Context, m *page.Month) error {
 		}
 		at, known := born[e.To]
 		if !known && e.To > 0 {
-			v, err := d.index.registry.Get(ctx, m.Standing.Model, strconv.Itoa(e.To))
+			v, err := d.Registry.Get(ctx, m.Standing.Model, strconv.Itoa(e.To))
 			if err != nil && !aboutObjects(err) {
 				return err
 			}

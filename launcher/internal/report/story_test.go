@@ -104,7 +104,7 @@ func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	v, err := report.NewDatasets(store, report.NewIndex(sweeps, store, registry.New(blob.Memory()))).Look(t.Context(),
+	v, err := report.New(sweeps, store, registry.New(blob.Memory()), false).Dataset(t.Context(),
 		records[0].Dataset)
 	if err != nil {
 		t.Fatal(err)

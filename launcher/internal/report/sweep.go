@@ -35,11 +35,10 @@ const jobPatience = 5 * time.Second // what it says is not worth more waiting fo
 
 // SweepReader is one sweep as it has been read so far. It is used by one goroutine at a time.
 type SweepReader struct {
-	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to; a local cloud has none.
+	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to. In a local cloud nothing is
+	// paid for, and its page has no costs.
 	Online bool
-	// Free says that nothing is paid for: the sweep ran in a local cloud, and its page has no costs.
-	Free bool
-	Job  AskJob
+	Job    AskJob
 
 	registry *registry.Registry
 	follow   *sweepview.View
@@ -65,9 +64,6 @@ func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, i
 	return &SweepReader{registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
 		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
 }
-
-// Plan is the sweep's plan.
-func (s *SweepReader) Plan() *sweep.Plan { return s.follow.Plan }
 
 // Look reads what is new, and gives the sweep as it stands. ended says that nothing more will come.
 func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
@@ -116,7 +112,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 
 // Board is a sweep's trials as they stand, without their curves and costs.
 func Board(p *sweep.Plan, state sweepview.State) *page.Sweep {
-	s := &SweepReader{follow: &sweepview.View{Plan: p}, Free: true}
+	s := &SweepReader{follow: &sweepview.View{Plan: p}}
 	return s.view(state, &ledger.Ledger{}, &bill.Bill{})
 }
 
@@ -173,7 +169,7 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	if s.Online {
 		v.Links = links(p)
 	}
-	params := page.ParamsOf(p)
+	params := page.Differ(p)
 	v.Params = params.Shown
 	for _, g := range p.Spec.Goals {
 		v.Goals = append(v.Goals, page.GoalView{Name: g.Name, Maximize: g.Maximize,
@@ -196,7 +192,7 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	v.Attempts = attempts(l, b, state.Listing)
 	s.tellRunning(v, l)
-	if !s.Free {
+	if s.Online {
 		v.Money = money(b, v.Trials, p)
 	} else {
 		v.Money = &page.Money{Free: true, MachineHours: b.MachineHours, HoursTaken: b.Hours}
@@ -224,7 +220,7 @@ func stateOf(s sweepview.State) string {
 
 // trial is one trial as the page shows it.
 func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
-	params *page.Params, state sweepview.State) page.TrialRow {
+	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
 		Values:  params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
@@ -333,7 +329,7 @@ func aboutObjects(err error) bool {
 // configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
 // first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
 // is shown already.
-func configurations(trials []page.TrialRow, b sweep.Board, params *page.Params) []page.ConfigurationRow {
+func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differing) []page.ConfigurationRow {
 	if b.Configurations == nil {
 		return nil
 	}

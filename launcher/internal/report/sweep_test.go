@@ -118,6 +118,7 @@ func (n *night) look() (*page.Sweep, bool) {
 	if err != nil {
 		n.Fatal(err)
 	}
+	s.Online = true // there are costs
 	v, ended, err := s.Look(n.Context())
 	if err != nil {
 		n.Fatal(err)
@@ -246,6 +247,7 @@ func TestLookingAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Online = true
 	n.claim(0, 0, 0, "vm-a", time.Minute)
 	if v, _, err := s.Look(t.Context()); err != nil || v.Trials[0].State != page.StateRunning {
 		t.Fatalf("looked while trial 0 runs: got %+v (error %v); want it running", v, err)
@@ -283,7 +285,7 @@ func TestLocalRunsCostNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Free = free
+		s.Online = !free
 		v, _, err := s.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)

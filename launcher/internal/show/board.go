@@ -64,7 +64,7 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := [][2]string{
 		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", page.ParamsOf(p).Text(p.Trials[c.Trial].Params)},
+		{"parameters", page.Differ(p).Text(p.Trials[c.Trial].Params)},
 		{"because", c.Reason},
 		{"test", Metrics(c.Test, p.Spec.Metric)},
 	}

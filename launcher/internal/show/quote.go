@@ -152,7 +152,7 @@ func (w Printer) Announce(p *plan.Planned) {
 // Plan writes everything that a sweep would do: its trials, its memory, and the request to Batch.
 func (w Printer) Plan(p *plan.Planned, request []byte) {
 	w.Announce(p)
-	differ := page.ParamsOf(p.Plan)
+	differ := page.Differ(p.Plan)
 	header := []any{"trial", "from"}
 	for _, q := range differ.Shown {
 		header = append(header, q.Name)

@@ -26,7 +26,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	case d != nil:
 		parameters := page.Settings(d.Own, slices.Sorted(maps.Keys(d.Own)))
 		if p.Spec.Search.Features != nil {
-			parameters = page.ParamsOf(p).Text(d.Params)
+			parameters = page.Differ(p).Text(d.Params)
 		}
 		rows = append(rows, [2]string{"because", d.Reason}, [2]string{"parameters", parameters},
 			[2]string{"decided", decidedAt(p, d)},
@@ -48,7 +48,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		if why == "" {
 			why = "it was planned before the first trial began"
 		}
-		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", page.ParamsOf(p).Text(y.Trial.Params)})
+		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", page.Differ(p).Text(y.Trial.Params)})
 	}
 
 	if r := y.Result; r != nil {
