@@ -165,17 +165,9 @@ limits: {trial: 10m, sweep: 1h}
 END
 }
 
-# agents makes the services' own accounts, to which Terraform gives rights, and which some services make only when first used.
-agents() {
-  run gcloud services enable pubsub.googleapis.com run.googleapis.com artifactregistry.googleapis.com --project "$PROJECT"
-  for service in pubsub run artifactregistry; do
-    eventually 3 run gcloud beta services identity create --quiet --service="$service.googleapis.com" --project "$PROJECT"
-  done
-}
-
 create() {
   run tf init -input=false
-  agents
+  run sh terraform/prepare.sh "$PROJECT"
   [ -n "$DRY" ] || : >"$WORK/created"
   # What has just been enabled may not be ready, and a metric of log lines is not always known to alerts after the eleven minutes that the
   # first apply waits: docs/deploy.md. Applying again goes on.

@@ -162,7 +162,7 @@ func TestAcceptancePasses(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d:\n%s", r.code, r.out)
 	}
-	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable pubsub",
+	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable .*pubsub",
 		"identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply",
 		"make images", "make push", "terraform .*image_tag=v7", "launcher doctor",
 		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "launcher sweep .*--id accept-1-1",

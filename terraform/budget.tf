@@ -7,7 +7,8 @@ resource "google_billing_budget" "coppice" {
   display_name    = "${var.name} in ${var.project}"
 
   budget_filter {
-    projects = ["projects/${data.google_project.this.number}"]
+    projects               = ["projects/${data.google_project.this.number}"]
+    credit_types_treatment = "EXCLUDE_ALL_CREDITS" # else trial credit is subtracted, and no threshold is reached
   }
 
   amount {

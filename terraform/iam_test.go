@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -170,4 +171,25 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAgentsAreMade: of each service whose account gets rights, prepare.sh makes the account before the first apply.
+func TestAgentsAreMade(t *testing.T) {
+	script, err := os.ReadFile("prepare.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	makes := map[string]string{"gcp-sa-pubsub": " pubsub ", "serverless-robot-prod": " run ",
+		"gcp-sa-artifactregistry": " artifactregistry ", "gcp-sa-cloudbatch": " batch;",
+		"gs-project-accounts": "storage service-agent"}
+	table, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, i := range table.Identities {
+		domain, _, _ := strings.Cut(i.Domain, ".")
+		if i.Kind == Agent && (makes[domain] == "" || !strings.Contains(string(script), makes[domain])) {
+			t.Errorf("%s (%s) is given rights, and prepare.sh does not make it", name, i.Domain)
+		}
+	}
 }

@@ -2,14 +2,14 @@
 # accounts that are named, and reads registered models and nothing else.
 
 variable "serve" {
-  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances; null for none. A disk of Cloud Run is memory: memory holds the tables of ids (levels.arrow) of two versions during a swap, beside trees of a few times model.txt, so take 1 GiB and twice their size."
+  description = "A model to serve on Cloud Run: its name (or MODEL@ALIAS), the service accounts that may call it from the project's networks, size and number of instances; null for none. A disk of Cloud Run is memory: memory holds the tables of ids (levels.arrow) of two versions during a swap, beside trees of a few times model.txt, so take 1 GiB and twice their size. All instances of a region together have 20 vCPUs and 40 GiB in a new project, the aggregator's included."
   type = object({
     model         = string
     callers       = set(string)
     cpu           = optional(string, "2")
     memory        = optional(string, "4Gi")
     min_instances = optional(number, 1)
-    max_instances = optional(number, 10)
+    max_instances = optional(number, 4)
   })
   default = null
   validation {

@@ -348,6 +348,7 @@ run "kept_and_watched" {
     condition = (
       google_billing_budget.coppice[0].billing_account == "012345-6789AB-CDEF01" &&
       google_billing_budget.coppice[0].budget_filter[0].projects == toset(["projects/123456789012"]) &&
+      google_billing_budget.coppice[0].budget_filter[0].credit_types_treatment == "EXCLUDE_ALL_CREDITS" &&
       google_billing_budget.coppice[0].amount[0].specified_amount[0].units == "500" && google_billing_budget.coppice[0].amount[0].specified_amount[0].currency_code == "USD" &&
       toset([for r in google_billing_budget.coppice[0].threshold_rules : "${r.threshold_percent} ${r.spend_basis}"]) == toset(["0.5 CURRENT_SPEND", "0.9 CURRENT_SPEND", "1 CURRENT_SPEND", "1 FORECASTED_SPEND"]) &&
       google_billing_budget.coppice[0].all_updates_rule[0].monitoring_notification_channels == tolist([google_monitoring_notification_channel.email["ops@example.com"].id])

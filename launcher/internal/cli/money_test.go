@@ -100,6 +100,15 @@ func TestTheProductionExample(t *testing.T) {
 	if s := got.Comparison.Offers[0].Spot; !(s.Hours.Expected <= 1) || !(s.Cost.Expected <= 5) {
 		t.Errorf("quoted at %v hours and %v USD on Spot; expected at most 1 and 5", s.Hours, s.Cost)
 	}
+	spec, err := readSpec(command[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := spec.Machine.Choice(len(spec.Machine.Fallback))
+	if d := got.Comparison.Offers[0].OnDemand; *last.Spot || !(d.Cost.Expected <= 7) || !(d.Cost.High < spec.Budget) {
+		t.Errorf("a night without Spot machines ends on %+v, at %v USD and a budget of %v; expected on demand, at most "+
+			"7 USD, and a budget that lets it end", last, d.Cost, spec.Budget)
+	}
 }
 
 // TestALimitIsHeldBeforeAnythingIsWritten: a sweep that is sure to exceed a limit is refused at the limit's line.

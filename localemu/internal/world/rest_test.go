@@ -47,4 +47,23 @@ func TestInspect(t *testing.T) {
 	if _, err := c.Enabled(ctx, []string{"batch.googleapis.com"}); !errors.Is(err, cloud.ErrNotImitated) {
 		t.Errorf("the enabled services: got %v, expected %v", err, cloud.ErrNotImitated)
 	}
+	if _, err := c.Region(ctx); !errors.Is(err, cloud.ErrNotImitated) {
+		t.Errorf("quotas that no fault sets: got %v, expected %v", err, cloud.ErrNotImitated)
+	}
+}
+
+// TestQuotaOfTheProject: the quota that jobs run into is the one that the doctor reads.
+func TestQuotaOfTheProject(t *testing.T) {
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard, Faults: &FaultSpec{CPUs: 12}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	c, err := inspect.New(t.Context(), inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Region(t.Context()); err != nil || r.Quotas[cloud.CPUsAllRegions].Limit != 12 || len(r.Zones) != 1 {
+		t.Errorf("the region and its project: %+v, %v, want a zone and 12 vCPUs", r, err)
+	}
 }
