@@ -128,6 +128,15 @@ it became the champion or not.`,
 	return cmd
 }
 
+// coresOf is how large a machine the specs take: as this one is, and on Google Cloud no larger than a new account may
+// have.
+func coresOf(where string, here int) int {
+	if where == whereBatch {
+		return min(here, 8)
+	}
+	return here
+}
+
 // maxMinutes is a week.
 const maxMinutes = 7 * 24 * 60
 
@@ -168,7 +177,7 @@ func (f *fitFlags) check() error {
 		}
 	}
 	f.Limit = max(time.Second, time.Duration(math.Round(f.minutes*60))*time.Second)
-	f.Cores = runtime.NumCPU()
+	f.Cores = coresOf(f.where, runtime.NumCPU())
 	return nil
 }
 

@@ -163,3 +163,13 @@ func TestNightsLeaveTheRegistry(t *testing.T) {
 		t.Error("registry list is not counted")
 	}
 }
+
+// TestFitTakesAMachineOfANewAccount: on Google Cloud, whatever this machine has.
+func TestFitTakesAMachineOfANewAccount(t *testing.T) {
+	for here, want := range map[int]int{2: 2, 8: 8, 64: 8} {
+		if got := coresOf(whereBatch, here); got != want || coresOf(whereLocal, here) != here {
+			t.Errorf("of %d cores a sweep takes %d on Google Cloud and %d here, want %d and all", here, got,
+				coresOf(whereLocal, here), want)
+		}
+	}
+}

@@ -175,7 +175,9 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 		return err
 	}
 
-	p.Notes = append(p.Notes, w.quotas(ctx, p.Plan)...)
+	if !scheduled { // its account may not read them, and nobody is there to ask for more
+		p.Notes = append(p.Notes, w.quotas(ctx, p.Plan)...)
+	}
 
 	if scheduled && !f.dryRun {
 		before, err := slot.Unchanged(ctx, w.sweeps, p.Plan)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"coppice/internal/cloud"
@@ -60,8 +61,9 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 		d.quotas(w, region)
 	}
 	for _, f := range d.findings {
-		if f.Check == "quota" && (f.Verdict == Problem || f.Verdict == Warning) {
-			notes = append(notes, f.Where+": "+f.What)
+		note := f.Where + ": " + f.What
+		if f.Check == "quota" && (f.Verdict == Problem || f.Verdict == Warning) && !slices.Contains(notes, note) {
+			notes = append(notes, note)
 		}
 	}
 	return notes

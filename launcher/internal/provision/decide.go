@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"coppice/internal/cloud"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
@@ -64,7 +65,7 @@ func machines(p *sweep.Plan, n int, s JobStatus) *Machines {
 		m.Why += "; `launcher doctor SWEEP.yaml` says what to ask for"
 	}
 	switch {
-	case few(m.Running, m.Planned) && n < p.LastJob():
+	case !enough(p, n, s) && n < p.LastJob():
 		m.Next = fmt.Sprintf("From %s on, the launcher replaces them by %s",
 			clock(s.Created.Add(time.Duration(p.Spec.Machine.Wait))), Describe(p, n+1))
 	case m.Running == 0:
@@ -104,10 +105,14 @@ const (
 	move                    // to the next machines
 )
 
-// few reports whether so many machines are too few to go on with where there are others to try: less than half. A job
-// is replaced by the next one only once it has ended, so the two never cost money at the same time, and its trials go
-// on from their checkpoints.
-func few(there, planned int) bool { return 2*there < planned }
+// enough reports whether the plan's job n goes on with the machines that it has: with half of them, or with any where
+// the quota of the whole project is used up, which other machines come up against, too. Otherwise it is replaced by the
+// next one, which starts only once this one has ended: the two never cost money at the same time, and the trials go on
+// from their checkpoints.
+func enough(p *sweep.Plan, n int, s JobStatus) bool {
+	z, there := p.Placed(n).Sizing, present(p, n, s)
+	return 2*there >= z.Machines(0) || there > 0 && strings.Contains(s.NoCapacity, cloud.CPUsAllRegions)
+}
 
 // decide says what to do about the plan's job n and, if it is to be abandoned, why.
 func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string) {
@@ -119,8 +124,7 @@ func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string)
 	case s.Finished: // it ran, or was cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
-	there, planned := present(p, n, s), p.Placed(n).Sizing.Machines(0)
-	if !few(there, planned) {
+	if enough(p, n, s) {
 		return settled, ""
 	}
 	limit := time.Duration(p.Spec.Machine.Wait)
@@ -128,8 +132,8 @@ func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string)
 		return wait, ""
 	}
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
-	if there > 0 {
-		why = fmt.Sprintf("it had %d of %d machines after %s", there, planned, limit)
+	if m := machines(p, n, s); m.Running > 0 {
+		why = fmt.Sprintf("it had %d of %d machines after %s", m.Running, m.Planned, limit)
 	}
 	if s.NoCapacity != "" {
 		why += ": " + s.NoCapacity

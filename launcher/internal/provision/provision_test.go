@@ -31,8 +31,8 @@ func plan() *sweep.Plan {
 	return p
 }
 
-// cloud is a Batch whose jobs get machines or not, and a clock that moves with every look at a job that waits.
-type cloud struct {
+// fakeCloud is a Batch whose jobs get machines or not, and a clock that moves with every look at a job that waits.
+type fakeCloud struct {
 	t      *testing.T
 	mu     sync.Mutex
 	now    time.Time
@@ -43,12 +43,12 @@ type cloud struct {
 	before func(what string) // called before every call
 }
 
-func newCloud(t *testing.T, fate map[string]JobStatus) *cloud {
-	return &cloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*JobStatus{}, fate: fate,
-		store: &failing{Store: blob.Memory()}}
+func newCloud(t *testing.T, fate map[string]JobStatus) *fakeCloud {
+	return &fakeCloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*JobStatus{},
+		fate: fate, store: &failing{Store: blob.Memory()}}
 }
 
-func (c *cloud) enter(what string) func() {
+func (c *fakeCloud) enter(what string) func() {
 	if c.before != nil {
 		c.before(what)
 	}
@@ -56,7 +56,7 @@ func (c *cloud) enter(what string) func() {
 	return c.mu.Unlock
 }
 
-func (c *cloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
+func (c *fakeCloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	defer c.enter("submit")()
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func (c *cloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (c *cloud) Status(ctx context.Context, job string) (JobStatus, error) {
+func (c *fakeCloud) Status(ctx context.Context, job string) (JobStatus, error) {
 	defer c.enter("status")()
 	if err := ctx.Err(); err != nil {
 		return JobStatus{}, err
@@ -86,7 +86,7 @@ func (c *cloud) Status(ctx context.Context, job string) (JobStatus, error) {
 	return JobStatus{State: "not there", Finished: true}, nil
 }
 
-func (c *cloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
+func (c *fakeCloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
 	defer c.enter("cancel")()
 	if err := ctx.Err(); err != nil {
 		return JobStatus{}, err
@@ -101,24 +101,24 @@ func (c *cloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
 	return *s, nil
 }
 
-func (c *cloud) Delete(_ context.Context, job string) error {
+func (c *fakeCloud) Delete(_ context.Context, job string) error {
 	defer c.enter("delete")()
 	delete(c.jobs, job)
 	return nil
 }
 
-func (c *cloud) clock() time.Time {
+func (c *fakeCloud) clock() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *cloud) provisioner(p *sweep.Plan) *Provisioner {
+func (c *fakeCloud) provisioner(p *sweep.Plan) *Provisioner {
 	return &Provisioner{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
 }
 
 // alive are the jobs that have not finished.
-func (c *cloud) alive() []string {
+func (c *fakeCloud) alive() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -211,11 +211,14 @@ func TestSettle(t *testing.T) {
 var errCrash = errors.New("crash")
 
 // TestTooFewMachines: a job with less than half of its machines is replaced once they have been waited for, by a job
-// that begins after it has ended; half are enough to go on, and so are any of the last job.
+// that begins after it has ended; half are enough to go on, and so are any where the project's quota is used up.
 func TestTooFewMachines(t *testing.T) {
-	for pending, want := range map[int64][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 8: {"nightly-1-f1"}} {
+	for pending, want := range map[int64][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
 		few := JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"PENDING": pending},
-			NoCapacity: "Quota 'CPUS_ALL_REGIONS' exceeded"}
+			NoCapacity: "Quota 'PREEMPTIBLE_CPUS' exceeded"}
+		if pending == 7 { // other machines would not come either
+			few.NoCapacity = "Quota 'CPUS_ALL_REGIONS' exceeded"
+		}
 		w := newCloud(t, map[string]JobStatus{"nightly-1": few, "nightly-1-f1": running})
 		p := plan()
 		p.Created = w.now

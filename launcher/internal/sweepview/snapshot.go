@@ -64,7 +64,13 @@ func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
 		snap.Best = &Best{r.Trial, r.Score}
 	}
 	if left, ok := s.Left(st); ok && b.Waiting > 0 && !job.Finished && st.Conclusion == nil {
-		snap.Left, snap.LeftLow, snap.LeftHigh = math.Round(left.Expected), math.Round(left.Low), math.Round(left.High)
+		slower := 1.0 // where some of the machines have not come
+		if m := job.Machines; m != nil && m.Running > 0 {
+			slower = float64(m.Planned) / float64(m.Running)
+		}
+		limit := time.Duration(s.Plan.Spec.Limits.Sweep).Seconds()
+		by := func(seconds float64) float64 { return math.Round(min(seconds*slower, limit)) }
+		snap.Left, snap.LeftLow, snap.LeftHigh = by(left.Expected), by(left.Low), by(left.High)
 	}
 	return snap
 }

@@ -205,6 +205,26 @@ func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	}
 }
 
+// TestFewerMachinesTakeLonger: the time left is that of the machines that are there.
+func TestFewerMachinesTakeLonger(t *testing.T) {
+	store, p := world(t)
+	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
+	s, err := sweepview.Open(t.Context(), store, p.Sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for running, want := range map[int]float64{0: 20, 1: 80, 2: 40, 4: 20} {
+		job := provision.JobStatus{Machines: &provision.Machines{Running: running, Planned: 4}}
+		if got := s.Snapshot(st, job).Left; got != want {
+			t.Errorf("%d of 4 machines: %v s left, want %v", running, got, want)
+		}
+	}
+}
+
 // TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for
 // each, and waits for the first.
 func TestLeftOfASelection(t *testing.T) {
