@@ -142,8 +142,8 @@ func (p *sweepPage) CommonFailure() string {
 
 // testNumber is a metric on test, with whose it is, and what a model without features scores; NaN if that is unknown.
 type testNumber struct {
-	Name, Base   string
-	Value, Alone float64
+	Name, Base, Times string
+	Value, Alone      float64
 }
 
 // OnTest are the winner's metrics on test: the sweep's, and the one that it was judged by. A final training has no rows
@@ -165,7 +165,11 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 		if i > 0 {
 			base += ", " + name
 		}
-		all = append(all, testNumber{name + " on test" + whose, base, value, w.alone(name)})
+		n := testNumber{Name: name + " on test" + whose, Base: base, Value: value, Alone: w.alone(name)}
+		if name == "average_precision" && n.Alone > 0 { // its own base rate
+			n.Times = fmt.Sprintf("%.2g times the base rate", value/n.Alone)
+		}
+		all = append(all, n)
 	}
 	return all
 }

@@ -76,14 +76,14 @@ func (v *classView) frequent(n int) []int {
 
 // confuse fills the matrix: as what class the rows of each class were predicted, as shares of these rows.
 func (v *classView) confuse() {
-	shown, others := v.frequent(mostClasses), 0
+	shown := v.frequent(mostClasses)
 	if len(v.all) > mostClasses {
 		shown = v.frequent(mostClasses - 1)
-		others = len(v.all) - len(shown)
 	}
 	for _, i := range shown {
 		v.Names = append(v.Names, plot.Clip(v.all[i].Name, 24))
 	}
+	others := len(v.all) - len(shown)
 	if others > 0 {
 		v.Names = append(v.Names, fmt.Sprintf("%d others", others))
 	}
@@ -92,33 +92,33 @@ func (v *classView) confuse() {
 		if i, ok := slices.BinarySearch(shown, class); ok {
 			return i
 		}
-		return len(v.Names) - 1
+		return len(shown)
 	}
-	sums, totals := make([][]float64, len(v.Names)), make([]float64, len(v.Names))
-	for i := range sums {
-		sums[i] = make([]float64, len(v.Names))
+	v.Matrix = make([][]classCell, len(v.Names))
+	for i := range v.Matrix {
+		v.Matrix[i] = make([]classCell, len(v.Names))
 	}
 	rows, right := 0, 0.0
 	for i, c := range v.all {
 		rows += c.Rows
 		right += c.Taken[i]
 		for j, w := range c.Taken {
-			sums[place(i)][place(j)] += w
-			totals[place(i)] += w
+			v.Matrix[place(i)][place(j)].Weight += w
 		}
 	}
-	for i, row := range sums {
-		var cells []classCell
-		for j, w := range row {
-			c := classCell{Class: "n", Weight: w}
-			if w > 0 {
-				kind := map[bool]string{true: "same", false: "other"}[i == j && i < len(shown)]
-				c.Class = fmt.Sprintf("n %s o%d", kind, max(1, int(math.Ceil(5*min(1, w/totals[i])))))
-				c.Text = percent(w / totals[i])
-			}
-			cells = append(cells, c)
+	for i, row := range v.Matrix {
+		total := 0.0
+		for _, c := range row {
+			total += c.Weight
 		}
-		v.Matrix = append(v.Matrix, cells)
+		for j := range row {
+			c := &row[j]
+			if c.Class = "n"; c.Weight > 0 {
+				kind := map[bool]string{true: "same", false: "other"}[i == j && i < len(shown)]
+				c.Class = fmt.Sprintf("n %s o%d", kind, max(1, int(math.Ceil(5*min(1, c.Weight/total)))))
+				c.Text = percent(c.Weight / total)
+			}
+		}
 	}
 	v.Right = fmt.Sprintf("%s of %s test rows%s have the class that is predicted as likeliest.",
 		plot.Percent.Format(right/v.total), comma(rows), map[bool]string{true: ", by their weights,"}[v.Weighted])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -35,10 +36,11 @@ func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
 	}
 
 	// What is left at the end says too little by itself.
-	if sum.Rows > 0 && len(out) > 0 {
-		out[len(out)-1] = out[len(out)-1].Plus(sum)
-	} else if sum.Rows > 0 {
-		out = []metric.Bin{sum}
+	if n := len(out); sum.Rows > 0 && n > 0 {
+		sum, out = out[n-1].Plus(sum), out[:n-1]
+	}
+	if sum.Rows > 0 {
+		out = append(out, sum)
 	}
 	return out
 }
@@ -73,42 +75,40 @@ func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
-	exact := plot.Key{Class: "diagonal", Label: "exact"}
 	var rows []binRow
-	var sum metric.Bin
+	var above metric.Bin
 	positive, within := true, 0 // a logarithmic axis shows rare positives, but has no 0
 	bins := merged(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
-		mean, low, high := observed(b)
-		r := binRow{Rows: b.Rows, Before: b.Before / b.Weight, After: b.After / b.Weight, Observed: mean, Low: low,
-			High: high}
-		before.X, before.Y = append(before.X, r.Before), append(before.Y, mean)
-		after.X, after.Y = append(after.X, r.After), append(after.Y, mean)
-		after.Low, after.High = append(after.Low, low), append(after.High, high)
-		positive = positive && mean > 0 && b.Before > 0
-		if low <= r.After && r.After <= high {
+		r := binRow{Rows: b.Rows, Before: b.Before / b.Weight, After: b.After / b.Weight}
+		r.Observed, r.Low, r.High = observed(b)
+		before.X, before.Y = append(before.X, r.Before), append(before.Y, r.Observed)
+		after.X, after.Y = append(after.X, r.After), append(after.Y, r.Observed)
+		after.Low, after.High = append(after.Low, r.Low), append(after.High, r.High)
+		positive = positive && r.Observed > 0 && b.Before > 0
+		if r.Low <= r.After && r.After <= r.High {
 			within++
 		}
-		sum = sum.Plus(b)
 		rows = append(rows, r)
 	}
-	slices.Reverse(rows)
-	var above metric.Bin
 	for i, b := range slices.Backward(bins) {
 		above = above.Plus(b)
-		r := &rows[len(rows)-1-i]
-		r.Above, r.Found = above.Weight/sum.Weight, above.Positive/sum.Positive
+		rows[i].Above, rows[i].Found = above.Weight, above.Positive
 	}
+	for i := range rows {
+		rows[i].Above, rows[i].Found = rows[i].Above/above.Weight, rows[i].Found/above.Positive
+	}
+	slices.Reverse(rows)
 
+	exact := plot.Key{Class: "diagonal", Label: "exact"}
 	if !t.Calibrated {
-		before.Class, before.Dots, c.Lines = "rel r1", "dots r1", nil
+		before.Class, before.Dots = "rel r1", "dots r1"
 		c.Keys = []plot.Key{{Class: "rel r1", Label: "not calibrated"}, exact}
 		c.Summary = "Test rows by their prediction: the mean of the label. On the diagonal, predictions are exact."
 		c.Lines = []plot.Line{before}
 		return c.Draw(), rows
 	}
-	c.X.Log, c.Y.Log = positive, positive
-	c.X.Unit, c.Y.Unit = plot.Percent, plot.Percent
+	c.X.Log, c.Y.Log, c.X.Unit, c.Y.Unit = positive, positive, plot.Percent, plot.Percent
 	c.Lines = []plot.Line{before, after}
 	c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
 		{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
@@ -152,16 +152,15 @@ func (r rival) Word() string {
 // Rivals are the runner-up, the default and the champion, by which the winner is better or worse.
 func (w *Winner) Rivals() (all []rival) {
 	if t := w.Tested; t != nil {
-		second, usual := t.RunnerUp, t.Default
+		second, usual, both := t.RunnerUp, t.Default, ""
 		if second != nil && usual != nil && second.Trial == usual.Trial {
-			all, second, usual = append(all, rival{fmt.Sprintf("the runner-up and default (trial %d)", usual.Trial),
-				*usual}), nil, nil
+			second, both = nil, "runner-up and "
 		}
 		if second != nil {
 			all = append(all, rival{fmt.Sprintf("the runner-up (trial %d)", second.Trial), *second})
 		}
 		if usual != nil {
-			all = append(all, rival{fmt.Sprintf("the default (trial %d)", usual.Trial), *usual})
+			all = append(all, rival{fmt.Sprintf("the %sdefault (trial %d)", both, usual.Trial), *usual})
 		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
@@ -174,6 +173,16 @@ func (w *Winner) Rivals() (all []rival) {
 		}
 	}
 	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
+}
+
+// AsGood is who else could have won: the trials over which the winner's lead may be luck.
+func (w *Winner) AsGood() string {
+	for _, r := range w.Rivals() {
+		if _, trial, found := strings.Cut(strings.TrimSuffix(r.Name, ")"), "("); found && r.Low <= 0 && r.High >= 0 {
+			return trial
+		}
+	}
+	return ""
 }
 
 // comparisons are those checks, and on which rows they compare; with which version says each check of a later build.

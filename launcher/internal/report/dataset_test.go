@@ -112,7 +112,8 @@ func TestDataset(t *testing.T) {
 	if second.Sweep.Verdict != "not_promoted" || second.Sweep.Why != "the gate's reason" || len(second.Drift) < 5 {
 		t.Errorf("the second night is %+v", second)
 	}
-	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) || blocked.Sweep.ID != "" {
+	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) ||
+		blocked.Sweep.ID != "" {
 		t.Errorf("the third night is %+v", blocked)
 	}
 	column := blocked.Findings[0].Column

@@ -39,17 +39,17 @@ func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Page
 
 // Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
 // the error is about the missing sweep.
-func (f *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
+func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	kinds := []struct {
 		prefix string
 		read   func(string) (AnyPage, error)
 		fits   func(string) bool
 	}{
-		{"sweep:", func(id string) (AnyPage, error) { return f.Sweep(ctx, id) },
+		{"sweep:", func(id string) (AnyPage, error) { return d.Sweep(ctx, id) },
 			func(s string) bool { return sweep.CheckID(s) == nil }},
-		{"dataset:", func(ref string) (AnyPage, error) { return f.Dataset(ctx, ref) },
+		{"dataset:", func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) },
 			func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
-		{"model:", func(name string) (AnyPage, error) { return f.Model(ctx, name) },
+		{"model:", func(name string) (AnyPage, error) { return d.Model(ctx, name) },
 			func(s string) bool { return sweep.CheckName("model", s) == nil }},
 	}
 	for _, k := range kinds {
@@ -66,7 +66,7 @@ func (f *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		}
 		view, err := k.read(name)
 		if err == nil {
-			return view, f.others(ctx, k.prefix, name), nil
+			return view, d.others(ctx, k.prefix, name), nil
 		}
 		if !problem.Is(err, problem.NotFound) {
 			return nil, "", err
@@ -80,7 +80,7 @@ func (f *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 			"model's page has all its versions: give its name alone", name)
 	}
 	if first == nil {
-		view, err = f.Sweep(ctx, name) // it reports what is wrong with the name
+		view, err = d.Sweep(ctx, name) // it reports what is wrong with the name
 		return view, "", err
 	}
 	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher "+
@@ -88,9 +88,9 @@ func (f *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 }
 
 // others says that a name, whose page is that of the first kind that has it, is also that of a later kind.
-func (f *Pages) others(ctx context.Context, kind, name string) string {
-	_, dataset := stager.Resolve(ctx, f.Datasets, name)
-	if _, model := f.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
+func (d *Pages) others(ctx context.Context, kind, name string) string {
+	_, dataset := stager.Resolve(ctx, d.Datasets, name)
+	if _, model := d.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
 		return fmt.Sprintf("note: this is the page of %s%s; there is dataset:%s, too", kind, name, name)
 	} else if kind != "model:" && model == nil {
 		return fmt.Sprintf("note: this is the page of %s%s; there is model:%s, too", kind, name, name)
@@ -99,16 +99,16 @@ func (f *Pages) others(ctx context.Context, kind, name string) string {
 }
 
 // Sweep reads the current state of a sweep.
-func (f *Pages) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
-	id, err := sweepview.Find(ctx, f.Sweeps, arg)
+func (d *Pages) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
+	id, err := sweepview.Find(ctx, d.Sweeps, arg)
 	if err != nil {
 		return nil, err
 	}
-	s, err := OpenSweep(ctx, f.Sweeps, f.Registry, id)
+	s, err := OpenSweep(ctx, d.Sweeps, d.Registry, id)
 	if err != nil {
 		return nil, err
 	}
-	s.Online, s.Job = f.Online, f.Job
+	s.Online, s.Job = d.Online, d.Job
 	view, _, err := s.Look(ctx)
 	return view, err
 }

@@ -35,9 +35,9 @@ type seen struct {
 const mostRunning = 8
 
 // List lists all sweeps, newest first; one that cannot be read says so and hides no other.
-func (r *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
-	r.all = true
-	all, _, err := r.read(ctx)
+func (d *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
+	d.all = true
+	all, _, err := d.read(ctx)
 	out := make([]page.IndexSweep, len(all))
 	for i, s := range all {
 		out[i] = s.IndexSweep
@@ -49,22 +49,22 @@ func (r *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
 const readAtOnce = 16
 
 // read reads new sweeps and returns the newest ones; more is the number of others.
-func (r *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
-	ids, err := sweepstore.Newest(ctx, r.Sweeps)
+func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
+	ids, err := sweepstore.Newest(ctx, d.Sweeps)
 	if err != nil {
 		return nil, 0, err
 	}
-	if over := len(ids) - mostSweeps; over > 0 && !r.all {
+	if over := len(ids) - mostSweeps; over > 0 && !d.all {
 		ids, more = ids[:mostSweeps], over
 	}
 	newest = make([]seen, len(ids))
 	var group errgroup.Group
 	group.SetLimit(readAtOnce)
 	for i, id := range ids {
-		line, ok := r.seen[id]
+		line, ok := d.seen[id]
 		if newest[i] = line; !ok || line.State == page.Running {
 			group.Go(func() (err error) {
-				newest[i], err = r.line(ctx, id, line)
+				newest[i], err = d.line(ctx, id, line)
 				if err != nil && ctx.Err() == nil { // it hides no other
 					newest[i].ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
 					err = nil
@@ -78,7 +78,7 @@ func (r *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 	}
 	for i, id := range ids {
 		if newest[i].State != page.Unreadable {
-			r.seen[id] = newest[i]
+			d.seen[id] = newest[i]
 		}
 	}
 	slices.SortFunc(newest,
@@ -87,8 +87,8 @@ func (r *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 }
 
 // Index reads what there is, and how it stands.
-func (r *Pages) Index(ctx context.Context) (*page.Index, error) {
-	newest, more, err := r.read(ctx)
+func (d *Pages) Index(ctx context.Context) (*page.Index, error) {
+	newest, more, err := d.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,22 +103,22 @@ func (r *Pages) Index(ctx context.Context) (*page.Index, error) {
 		}
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
-	if out.Datasets, err = r.listDatasets(ctx); err != nil {
+	if out.Datasets, err = d.listDatasets(ctx); err != nil {
 		return nil, err
 	}
 
-	names, err := r.Registry.Models(ctx)
+	names, err := d.Registry.Models(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		m := page.IndexModel{Name: name}
-		versions, err := r.Registry.Numbers(ctx, name)
+		versions, err := d.Registry.Numbers(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		m.Versions = len(versions)
-		a, err := r.Registry.Alias(ctx, name, registry.Champion)
+		a, err := d.Registry.Alias(ctx, name, registry.Champion)
 		if err != nil && !aboutObjects(err) {
 			return nil, err
 		}
@@ -126,7 +126,7 @@ func (r *Pages) Index(ctx context.Context) (*page.Index, error) {
 		lately(&m, newest)
 		out.Models = append(out.Models, m)
 	}
-	return out, r.Tonight(ctx, out)
+	return out, d.Tonight(ctx, out)
 }
 
 // progress reads how far a running sweep is. One that cannot be read hides no other.
@@ -183,9 +183,9 @@ func lately(m *page.IndexModel, newest []seen) {
 }
 
 // listDatasets finds the datasets with a version, in one listing.
-func (r *Pages) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
+func (d *Pages) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 	found := map[string]*page.IndexDataset{}
-	for attrs, err := range r.Datasets.List(ctx, sweep.DatasetVersions("")) {
+	for attrs, err := range d.Datasets.List(ctx, sweep.DatasetVersions("")) {
 		if err != nil {
 			return nil, err
 		}
@@ -214,9 +214,9 @@ func (r *Pages) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
 }
 
 // line reads one sweep; with an error as far as it can be read.
-func (r *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
+func (d *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
-		f, err := sweepview.Open(ctx, r.Sweeps, id)
+		f, err := sweepview.Open(ctx, d.Sweeps, id)
 		if err != nil {
 			return line, err
 		}
@@ -226,11 +226,11 @@ func (r *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 				Metric: p.Spec.Metric, Model: p.Spec.Model, State: page.Running, Planned: p.Created,
 				Night:  sweepview.NameNight(id),
 				Trials: len(p.Own())}}
-		if p.Quote != nil && r.Online {
+		if p.Quote != nil && d.Online {
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
-	c, err := sweepview.Conclusion(ctx, r.Sweeps, id)
+	c, err := sweepview.Conclusion(ctx, d.Sweeps, id)
 	if err != nil {
 		return line, err
 	}

@@ -82,7 +82,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	}
 	for i := range m.Nights {
 		n := &m.Nights[i]
-		n.Night = cmp.Or(n.IndexSweep.Night, n.Data, n.At.Format(time.DateOnly))
+		n.Night = cmp.Or(n.Night, n.Data, n.At.Format(time.DateOnly))
 	}
 	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
 	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int {
