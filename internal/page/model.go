@@ -34,12 +34,9 @@ type Effect struct {
 
 // VersionView is one version of a model.
 type VersionView struct {
-	Number                     int
-	At                         time.Time
-	By, Why                    string
-	Sweep, Trial, Dataset, Tag string // where it comes from; Tag is its aliases
-	Metrics                    map[string]float64
-	Params                     []Pair // that are not the defaults; of the newest versions
+	registry.Version
+	Tag    string // its aliases
+	Params []Pair // that are not the defaults; of the newest versions
 }
 
 // modelPage is a model with its drawings.
@@ -67,7 +64,7 @@ func (m *Model) Write(w io.Writer) error {
 	slices.Reverse(p.Newest)
 	names := map[string]bool{}
 	for _, v := range m.Versions {
-		for name := range v.Metrics {
+		for name := range v.Info.Metrics {
 			names[name] = true
 		}
 	}
@@ -147,7 +144,7 @@ func (p *modelPage) effects() (rows []effectRow) {
 
 // Metric is a version's value of a metric.
 func (v VersionView) Metric(name string) float64 {
-	if x, ok := v.Metrics[name]; ok {
+	if x, ok := v.Info.Metrics[name]; ok {
 		return x
 	}
 	return math.NaN()

@@ -22,9 +22,11 @@ func versions(n int) *page.Model {
 			{Feature: "price", Gain: 0.3, Splits: 900}, {Feature: "site", Gain: 0.2, Splits: 100}, {Feature: "unused"}}}
 	for i := 1; i <= n; i++ {
 		at := first.AddDate(0, 0, i)
-		v := page.VersionView{Number: i, At: at, By: "aggregator", Why: "trial 3 has the highest average_precision",
-			Sweep: fmt.Sprint("night-ctr-", i), Trial: "39", Dataset: "clicks@0123456789abcdef",
-			Metrics: map[string]float64{"auc": 0.77 + 0.01*math.Sin(float64(i)), "log_loss": 0.113}}
+		v := page.VersionView{Version: registry.Version{Number: i, Info: registry.Info{At: at, By: "aggregator",
+			Why:     "trial 3 has the highest average_precision",
+			Metrics: map[string]float64{"auc": 0.77 + 0.01*math.Sin(float64(i)), "log_loss": 0.113},
+			Labels: map[string]string{"sweep": fmt.Sprint("night-ctr-", i), "trial": "39",
+				"dataset": "clicks@0123456789abcdef"}}}}
 		if i > 2 {
 			v.Params = []page.Pair{{Name: "num_leaves", Text: fmt.Sprint(20 + i)},
 				{Name: "learning_rate", Text: "0.05"}}

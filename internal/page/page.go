@@ -42,12 +42,12 @@ var (
 		"when": when, "ends": ends, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
 		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
 		"words": words, "sentence": sentence, "capital": capital, "directed": directed, "budget": ofBudget,
-		"numeric": numeric, "contains": strings.Contains, "clip": plot.Clip,
+		"numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix, "cut": strings.TrimSuffix,
+		"clip":  plot.Clip,
 		"table": newHeading, "listed": Listed.heading, "cell": numberCell,
 		"count":   func(n int) float64 { return float64(n) },
 		"known":   func(v float64) bool { return !math.IsNaN(v) },
 		"add":     func(a, b int) int { return a + b },
-		"cross":   func(class string) bool { return strings.HasSuffix(class, "x") },
 		"hours":   func(h float64) string { return plot.Seconds.Format(3600 * h) },
 		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") },
@@ -171,21 +171,6 @@ type heading struct {
 
 func newHeading(id, title, note string, names ...string) heading {
 	return heading{id, title, note, names}
-}
-
-// columnHead is a name, and whether numbers stand below.
-type columnHead struct {
-	Name string
-	N    bool
-}
-
-// Heads are those of the columns.
-func (h heading) Heads() (heads []columnHead) {
-	for _, name := range h.Names {
-		name, n := strings.CutSuffix(name, "#")
-		heads = append(heads, columnHead{name, n})
-	}
-	return heads
 }
 
 // numberCell is a cell of a number, with seven digits of it for CSV.

@@ -147,9 +147,9 @@ type Pair struct{ Name, Text string }
 
 // Importance is one feature's part in a model.
 type Importance struct {
-	Feature string
-	Gain    float64 // share of all
-	Splits  int
+	Feature string  `json:"name"`
+	Gain    float64 `json:"gain"` // share of all
+	Splits  int     `json:"-"`
 }
 
 // topCurves is how many of the best trials are drawn brightly.

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
@@ -234,7 +235,7 @@ func TestWhatAFitPrintsFits(t *testing.T) {
 	fitted := &show.Fit{Model: "clicks", Version: 3, Why: long, Hurried: long, Metric: "log_loss", Done: 3,
 		Data: "a folder/" + pasted, Params: strings.Repeat("num_leaves=12 ", 20), Default: &base, Base: 0.02,
 		Test: map[string]float64{"log_loss": 0.1, "auc": 0.7}, Within: &sweep.Within{Low: 0.05, High: 0.2},
-		Features: []show.Used{{Name: column, Gain: 0.4}, {Name: "b", Gain: 0.3}}, Page: "pages/" + column}
+		Features: []page.Importance{{Feature: column, Gain: 0.4}, {Feature: "b", Gain: 0.3}}, Page: "pages/" + column}
 	everyWidth(t, "fit", func(on *terminal) {
 		p := show.Printer{Screen: tables.On(program.World{Out: program.To(on), Terminal: true, Width: on.width})}
 		p.Found([]draft.Finding{{About: "label", Text: long}, {About: "numbers", Text: column}})

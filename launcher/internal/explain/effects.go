@@ -8,18 +8,12 @@ import (
 	"sort"
 
 	"coppice/internal/dataset"
+	"coppice/internal/page"
 )
-
-// Effect is what a feature adds to the raw scores of the rows.
-type Effect struct {
-	Name string
-	Shap []float64 // SHAP values, by row
-	Rank []float64 // rank of the row's value among the rows, from 0 to 1; NaN if missing, or a category
-}
 
 // Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores
 // q.Metrics.
-func Effects(q Request, most int) ([]Effect, error) {
+func Effects(q Request, most int) ([]page.Effect, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -33,21 +27,21 @@ func Effects(q Request, most int) ([]Effect, error) {
 		return nil, err
 	}
 
-	var out []Effect
+	var out []page.Effect
 	mean := map[string]float64{}
 	for i := range q.Scorer.Encoding.Features {
 		feature := &q.Scorer.Encoding.Features[i]
-		e := Effect{Name: feature.Name, Shap: column(phi, i, f+1)}
+		e := page.Effect{Feature: feature.Name, Shap: column(phi, i, f+1)}
 		for _, v := range e.Shap {
-			mean[e.Name] += math.Abs(v) / float64(n)
+			mean[e.Feature] += math.Abs(v) / float64(n)
 		}
-		if mean[e.Name] == 0 {
+		if mean[e.Feature] == 0 {
 			continue
 		}
 		e.Rank = ranks(column(r.values, i, f), feature.Kind == dataset.Categorical)
 		out = append(out, e)
 	}
-	slices.SortStableFunc(out, func(a, b Effect) int { return cmp.Compare(mean[b.Name], mean[a.Name]) })
+	slices.SortStableFunc(out, func(a, b page.Effect) int { return cmp.Compare(mean[b.Feature], mean[a.Feature]) })
 	return out[:min(most, len(out))], nil
 }
 

@@ -67,7 +67,7 @@ func TestFeaturesAsTheUserWritesThem(t *testing.T) {
 	if got := importances(m, d)[0].Feature; got != "ad position" {
 		t.Errorf("the chart of features has %q, expected the table's name", got)
 	}
-	if got := importances(m, nil)[0].Feature; got != "ad_position" {
+	if got := importances(m, &dataset.Manifest{})[0].Feature; got != "ad_position" {
 		t.Errorf("without a manifest: got %q", got)
 	}
 }

@@ -52,10 +52,7 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 
 	var shown registry.Version // whose features to show: the champion's, else the newest one's
 	for _, v := range versions {
-		m.Versions = append(m.Versions, page.VersionView{Number: v.Number, At: v.Info.At, By: v.Info.By,
-			Why:   v.Info.Why,
-			Sweep: v.Info.Labels["sweep"], Trial: v.Info.Labels["trial"],
-			Dataset: v.Info.Labels["dataset"], Tag: strings.Join(tags[v.Number], ", "), Metrics: v.Info.Metrics})
+		m.Versions = append(m.Versions, page.VersionView{Version: v, Tag: strings.Join(tags[v.Number], ", ")})
 		if shown.Number != m.Champion || m.Champion == 0 {
 			shown = v
 		}
@@ -76,24 +73,15 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	return m, readParams(ctx, reg, m, versions)
 }
 
-// readJSON reads a file of a version; nil if it is missing or cannot be read: it is informational, and then left out.
-func readJSON[T any](ctx context.Context, reg *registry.Registry, v registry.Version, name string,
-	decode func([]byte) (*T, error)) (*T, error) {
-	if _, ok := v.File(name); !ok {
-		return nil, nil
-	}
+// readIfThere reads a file of a version. What is missing or cannot be read is left out: it is informational.
+func readIfThere(ctx context.Context, reg *registry.Registry, v registry.Version, name string, into any) error {
 	text, err := reg.ReadFile(ctx, v, name)
-	if err != nil {
-		if aboutObjects(err) {
-			return nil, nil
-		}
-		return nil, err
+	if err == nil {
+		_ = json.Unmarshal(text, into)
+	} else if aboutObjects(err) {
+		return nil
 	}
-	out, err := decode(text)
-	if err != nil {
-		return nil, nil //nolint:nilerr // written by hand
-	}
-	return out, nil
+	return err
 }
 
 // mostParams is how many of the newest versions have their parameters shown.
@@ -102,14 +90,11 @@ const mostParams = 20
 // readParams reads the parameters of the newest versions.
 func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, versions []registry.Version) error {
 	for i := max(0, len(versions)-mostParams); i < len(versions); i++ {
-		r, err := readJSON(ctx, reg, versions[i], scorer.FileResult, func(text []byte) (*sweep.Result, error) {
-			r := &sweep.Result{}
-			return r, json.Unmarshal(text, r)
-		})
-		if err != nil {
+		var r sweep.Result
+		if err := readIfThere(ctx, reg, versions[i], scorer.FileResult, &r); err != nil {
 			return err
 		}
-		if r != nil {
+		if r.Params != nil {
 			m.Versions[i].Params = append([]page.Pair{}, unusual(r.Params)...)
 		}
 	}
@@ -168,9 +153,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	if err != nil {
 		return unread(m, registry.Damaged(rows.Object, err))
 	}
-	for _, e := range found {
-		m.Effects = append(m.Effects, page.Effect{Feature: e.Name, Shap: e.Shap, Rank: e.Rank})
-	}
+	m.Effects = found
 	return nil
 }
 

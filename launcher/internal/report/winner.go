@@ -68,8 +68,9 @@ func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Versio
 	if err != nil {
 		return nil, nil, err
 	}
-	manifest, err := readJSON(ctx, reg, v, scorer.FileDataset, dataset.DecodeManifest)
-	return m, importances(m, manifest), err
+	var manifest dataset.Manifest
+	err = readIfThere(ctx, reg, v, scorer.FileDataset, &manifest)
+	return m, importances(m, &manifest), err
 }
 
 func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, error) {
@@ -93,7 +94,7 @@ func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 	}
 	out := make([]page.Importance, len(m.FeatureNames))
 	for i, name := range m.FeatureNames {
-		if d != nil && i < len(d.Features) {
+		if i < len(d.Features) {
 			name = d.Features[i].Name
 		}
 		out[i] = page.Importance{Feature: name, Splits: splits[i]}

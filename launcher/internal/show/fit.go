@@ -42,7 +42,7 @@ type Fit struct {
 	Within   *sweep.Within      `json:"within,omitempty"`           // 95 % interval of the metric on test
 	Without  string             `json:"without_features,omitempty"` // what a model without any scores there, in words
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
-	Features []Used             `json:"features,omitempty"`
+	Features []page.Importance  `json:"features,omitempty"`
 	Hurried  string             `json:"hurried,omitempty"` // how far the minutes were from enough
 	Warnings []string           `json:"warnings,omitempty"`
 	Types    []Typed            `json:"types,omitempty"` // of what is not a statistic of others
@@ -74,12 +74,6 @@ type Typed struct {
 	Name    string       `json:"name"`
 	Kind    dataset.Kind `json:"kind"`
 	Because dataset.Why  `json:"because"`
-}
-
-// Used is a feature's part of the gain of all splits.
-type Used struct {
-	Name string  `json:"name"`
-	Gain float64 `json:"gain"`
 }
 
 // mostTyped is of how many features a fit prints the types.
@@ -118,9 +112,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		}
 	}
 	if view.Winner != nil {
-		for _, i := range view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)] {
-			f.Features = append(f.Features, Used{Name: i.Feature, Gain: i.Gain})
-		}
+		f.Features = view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)]
 		if t := view.Winner.Tested; t != nil {
 			f.Classes, f.Alone = rates(t.Classes), t.Alone
 			if shares := t.Shares(); t.Calibrated && len(shares) == 2 { // of the rows that the metrics are of
@@ -200,7 +192,7 @@ func (w Printer) Fitted(f *Fit) {
 	var uses []string
 	for _, s := range f.Features {
 		if s.Gain > 0 {
-			uses = append(uses, fmt.Sprintf("%s %s", s.Name, Percent(s.Gain)))
+			uses = append(uses, fmt.Sprintf("%s %s", s.Feature, Percent(s.Gain)))
 		}
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},

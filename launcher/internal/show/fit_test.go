@@ -64,7 +64,7 @@ func TestNewFit(t *testing.T) {
 		t.Errorf("got the scores %v and %v, want one of trial 1 and none of trial 2, which has no trees",
 			f.Leaderboard[0].Score, f.Leaderboard[2].Score)
 	}
-	if len(f.Features) != 8 || f.Features[0] != (show.Used{Name: "site", Gain: 0.05}) {
+	if len(f.Features) != 8 || f.Features[0] != (page.Importance{Feature: "site", Gain: 0.05}) {
 		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)
 	}
 	var out strings.Builder
