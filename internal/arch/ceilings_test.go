@@ -76,7 +76,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    638,
 	"launcher/internal/provision":  459,
 	"launcher/internal/quote":      1445,
-	"launcher/internal/report":     1498,
+	"launcher/internal/report":     1453,
 	"launcher/internal/reproduce":  513,
 	"launcher/internal/serve":      2448,
 	"launcher/internal/show":       1989,

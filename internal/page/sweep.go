@@ -29,10 +29,10 @@ type Sweep struct {
 	Planned, AsOf                         time.Time
 	Left                                  sweep.Range // seconds, about, of a sweep that runs; 0 if unknown
 	Features                              int
-	Rows                                  int        // of train
-	Params                                []Param    // those that differ between trials
-	Goals                                 []GoalView // of a sweep with several objectives, the metric first
-	Trials                                []TrialRow // by number
+	Rows                                  int          // of train
+	Params                                []Param      // those that differ between trials
+	Goals                                 []sweep.Goal // of a sweep with several objectives, the metric first
+	Trials                                []TrialRow   // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []ConfigurationRow
 	Attempts       []Attempt
@@ -60,13 +60,6 @@ const (
 // States are all of them, in the order in which a page lists them.
 var States = []string{StateComplete, StateEarly, StateFailed, StateTimedOut, StateCancelled, StateRunning, StateWaiting,
 	StatePaused}
-
-// GoalView is one of several objectives.
-type GoalView struct {
-	Name     string
-	Maximize bool
-	Unit     plot.Unit
-}
 
 // Param is a parameter that differs between trials.
 type Param struct {
@@ -417,7 +410,7 @@ func (p *sweepPage) columns() {
 	column("private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }).unlisted = true
 	column("ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }).unlisted = true
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		column(goalKey(g), p.Goals[g].Name, "n", p.Goals[g].Unit, func(t *TrialRow) any { return t.goal(g) })
+		column(goalKey(g), p.Goals[g].Name, "n", goalUnits[p.Goals[g].Name], func(t *TrialRow) any { return t.goal(g) })
 	}
 	if len(p.Goals) > 0 {
 		mark := map[bool]string{true: "front"}

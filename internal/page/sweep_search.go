@@ -42,7 +42,7 @@ func (p *sweepPage) fronts() (charts []*plot.Chart) {
 		c := plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250, Summary: noScore,
 			Keys: []plot.Key{{Class: "s0 key", Label: "trial"},
 				{Class: "ring key", Label: "on the front of all objectives"}}}
-		x := plot.Axis{Label: goal.Name, Unit: goal.Unit, Log: true}
+		x := plot.Axis{Label: goal.Name, Unit: goalUnits[goal.Name], Log: true}
 		var front []string
 		for _, t := range slices.Backward(p.scored()) {
 			x.Log = x.Log && (t.Goals == nil || t.Goals[g] > 0)
@@ -62,6 +62,8 @@ func (p *sweepPage) fronts() (charts []*plot.Chart) {
 
 const noScore = "No trial has a score."
 
+var goalUnits = map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}
+
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
 // curves draws the learning curves: all of them faintly, the best brightly above them.
@@ -71,8 +73,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		m, _ = m.Stop(p.Objective)
 		by, maximize = m.Name, m.Maximize
 	}
-	c := plot.Plot{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Wide: true,
-		Tabled: true},
+	c := plot.Plot{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Tabled: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: by + " on valid, " + better(maximize)}}
 	var with []*TrialRow
 	early := 0

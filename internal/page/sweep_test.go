@@ -163,7 +163,7 @@ var charts = []string{"curves", "parallel",
 // goals is a sample with several objectives.
 func goals(n int) *page.Sweep {
 	s := sample(n)
-	s.Goals = []page.GoalView{{Name: s.Metric, Maximize: true}, {Name: "model_bytes", Unit: plot.Bytes}}
+	s.Goals = []sweep.Goal{{Name: s.Metric, Maximize: true}, {Name: "model_bytes"}}
 	best := math.Inf(-1)
 	for i := range s.Trials {
 		if t := &s.Trials[i]; !math.IsNaN(t.Score) {

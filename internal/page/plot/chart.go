@@ -31,8 +31,6 @@ type Chart struct {
 	Title   string
 	Summary string // a text alternative: what a reader who cannot see the chart has to know
 	W, H    float64
-	Wide    bool // takes the whole width of a page, and scrolls where that is narrow
-	Hands   bool // has handles that are moved, so it is no mere image
 	Tabled  bool // the page has its numbers, which the script shows as a table
 
 	Ticks   []Tick
@@ -135,6 +133,9 @@ func (p *pen) to(command byte, x, y float64) *pen {
 	*p = coordinate(*p, y)
 	return p
 }
+
+// next begins a path or goes on.
+func (p *pen) next(x, y float64) { p.to(map[bool]byte{true: 'M', false: 'L'}[len(*p) == 0], x, y) }
 
 // dot is a line of no length, which round caps make a disc.
 func dot(x, y float64) string {

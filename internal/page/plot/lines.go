@@ -145,7 +145,6 @@ const stations = 20
 // Draw draws it.
 func (l *Parallel) Draw() *Chart {
 	c := l.Chart
-	c.Wide, c.Hands = true, true
 	const left, right, top, beneath = 66, 66, 56, 22
 	bottom := 14.0
 	c.W = max(c.W, left+right+78*float64(max(1, len(l.Axes)-1)))
@@ -176,7 +175,7 @@ func (l *Parallel) Draw() *Chart {
 			if finite(v) {
 				y = scales[i].at(v)
 			}
-			p.to(command(p), xs[i], y)
+			p.next(xs[i], y)
 		}
 		c.add(t.Class, t.Trial, p)
 	}
@@ -217,7 +216,7 @@ func Spark(values []float64, high, w, h float64) string {
 	for i, v := range values {
 		if finite(v) {
 			n++
-			p.to(command(p), 2+float64(i)*(w-4)/float64(max(1, len(values)-1)), scale{a, h - 2, 2}.at(v))
+			p.next(2+float64(i)*(w-4)/float64(max(1, len(values)-1)), scale{a, h - 2, 2}.at(v))
 		}
 	}
 	if n < 2 {

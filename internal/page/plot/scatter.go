@@ -34,14 +34,6 @@ func (c *Chart) add(class string, trial int, p pen) {
 	}
 }
 
-// command begins a path or goes on.
-func command(p pen) byte {
-	if len(p) == 0 {
-		return 'M'
-	}
-	return 'L'
-}
-
 // dotClasses colour the fifths of the ranks; the last is of points without one.
 var dotClasses = []string{"dots q0", "dots q2", "dots q4", "dots q6", "dots q7", "dots n5"}
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,40 +41,29 @@ func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Page
 // Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
 // the error is about the missing sweep.
 func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
-	kinds := []struct {
-		prefix string
-		read   func(string) (AnyPage, error)
-		fits   func(string) bool
-	}{
-		{"sweep:", func(id string) (AnyPage, error) { return d.Sweep(ctx, id) },
-			func(s string) bool { return sweep.CheckID(s) == nil }},
-		{"dataset:", func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) },
-			func(s string) bool { _, _, err := sweep.SplitDatasetRef(s); return err == nil }},
-		{"model:", func(name string) (AnyPage, error) { return d.Model(ctx, name) },
-			func(s string) bool { return sweep.CheckName("model", s) == nil }},
-	}
-	for _, k := range kinds {
-		if rest, ok := strings.CutPrefix(name, k.prefix); ok {
-			view, err = k.read(rest)
-			return view, "", err
-		}
-	}
-
 	var first error
-	for _, k := range kinds {
-		if !k.fits(name) {
+	for _, k := range []struct {
+		prefix string
+		fits   bool
+		read   func(string) (AnyPage, error)
+	}{
+		{"sweep:", sweep.CheckID(name) == nil, func(id string) (AnyPage, error) { return d.Sweep(ctx, id) }},
+		{"dataset:", isDataset(name), func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) }},
+		{"model:", sweep.CheckName("model", name) == nil, func(m string) (AnyPage, error) { return d.Model(ctx, m) }},
+	} {
+		rest, named := strings.CutPrefix(name, k.prefix)
+		if !named && !k.fits {
 			continue
 		}
-		view, err := k.read(name)
-		if err == nil {
+		switch view, err = k.read(rest); {
+		case named:
+			return view, "", err
+		case err == nil:
 			return view, d.others(ctx, k.prefix, name), nil
-		}
-		if !problem.Is(err, problem.NotFound) {
+		case !problem.Is(err, problem.NotFound):
 			return nil, "", err
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	if first == nil && name != sweepview.Latest && strings.Contains(name, "@") {
 		return nil, "", problem.New(problem.Usage, "%.80q is neither a sweep nor a dataset's NAME@VERSION, and a "+
@@ -85,6 +75,11 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 	}
 	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher "+
 		"registry list`", first)
+}
+
+func isDataset(ref string) bool {
+	_, _, err := sweep.SplitDatasetRef(ref)
+	return err == nil
 }
 
 // others says that a name, whose page is that of the first kind that has it, is also that of a later kind.

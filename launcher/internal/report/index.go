@@ -16,6 +16,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -45,9 +46,6 @@ func (d *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
 	return out, err
 }
 
-// readAtOnce is how many sweeps are read at the same time.
-const readAtOnce = 16
-
 // read reads new sweeps and returns the newest ones; more is the number of others.
 func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepstore.Newest(ctx, d.Sweeps)
@@ -59,7 +57,7 @@ func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 	}
 	newest = make([]seen, len(ids))
 	var group errgroup.Group
-	group.SetLimit(readAtOnce)
+	group.SetLimit(sweepview.ReadAtOnce)
 	for i, id := range ids {
 		line, ok := d.seen[id]
 		if newest[i] = line; !ok || line.State == page.Running {
@@ -142,22 +140,13 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 	if err != nil {
 		return line, err
 	}
-	line.Running, line.Best = true, math.NaN()
+	snap := s.view.Snapshot(state, provision.JobStatus{})
+	line.Running, line.Ended, line.Best, line.Now = true, snap.Ended(), math.NaN(), state.Listing.Latest
 	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
-	line.Now = s.Planned
-	for _, row := range state.Board.Rows {
-		if row.Result == nil {
-			continue
-		}
-		line.Ended++
-		if row.Result.Ended.After(line.Now) {
-			line.Now = row.Result.Ended
-		}
+	line.Left = sweep.Range{Low: snap.LeftLow, Expected: snap.Left, High: snap.LeftHigh}
+	if snap.Best != nil {
+		line.Best = snap.Best.Score
 	}
-	if best := state.Board.Best(); best != nil {
-		line.Best = best.Score
-	}
-	line.Left, _ = s.view.Left(state)
 	return line, nil
 }
 

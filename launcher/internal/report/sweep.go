@@ -18,7 +18,6 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
 	"coppice/internal/page"
-	"coppice/internal/page/plot"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -75,11 +74,13 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		return nil, false, err
 	}
 
-	// A sweep that has ended is as old as its conclusion says.
+	// A sweep that has ended is as old as its conclusion says, and its ledger is read so late that all its tasks have
+	// stopped: its sum is the one that launcher bill shows from then on.
 	now := state.Listing.Latest
+	settled := now
 	if state.Conclusion != nil {
-		s.ledger.Ended = state.Conclusion.At
 		now = state.Conclusion.At
+		s.ledger.Ended, settled = now, now.Add(2*time.Duration(s.follow.Plan.Takeover))
 	}
 	results := map[int]sweep.Result{}
 	for _, row := range state.Board.Rows {
@@ -87,7 +88,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 			results[row.Trial.Number] = *row.Result
 		}
 	}
-	l, err := s.ledger.Read(ctx, results, s.settled(now))
+	l, err := s.ledger.Read(ctx, results, settled)
 	if err != nil {
 		return nil, false, err
 	}
@@ -114,15 +115,6 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 func Board(p *sweep.Plan, state sweepview.State) *page.Sweep {
 	s := &SweepReader{follow: &sweepview.View{Plan: p}}
 	return s.view(state, &ledger.Ledger{}, &bill.Bill{})
-}
-
-// settled is when the ledger is read. That of a sweep that has ended is read so late that all its tasks have stopped:
-// its sum is the one that launcher bill shows from then on.
-func (s *SweepReader) settled(now time.Time) time.Time {
-	if s.ledger.Ended.IsZero() {
-		return now
-	}
-	return s.ledger.Ended.Add(2 * time.Duration(s.follow.Plan.Takeover))
 }
 
 // readCurves reads the learning curves that have come since.
@@ -154,7 +146,7 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
 		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created,
 		Features: p.Dataset.Features, Rows: p.Dataset.TableRows(sweep.Train),
-		Winner: s.winner, Notes: slices.Clone(s.notes)}
+		Goals: p.Spec.Goals, Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
 			english.Plural(l.Unreadable, "claim", "")))
@@ -171,11 +163,6 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	}
 	params := page.Differ(p)
 	v.Params = params.Shown
-	for _, g := range p.Spec.Goals {
-		v.Goals = append(v.Goals, page.GoalView{Name: g.Name, Maximize: g.Maximize,
-			Unit: map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}[g.Name]})
-	}
-
 	results, front := map[int]*sweep.Result{}, map[int]bool{}
 	for _, row := range state.Board.Rows {
 		results[row.Trial.Number], front[row.Trial.Number] = row.Result, row.Front

@@ -15,10 +15,7 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-const (
-	mostPlans = 256 // newest sweeps in the bucket to look at
-	atOnce    = 16
-)
+const mostPlans = 256 // newest sweeps in the bucket to look at
 
 // Earlier returns the results of earlier sweeps of the plan's model that fit its space, newest first: with the same
 // metric, from at most sweep.MaxEarlier sweeps, and of each the best sweep.MaxFound. Unreadable sweeps are skipped.
@@ -30,7 +27,7 @@ func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Ear
 	ids = slices.DeleteFunc(ids, func(id sweep.ID) bool { return id == p.Sweep })
 
 	var out []sweep.Earlier
-	for some := range slices.Chunk(ids[:min(len(ids), mostPlans)], atOnce) {
+	for some := range slices.Chunk(ids[:min(len(ids), mostPlans)], ReadAtOnce) {
 		found := make([]*sweep.Earlier, len(some))
 		group, ctx := errgroup.WithContext(ctx)
 		for i, id := range some {

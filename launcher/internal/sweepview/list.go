@@ -11,8 +11,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// readAtOnce is how many lines of a list are read at the same time.
-const readAtOnce = 16
+// ReadAtOnce is how many lines of a list are read at the same time.
+const ReadAtOnce = 16
 
 // ListedDataset is one line of a list of dataset versions.
 type ListedDataset struct {
@@ -39,7 +39,7 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 
 	all := make([]ListedDataset, len(versions))
 	var group errgroup.Group
-	group.SetLimit(readAtOnce)
+	group.SetLimit(ReadAtOnce)
 	for i, v := range versions {
 		m, l := v.Manifest, &all[i]
 		*l = ListedDataset{Dataset: m.Name, Version: m.Version, Latest: v.Latest, State: NightUnreadable}
