@@ -92,5 +92,6 @@ func (w watcher) State(ctx context.Context, job string) (conclude.JobState, erro
 	}
 	from, to := status.Lived()
 	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began(),
-		From: from, To: to, Waiting: int(status.Counts["PENDING"])}, nil
+		From: from, To: to, Waiting: int(status.Counts["PENDING"]),
+		Lacks: status.NoCapacity().Text}, nil
 }

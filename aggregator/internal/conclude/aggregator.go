@@ -353,6 +353,9 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	if t != nil && (why == protocol.AtLimit || why == protocol.JobOver) {
 		e.Early += fmt.Sprintf(" (task %d: %s)", t.Task, t.Text)
 	}
+	if o.a.Jobs != nil && (why == protocol.AtLimit || why == protocol.JobOver) {
+		e.Early += o.jobs.lacks(ctx)
+	}
 
 	if why != protocol.AllEnded {
 		if e.Behind, err = o.a.behind(ctx, o.k); err != nil {

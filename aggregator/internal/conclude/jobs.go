@@ -3,7 +3,10 @@ package conclude
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/ledger"
 	"coppice/internal/sweep"
@@ -23,8 +26,9 @@ type JobState struct {
 	Began bool      // at least one task has run
 	From  time.Time // start of the first task; zero if unknown
 	To    time.Time // end of the last task; zero before that, or if unknown
-	// Waiting is how many tasks have no machine.
+	// Waiting is how many tasks have no machine, and Lacks why one could not be had, in the latest words of Google.
 	Waiting int
+	Lacks   string
 }
 
 // ErrNoJob is a job that Batch does not know.
@@ -97,8 +101,8 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 }
 
 // ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several
-// jobs if the machines of the first were not available; while there are machines left to try and no job has got any, a
-// launcher may be about to submit another.
+// jobs if the machines of the first were not available, or too few; while there are machines left to try and the newest
+// has got none, a launcher may be about to submit another.
 func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
 	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
@@ -107,17 +111,34 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 		if !j.there { // Batch may learn of a job some time after it was recorded
 			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
 		}
-		last, since, state, began, lives = n, j.since, s.Name, began || s.Began, !s.Ended
+		last, since, state, began, lives = n, j.since, s.Name, s.Began, !s.Ended
 		return !lives
 	})
 	if err != nil || lives {
 		return false, "", err
 	}
 
-	// If there are machines left to try, the next job is not recorded. It will not be, once one has begun or the
-	// launcher is overdue.
+	// If there are machines left to try, the next job is not recorded. It will not be, once the newest has begun
+	// or the launcher is overdue.
 	ended = last == p.LastJob() || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
 	return ended, state, nil
+}
+
+// lacks says which machines the newest job lacked and why; empty if none, or if Batch cannot be asked: a sweep ends
+// without that, too.
+func (t *jobHistory) lacks(ctx context.Context) (why string) {
+	_ = t.each(ctx, func(_ int, j *pastJob) bool {
+		switch s := j.state; {
+		case s.Lacks == "" || s.Began && s.Waiting == 0:
+			why = ""
+		case s.Began:
+			why = fmt.Sprintf(" (%s had no machine: %s)", english.Plural(s.Waiting, "task", ""), s.Lacks)
+		default:
+			why = fmt.Sprintf(" (no machine came: %s)", s.Lacks)
+		}
+		return true
+	})
+	return why
 }
 
 // minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a

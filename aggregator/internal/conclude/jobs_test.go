@@ -53,6 +53,9 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 			time.Hour, "FAILED"},
 		"the second failed, a third may come": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed},
 			time.Hour + 19*time.Minute, ""},
+		"the first ran on too few machines, the second failed": {[]time.Duration{time.Hour},
+			several{"j": {Name: "CANCELLED", Ended: true, Began: true}, "j-f1": failed},
+			time.Hour + 19*time.Minute, ""},
 		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke},
 			time.Hour, ""},
 		"all have ended": {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given,
@@ -173,5 +176,24 @@ func TestTroubleOfTasks(t *testing.T) {
 		if !refused {
 			contains(t, c.Reason, "when the Batch job was FAILED (task 3: no space left on device)")
 		}
+	}
+}
+
+// TestAnEndSaysWhichMachinesWereMissing: it is what people are told of such a night.
+func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
+	const quota = "Quota 'CPUS_ALL_REGIONS' exceeded"
+	for want, job := range map[string]JobState{
+		"time limit (no machine came: " + quota + ")":        {Name: "SCHEDULED", Lacks: quota},
+		"time limit (3 tasks had no machine: " + quota + ")": {Name: "RUNNING", Began: true, Waiting: 3, Lacks: quota},
+		"time limit; 0 trials are done":                      {Name: "RUNNING", Began: true, Lacks: quota},
+	} {
+		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true }})
+		a := w.aggregator()
+		a.Jobs, a.Now = several{"night-1": job}, func() time.Time { return created.Add(7 * time.Hour) }
+		c, err := a.Consider(t.Context(), w.plan.Sweep)
+		if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
+			t.Fatalf("after its limit the sweep ended with %+v, %v; want no winner", c, err)
+		}
+		contains(t, c.Reason, want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 // provisioner gets machines for a sweep, and reports which.
 func provisioner(w *Setup, p *sweep.Plan) *provision.Provisioner {
 	return &provision.Provisioner{Store: w.sweeps, Jobs: w.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p),
+		Waits: func(m *provision.Machines) { w.say("machines: %v\n", m) },
 		Moved: func(n int, reason string) {
 			if w.asJSON {
 				_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{

@@ -31,6 +31,8 @@ type Provisioner struct {
 	// Moved, which may be nil, is called when job n becomes current, with the reason why the previous one was
 	// abandoned.
 	Moved func(n int, reason string)
+	// Waits, which may be nil, is called when machines of the current job cannot be had, once for each reason.
+	Waits func(*Machines)
 }
 
 // Submit starts the current job; existed says that it had been started before.
@@ -67,7 +69,7 @@ func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, 
 // Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
 // sweep is over. It may be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
-	submitted := -1
+	submitted, told := -1, ""
 	for {
 		course, err := Course(ctx, l.Store, l.Plan)
 		if err != nil {
@@ -98,6 +100,10 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 		case move:
 			err = l.record(ctx, n+1, why)
 		default:
+			if m := machines(l.Plan, n, s); l.Waits != nil && m.Why != told && m.Why != "" {
+				told = m.Why
+				l.Waits(m)
+			}
 			err = l.pause(ctx)
 		}
 		if err != nil {

@@ -252,6 +252,18 @@ func TestTooFewMachines(t *testing.T) {
 	}
 }
 
+// TestWaitingIsTold: why machines do not come is told while they are waited for, once for each reason and job.
+func TestWaitingIsTold(t *testing.T) {
+	w := newCloud(t, map[string]JobStatus{"nightly-1": {State: "SCHEDULED", NoCapacity: "no room"},
+		"nightly-1-f1": running})
+	var told []string
+	l := w.provisioner(plan())
+	l.Waits = func(m *Machines) { told = append(told, m.String()) }
+	if err := l.Settle(t.Context()); err != nil || len(told) != 1 || !strings.Contains(told[0], "no room. From ") {
+		t.Errorf("settled with %v, told %q; want once that there is no room, and what comes next", err, told)
+	}
+}
+
 // TestMachinesOfAJob: what a person reads of them.
 func TestMachinesOfAJob(t *testing.T) {
 	p := plan()
