@@ -184,7 +184,7 @@ func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 	}
 }
 
-// TestExamplesHaveReadmes that name every variable which has to be given.
+// TestExamplesHaveReadmes that prepare the project, and name every variable which has to be given.
 func TestExamplesHaveReadmes(t *testing.T) {
 	examples, err := filepath.Glob("examples/*")
 	if err != nil || len(examples) < 3 {
@@ -196,6 +196,9 @@ func TestExamplesHaveReadmes(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v, expected a README.md", dir, err)
 			continue
+		}
+		if !strings.Contains(string(readme), "sh ../../prepare.sh $PROJECT\nterraform init") {
+			t.Errorf("%s: README.md does not begin with prepare.sh, without which the first apply stops", dir)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.tf"))
 		if err != nil {
