@@ -32,8 +32,7 @@ func running() *page.Sweep {
 	s.ID, s.State, s.Winner = "night-ctr-11", "running", nil
 	s.Planned, s.AsOf = s.Planned.AddDate(0, 0, 2), s.Planned.AddDate(0, 0, 2).Add(10*time.Minute)
 	s.Left = sweep.Range{Low: 1788, Expected: 2040, High: 2292}
-	s.Money.Total, s.Money.Useful, s.Money.Stopped, s.Money.Lost, s.Money.Idle = 3.2/6, 0.31, 0.05, 0.02, 0.05
-	s.Money.MachineHours, s.Money.HoursTaken, s.Money.Saved, s.Money.Hourly = 1.0/3, 1.0/6, 0.05, 3.2
+	s.Money.Total, s.Money.HoursTaken, s.Money.Hourly = 3.2/6, 1.0/6, 3.2
 	for i := range s.Trials {
 		if t := &s.Trials[i]; i > 10 {
 			*t = page.TrialRow{Number: i, State: page.StateWaiting, Reason: "not started", Values: t.Values,

@@ -115,16 +115,12 @@ type Attempt struct {
 
 // Money is what the sweep cost, in USD.
 type Money struct {
-	Known                       bool // there is a price
-	Free                        bool // nothing is paid for: a local cloud's machines
-	Total                       float64
-	Useful, Stopped, Lost, Lead float64
-	Idle                        float64
-	Budget                      float64 // 0 without
-	QuoteLow, Quote, QuoteHigh  float64
-	Saved                       float64 // by stopping trials early, about
-	MachineHours, HoursTaken    float64
-	Hourly                      float64 // of all its machines; 0 if unknown
+	Known         bool // there is a price
+	Free          bool // nothing is paid for: a local cloud's machines
+	Total, Budget float64
+	HoursTaken    float64
+	Hourly        float64 // of all its machines; 0 if unknown
+	Rows          []Pair  // of the bill, as a terminal has them
 }
 
 // Winner is how the sweep ended: its conclusion, and what the registry has of the winner.
@@ -163,7 +159,8 @@ type sweepPage struct {
 	Board    []boardColumn // rank, trial and state first
 	Counts   []stateCount
 	Answer   answer
-	Done, Of int // trials that have ended, of how many, without a final training
+	Ended    map[string]int // attempts, by how
+	Done, Of int            // trials that have ended, of how many, without a final training
 	Fronts   []*plot.Chart
 	Curves   *plot.Chart
 	Parallel *plot.Chart

@@ -20,6 +20,10 @@ func (p *sweepPage) attempts() {
 		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task),
 			a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
 	})
+	p.Ended = map[string]int{}
+	for _, a := range p.Attempts {
+		p.Ended[a.End]++
+	}
 	keys := []string{}
 	column := func(name string, unit plot.Unit, of func(Attempt) any) {
 		keys = append(keys, fmt.Sprint("gantt-", len(keys)))
@@ -61,16 +65,6 @@ func (p *sweepPage) Machines() int {
 	return len(hosts)
 }
 
-// Ended is how many attempts ended in a way.
-func (p *sweepPage) Ended(how string) (n int) {
-	for _, a := range p.Attempts {
-		if a.End == how {
-			n++
-		}
-	}
-	return n
-}
-
 // Measure is a metric of the winner on valid, and on test before calibration and as it is registered; Alone is what the
 // shares of the classes score. What is not known is NaN.
 type Measure struct {
@@ -84,11 +78,9 @@ func (w *Winner) Measures() (all []Measure) {
 	if w.Calibration != nil {
 		c = *w.Calibration
 	}
-	names := map[string]bool{}
+	names := map[string]float64{}
 	for _, m := range []map[string]float64{w.Valid, w.Test, c.Before, c.After} {
-		for name := range m {
-			names[name] = true
-		}
+		maps.Copy(names, m)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		value := func(of ...map[string]float64) float64 {

@@ -63,8 +63,9 @@ func sample(n int) *page.Sweep {
 			From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: trees,
 			Cost: cost(i) - first.Cost, Resumed: end == "released"})
 	}
-	s.Money = &page.Money{Known: true, Total: 1.5, Useful: 0.9, Stopped: 0.1, Lost: 0.2, Lead: 0.1, Idle: 0.2,
-		Budget: 2, QuoteLow: 0.7, Quote: 1.2, QuoteHigh: 2.1, Saved: 0.4, MachineHours: 2, HoursTaken: 1}
+	s.Money = &page.Money{Known: true, Total: 1.5, Budget: 2, HoursTaken: 1, Rows: []page.Pair{
+		{Name: "cost", Text: "$1.50"},
+		{Name: "training that counts", Text: "$0.90"}, {Name: "quoted", Text: "$1.20 (0.70 to 2.10)"}}}
 	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "29"}},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 9, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",

@@ -4,10 +4,14 @@ package bill
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/ledger"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
@@ -31,6 +35,7 @@ type Bill struct {
 	LostCost     float64           `json:"lost_cost"`    // of work lost with machines and repeated
 	LeadCost     float64           `json:"lead_cost"`    // of machines before their first trial
 	IdleCost     float64           `json:"idle_cost"`    // of tasks without a trial and vCPUs without a task
+	SavedCost    float64           `json:"saved_cost"`   // about, by ending trials before their last tree; not in it
 	LostSeconds  float64           `json:"lost_seconds"`
 	LeadEach     float64           `json:"lead_seconds_each"`
 	// attempts followed by another one of the same trial, not counting those that paused it
@@ -123,7 +128,41 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b.Hourly = last.Hourly
 	b.add(l.Attempts, results, second)
 	b.settle()
+	for _, t := range b.Trials { // trees that were not grown are valued like the trial's others
+		most, _ := p.Trials[t.Trial].Params["num_iterations"].(float64)
+		r := results[t.Trial]
+		if ended := r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped; ended && r.TreesGrown > 0 {
+			b.SavedCost += t.Cost * max(0, most/float64(r.TreesGrown)-1)
+		}
+	}
 	return b
+}
+
+// USD is a sum of the bill in words.
+func (b *Bill) USD(v float64) string {
+	if _, none := b.Unpriced(); none {
+		return "no price"
+	}
+	return plot.USD.Format(v)
+}
+
+// Rows are what the sweep has cost, and for what, in words.
+func (b *Bill) Rows() [][2]string {
+	lost, saved := b.USD(b.LostCost), ""
+	if b.Interrupted > 0 {
+		lost += fmt.Sprintf(": %s unfinished, %s of work repeated", english.Plural(b.Interrupted, "attempt", ""),
+			plot.Seconds.Format(b.LostSeconds))
+	}
+	if b.SavedCost > 0 {
+		saved = "about " + b.USD(b.SavedCost)
+	}
+	return [][2]string{{"cost", b.USD(b.Cost)},
+		{"  training that counts", b.USD(b.UsefulCost)},
+		{"  trials without a model", b.USD(b.StoppedCost)},
+		{"  lost with machines", lost},
+		{"  starting machines", b.USD(b.LeadCost) + " (assumed: " + plot.Seconds.Format(b.LeadEach) + " each)"},
+		{"  waiting and idle", b.USD(b.IdleCost)},
+		{"saved by stopping early", saved}}
 }
 
 // priceDate is when the price of job n was read; empty if unknown.

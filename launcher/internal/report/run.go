@@ -5,9 +5,11 @@ import (
 
 	"coppice/internal/ledger"
 	"coppice/internal/page"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
+	"coppice/launcher/internal/quote"
 )
 
 // attempts returns the ledger's attempts, with their costs.
@@ -31,23 +33,21 @@ func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page
 	return out
 }
 
-// money converts the bill for a page.
-func money(b *bill.Bill, trials []page.TrialRow, p *sweep.Plan) *page.Money {
+// money is the bill for a page.
+func money(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
-	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Useful: b.UsefulCost, Stopped: b.StoppedCost,
-		Lost: b.LostCost, Lead: b.LeadCost, Idle: b.IdleCost,
-		Budget: b.Budget, MachineHours: b.MachineHours, HoursTaken: b.Hours,
+	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,
 		Hourly: b.Hourly * float64(max(p.Placed(b.Jobs[len(b.Jobs)-1].Number).Sizing.VMs, 1))}
+	rows := append(b.Rows(), [2]string{"machine time", plot.Seconds.Format(3600 * b.MachineHours)})
 	if q := b.Quote; q != nil {
-		m.QuoteLow, m.Quote, m.QuoteHigh = q.Cost.Low, q.Cost.Expected, q.Cost.High
+		rows = append(rows, [2]string{"quoted", quote.Money(&q.Cost)})
 	}
-
-	// Trees that were not grown are valued like the trial's other trees.
-	for _, t := range trials {
-		most := allowed(p.Trials[t.Number].Params)
-		if ended := t.State == page.StateEarly || t.State == page.StateComplete; ended && t.Grown > 0 &&
-			t.Grown < most && !math.IsNaN(t.Cost) {
-			m.Saved += t.Cost * float64(most-t.Grown) / float64(t.Grown)
+	if b.Budget > 0 {
+		rows = append(rows, [2]string{"budget", plot.USD.Format(b.Budget)})
+	}
+	for _, r := range rows {
+		if r[1] != "" {
+			m.Rows = append(m.Rows, page.Pair{Name: r[0], Text: r[1]})
 		}
 	}
 	return m

@@ -180,9 +180,9 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	v.Attempts = attempts(l, b, state.Listing)
 	s.tellRunning(v, l)
 	if s.Online {
-		v.Money = money(b, v.Trials, p)
+		v.Money = money(b, p)
 	} else {
-		v.Money = &page.Money{Free: true, MachineHours: b.MachineHours, HoursTaken: b.Hours}
+		v.Money = &page.Money{Free: true, HoursTaken: b.Hours}
 		for i := range v.Trials {
 			v.Trials[i].Cost = math.NaN()
 		}

@@ -27,25 +27,14 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	}
 	t.Print()
 
-	lost := usd(b, b.LostCost)
-	if b.Interrupted > 0 {
-		lost += fmt.Sprintf(": %s unfinished, %s of work repeated", english.Plural(b.Interrupted, "attempt", ""),
-			seconds(b.LostSeconds))
-	}
 	var labels []string
 	for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
 		labels = append(labels, key+"="+b.Labels[key])
 	}
-	w.Pairs(append(append([][2]string{{"labels", strings.Join(labels, ", ")}}, machinesOf(b)...),
-		[2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From), stamp(b.To))},
-		[2]string{"cost", usd(b, b.Cost)},
-		[2]string{"  training that counts", usd(b, b.UsefulCost)},
-		[2]string{"  trials without a model", usd(b, b.StoppedCost)},
-		[2]string{"  lost with machines", lost},
-		[2]string{"  starting machines", fmt.Sprintf("%s (assumed: %s each)", usd(b, b.LeadCost), seconds(b.LeadEach))},
-		[2]string{"  waiting and idle", usd(b, b.IdleCost)},
-		[2]string{"budget", Budget(b.Budget)},
-	)...)
+	facts := append([][2]string{{"labels", strings.Join(labels, ", ")}}, machinesOf(b)...)
+	facts = append(facts, [2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From),
+		stamp(b.To))})
+	w.Pairs(append(append(facts, b.Rows()...), [2]string{"budget", Budget(b.Budget)})...)
 
 	if w.Home {
 		w.Printf("nothing was paid: the sweep ran in a local cloud, and these are Google's prices for such machines\n")
@@ -79,7 +68,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	}
 
 	row("time", quote.Hours(q.Hours), quote.Time(3600*b.Hours), q.Hours.Expected, b.Hours)
-	row("cost", quote.Money(&q.Cost), usd(b, b.Cost), q.Cost.Expected, b.Cost)
+	row("cost", quote.Money(&q.Cost), b.USD(b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)
@@ -96,12 +85,6 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		return
 	}
 	w.Printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
-}
-
-// usd formats an amount of a bill, or its replacement if no price is known.
-func usd(b *bill.Bill, v float64) string {
-	_, none := b.Unpriced()
-	return priced(!none, v)
 }
 
 func priced(known bool, v float64) string {

@@ -1,8 +1,10 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +53,8 @@ type Fit struct {
 	Data     string             `json:"-"`                // the local cloud's folder, if it is not the usual one
 
 	Leaderboard []Tried `json:"leaderboard"` // best first
+
+	judged *metric.Tested // nil where it is not recorded
 }
 
 // Tried is a trial of the leaderboard.
@@ -114,7 +118,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	if view.Winner != nil {
 		f.Features = view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)]
 		if t := view.Winner.Tested; t != nil {
-			f.Classes, f.Alone = rates(t.Classes), t.Alone
+			f.judged, f.Classes, f.Alone = t, rates(t.Classes), t.Alone
 			if shares := t.Shares(); t.Calibrated && len(shares) == 2 { // of the rows that the metrics are of
 				f.Base = shares[1]
 			}
@@ -235,30 +239,24 @@ func (f *Fit) tested() string {
 // WithoutFeatures says what a model without features scores: always the base rate, the classes' shares or the mean, or
 // rows in random order.
 func (f *Fit) WithoutFeatures() string {
-	if alone, ok := f.Alone[f.Metric]; ok && f.Base == 0 {
-		what := "always predicting the mean scores"
-		if m, err := metric.Lookup(f.Metric); err == nil && m.Kind == metric.Ranking {
-			what = "rows in random order score"
-		}
-		return fmt.Sprintf("%s %s %s", what, f.Metric, Number(alone))
+	if f.judged == nil {
+		return ""
 	}
-	shares, what := []float64{1 - f.Base, f.Base}, "the base rate alone, "+Percent(f.Base)+","
-	more := ""
-	if len(f.Classes) > 0 {
-		most := f.Classes[0]
-		shares, what = nil, "the classes' shares alone"
-		for _, c := range f.Classes {
-			shares = append(shares, c.Rate)
-			if c.Rate > most.Rate {
-				most = c
-			}
-		}
-		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
-	}
-	alone, ok := metric.OfConstant(f.Metric, shares)
+	alone, ok := f.judged.OfConstant(f.Metric)
 	if !ok {
 		return ""
 	}
-	verb := map[bool]string{true: "score", false: "scores"}[len(f.Classes) > 0]
-	return fmt.Sprintf("%s %s %s %s%s", what, verb, f.Metric, Number(alone), more)
+	what, more := "always predicting the mean scores", ""
+	if m, err := metric.Lookup(f.Metric); err == nil && m.Kind == metric.Ranking {
+		what = "rows in random order score"
+	}
+	switch {
+	case len(f.Classes) > 0:
+		most := slices.MaxFunc(f.Classes, func(a, b ClassRate) int { return cmp.Compare(a.Rate, b.Rate) })
+		what = "the classes' shares alone score"
+		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
+	case f.Base > 0:
+		what = "the base rate alone, " + Percent(f.Base) + ", scores"
+	}
+	return fmt.Sprintf("%s %s %s%s", what, f.Metric, Number(alone), more)
 }

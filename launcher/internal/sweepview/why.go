@@ -79,24 +79,25 @@ func (s *View) readRungs(ctx context.Context, y *Reasons) error {
 		return nil
 	}
 
+	told := func(err error) error {
+		if problem.Is(err, problem.Damaged) {
+			y.Unlike, err = err.Error(), nil
+		}
+		return err
+	}
 	for _, step := range stop.Rungs {
 		r, err := s.trials.Rung(ctx, y.Trial.Number, step)
-		switch {
-		case problem.Is(err, problem.Damaged):
-			y.Unlike = err.Error()
-		case err != nil:
+		if err = told(err); err != nil {
 			return err
-		case r != nil:
+		}
+		if r != nil {
 			y.Rungs = append(y.Rungs, *r)
 		}
-
 		after, err := s.trials.Promotion(ctx, y.Trial.Number, step)
-		switch {
-		case problem.Is(err, problem.Damaged):
-			y.Unlike = err.Error()
-		case err != nil:
+		if err = told(err); err != nil {
 			return err
-		case after != nil:
+		}
+		if after != nil {
 			y.Promotions = append(y.Promotions, *after)
 			if err := search.ReplayPromotion(s.Plan, after); err != nil {
 				y.Unlike = err.Error()
