@@ -38,7 +38,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          555,
 	"internal/fit":                 1171,
-	"internal/gbt":                 11916,
+	"internal/gbt":                 11619,
 	"internal/ledger":              542,
 	"internal/machines":            391,
 	"internal/metric":              2671,
@@ -105,7 +105,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_786
+const maxLines = 112_489
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -260,34 +260,26 @@ func TestProbability(t *testing.T) {
 	}
 }
 
-func TestDrawsEqualGo(t *testing.T) {
-	long(t)
-	for _, n := range []int{1, 2, 7, 8, 9, 15, 16, 17, 100, 1001, 5000, pieceOfRows, 2*pieceOfRows + 35} {
-		for _, want := range []int{1, 2, 7, 8, n / 10, n / 2, n - n/10, n - 8, n - 1, n} {
-			if want < 1 || want > n {
+// TestDraws: as many rows as wanted, both parts in order.
+func TestDraws(t *testing.T) {
+	for _, n := range []int{1, 2, 17, 100, 5000} {
+		for _, want := range []int{0, 1, 2, n / 10, n / 2, n - 1, n} {
+			if want > n {
 				continue
 			}
-			for seed := range uint64(5) {
-				got, goes := make([]uint32, n), make([]uint32, n)
-				for i := range got {
-					got[i] = uint32(3 * i)
-				}
-				copy(goes, got)
-				spare, goesSpare := make([]uint32, n), make([]uint32, n)
-				k := newKey(seed, forBag, want)
-				if in := drawRows(k, got, spare, n, want); in != want {
-					t.Fatalf("%d of %d rows are drawn, want %d", in, n, want)
-				}
-				if d := (draw{of: n, want: want}).to(n, k, goes, goesSpare); d.in != want || d.at != n {
-					t.Fatalf("in Go %d of %d rows are drawn, want %d", d.in, n, want)
-				}
-				if !slices.Equal(got[:want], goes[:want]) || !slices.Equal(spare[:n-want], goesSpare[:n-want]) {
-					t.Fatalf("%d of %d rows, seed %d: other rows, or another order", want, n, seed)
-				}
+			rows, spare := make([]uint32, n), make([]uint32, n)
+			for i := range rows {
+				rows[i] = uint32(3 * i)
+			}
+			in := drawRows(newKey(5, forBag, want), rows, spare, n, want)
+			all := slices.Sorted(slices.Values(slices.Concat(rows[:in], spare[:n-in])))
+			if in != want || !slices.IsSorted(rows[:in]) || !slices.IsSorted(spare[:n-in]) ||
+				len(slices.Compact(all)) != n {
+				t.Fatalf("%d of %d rows are drawn, want %d, both parts in order: %v and %v", in, n, want, rows[:in],
+					spare[:n-in])
 			}
 		}
 	}
-	saySkipped(t, hasVectors())
 }
 
 func TestPartitionEqualsGo(t *testing.T) {
@@ -410,9 +402,6 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 			if tree.Leaves() != leaves {
 				t.Fatalf("a tree has %d leaves, want %d", tree.Leaves(), leaves)
 			}
-			if canPickBytes() && routable(tree, d.Columns) != (leaves <= 256) {
-				t.Errorf("%d leaves: routable is %v", leaves, leaves > 256)
-			}
 		}
 		rng := rand.New(rand.NewPCG(uint64(leaves), 1))
 		var sparse, dense []uint32
@@ -443,30 +432,8 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, d.Used(), threads)
 				}
 			}
-			if got := byBlocks(trees, &d.Data, scores); !slices.Equal(got, want) {
-				t.Fatalf("%d leaves, %d rows, all by blocks: other scores", leaves, d.Used())
-			}
 		}
 	}
-	saySkipped(t, canPickBytes())
-}
-
-// byBlocks adds the trees' values by blocks wherever possible, however few rows a block has.
-func byBlocks(trees []*Tree, d *Data, scores []float64) []float64 {
-	out := slices.Clone(scores)
-	var w walk
-	for lo := 0; lo < d.Used(); lo += window {
-		w.enter(d.rows(), lo, min(lo+window, d.Used()))
-		for _, tree := range trees {
-			plan := newRoutePlan(tree, d.Columns)
-			if plan == nil {
-				w.add(tree, nil, 0, d.Columns, out)
-				continue
-			}
-			plan.run(w.blocks, make([]uint64, blocksTogether*(2*len(tree.Feature)+1)), out)
-		}
-	}
-	return out
 }
 
 func (d *Data) rowNumbers() []uint32 {
@@ -485,35 +452,4 @@ func leafOf(tree *Tree, columns [][]byte, row uint32) int {
 		}
 	}
 	return ^node
-}
-
-func TestSplitForm(t *testing.T) {
-	rng := rand.New(rand.NewPCG(22, 1))
-	for range 2000 {
-		var s binSet
-		for b := range rng.IntN(257) {
-			s.add(b)
-		}
-		for range rng.IntN(3) {
-			s.add(rng.IntN(256))
-		}
-		last, other, ok := s.splitForm()
-		simple := true
-		for b := range 256 {
-			if ok && s.has(b) != (b <= int(last) || b == int(other)) {
-				t.Fatalf("%v is not all up to %d, and %d", s, last, other)
-			}
-		}
-		for b := 1; b < 256; b++ { // more than one member behind a gap has no such form
-			if s.has(b) && !s.has(b-1) {
-				for c := b + 1; c < 256; c++ {
-					simple = simple && !s.has(c)
-				}
-				break
-			}
-		}
-		if s.has(0) && simple != ok {
-			t.Fatalf("%v: ok is %v", s, ok)
-		}
-	}
 }

@@ -263,26 +263,6 @@ func (g *grower) finish() {
 	}
 }
 
-// scattered estimates the share of the bag's rows whose score is more than a cache line behind that of the previous row
-// in their leaf: nearly all if rows are in random order, few in a table recorded in runs of similar rows.
-func (g *grower) scattered() float64 {
-	far, all := 0.0, 0.0
-	for i := range g.leaves {
-		rows := g.leaves[i].rows
-		looks, jumps := 0, 0
-		for j, step := 1, len(rows)/16+1; j < len(rows); j += step {
-			looks++
-			if rows[j]-rows[j-1] > 8 {
-				jumps++
-			}
-		}
-
-		far += float64(len(rows)) * float64(jumps) / float64(max(looks, 1))
-		all += float64(len(rows))
-	}
-	return far / max(all, 1)
-}
-
 // addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf
 // would jump across all scores and share cache lines between goroutines; so it goes by windows of neighbouring rows
 // and, within a window, by leaf.

@@ -5,13 +5,10 @@
 
 // Predicates of comparisons: of integers, and of floating-point numbers where NaN is neither.
 #define EQUAL 0
-#define LESS 1
 #define AT_MOST 2
 #define NOT_EQUAL 4
-#define ABOVE 6
 #define UNORDERED 3
 #define NOT_LESS 5
-#define AT_LEAST 0x1D
 #define GREATER 0x1E
 
 // Each routine here has a twin in Go, in the _hot.go files, that gives the same bits; assembly_test.go compares them.
@@ -561,18 +558,17 @@ done:
 	VZEROUPPER
 	RET
 
-// func partition16(rows, left, right *uint32, n int, column *byte, near int, set *binSet) int
+// func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 //
 // Sixteen rows at a time: their bins, whether each bin is in the set, and the rows of either kind squeezed together. Both
 // stores are 16 rows wide; what is too much is written over by the next. n is a multiple of 16.
-TEXT ·partition16(SB), NOSPLIT, $0-64
+TEXT ·partition16(SB), NOSPLIT, $0-56
 	MOVQ rows+0(FP), SI
 	MOVQ left+8(FP), DI
 	MOVQ right+16(FP), DX
 	MOVQ n+24(FP), CX
 	MOVQ column+32(FP), BX
-	MOVQ near+40(FP), R13
-	MOVQ set+48(FP), AX
+	MOVQ set+40(FP), AX
 	VMOVDQU (AX), Y3 // 8 x 32 bins
 	MOVL $255, R9
 	VPBROADCASTD R9, Z6
@@ -589,24 +585,9 @@ sixteen:
 	SUBL R9, R10
 	CMPL R10, $15
 	JEQ  consecutive
-	CMPQ R9, R13
-	JGE  far
-	CMPL R10, $128
-	JCS  near
-
-far:
 	KXNORW K1, K1, K1
 	VPGATHERDD (BX)(Z0*1), K1, Z1
 	VPANDD Z6, Z1, Z1
-	JMP  look
-
-near: // in the two lines of bins from the first row on
-	VMOVDQU8 (BX)(R9*1), Z1
-	VMOVDQU8 64(BX)(R9*1), Z2
-	VPBROADCASTD R9, Z8
-	VPSUBD Z8, Z0, Z8
-	VPERMI2B Z2, Z1, Z8
-	VPANDD Z6, Z8, Z1
 	JMP  look
 
 consecutive: // as all rows of the table are at the root
@@ -632,7 +613,7 @@ look:
 	JMP  sixteen
 
 done:
-	MOVQ R12, ret+56(FP)
+	MOVQ R12, ret+48(FP)
 	VZEROUPPER
 	RET
 
@@ -829,208 +810,6 @@ numbers:
 	VMOVUPD Z3, (SI)
 	ADDQ $64, SI
 	JMP  eight
-
-done:
-	VZEROUPPER
-	RET
-
-// func drawRows8(t *drawLanes, rows, spare *uint32, end int)
-//
-// Goes on with a draw in steps of eight rows, until fewer than eight are left before end or a step where a row is drawn or
-// not depending on the seven before it: a row is drawn when its number, scaled to the rows left, is below the rows still
-// wanted, of which the seven may take up to seven. That happens in a step of 5,000 when 300,000 rows are left.
-TEXT ·drawRows8(SB), NOSPLIT, $0-32
-	MOVQ t+0(FP), AX
-	MOVQ rows+8(FP), SI
-	MOVQ spare+16(FP), DI
-	MOVQ end+24(FP), CX
-	MOVQ drawLanes_at(AX), R8
-	MOVQ drawLanes_in(AX), R9
-	MOVQ drawLanes_want(AX), R10
-	SUBQ R9, R10 // still wanted
-	MOVQ R8, R11
-	SUBQ R9, R11 // rows in spare
-	VMOVDQU64 drawLanes_counter(AX), Z15
-	VMOVDQU64 drawLanes_remaining(AX), Z14
-	VPBROADCASTQ drawLanes_step(AX), Z13
-	VPBROADCASTQ drawLanes_mul1(AX), Z12
-	VPBROADCASTQ drawLanes_mul2(AX), Z11
-	VPBROADCASTQ drawLanes_eight(AX), Z10
-
-eight:
-	LEAQ 8(R8), R12
-	CMPQ R12, CX
-	JGT  done
-
-	// Z0 = random numbers, Z1 = the higher half of their products with the rows left
-	VPSRLQ $const_mixShift1, Z15, Z0
-	VPXORQ Z15, Z0, Z0
-	VPMULLQ Z12, Z0, Z0
-	VPSRLQ $const_mixShift2, Z0, Z1
-	VPXORQ Z1, Z0, Z0
-	VPMULLQ Z11, Z0, Z0
-	VPSRLQ $const_mixShift3, Z0, Z1
-	VPXORQ Z1, Z0, Z0
-	VPSRLQ $32, Z0, Z1
-	VPMULUDQ Z14, Z0, Z0
-	VPMULUDQ Z14, Z1, Z1
-	VPSRLQ $32, Z0, Z0
-	VPADDQ Z0, Z1, Z1
-	VPSRLQ $32, Z1, Z1
-
-	VPBROADCASTQ R10, Z2
-	VPCMPQ $LESS, Z2, Z1, K1
-	LEAQ -7(R10), R13
-	VPBROADCASTQ R13, Z2
-	VPCMPQ $LESS, Z2, Z1, K2
-	KMOVQ K1, R13
-	KMOVQ K2, BX
-	CMPQ R13, BX
-	JNE  done
-
-	VMOVDQU (SI)(R8*4), Y4
-	VPCOMPRESSD.Z Y4, K1, Y5
-	VMOVDQU Y5, (SI)(R9*4)
-	KNOTQ K1, K2
-	VPCOMPRESSD.Z Y4, K2, Y5
-	VMOVDQU Y5, (DI)(R11*4)
-	POPCNTQ R13, R13
-	ADDQ R13, R9
-	SUBQ R13, R10
-	ADDQ $8, R11
-	SUBQ R13, R11
-	VPADDQ Z13, Z15, Z15
-	VPSUBQ Z10, Z14, Z14
-	MOVQ R12, R8
-	JMP  eight
-
-done:
-	MOVQ R8, drawLanes_at(AX)
-	MOVQ R9, drawLanes_in(AX)
-	VZEROUPPER
-	RET
-
-// func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
-//
-// Adds a tree's values to the scores of n blocks of 64 neighbouring rows; n is even. Which rows of a block reach a node is a
-// mask of 64 bits; a node divides it by the bins of all 64 rows at once, without a jump. Children have higher numbers than
-// their parents, and leaves follow behind the nodes. Two blocks go side by side, since a mask depends on the one before it.
-TEXT ·routeBlocks(SB), NOSPLIT, $128-32
-	MOVQ p+0(FP), AX
-	MOVQ blocks+8(FP), SI
-	MOVQ routePlan_reach(AX), DI
-	MOVL $1, R13
-	VPBROADCASTB R13, Z15
-
-pair:
-	SUBQ $2, n+16(FP)
-	JLT  done
-	MOVQ block_row(SI), R9
-	MOVQ (block__size+block_row)(SI), R8
-	MOVQ block_rows(SI), R10
-	MOVQ R10, (DI)
-	MOVQ (block__size+block_rows)(SI), R10
-	MOVQ R10, 8(DI)
-	MOVQ routePlan_nodes(AX), BX
-	MOVQ routePlan_internal(AX), CX
-	MOVQ DI, DX // where this node's masks are
-
-node:
-	KMOVQ (DX), K1
-	KMOVQ 8(DX), K4
-	MOVQ routeNode_column(BX), R14
-	MOVL routeNode_left(BX), R11
-	MOVL routeNode_right(BX), R12
-	VMOVDQU8.Z (R14)(R9*1), K1, Z0
-	VMOVDQU8.Z (R14)(R8*1), K4, Z3
-	PREFETCHT0 256(R14)(R9*1) // more columns than the processor follows by itself
-	PREFETCHT0 256(R14)(R8*1)
-	MOVQ routeNode_table(BX), R14
-	TESTQ R14, R14
-	JNZ  look
-	VPBROADCASTB routeNode_last(BX), Z1
-	VPBROADCASTB routeNode_other(BX), Z2
-	VPCMPUB $AT_MOST, Z1, Z0, K1, K2
-	VPCMPUB $EQUAL, Z2, Z0, K1, K3
-	VPCMPUB $AT_MOST, Z1, Z3, K4, K5
-	VPCMPUB $EQUAL, Z2, Z3, K4, K6
-	KORQ K2, K3, K2
-	KORQ K5, K6, K5
-
-divide:
-	KXORQ K2, K1, K3
-	KXORQ K5, K4, K6
-	KMOVQ K2, (DI)(R11*1)
-	KMOVQ K5, 8(DI)(R11*1)
-	KMOVQ K3, (DI)(R12*1)
-	KMOVQ K6, 8(DI)(R12*1)
-	ADDQ $routeNode__size, BX
-	ADDQ $16, DX
-	DECQ CX
-	JNZ  node
-
-	// Z8 and Z7 = each row's leaf
-	VPXORQ Z8, Z8, Z8
-	VPXORQ Z7, Z7, Z7
-	VPXORQ Z9, Z9, Z9
-	MOVQ routePlan_internal(AX), CX // there is one leaf more, and no row has to be told of the first
-leaf:
-	ADDQ $16, DX
-	VPADDB Z15, Z9, Z9
-	KMOVQ (DX), K1
-	KMOVQ 8(DX), K2
-	VMOVDQU8 Z9, K1, Z8
-	VMOVDQU8 Z9, K2, Z7
-	DECQ CX
-	JNZ  leaf
-	VMOVDQU64 Z8, 0(SP)
-	VMOVDQU64 Z7, 64(SP)
-
-	MOVQ routePlan_values(AX), R14
-	MOVQ raw+24(FP), R13
-	LEAQ 0(SP), R12
-	MOVL $2, CX
-block: // a gather takes longer than the loads it is made of
-	MOVQ block_row(SI), R9
-	LEAQ (R13)(R9*8), R11
-	MOVQ block_rows(SI), R10
-	TESTQ R10, R10
-	JZ   next
-row:
-	TZCNTQ R10, BX
-	MOVBLZX (R12)(BX*1), DX
-	VMOVSD (R14)(DX*8), X0
-	VADDSD (R11)(BX*8), X0, X0
-	VMOVSD X0, (R11)(BX*8)
-	BLSRQ R10, R10
-	JNZ  row
-next:
-	ADDQ $block__size, SI
-	ADDQ $64, R12
-	DECQ CX
-	JNZ  block
-	JMP  pair
-
-look: // the set as 256 bytes: one half of them by the low seven bits, then the half by the highest
-	VMOVDQU64 (R14), Z4
-	VMOVDQU64 64(R14), Z5
-	VMOVDQU64 128(R14), Z6
-	VMOVDQU64 192(R14), Z10
-	VMOVDQA64 Z0, Z1
-	VMOVDQA64 Z0, Z2
-	VPERMI2B Z5, Z4, Z1
-	VPERMI2B Z10, Z6, Z2
-	VPMOVB2M Z0, K3
-	VPBLENDMB Z2, Z1, K3, Z1
-	VPTESTMB Z1, Z1, K1, K2
-	VMOVDQA64 Z3, Z1
-	VMOVDQA64 Z3, Z2
-	VPERMI2B Z5, Z4, Z1
-	VPERMI2B Z10, Z6, Z2
-	VPMOVB2M Z3, K3
-	VPBLENDMB Z2, Z1, K3, Z1
-	VPTESTMB Z1, Z1, K4, K5
-	JMP  divide
 
 done:
 	VZEROUPPER

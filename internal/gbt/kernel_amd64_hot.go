@@ -40,16 +40,10 @@ func exponentials8(c *exponentialConstants, x *float64, n int)
 func pairs8(p *pairRow, score, label, gain, discount, gradient, hessian *float64, n int, s *sigmoidConstants)
 
 //go:noescape
-func drawRows8(t *drawLanes, rows, spare *uint32, end int)
-
-//go:noescape
 func scanWords(words *int64, n int, t *wordScan, goal float64) (gain float64, at int)
 
 //go:noescape
 func subtract8(from, words *int64, n int)
-
-//go:noescape
-func routeBlocks(p *routePlan, blocks *block, n int, raw *float64)
 
 //go:noescape
 func addTrees(trees *flatTree, n int, rows, answers *uint64, eights int, order, numbers *[8]uint64, sums *float64)
@@ -61,13 +55,13 @@ func findBounds(x *float64, step, n int, missing float64, bounds *float64, answe
 func pause()
 
 //go:noescape
-func partition16(rows, left, right *uint32, n int, column *byte, near int, set *binSet) int
+func partition16(rows, left, right *uint32, n int, column *byte, set *binSet) int
 
 func hasVectors() bool {
 	return cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW
 }
 
-// canPickBytes reports whether addChosen, addSparse and routeBlocks can run in assembly.
+// canPickBytes reports whether addChosen and addSparse can run in assembly.
 func canPickBytes() bool {
 	return hasVectors() && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VBMI2
 }
@@ -79,17 +73,12 @@ const (
 	prefetchBytes = 4 << 10
 )
 
-// warmFirstRows touches the first rows, which the loop that follows does not prefetch, and returns how many rows ahead
-// it should prefetch.
-func (k *kernel) warmFirstRows(rows []uint32) int {
-	n := min(prefetchRows, max(prefetchBytes/k.width, 1))
-	touched(k.touch(rows[:min(n, len(rows))]))
-	return n
-}
+// rowsAhead is how many rows ahead to prefetch.
+func (k *kernel) rowsAhead() int { return min(prefetchRows, max(prefetchBytes/k.width, 1)) }
 
 // addAll is addAllGo with prefetching.
 func (k *kernel) addAll(space *workspace, rows []uint32) {
-	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.warmFirstRows(rows), k.width,
+	addRows(unsafe.Pointer(&space.words[0]), k.table, &k.gh[0], &rows[0], len(rows), k.rowsAhead(), k.width,
 		int(k.pack.hessianBits))
 }
 
@@ -153,7 +142,7 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 		k.addChosenGo(space, rows)
 		return
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.warmFirstRows(rows)
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.rowsAhead()
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
@@ -169,7 +158,7 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
 		return k.addSparseGo(space, rows)
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.warmFirstRows(rows)
+	b, p, ahead := space.buffers, k.picker(space.buffers), k.rowsAhead()
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
@@ -287,39 +276,6 @@ func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
 	p.addGo(score, label, gain, discount, g, h)
 }
 
-// drawLanes is the state of drawRows8; its lanes are eight rows.
-type drawLanes struct {
-	// of each lane: the position in the sequence of its random number, and the rows from it to the end
-	counter, remaining [8]uint64
-	at, in, want       int
-	step, mul1, mul2   uint64
-	eight              int64
-}
-
-// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
-// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. spare is as
-// long as rows.
-func drawRows(k key, rows, spare []uint32, of, want int) int {
-	d := draw{of: of, want: want}
-	for d.at < len(rows) {
-		end := min(d.at+pieceRows, len(rows))
-		if hasVectors() && end-d.at >= 8 {
-			t := drawLanes{at: d.at, in: d.in, want: want, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1,
-				mul2: mixMul2, eight: 8}
-			for i := range t.counter {
-				t.counter[i] = uint64(k) + uint64(d.at+i)*mixStep
-				t.remaining[i] = uint64(of - d.at - i)
-			}
-			drawRows8(&t, &rows[0], &spare[0], end)
-			d.at, d.in = t.at, t.in
-		}
-
-		// It ended at the end, or at eight rows that depend on each other.
-		d = d.to(min(d.at+8, len(rows)), k, rows, spare)
-	}
-	return d.in
-}
-
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It
 // returns how many went left. rows is ascending and within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
@@ -333,15 +289,10 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 		return partitionGo(rows, right, column, left, 0, 0)
 	}
 
-	near := -1 // of rows before this one, 128 bins may be loaded at once
-	if canPickBytes() {
-		near = len(column) - 128
-	}
-
 	right = right[:len(rows)]
 	front := 0
 	for at := 0; at < n; at += pieceRows {
-		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], near, left)
+		front += partition16(&rows[at], &rows[front], &right[at-front], min(pieceRows, n-at), &column[0], left)
 	}
 	return partitionGo(rows, right, column, left, n, front)
 }
@@ -381,79 +332,6 @@ func subtractWords(from, words []int64) {
 		return
 	}
 	subtract8(&from[:len(words)][0], &words[0], len(words))
-}
-
-// routePlan is a tree in the form that routeBlocks reads.
-type routePlan struct {
-	nodes    *routeNode
-	internal int
-	values   *float64
-	reach    *uint64
-}
-
-// routeNode is 32 bytes.
-type routeNode struct {
-	column      unsafe.Pointer
-	table       unsafe.Pointer // the set as bytes; nil if last and other describe it
-	left, right uint32         // byte offsets of their masks: children are numbered as nodes, leaves after the nodes
-	last, other uint8
-}
-
-// routeNodes is the most nodes for which leaf numbers fit a byte.
-const routeNodes = 255
-
-// routable reports whether routeBlocks can process a tree: it has nodes, not too many, and children follow their
-// parents.
-func routable(t *Tree, columns [][]byte) bool {
-	n := len(t.Feature)
-	if !canPickBytes() || n == 0 || n > routeNodes {
-		return false
-	}
-	for i, f := range t.Feature {
-		if t.Left[i] >= 0 && t.Left[i] <= i || t.Right[i] >= 0 && t.Right[i] <= i || len(columns[f]) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// newRoutePlan returns nil for a tree that is not routable.
-func newRoutePlan(t *Tree, columns [][]byte) *routePlan {
-	if !routable(t, columns) {
-		return nil
-	}
-
-	nodes := make([]routeNode, len(t.Feature))
-	mask := func(child int) uint32 {
-		if child < 0 {
-			child = len(nodes) + ^child
-		}
-		return uint32(child * 8 * blocksTogether)
-	}
-	for i := range nodes {
-		node := routeNode{column: unsafe.Pointer(&columns[t.Feature[i]][0]), left: mask(t.Left[i]),
-			right: mask(t.Right[i])}
-		var ok bool
-		if node.last, node.other, ok = t.left[i].splitForm(); !ok {
-			table := new([byteBins]uint8)
-			for b := range table {
-				if t.left[i].has(b) {
-					table[b] = 1
-				}
-			}
-			node.table = unsafe.Pointer(table)
-		}
-		nodes[i] = node
-	}
-	return &routePlan{nodes: &nodes[0], internal: len(nodes), values: &t.LeafValue[0]}
-}
-
-// run adds the tree's values to the scores of the blocks' rows. The number of blocks is a multiple of blocksTogether;
-// reach has room for that many blocks' masks of each node and leaf.
-func (p *routePlan) run(blocks []block, reach []uint64, raw []float64) {
-	here := *p
-	here.reach = &reach[0]
-	routeBlocks(&here, &blocks[0], len(blocks), &raw[0])
 }
 
 // exitOrder is where batchScratch.exits has the exit of each row.

@@ -33,13 +33,6 @@ func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
 	p.addGo(score, label, gain, discount, g, h)
 }
 
-// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
-// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. spare is as
-// long as rows.
-func drawRows(k key, rows, spare []uint32, of, want int) int {
-	return draw{of: of, want: want}.to(len(rows), k, rows, spare).in
-}
-
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It
 // returns how many went left. rows is within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
@@ -55,13 +48,6 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 
 // subtractWords subtracts words from as many others.
 func subtractWords(from, words []int64) { subtractWordsGo(from, words) }
-
-// routePlan is used by assembly only.
-type routePlan struct{}
-
-func routable(*Tree, [][]byte) bool                 { return false }
-func newRoutePlan(*Tree, [][]byte) *routePlan       { return nil }
-func (*routePlan) run([]block, []uint64, []float64) {}
 
 func (s *batchScratch) addFew(trees []flatTree, _ int) int {
 	s.route(&trees[0])

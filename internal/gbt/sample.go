@@ -190,20 +190,16 @@ func drawByClass(k key, label []float32, rows, spare []uint32, state []int64) in
 	return in
 }
 
-// draw is the progress of a draw: of the first at of so many rows, in are in the bag, of want.
-type draw struct{ at, in, of, want int }
-
-// to continues up to row end: rows in the bag move to the front of rows, the others to spare. There is no branch on the
-// draw, which could not be predicted.
-func (d draw) to(end int, k key, rows, spare []uint32) draw {
-	for i := d.at; i < end; i++ {
-		r := rows[i]
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(d.of-i))
-		rows[d.in] = r // never ahead of i
-		spare[i-d.in] = r
-		_, drawn := bits.Sub64(hi, uint64(d.want-d.in), 0)
-		d.in += int(drawn)
+// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
+// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. There is no
+// branch on the draw, which could not be predicted.
+func drawRows(k key, rows, spare []uint32, of, want int) (in int) {
+	for i, r := range rows {
+		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(of-i))
+		rows[in] = r // never ahead of i
+		spare[i-in] = r
+		_, drawn := bits.Sub64(hi, uint64(want-in), 0)
+		in += int(drawn)
 	}
-	d.at = end
-	return d
+	return in
 }

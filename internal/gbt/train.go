@@ -515,32 +515,14 @@ func fillsAll(bag, rows int) bool {
 	return bag >= rows/together
 }
 
-// addValues adds the tree's values to the raw scores of all rows in use: by blocks, which pass all rows of the table
-// through all nodes, or apart, the bag's rows by leaf and the others by routing them alone. The leaves of the bag's
-// rows are known, but the rows lie in leaf order, and each has to be jumped to. If only few of the table's rows are in
-// use, routing finds few neighbours per block, too.
+// addValues adds the tree's values to the raw scores of all rows in use: of the bag's rows, whose leaves are known, and
+// of the others by routing them.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
-	out := b.grow.order[b.bag:]
-	byBlocks := float64(len(t.Feature)) * float64(b.data.Rows)
-	apart := float64(jumpCost*b.grow.scattered()*float64(b.bag)) + float64(routeCost*float64(len(out)))
-	if byBlocks <= apart && routable(t, b.data.Columns) {
-		addPredictions(ctx, []*Tree{t}, b.data.Columns, b.data.rows(), b.raw, b.walks)
-		return
-	}
 	b.grow.addLeafValues(b.raw)
-	if len(out) > 0 {
+	if out := b.grow.order[b.bag:]; len(out) > 0 {
 		addPredictions(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.raw, b.walks)
 	}
 }
-
-// What addValues compares with the cost of one node for one of 64 neighbouring rows that pass it at once: the jump to
-// the raw score of a row in leaf order, as measured, and routing a row without its neighbours. The latter decides as
-// soon as an eighth of the rows is outside the bag: a tree that can go by blocks has at most routeNodes, 255, which is
-// less than routeCost/8.
-const (
-	jumpCost  = 60
-	routeCost = 2048
-)
 
 // drawRows fills the grower's order with the rows in use, the bag first, both parts ascending, and returns the
 // objective with the weights that they have.
