@@ -319,7 +319,7 @@ func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell 
 	var together [rateCells * countCells]float64 // gradients of the current group
 	for at, row := range r.grouped {
 		i := int(row)
-		if f.hold[i] {
+		if f.hold[i] && (r.judging == nil || !r.judging[i]) {
 			number := of(i)
 			c := &cells[number]
 			c.n, c.g, c.h = c.n+1, c.g+r.slope[i].g, c.h+r.slope[i].h

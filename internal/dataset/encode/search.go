@@ -65,6 +65,10 @@ const (
 	batchKeys = 8    // keys to add before the model is trained again
 	leastGain = 3e-4 // of the loss, for a key to be added
 
+	// By time, keys have to lower the loss by so many standard errors over stretches of time: with eight of these, one in
+	// a thousand batches that say nothing does.
+	judgeErrors = 5
+
 	// leastDeviates is how far beyond chance a key's gain has to be: the best of a thousand useless keys is at three.
 	leastDeviates = 4
 
@@ -138,6 +142,10 @@ type run struct {
 	score []float64
 	loss  []float64 // by held-out row
 	slope []slope   // of the loss by the score, by row
+	// By time, the later half of the held-out rows judges the keys that the earlier half proposes: its rows, by time, and
+	// whether a row is one of them. Without, all held-out rows do both.
+	judges  []uint32
+	judging []bool
 	// grouped lists all rows, with each group's rows together.
 	grouped []uint32
 	tried   map[string]bool
@@ -173,6 +181,7 @@ func newRun(s *Search) *run {
 	// What is known early is tested on what comes later, as in use; without times, folds are random.
 	if hold := s.later(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
+		r.judges, r.judging = judgesOf(r.order, hold)
 	} else {
 		// The order of the table may be meaningful; that of the statistics must not be.
 		slices.SortFunc(r.order, func(a, b uint32) int { return cmp.Compare(Order(a, 0), Order(b, 0)) })
@@ -223,6 +232,21 @@ func (s *Search) later(order []uint32) []bool {
 		hold[i] = t >= from && t > s.Time[order[0]]
 	}
 	return hold
+}
+
+// judgesOf returns the later half of the held-out rows, in order, and by row whether it is one of them. A key that tells
+// days apart explains much of the days that proposed it, and nothing of others.
+func judgesOf(order []uint32, hold []bool) (judges []uint32, judging []bool) {
+	for _, i := range order {
+		if hold[i] {
+			judges = append(judges, i)
+		}
+	}
+	judges, judging = judges[len(judges)/2:], make([]bool, len(hold))
+	for _, i := range judges {
+		judging[i] = true
+	}
+	return judges, judging
 }
 
 // learnable reports whether labels differ in every fold.
@@ -302,15 +326,20 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 	return nil
 }
 
-// judge compares the scores of held-out rows with their labels.
+// judge compares the scores of held-out rows with their labels; the losses are those of rows that judge keys.
 func (r *run) judge() {
 	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
 		if score != score || !r.held(i) {
 			continue
 		}
-		r.loss = append(r.loss, r.s.lossOf(i, score))
+		if r.judges == nil {
+			r.loss = append(r.loss, r.s.lossOf(i, score))
+		}
 		r.slope[i] = r.s.slopeOf(i, score)
+	}
+	for _, i := range r.judges {
+		r.loss = append(r.loss, r.s.lossOf(int(i), r.score[i]))
 	}
 }
 
@@ -344,8 +373,12 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	return slope{y - p, p * (1 - p)}
 }
 
-// worse reports whether the loss of the same rows has risen by more than chance would often explain.
+// worse reports whether the loss of the same rows has risen by more than chance would often explain; by time, whether it
+// has not fallen by more than that.
 func (r *run) worse(before []float64) bool {
+	if r.judges != nil {
+		return !fell(before, r.loss, judgeErrors)
+	}
 	mean, squares := 0.0, 0.0
 	for i, l := range r.loss {
 		d := l - before[i]
@@ -403,6 +436,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	if !r.learnable() {
 		return nil
 	}
+	r.judges, r.judging = nil, nil // nothing is chosen
 
 	// The constant model predicts the mean of the training rows, as log odds if the label is binary.
 	r.score = make([]float64, len(s.Label))

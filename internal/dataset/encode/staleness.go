@@ -1,9 +1,12 @@
 package encode
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 const (
-	// staleStretches is the number of periods in each of which a delay is compared with none.
+	// staleStretches is the number of periods in each of which a model is compared with another.
 	staleStretches = 8
 	staleBetter    = 6     // periods in which a delay has to be better
 	staleGain      = 0.002 // least gain of a delay, as a share of the loss
@@ -81,13 +84,6 @@ func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]
 
 // gained is the relative reduction of the rows' losses; 0 if it is too small, or is not found in nearly all periods.
 func gained(before, after []float64) float64 {
-	sum := func(losses []float64) (total float64) {
-		for _, l := range losses {
-			total += l
-		}
-		return total
-	}
-
 	better := 0
 	for k := range staleStretches {
 		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches
@@ -100,4 +96,26 @@ func gained(before, after []float64) float64 {
 		return 0
 	}
 	return gain
+}
+
+func sum(losses []float64) (total float64) {
+	for _, l := range losses {
+		total += l
+	}
+	return total
+}
+
+// fell reports whether the losses of rows, by time, have fallen by more than so many standard errors over stretches of
+// time. Rows of one day share its weather: each of them is not one more proof.
+func fell(before, after []float64, errors float64) bool {
+	var by [staleStretches]float64
+	for k := range by {
+		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches
+		by[k] = sum(before[from:to]) - sum(after[from:to])
+	}
+	total, squares := sum(by[:]), 0.0
+	for _, b := range by {
+		squares += (b - total/staleStretches) * (b - total/staleStretches)
+	}
+	return total > errors*math.Sqrt(squares*staleStretches/(staleStretches-1))
 }

@@ -92,3 +92,47 @@ func TestDelayedStatistics(t *testing.T) {
 		}
 	}
 }
+
+// Days differ by chance, in weather say, and a pair of columns tells them apart: that is nothing to know about later
+// days. What a pair tells about every day is.
+func TestSearchByTimeIgnoresSurprises(t *testing.T) {
+	learner := func(ctx context.Context, l *Lesson) ([]float64, error) {
+		if len(l.Columns) == 0 {
+			return constant(ctx, l)
+		}
+		return byRate(ctx, l)
+	}
+	for name, lasting := range map[string]bool{"surprises": false, "a pair that tells": true} {
+		for seed := range uint64(8) {
+			rng := rand.New(rand.NewPCG(seed, 4))
+			s := &Search{Binary: true, Budget: 8, Threads: 2, Learner: learner, Atoms: make([]Atom, 4)}
+			mood, rows := 0.0, 6000
+			if lasting {
+				rows = 12_000
+			}
+			for i := range rows {
+				day := i / 50
+				if i%50 == 0 {
+					mood = 2 * rng.NormFloat64()
+				}
+				levels := []int{day % 7, day % 5, rng.IntN(6), rng.IntN(6)}
+				for a, level := range levels {
+					s.Atoms[a].Column = a
+					s.Atoms[a].Hash = append(s.Atoms[a].Hash, Range(level))
+				}
+				odds := mood
+				if lasting {
+					odds = float64((levels[2] + levels[3]) % 2 * 3)
+				}
+				s.Time, s.Label = append(s.Time, float64(day)), append(s.Label, 0)
+				if rng.Float64() < 1/(1+math.Exp(-odds)) {
+					s.Label[i] = 1
+				}
+			}
+			found, err := s.Run(t.Context())
+			if err != nil || (len(found) > 0) != lasting {
+				t.Errorf("%s, seed %d: found %v, %v", name, seed, found, err)
+			}
+		}
+	}
+}
