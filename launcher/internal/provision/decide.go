@@ -124,10 +124,10 @@ func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string)
 	case s.Finished: // it ran, or was cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
-	if enough(p, n, s) {
+	limit := time.Duration(p.Spec.Machine.Wait)
+	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit { // later it has lost them, and Batch brings others
 		return settled, ""
 	}
-	limit := time.Duration(p.Spec.Machine.Wait)
 	if !slices.Contains([]string{"QUEUED", "SCHEDULED", "RUNNING"}, s.State) || now.Sub(s.Created) < limit {
 		return wait, ""
 	}

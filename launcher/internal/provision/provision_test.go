@@ -252,6 +252,20 @@ func TestTooFewMachines(t *testing.T) {
 	}
 }
 
+// TestAPreemptedJobIsLeftAlone: machines that a job loses long after it began are Batch's to bring back.
+func TestAPreemptedJobIsLeftAlone(t *testing.T) {
+	p := plan()
+	p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
+	p.Sizing = sweep.Sizing{VMs: 1, TasksPerVM: 1, Tasks: 1}
+	lost := JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"PENDING": 1}, Created: time.Unix(1e9, 0)}
+	wait := time.Duration(p.Spec.Machine.Wait)
+	for after, want := range map[time.Duration]decision{wait: move, 2 * wait: settled} {
+		if got, why := decide(p, 0, lost, lost.Created.Add(after)); got != want {
+			t.Errorf("%v after it was asked for: %v, %q; want %v", after, got, why, want)
+		}
+	}
+}
+
 // TestWaitingIsTold: why machines do not come is told while they are waited for, once for each reason and job.
 func TestWaitingIsTold(t *testing.T) {
 	w := newCloud(t, map[string]JobStatus{"nightly-1": {State: "SCHEDULED", NoCapacity: "no room"},
