@@ -65,8 +65,8 @@ const (
 	batchKeys = 8    // keys to add before the model is trained again
 	leastGain = 3e-4 // of the loss, for a key to be added
 
-	// By time, keys have to lower the loss by so many standard errors over stretches of time: with eight of these, one in
-	// a thousand batches that say nothing does.
+	// By time, keys have to lower the loss by so many standard errors over stretches of time: with eight of these, one
+	// in a thousand batches that say nothing does.
 	judgeErrors = 5
 
 	// leastDeviates is how far beyond chance a key's gain has to be: the best of a thousand useless keys is at three.
@@ -142,8 +142,8 @@ type run struct {
 	score []float64
 	loss  []float64 // by held-out row
 	slope []slope   // of the loss by the score, by row
-	// By time, the later half of the held-out rows judges the keys that the earlier half proposes: its rows, by time, and
-	// whether a row is one of them. Without, all held-out rows do both.
+	// By time, the later half of the held-out rows judges the keys that the earlier half proposes: its rows, by time,
+	// and whether a row is one of them. Without, all held-out rows do both.
 	judges  []uint32
 	judging []bool
 	// grouped lists all rows, with each group's rows together.
@@ -234,8 +234,8 @@ func (s *Search) later(order []uint32) []bool {
 	return hold
 }
 
-// judgesOf returns the later half of the held-out rows, in order, and by row whether it is one of them. A key that tells
-// days apart explains much of the days that proposed it, and nothing of others.
+// judgesOf returns the later half of the held-out rows, in order, and by row whether it is one of them. A key that
+// tells days apart explains much of the days that proposed it, and nothing of others.
 func judgesOf(order []uint32, hold []bool) (judges []uint32, judging []bool) {
 	for _, i := range order {
 		if hold[i] {
@@ -373,8 +373,8 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	return slope{y - p, p * (1 - p)}
 }
 
-// worse reports whether the loss of the same rows has risen by more than chance would often explain; by time, whether it
-// has not fallen by more than that.
+// worse reports whether the loss of the same rows has risen by more than chance would often explain; by time, whether
+// it has not fallen by more than that.
 func (r *run) worse(before []float64) bool {
 	if r.judges != nil {
 		return !fell(before, r.loss, judgeErrors)
