@@ -217,6 +217,22 @@ func FuzzPairsEqualGo(f *testing.F) {
 	})
 }
 
+// TestNoPairsBehindTheEnd: what a vector has beyond the last row is no row of score 0, whose pair with a score of -0.01
+// would be divided by nothing. All rows of a first tree may have that score: max_delta_step 1, learning_rate 0.01.
+func TestNoPairsBehindTheEnd(t *testing.T) {
+	for n := 1; n < 20; n++ {
+		row := pairRow{score: -0.01, label: 1, gain: 1, discount: 1, sigma: 1, steep: -1, factor: 1, near: 0.01,
+			far: 1}
+		score, zeros := slices.Repeat([]float64{-0.02}, n), make([]float64, n)
+		g, h, want := make([]float64, n), make([]float64, n), row
+		row.add(score, zeros, zeros, zeros, g, h)
+		want.addGo(score, zeros, zeros, zeros, g, h)
+		if row != want {
+			t.Errorf("%d pairs: %v, want %v", n, row, want)
+		}
+	}
+}
+
 func TestProbabilitiesEqualGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for _, n := range []int{0, 1, 7, 8, 9, 4099, pieceOfRows + 9} {

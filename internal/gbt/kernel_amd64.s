@@ -536,7 +536,7 @@ full:
 	VMULPD Z3, Z4, Z4
 	VSUBPD Z4, Z8, Z4
 	VMULPD.BCST pairRow_sigma(DX), Z7, Z6
-	VMULPD Z4, Z6, Z6 // hessian
+	VMULPD.Z Z4, Z6, K1, Z6 // hessian; behind the end 0 may have met infinity
 	VMULPD Z5, Z7, Z5
 	VSUBPD Z5, Z13, Z13
 	VADDPD Z6, Z14, Z14
