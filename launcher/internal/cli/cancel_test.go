@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -75,4 +76,19 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
 		"x-f1")
+}
+
+// TestAnEmptyNameIsNoSweep: "$SWEEP" of a shell that has not set it cancels nothing, and shows no other sweep.
+func TestAnEmptyNameIsNoSweep(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	for _, command := range []string{"status", "leaderboard", "bill", "report --out -", "cancel"} {
+		if code, out, errOut := w.run(append(strings.Fields(command), "")...); code == 0 || !strings.Contains(errOut, "sweep id") {
+			t.Errorf("%s of an empty name ended with %d, want a refusal\n%s%s", command, code, out, errOut)
+		}
+	}
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("the newest sweep is cancelled: %v", err)
+	}
 }

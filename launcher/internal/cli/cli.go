@@ -220,7 +220,7 @@ func (w *Setup) localFolder() string {
 // look opens a sweep, the newest one unless it is named, and reads it once.
 func (w *Setup) look(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.with(ctx, func() error {
-		id, err := sweepview.Find(ctx, w.sweeps, append(args, "")[0])
+		id, err := sweepview.Find(ctx, w.sweeps, append(args, sweepview.Latest)[0])
 		if err != nil {
 			return err
 		}

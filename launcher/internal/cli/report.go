@@ -10,6 +10,7 @@ import (
 	"coppice/internal/atomicfile"
 	"coppice/internal/program"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/sweepview"
 )
 
 func reportCommand(w *Setup) *cobra.Command {
@@ -32,7 +33,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				return err
 			}
 			return w.with(cmd.Context(), func() error {
-				view, note, err := w.pages().Find(cmd.Context(), append(args, "")[0])
+				view, note, err := w.pages().Find(cmd.Context(), append(args, sweepview.Latest)[0])
 				if err != nil {
 					return err
 				}
