@@ -74,7 +74,7 @@ var ceilings = map[string]int{
 	"launcher/internal/explain":    360,
 	"launcher/internal/plan":       1721,
 	"launcher/internal/predict":    638,
-	"launcher/internal/provision":  465,
+	"launcher/internal/provision":  469,
 	"launcher/internal/quote":      1445,
 	"launcher/internal/report":     1453,
 	"launcher/internal/reproduce":  513,

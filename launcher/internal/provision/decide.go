@@ -66,8 +66,12 @@ func machines(p *sweep.Plan, n int, s JobStatus) *Machines {
 	}
 	switch {
 	case !enough(p, n, s) && n < p.LastJob():
-		m.Next = fmt.Sprintf("From %s on, the launcher replaces them by %s",
-			clock(s.Created.Add(time.Duration(p.Spec.Machine.Wait))), Describe(p, n+1))
+		wait, until := time.Duration(p.Spec.Machine.Wait), "on"
+		if s.Began {
+			until = fmt.Sprintf("to %s, and not later", clock(s.Created.Add(2*wait)))
+		}
+		m.Next = fmt.Sprintf("From %s %s, the launcher replaces them by %s", clock(s.Created.Add(wait)), until,
+			Describe(p, n+1))
 	case m.Running == 0:
 		m.Next = fmt.Sprintf("Batch goes on trying; without any, the sweep ends about %s",
 			clock(p.Created.Add(time.Duration(p.Spec.Limits.Sweep)+protocol.ClocksApart)))

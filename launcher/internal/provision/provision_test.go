@@ -301,6 +301,10 @@ func TestMachinesOfAJob(t *testing.T) {
 			"meanwhile": {3,
 			JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"RUNNING": 2, "PENDING": 6},
 				NoCapacity: "no room"}},
+		"1 of 4, asked for 2026-11-21 03:00 UTC: no room. From 2026-11-21 03:10 UTC to 2026-11-21 03:20 UTC, and not " +
+			"later, the launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0,
+			JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"RUNNING": 2, "PENDING": 6},
+				NoCapacity: "no room"}},
 		"4 of 4": {0, JobStatus{State: "RUNNING", Began: true, NoCapacity: quota}},
 	} {
 		c.s.Created = at
