@@ -323,8 +323,9 @@ type MinimumUsage struct {
 }
 
 // AtLeast raises the ledger at the time now to the cost of the machines that each of those jobs has, from the lead time
-// before its first task to its end. One that came after the first counts from its first claim; as long as it has none,
-// from the start. It may include machines that Batch released early: an overestimate rather than an underestimate.
+// before its first task to its end. It may include machines that Batch released early. One that came after the first
+// counts from its first claim; as long as it has none, from the start: what hung before its first claim is charged
+// while it hangs, and not afterwards.
 func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
 	for _, f := range least {
 		from, to := f.Began.Add(-leadTime(p)), now
