@@ -144,7 +144,8 @@ func TestRoundingEqualsGo(t *testing.T) {
 
 // oddExponents are the ends of what exponentials can take, and beyond.
 var oddExponents = []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 745.2, -745.2, 1e308, -1e308,
-	math.Inf(1), math.Inf(-1), 5e-324, -5e-324, 0x1p-1022, math.NaN(), math.Float64frombits(0xfff8000000abcdef), 0.5, math.Ln2 / 2}
+	math.Inf(1), math.Inf(-1), 5e-324, -5e-324, 0x1p-1022, math.NaN(),
+	math.Float64frombits(0xfff8000000abcdef), 0.5, math.Ln2 / 2}
 
 // FuzzExponentialsEqualGo takes any bits as numbers.
 func FuzzExponentialsEqualGo(f *testing.F) {

@@ -84,7 +84,8 @@ func TestAnEmptyNameIsNoSweep(t *testing.T) {
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	for _, command := range []string{"status", "leaderboard", "bill", "report --out -", "cancel"} {
-		if code, out, errOut := w.run(append(strings.Fields(command), "")...); code == 0 || !strings.Contains(errOut, "sweep id") {
+		code, out, errOut := w.run(append(strings.Fields(command), "")...)
+		if code == 0 || !strings.Contains(errOut, "sweep id") {
 			t.Errorf("%s of an empty name ended with %d, want a refusal\n%s%s", command, code, out, errOut)
 		}
 	}

@@ -106,8 +106,8 @@ func TestTheProductionExample(t *testing.T) {
 	}
 	last := spec.Machine.Choice(len(spec.Machine.Fallback))
 	if d := got.Comparison.Offers[0].OnDemand; *last.Spot || !(d.Cost.Expected <= 7) || !(d.Cost.High < spec.Budget) {
-		t.Errorf("a night without Spot machines ends on %+v, at %v USD and a budget of %v; expected on demand, at most "+
-			"7 USD, and a budget that lets it end", last, d.Cost, spec.Budget)
+		t.Errorf("a night without Spot machines ends on %+v, at %v USD and a budget of %v; expected on demand, at "+
+			"most 7 USD, and a budget that lets it end", last, d.Cost, spec.Budget)
 	}
 }
 

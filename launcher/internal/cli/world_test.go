@@ -260,7 +260,8 @@ func (w *world) register(n int) {
 	for i := range n {
 		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
 			scorer.FileLevels: levels, scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`),
-			scorer.FileReport: []byte(`{"valid":{"auc":0.7},"within":{"metric":"auc"}}`), scorer.FileInputs: usualInputs(w.t, dir, ds)}
+			scorer.FileReport: []byte(`{"valid":{"auc":0.7},"within":{"metric":"auc"}}`),
+			scorer.FileInputs: usualInputs(w.t, dir, ds)}
 		switch i { // the others do not say
 		case 0:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":63,"lookahead_freq":0,"learning_rate":0.1}}`)
