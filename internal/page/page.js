@@ -399,6 +399,7 @@
   // --- begin, and begin again with news --------------------------------------------------------------------------------------------------
   function begin() {
     data = JSON.parse($('#data').textContent);
+    for (const c of Object.values(data.columns)) if (c.of) c.v = c.v.map(i => i === null ? i : c.of[i]);
     rowOf = null;
     hidden = new Set();
     plots = [];

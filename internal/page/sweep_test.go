@@ -389,8 +389,9 @@ func around(text string, i int) string { return text[max(0, i-60):min(len(text),
 
 type pageData struct {
 	Columns map[string]struct {
-		N string
-		V []any
+		N  string
+		Of []string
+		V  []any
 	}
 	Tables map[string]struct{ C []string }
 }
@@ -403,6 +404,13 @@ func dataOf(t *testing.T, text string) (d pageData) {
 	}
 	if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
 		t.Fatal(err)
+	}
+	for _, c := range d.Columns { // as the script does
+		for i, v := range c.V {
+			if n, ok := v.(float64); ok && c.Of != nil {
+				c.V[i] = c.Of[int(n)]
+			}
+		}
 	}
 	return d
 }
