@@ -180,9 +180,11 @@ func TestRights(t *testing.T) {
 
 func TestThings(t *testing.T) {
 	c, g := serve(t, map[string]string{
+		"GET /compute.googleapis.com/compute/v1/projects/p1": `{"quotas":[` +
+			`{"metric":"CPUS_ALL_REGIONS","limit":12,"usage":4},{"metric":"CPUS","limit":1}]}`,
+
 		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t":                                                        `{"name":"x"}`,
 		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1":                                    `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1":                                                        `{"quotas":[{"metric":"CPUS_ALL_REGIONS","limit":12,"usage":4},{"metric":"CPUS","limit":1}]}`,
 		"GET /compute.googleapis.com/compute/v1/projects/p1/zones/z/machineTypes/n2-highmem-2":                      `{"name":"n2-highmem-2"}`,
 		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/tags/v1":         `{}`,
 		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/a%2Fi/tags/latest": `{}`,
