@@ -66,7 +66,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      253,
-	"launcher/internal/cli":        4036,
+	"launcher/internal/cli":        4043,
 	"launcher/internal/cloudjob":   507,
 	"launcher/internal/console":    369,
 	"launcher/internal/doctor":     629,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -84,9 +85,15 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 		return err
 	}
 	listed := show.Listed(versions, aliases)
+	var g errgroup.Group
+	g.SetLimit(16)
 	for i := range listed {
-		listed[i].Metric = chosenBy(ctx, w, listed[i].Version)
+		g.Go(func() error {
+			listed[i].Metric = chosenBy(ctx, w, listed[i].Version)
+			return nil
+		})
 	}
+	_ = g.Wait() // none fails
 	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
 }
 
