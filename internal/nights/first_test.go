@@ -186,3 +186,14 @@ func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestNightsAreAccepted: a night that a person has accepted is accepted, whatever was found in it.
+func TestNightsAreAccepted(t *testing.T) {
+	blocking := []nights.Finding{{Level: nights.Blocking, Code: nights.CodeLabelRate}}
+	for want, r := range map[string]nights.Record{"good": {}, "blocked": {Findings: blocking},
+		"accepted": {Accepted: &nights.Acceptance{Lasting: true}}} {
+		if got := r.State(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -45,6 +45,24 @@ type Acceptance struct {
 // Blocked reports whether the night must not be trained on.
 func (r *Record) Blocked() bool { return Blocked(r.Findings) && r.Accepted == nil }
 
+// The states of a night, the words for what came of its staging.
+const (
+	Good     = "good"
+	Accepted = "accepted"
+	Held     = "blocked"
+)
+
+// State is the word for what came of the night's staging.
+func (r *Record) State() string {
+	switch {
+	case r.Blocked():
+		return Held
+	case r.Accepted != nil:
+		return Accepted
+	}
+	return Good
+}
+
 // Doubted reports whether a person has accepted the night, as an exception, although its label rate was unusual.
 func (r *Record) Doubted() bool {
 	return r.Accepted != nil && !r.Accepted.Lasting && slices.ContainsFunc(r.Findings, func(f Finding) bool {

@@ -32,7 +32,7 @@ type Night struct {
 	Version   string
 	Day       string // of its newest row, whenever it was staged; empty if unknown
 	At        time.Time
-	State     string // good, accepted, blocked
+	State     string // of its record
 	Accepted  string // by whom and why
 	Rows      float64
 	LabelRate float64
@@ -93,7 +93,7 @@ func (p *datasetPage) answer() answer {
 	switch {
 	case len(p.Nights) == 0:
 		return answer{answerOpen, "No night has been recorded"}
-	case p.Newest[0].State == nightBlocked:
+	case p.Newest[0].State == nights.Held:
 		return answer{answerNone, "The newest night is blocked"}
 	}
 	return answer{answerLive, "The newest night is " + p.Newest[0].State}
@@ -112,11 +112,9 @@ func (p *datasetPage) NightsHead() heading {
 	return h
 }
 
-const nightBlocked = "blocked"
-
 // Class is how a night is painted.
 func (n *Night) Class() string {
-	if n.State == nightBlocked {
+	if n.State == nights.Held {
 		return answerNone
 	}
 	return n.Sweep.Class()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/metric"
+	"coppice/internal/nights"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
@@ -85,7 +86,7 @@ type homePage struct {
 func (i *Index) Write(w io.Writer) error {
 	p := &homePage{Index: cleaned(i), Empty: len(i.Models)+len(i.Sweeps)+len(i.Datasets) == 0}
 	for _, d := range p.Datasets {
-		if d.Night != nil && d.Night.State == nightBlocked {
+		if d.Night != nil && d.Night.State == nights.Held {
 			p.Blocked = append(p.Blocked, d)
 		}
 	}

@@ -86,7 +86,7 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 				k, known := rows[ids]
 				if !known {
 					k, rows[ids] = len(t.Rows), len(t.Rows)
-					t.Rows = append(t.Rows, []string{ids, string(f.Kind), string(f.Why), "", "", "", ""})
+					t.Rows = append(t.Rows, []string{ids, "id", string(f.Why), "", "", "", ""})
 				}
 				if what := string(f.From.What); !slices.Contains(kinds[ids], what) {
 					kinds[ids] = append(kinds[ids], what)

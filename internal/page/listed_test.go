@@ -15,11 +15,11 @@ func TestIdsAreFeatures(t *testing.T) {
 		{Name: "price", Kind: dataset.Numeric},
 		{Name: "user:rate", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveRate}},
 		{Name: "user:count", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveCount}}}}
-	for statistics, want := range map[bool]string{false: "price; user, rate and count of it",
-		true: "price; user:rate, rate of user; user:count, count of user"} {
+	for statistics, want := range map[bool]string{false: "price numeric; user id, rate and count of it",
+		true: "price numeric; user:rate numeric, rate of user; user:count numeric, count of user"} {
 		var got []string
 		for _, row := range page.Features(m, statistics).Rows {
-			text := row[0]
+			text := row[0] + " " + row[1]
 			if of := row[len(row)-1]; strings.Contains(of, " of ") {
 				text += ", " + of
 			}

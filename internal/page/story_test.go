@@ -191,7 +191,7 @@ func TestChosenAndJudged(t *testing.T) {
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
 		true: {"ctr@9 became the champion and went live Better than version 8: log_loss 0.88 % better " +
-			"(&#43;0.35 to &#43;1.4 %). Trial 14 won; trial 44 is as good.", "0.1162 4.3 times the base rate",
+			"(&#43;0.35 to &#43;1.4 %). Trial 14 won, within noise of trial 44.", "0.1162 4.3 times the base rate",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
 		false: {"ctr@9 was not promoted Better than version 8 on 20,000 sampled test rows",

@@ -175,8 +175,8 @@ func (w *Winner) Rivals() (all []rival) {
 	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 }
 
-// AsGood is who else could have won: the trials over which the winner's lead may be luck.
-func (w *Winner) AsGood() string {
+// NoiseOf is who else could have won: the trial over which the winner's lead may be luck.
+func (w *Winner) NoiseOf() string {
 	for _, r := range w.Rivals() {
 		if _, trial, found := strings.Cut(strings.TrimSuffix(r.Name, ")"), "("); found && r.Low <= 0 && r.High >= 0 {
 			return trial

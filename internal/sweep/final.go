@@ -124,8 +124,13 @@ func (p *Plan) LateFinal(winner *Result) string {
 	if takes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", which was expected to take %s: a longer limits.sweep (%s; fit's --minutes) leaves it time",
+	return fmt.Sprintf(": it takes about %s; raise limits.sweep (%s) or fit's --minutes",
 		max(takes.Round(time.Second), time.Second), p.Spec.Limits.Sweep)
+}
+
+// KeptBack is why a trial is not trained, or not to its end.
+func (p *Plan) KeptBack() string {
+	return fmt.Sprintf("the rest of limits.sweep (%s) is kept for the final training", p.Spec.Limits.Sweep)
 }
 
 // BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final

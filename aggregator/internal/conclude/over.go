@@ -110,8 +110,7 @@ func untrained(p *sweep.Plan, b sweep.Board) string {
 	if _, final := p.Final(); !final || n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d trials were not trained, so that limits.sweep (%s) left time for the final training",
-		n, len(p.Own()), p.Spec.Limits.Sweep)
+	return fmt.Sprintf("%d of %d trials not trained: %s", n, len(p.Own()), p.KeptBack())
 }
 
 // ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and

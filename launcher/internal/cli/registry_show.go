@@ -11,8 +11,8 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/show"
-	"coppice/launcher/internal/sweepview"
 )
 
 func registryShowCommand(w *Setup) *cobra.Command {
@@ -116,7 +116,7 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) er
 		return err
 	}
 	if id := sweep.ID(v.Info.Labels["sweep"]); id != "" { // which may have been deleted since
-		about.Conclusion, _ = sweepview.Conclusion(ctx, w.sweeps, id)
+		about.Conclusion, _ = sweepstore.New(w.sweeps, id).Conclusion(ctx)
 	}
 	w.screen().Version(about, w.Now(), all)
 	return nil

@@ -353,7 +353,7 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		if err := attach(ctx, w, p, scheduled); err != nil {
 			return nil, err
 		}
-		ended, err := sweepview.Conclusion(ctx, w.sweeps, p.Sweep)
+		ended, err := sweepstore.New(w.sweeps, p.Sweep).Conclusion(ctx)
 		if err == nil && !scheduled {
 			err = checkCancelled(ctx, w, p.Sweep, ended)
 		}

@@ -172,17 +172,14 @@ func (d *Pages) record(ctx context.Context, name string, attrs blob.Attrs) (kept
 // nightOf converts a record for a page.
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
-	n := page.Night{Version: r.Version, At: r.At, State: "good", Rows: float64(r.Profile.Rows),
+	n := page.Night{Version: r.Version, At: r.At, State: r.State(), Rows: float64(r.Profile.Rows),
 		LabelRate: r.Profile.Label.Mean, Positive: r.Profile.Label.Positive, Findings: r.Findings,
 		Value: none, Ratio: none}
 	if !r.Profile.Newest.IsZero() {
 		n.Day = r.Profile.Newest.Format(time.DateOnly)
 	}
-	switch {
-	case r.Blocked():
-		n.State = "blocked"
-	case r.Accepted != nil:
-		n.State, n.Accepted = "accepted", r.Accepted.By+": "+r.Accepted.Why
+	if r.Accepted != nil {
+		n.Accepted = r.Accepted.By + ": " + r.Accepted.Why
 	}
 	return n
 }

@@ -219,7 +219,7 @@ func (d *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) 
 			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 		}
 	}
-	c, err := sweepview.Conclusion(ctx, d.Sweeps, id)
+	c, err := sweepstore.New(d.Sweeps, id).Conclusion(ctx)
 	if err != nil {
 		return line, err
 	}

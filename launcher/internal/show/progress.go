@@ -171,6 +171,6 @@ func (v *SweepProgress) ended(row sweep.Row) string {
 func (v *SweepProgress) Close() {
 	v.line.Clear()
 	for _, why := range slices.Sorted(maps.Keys(v.untrained)) {
-		tables.On(v.w).Printf("%s %s\n", english.Plural(v.untrained[why], "trial", ""), why)
+		tables.On(v.w).Printf("%s not trained: %s\n", english.Plural(v.untrained[why], "trial", ""), why)
 	}
 }

@@ -21,14 +21,14 @@ func TestTimeIsUp(t *testing.T) {
 	var b sweep.Board
 	for n := range 9 {
 		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
-			Status: sweep.StatusStopped, Reason: "not trained, so that limits.sweep (2m0s) leaves time"}})
+			Status: sweep.StatusStopped, Reason: "the rest of limits.sweep (2m0s) is kept"}})
 		v.Show(b, sweepview.Snapshot{Untrained: n})
 	}
 	b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: 9, Refit: true}, Result: &sweep.Result{Trial: 9,
-		Status: sweep.StatusStopped, Reason: "not trained, since no trial can win"}})
+		Status: sweep.StatusStopped, Reason: "no trial can win"}})
 	v.Show(b, sweepview.Snapshot{})
 	v.Close()
-	if want := "9 trials not trained, so that limits.sweep (2m0s) leaves time\n"; out.String() != want {
+	if want := "9 trials not trained: the rest of limits.sweep (2m0s) is kept\n"; out.String() != want {
 		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -26,8 +26,8 @@ const shownFindings = 5
 // nightRows are the lines of a status about what staging found in the sweep's dataset.
 func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 	switch n.State {
-	case sweepview.NightGood, sweepview.NightUnknown:
-	case sweepview.NightAccepted:
+	case nights.Good, sweepview.NightUnknown:
+	case nights.Accepted:
 		rows = append(rows, [2]string{"night", fmt.Sprintf("accepted by %s: %s", n.Accepted.By, n.Accepted.Why)})
 	case sweepview.NightUnreadable:
 		rows = append(rows, [2]string{"night", "unreadable: " + n.Error})
@@ -176,7 +176,7 @@ func (w Printer) Findings(r *nights.Record) {
 	switch {
 	case r.Blocked():
 		w.Printf("BLOCKED: nothing will be trained on it\n")
-	case nights.Blocked(r.Findings):
+	case r.Accepted != nil:
 		w.Printf("accepted by %s: %s\n", r.Accepted.By, r.Accepted.Why)
 	}
 }

@@ -131,7 +131,7 @@ func Counts(wordsAndNumbers ...any) []string {
 
 // Night is what staging found in a version of a dataset.
 type Night struct {
-	State    string             `json:"state"` // one of the constants below
+	State    string             `json:"state"` // of its record, or a constant below
 	Findings []nights.Finding   `json:"findings,omitempty"`
 	Accepted *nights.Acceptance `json:"accepted,omitempty"`
 	Error    string             `json:"error,omitempty"`
@@ -139,12 +139,9 @@ type Night struct {
 	Newest   time.Time          `json:"-"` // row; zero if there is no record, or no times
 }
 
-// States of a night.
+// States of a night without a record.
 const (
-	NightGood       = "good"
-	NightAccepted   = "accepted"
-	NightBlocked    = "blocked"
-	NightUnknown    = "unknown" // it has no record
+	NightUnknown    = "unknown"
 	NightUnreadable = "unreadable"
 )
 
@@ -158,13 +155,5 @@ func NightOf(ctx context.Context, datasets blob.Store, name, version string) *Ni
 	case r == nil:
 		return &Night{State: NightUnknown}
 	}
-
-	n := &Night{State: NightGood, Findings: r.Findings, Accepted: r.Accepted, Staged: r.At,
-		Newest: r.Profile.Newest}
-	if r.Blocked() {
-		n.State = NightBlocked
-	} else if nights.Blocked(r.Findings) {
-		n.State = NightAccepted
-	}
-	return n
+	return &Night{State: r.State(), Findings: r.Findings, Accepted: r.Accepted, Staged: r.At, Newest: r.Profile.Newest}
 }

@@ -50,7 +50,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 	whole := sweepstore.New(store, id)
 	plan, _, err := whole.Plan(ctx)
 	if errors.Is(err, blob.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "there is no sweep %s; `launcher status` lists them", id)
+		return nil, problem.New(problem.NotFound, "there is no sweep %s", id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sweep %s: %w", id, err)
@@ -113,11 +113,6 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// Conclusion returns the sweep's conclusion; nil if there is none yet.
-func Conclusion(ctx context.Context, store blob.Store, id sweep.ID) (*sweep.Conclusion, error) {
-	return sweepstore.New(store, id).Conclusion(ctx)
-}
-
 // Left estimates the seconds for the remaining trials: at the pace of those that have ended, with as many at once as
 // the sweep has tasks. Low and High are a range of about 95 %, as trials have differed so far, or 0 where fewer than
 // five have ended. ok is false until the first has ended.
@@ -175,7 +170,13 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 			return "", problem.New(problem.Usage, "%.80q is no sweep: give its id, or %s for the one planned last",
 				name, Latest)
 		}
-		return sweep.ID(name), nil
+		if err := sweep.CheckID(name); err != nil {
+			return "", err
+		}
+		if planned, err := sweepstore.New(store, sweep.ID(name)).HasPlan(ctx); planned || err != nil {
+			return sweep.ID(name), err
+		}
+		return "", problem.New(problem.NotFound, "there is no sweep %s; %s", name, instead(ctx, store, name))
 	}
 	ids, err := sweepstore.Newest(ctx, store)
 	if err == nil && len(ids) == 0 {
@@ -185,4 +186,19 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 		return "", err
 	}
 	return ids[0], nil
+}
+
+// instead says what a person may have meant who gave a model, or nothing known, for a sweep.
+func instead(ctx context.Context, store blob.Store, model string) string {
+	ids, _ := sweepstore.Newest(ctx, store)
+	var of []string
+	for _, id := range ids[:min(len(ids), ReadAtOnce)] {
+		if p, _, err := sweepstore.New(store, id).Plan(ctx); err == nil && p.Spec.Model == model {
+			of = append(of, string(id))
+		}
+	}
+	if of == nil {
+		return "`launcher status` lists them"
+	}
+	return "the newest of model " + model + ": " + strings.Join(of[:min(len(of), 3)], ", ")
 }

@@ -305,3 +305,18 @@ func TestLatestIsNoOther(t *testing.T) {
 		}
 	}
 }
+
+// TestAModelForASweep: whoever names a model where a sweep is wanted is told the model's newest sweeps.
+func TestAModelForASweep(t *testing.T) {
+	bucket := blob.Memory()
+	for _, id := range []sweep.ID{"n1", "n2", "n3", "n4"} {
+		earlier(t, bucket, id, nil, 10)
+	}
+	for name, want := range map[string]string{"ctr": "there is no sweep ctr; the newest of model ctr: n4, n3, n2",
+		"cvr": "there is no sweep cvr; `launcher status` lists them"} {
+		if id, err := sweepview.Find(t.Context(), bucket, name); !problem.Is(err, problem.NotFound) ||
+			err.Error() != want {
+			t.Errorf("%s: got %q, %v, want %q", name, id, err, want)
+		}
+	}
+}

@@ -60,12 +60,7 @@ func (w *Worker) leaveTime(ctx context.Context, claim *sweep.Claim, s *saving) {
 // cut says why a trial has only the first of its trees.
 func (w *Worker) cut(grown, most int, kept bool) string {
 	if kept {
-		return fmt.Sprintf("stopped after %d of %d trees, %s", grown, most, w.keptBack())
+		return fmt.Sprintf("stopped after %d of %d trees: %s", grown, most, w.plan.KeptBack())
 	}
 	return fmt.Sprintf("stopped at its limit of %s after %d of %d trees", w.plan.Spec.Limits.Trial, grown, most)
-}
-
-// keptBack is why a trial was not trained, or not to its end.
-func (w *Worker) keptBack() string {
-	return fmt.Sprintf("so that limits.sweep (%s) leaves time for the final training", w.plan.Spec.Limits.Sweep)
 }

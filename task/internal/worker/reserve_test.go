@@ -51,13 +51,13 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 		if r := w.result(t, 0); r.AtLimit || r.TreesGrown != 8 {
 			t.Errorf("%s: trial 0: %+v; expected all its trees", name, r)
 		}
-		r, want := w.result(t, 1), "of 8 trees, so that limits.sweep (28m0s) leaves time for the final training"
+		r, want := w.result(t, 1), "of 8 trees: the rest of limits.sweep (28m0s) is kept for the final training"
 		if r.Status != sweep.StatusDone || !r.AtLimit || r.TreesGrown < 5 || r.TreesGrown > 7 ||
 			!strings.Contains(r.Reason, want) {
 			t.Errorf("%s: trial 1: %+v; expected it done, %q", name, r, want)
 		}
 		for trial := 2; trial < 4; trial++ {
-			if r := w.result(t, trial); !r.Untrained() && !r.AtLimit || !strings.Contains(r.Reason, want[10:]) {
+			if r := w.result(t, trial); !r.Untrained() && !r.AtLimit || !strings.Contains(r.Reason, want[12:]) {
 				t.Errorf("%s: trial %d: %+v; expected it cut or not trained, with the reason", name, trial, r)
 			}
 		}
@@ -145,7 +145,7 @@ func TestBeforeFinal(t *testing.T) {
 		t.Errorf("%s expected for the final training, want 36s", got)
 	}
 	p.Spec.Limits.Sweep = sweep.Duration(time.Minute)
-	want := ", which was expected to take 36s: a longer limits.sweep (1m0s; fit's --minutes) leaves it time"
+	want := ": it takes about 36s; raise limits.sweep (1m0s) or fit's --minutes"
 	if got := p.LateFinal(best(60, 50)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -110,7 +110,7 @@ func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m me
 	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(),
 		w.mapped
 	if s.kept && errors.Is(err, gbt.ErrLimit) { // before its first tree
-		err = &untrainedError{"not trained, " + w.keptBack()}
+		err = &untrainedError{w.plan.KeptBack()}
 	}
 	if err != nil {
 		r.Status, r.Reason = w.failure(cause, err)
@@ -236,7 +236,7 @@ func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result,
 	}
 
 	if waits == nil && s.kept && s.from == nil && !time.Now().Before(s.limit) {
-		waits = &untrainedError{"not trained, " + w.keptBack()}
+		waits = &untrainedError{w.plan.KeptBack()}
 	}
 	if w.plan.Folds != nil {
 		r.Params, chosen, err = w.settleFold(ctx, claim)
