@@ -49,8 +49,8 @@ type Tested struct {
 	Bins []Bin `json:"bins"`
 	// Classes are those of a label of several, in whose place there are no bins.
 	Classes []Class `json:"classes,omitempty"`
-	// Alone is what one prediction for all rows scores, by metric, where neither bins nor classes have the shares that
-	// say it: the mean label, or of a ranking any score, which leaves the rows of a group in random order.
+	// Alone is what one prediction for all rows scores, by metric, unless there are Classes, whose shares say it: the
+	// mean label, or of a ranking any score, which leaves the rows of a group in random order.
 	Alone map[string]float64 `json:"alone,omitempty"`
 	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there
 	// is none or it cannot be read.
@@ -104,6 +104,8 @@ type Rival struct {
 	Gain   float64 `json:"gain"` // above 0 if the winner is better
 	Low    float64 `json:"low"`  // of a 95 % interval, paired
 	High   float64 `json:"high"`
+
+	Calibrated bool `json:"calibrated,omitempty"` // both are
 }
 
 // Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together,

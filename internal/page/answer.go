@@ -161,7 +161,7 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 		if !ok || i > 0 && name == p.Metric {
 			continue
 		}
-		base := w.withoutFeatures()
+		base := w.WithoutFeatures()
 		if i > 0 {
 			base += ", " + name
 		}

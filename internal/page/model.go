@@ -35,8 +35,8 @@ type Effect struct {
 // VersionView is one version of a model.
 type VersionView struct {
 	registry.Version
-	Tag    string // its aliases
-	Params []Pair // that are not the defaults; of the newest versions
+	Tag    string      // its aliases
+	Params [][2]string // that are not the defaults; of the newest versions
 }
 
 // modelPage is a model with its drawings.

@@ -91,9 +91,9 @@ func (p *modelPage) changed(version int) (out []string) {
 	values := map[string][2]string{} // before and now
 	for k, v := range p.Versions[i-1 : i+1] {
 		for _, q := range v.Params {
-			pair := values[q.Name]
-			pair[k] = q.Text
-			values[q.Name] = pair
+			pair := values[q[0]]
+			pair[k] = q[1]
+			values[q[0]] = pair
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {

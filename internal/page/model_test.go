@@ -28,8 +28,7 @@ func versions(n int) *page.Model {
 			Labels: map[string]string{"sweep": fmt.Sprint("night-ctr-", i), "trial": "39",
 				"dataset": "clicks@0123456789abcdef"}}}}
 		if i > 2 {
-			v.Params = []page.Pair{{Name: "num_leaves", Text: fmt.Sprint(20 + i)},
-				{Name: "learning_rate", Text: "0.05"}}
+			v.Params = [][2]string{{"num_leaves", fmt.Sprint(20 + i)}, {"learning_rate", "0.05"}}
 		}
 		m.Versions = append(m.Versions, v)
 		if i < n {

@@ -312,6 +312,10 @@ func cleanCopy(v reflect.Value) reflect.Value {
 				out.Index(i).Set(cleanCopy(v.Index(i)))
 			}
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			out.Index(i).Set(cleanCopy(v.Index(i)))
+		}
 	case reflect.Map:
 		if !v.IsNil() {
 			out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))

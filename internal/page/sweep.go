@@ -119,20 +119,17 @@ type Money struct {
 	Free          bool // nothing is paid for: a local cloud's machines
 	Total, Budget float64
 	HoursTaken    float64
-	Hourly        float64 // of all its machines; 0 if unknown
-	Rows          []Pair  // of the bill, as a terminal has them
+	Hourly        float64     // of all its machines; 0 if unknown
+	Rows          [][2]string // of the bill, as a terminal has them
 }
 
 // Winner is how the sweep ended: its conclusion, and what the registry has of the winner.
 type Winner struct {
 	*sweep.Conclusion
-	Params   []Pair // that differ from the defaults
+	Params   [][2]string // that differ from the defaults
 	Features []Importance
 	Tested   *metric.Tested // nil where it was not recorded
 }
-
-// Pair is a name and a text.
-type Pair struct{ Name, Text string }
 
 // Importance is one feature's part in a model.
 type Importance struct {
@@ -396,7 +393,8 @@ func (p *sweepPage) columns() {
 	column("rank", "rank", "", plot.Plain, func(t *TrialRow) any { return p.Standing[t.Number] })
 	column("trial", "trial", "", plot.Plain, func(t *TrialRow) any { return t.Number })
 	column("state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State })
-	column("score", p.Metric, "n", plot.Plain, func(t *TrialRow) any { return t.Score }).decimals = p.decimals()
+	score := column("score", p.Metric+" on valid", "n", plot.Plain, func(t *TrialRow) any { return t.Score })
+	score.decimals = p.decimals()
 	column("reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason })
 	column("trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees })
 	column("grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }).unlisted = true

@@ -96,9 +96,9 @@ func (w *Winner) Measures() (all []Measure) {
 	return all
 }
 
-// withoutFeatures heads what a model without features scores on test, as it predicts the label rate.
-func (w *Winner) withoutFeatures() string {
-	if w.Tested == nil || w.Tested.Alone == nil {
+// WithoutFeatures heads what a model without features scores on test, as it predicts the label rate.
+func (w *Winner) WithoutFeatures() string {
+	if w.Tested == nil || w.Tested.Alone == nil || w.Tested.Calibrated {
 		return "the base rate alone"
 	}
 	for name := range w.Tested.Alone {

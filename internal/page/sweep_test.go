@@ -63,10 +63,9 @@ func sample(n int) *page.Sweep {
 			From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: trees,
 			Cost: cost(i) - first.Cost, Resumed: end == "released"})
 	}
-	s.Money = &page.Money{Known: true, Total: 1.5, Budget: 2, HoursTaken: 1, Rows: []page.Pair{
-		{Name: "cost", Text: "$1.50"},
-		{Name: "training that counts", Text: "$0.90"}, {Name: "quoted", Text: "$1.20 (0.70 to 2.10)"}}}
-	s.Winner = &page.Winner{Params: []page.Pair{{Name: "num_leaves", Text: "29"}},
+	s.Money = &page.Money{Known: true, Total: 1.5, Budget: 2, HoursTaken: 1, Rows: [][2]string{
+		{"cost", "$1.50"}, {"training that counts", "$0.90"}, {"quoted", "$1.20 (0.70 to 2.10)"}}}
+	s.Winner = &page.Winner{Params: [][2]string{{"num_leaves", "29"}},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 9, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",
 			Calibration: &sweep.Calibration{Method: "platt", Reason: "lowest log loss",
@@ -106,9 +105,9 @@ func sample(n int) *page.Sweep {
 func tested() *metric.Tested {
 	t := &metric.Tested{Calibrated: true,
 		RunnerUp: &metric.Rival{Trial: 7, Metric: "average_precision", Rows: 20000, New: 0.12,
-			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024},
+			Old: 0.119, Gain: 0.001, Low: -0.0004, High: 0.0024, Calibrated: true},
 		Default: &metric.Rival{Trial: 2, Metric: "average_precision", Rows: 20000, New: 0.12,
-			Old: 0.117, Gain: 0.003, Low: 0.0011, High: 0.0049}}
+			Old: 0.117, Gain: 0.003, Low: 0.0011, High: 0.0049, Calibrated: true}}
 	for i := range 40 {
 		predicted := 0.002 * math.Exp(float64(i)/10)
 		t.Bins = append(t.Bins,
@@ -444,7 +443,7 @@ func TestHostileTexts(t *testing.T) {
 		w := s.Winner
 		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0].Name, w.Params[0].Text, w.Rejected[0].Reason, w.Features[0].Feature = h, h, h, h
+		w.Params[0][0], w.Params[0][1], w.Rejected[0].Reason, w.Features[0].Feature = h, h, h, h
 		w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h
 		for _, m := range []map[string]float64{w.Valid, w.Test} {
 			m[h] = m["auc"]

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -152,15 +151,22 @@ func (r rival) Word() string {
 // Rivals are the runner-up, the default and the champion, by which the winner is better or worse.
 func (w *Winner) Rivals() (all []rival) {
 	if t := w.Tested; t != nil {
+		against := func(what string, r *metric.Rival) {
+			what = fmt.Sprintf("%s (trial %d)", what, r.Trial)
+			if t.Calibrated && !r.Calibrated { // of an earlier build
+				what += ", both uncalibrated"
+			}
+			all = append(all, rival{what, *r})
+		}
 		second, usual, both := t.RunnerUp, t.Default, ""
 		if second != nil && usual != nil && second.Trial == usual.Trial {
 			second, both = nil, "runner-up and "
 		}
 		if second != nil {
-			all = append(all, rival{fmt.Sprintf("the runner-up (trial %d)", second.Trial), *second})
+			against("the runner-up", second)
 		}
 		if usual != nil {
-			all = append(all, rival{fmt.Sprintf("the %sdefault (trial %d)", both, usual.Trial), *usual})
+			against("the "+both+"default", usual)
 		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
@@ -177,9 +183,11 @@ func (w *Winner) Rivals() (all []rival) {
 
 // NoiseOf is who else could have won: the trial over which the winner's lead may be luck.
 func (w *Winner) NoiseOf() string {
-	for _, r := range w.Rivals() {
-		if _, trial, found := strings.Cut(strings.TrimSuffix(r.Name, ")"), "("); found && r.Low <= 0 && r.High >= 0 {
-			return trial
+	if t := w.Tested; t != nil {
+		for _, r := range []*metric.Rival{t.RunnerUp, t.Default} {
+			if r != nil && r.Low <= 0 && r.High >= 0 {
+				return fmt.Sprintf("trial %d", r.Trial)
+			}
 		}
 	}
 	return ""

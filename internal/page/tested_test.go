@@ -57,14 +57,14 @@ func TestTheDefaultIsARival(t *testing.T) {
 	for _, want := range [][]string{{"the default (trial 2) 2.56 % 0.94 % 4.19 % better beyond chance",
 		"version 8 0.877 % 0.351 % 1.4 % better beyond chance log_loss 0.113 0.114 20,000",
 		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.336 %% 2.02 %% within noise", next)},
-		{fmt.Sprintf("the runner-up and default (trial %d)", next)}} {
+		{fmt.Sprintf("the runner-up and default (trial %d), both uncalibrated", next)}} {
 		got := card(t, s, "rivals")
 		for _, text := range want {
 			if !strings.Contains(got, text) {
 				t.Errorf("got %.900q, want %q in it", got, text)
 			}
 		}
-		s.Winner.Tested.Default.Trial = s.Winner.Tested.RunnerUp.Trial
+		s.Winner.Tested.Default.Trial, s.Winner.Tested.Default.Calibrated = s.Winner.Tested.RunnerUp.Trial, false
 	}
 	if got := card(t, s, "rivals"); strings.Contains(got, "the default (") {
 		t.Errorf("got %q, want the default once, as the runner-up", got)
@@ -84,10 +84,12 @@ func TestRivalsAreTheGates(t *testing.T) {
 
 // TestWithoutFeatures: what stands beside the metric is named after what it is.
 func TestWithoutFeatures(t *testing.T) {
-	for by, want := range map[string]string{"ndcg@10": "rows in random order", "rmse": "the mean alone"} {
+	for by, want := range map[string]string{"ndcg@10": "rows in random order", "rmse": "the mean alone",
+		"value(prediction)": "the base rate alone"} {
 		s := sample(2)
 		s.Metric, s.Winner.Test = by, map[string]float64{by: 0.75}
-		s.Winner.Tested = &metric.Tested{Alone: map[string]float64{by: 0.4321}}
+		s.Winner.Tested = &metric.Tested{Alone: map[string]float64{by: 0.4321},
+			Calibrated: want == "the base rate alone"}
 		if text := said(write(t, s)); !strings.Contains(text, want+" 0.4321") {
 			t.Errorf("got %.900q, want %s 0.4321 in it", text, want)
 		}

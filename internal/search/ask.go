@@ -55,6 +55,16 @@ const (
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
 )
 
+// Default is the best result of the default configuration, which what a search finds is held against; nil without one.
+func Default(b sweep.Board) *sweep.Result {
+	for _, row := range b.Rows {
+		if r := row.Result; row.Trial.Source == SourceDefault && r != nil && r.Status == sweep.StatusDone {
+			return r
+		}
+	}
+	return nil
+}
+
 // Suggestion is a trial to run, with its source and the reason.
 type Suggestion struct {
 	Trial  int

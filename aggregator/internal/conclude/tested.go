@@ -37,23 +37,18 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	default:
 		in.Group = h.test.Group
 	}
-	if t.Shares() == nil {
+	if w.trees.Outputs() == 1 {
 		t.Alone = metric.OfOne(in, slices.Sorted(maps.Keys(w.test))...)
 	}
 
 	others := s.Candidates[1:]
 	if len(others) > 0 {
-		if t.RunnerUp, err = a.rival(ctx, k, resultOf(b, others[0]), w, h, before); err != nil {
+		if t.RunnerUp, err = a.rival(ctx, k, resultOf(b, others[0]), w, h); err != nil {
 			return nil, err
 		}
 	}
-	for _, row := range b.Rows {
-		r := row.Result
-		usual := row.Trial.Source == search.SourceDefault && r != nil && r.Status == sweep.StatusDone
-		if usual && r.Trial != w.result.Trial {
-			t.Default, err = a.rival(ctx, k, r, w, h, before)
-			break
-		}
+	if usual := search.Default(b); usual != nil && usual.Trial != w.result.Trial {
+		t.Default, err = a.rival(ctx, k, usual, w, h)
 	}
 	return t, err
 }
@@ -70,10 +65,10 @@ func pickRows(all []float64, rows []uint32, n int) []float64 {
 	return out
 }
 
-// rival compares the winner with another trial on the sampled test rows: the difference is often within chance. It
-// is nil if that trial has no scores, or its files cannot be read.
-func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout,
-	before []float64) (*metric.Rival, error) {
+// rival compares the winner with another trial on the sampled test rows, each with a calibrator of its own: the
+// difference is often within chance. It is nil if that trial has no scores, or its files cannot be read.
+func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout) (*metric.Rival,
+	error) {
 	if len(h.testRows) == 0 || r.Scores == nil { // a fold has none
 		return nil, nil
 	}
@@ -81,14 +76,14 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 	if err != nil {
 		return nil, &dataError{err}
 	}
-	data, lost, err := k.trials.File(ctx, r.Scores.Test)
-	if lost != nil || err != nil {
+	other, unfit, err := readWinner(ctx, k.trials, r, h)
+	if unfit != nil || err != nil {
 		return nil, err
 	}
-	raw, err := sweep.DecodeScores(data)
-	n := w.trees.Outputs()
-	if err != nil || len(raw) != n*len(h.test.Label) {
-		return nil, nil //nolint:nilerr // informational only
+	if w.calibrator != nil {
+		if err := other.choose(h); err != nil {
+			return nil, nil //nolint:nilerr // informational only
+		}
 	}
 
 	parts := make([]uint32, len(h.testRows))
@@ -96,9 +91,10 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 		parts[i] = uint32(p.part)
 	}
 	t := h.test.Pick(parts)
-	// both trials have the sweep's objective, so the same transformation applies
-	old := pickRows(predictions(w.trees, nil, raw), parts, n)
-	c, err := m.Compare(input(&t, pickRows(before, parts, n)), old, metric.Confidence{Seed: k.plan.Spec.Seed})
+	n := w.trees.Outputs()
+	old := pickRows(other.predictions(other.testRaw), parts, n)
+	c, err := m.Compare(input(&t, pickRows(w.predictions(w.testRaw), parts, n)), old,
+		metric.Confidence{Seed: k.plan.Spec.Seed})
 	var undefined *metric.InputError
 	if errors.As(err, &undefined) {
 		return nil, nil
@@ -112,5 +108,5 @@ func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *wi
 		}
 	}
 	return &metric.Rival{Trial: r.Trial, Metric: m.Name, Rows: len(parts), New: c.New, Old: c.Old, Gain: c.Gain,
-		Low: c.Low, High: c.High}, nil
+		Low: c.Low, High: c.High, Calibrated: w.calibrator != nil}, nil
 }

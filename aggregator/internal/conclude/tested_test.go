@@ -78,6 +78,18 @@ func TestTestedRows(t *testing.T) {
 	}
 }
 
+// TestTestedIsCalibrated: the winner's value beside the runner-up's is that of its calibrated predictions.
+func TestTestedIsCalibrated(t *testing.T) {
+	w := newWorld(t, options{leaves: []int{40, 60}, trees: 60,
+		change: func(p *sweep.Plan) { p.Spec.Metric, p.Maximize = "log_loss", false }})
+	c := w.mustConclude(t)
+	r := w.tested(t).RunnerUp
+	if r == nil || !r.Calibrated || r.Rows != w.ds.Split("test").Rows || math.Abs(r.New-c.Test["log_loss"]) > 1e-12 ||
+		c.Calibration.Before["log_loss"] == c.Calibration.After["log_loss"] {
+		t.Errorf("compared is %+v, calibration %+v; want the winner's %v on test", r, c.Calibration, c.Test["log_loss"])
+	}
+}
+
 // TestTestedDefault: the winner is compared with the default wherever that came; not if it won itself.
 func TestTestedDefault(t *testing.T) {
 	for usual, want := range map[int]bool{1: true, 2: false} {
@@ -151,6 +163,9 @@ func TestAValueDecides(t *testing.T) {
 		t.Errorf("on test it is %v with %+v, gate %+v", own.Test, own.Within, own.Gate)
 	}
 	checkVersion(t, w, own)
+	if v, ok := w.tested(t).OfConstant(value); !ok || v > own.Test[value] {
+		t.Errorf("the base rate alone is worth %v (known: %t); want less than the winner's %v", v, ok, own.Test[value])
+	}
 
 	again := newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: table(2),
 		change: judged(value, true)}).mustConclude(t)

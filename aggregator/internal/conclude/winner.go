@@ -152,13 +152,10 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	before := w.predictions(w.testRaw)
 
 	if p.Spec.Objective == "binary" {
-		choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight)
+		err := w.choose(h)
 		if err != nil {
-			return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
+			return err
 		}
-
-		w.calibrator = choice.Calibrator
-		w.calibration = &sweep.Calibration{Method: string(choice.Method), Reason: choice.Reason}
 		if w.calibration.Before, err = measure(h, before, "ece", "brier", "log_loss"); err != nil {
 			return err
 		}
@@ -173,6 +170,17 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 		return err
 	}
 	w.within = within(p.Spec.Metric, h, w.predictions(w.testRaw))
+	return nil
+}
+
+// choose calibrates on calib.
+func (w *winner) choose(h *holdout) error {
+	choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight)
+	if err != nil {
+		return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
+	}
+	w.calibrator = choice.Calibrator
+	w.calibration = &sweep.Calibration{Method: string(choice.Method), Reason: choice.Reason}
 	return nil
 }
 

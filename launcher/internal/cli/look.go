@@ -111,7 +111,7 @@ trial is assumed, and storage, messages and network are not included.`,
   launcher bill nightly-ctr-1a2b3c4d --json | jq .attempts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
-				return printBill(cmd.Context(), w, s.Plan, st)
+				return printBill(cmd.Context(), w, s, st)
 			})
 		},
 	}
@@ -120,23 +120,17 @@ trial is assumed, and storage, messages and network are not included.`,
 	return cmd
 }
 
-func printBill(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
-	results := map[int]sweep.Result{}
-	for _, row := range st.Board.Rows {
-		if row.Result != nil {
-			results[row.Trial.Number] = *row.Result
-		}
-	}
-	r := ledger.Reader{Store: w.sweeps, Plan: p}
+func printBill(ctx context.Context, w *Setup, s *sweepview.View, st sweepview.State) error {
+	r := ledger.Reader{Store: w.sweeps, Plan: s.Plan}
 	if st.Conclusion != nil {
 		r.Ended = st.Conclusion.At
 	}
-	l, err := r.Read(ctx, results, w.Now())
+	l, err := r.Read(ctx, s.Results(), w.Now())
 	if err != nil {
 		return err
 	}
-	b := bill.Make(p, &l, results)
-	return w.print(b, func() { w.screen().Bill(b, p.Dataset.TableRows(sweep.Train)) })
+	b := bill.Make(s.Plan, &l, s.Results())
+	return w.print(b, func() { w.screen().Bill(b, s.Plan.Dataset.TableRows(sweep.Train)) })
 }
 
 // trialNumber reads the argument TRIAL.

@@ -95,7 +95,7 @@ func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, vers
 			return err
 		}
 		if r.Params != nil {
-			m.Versions[i].Params = append([]page.Pair{}, unusual(r.Params)...)
+			m.Versions[i].Params = append([][2]string{}, unusual(r.Params)...)
 		}
 	}
 	return nil

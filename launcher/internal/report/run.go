@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"coppice/internal/ledger"
 	"coppice/internal/page"
@@ -45,10 +46,6 @@ func money(b *bill.Bill, p *sweep.Plan) *page.Money {
 	if b.Budget > 0 {
 		rows = append(rows, [2]string{"budget", plot.USD.Format(b.Budget)})
 	}
-	for _, r := range rows {
-		if r[1] != "" {
-			m.Rows = append(m.Rows, page.Pair{Name: r[0], Text: r[1]})
-		}
-	}
+	m.Rows = slices.DeleteFunc(rows, func(r [2]string) bool { return r[1] == "" })
 	return m
 }

@@ -70,8 +70,8 @@ func TestAPausedTrialWaits(t *testing.T) {
 	}
 	v, _ := n.look()
 	lost := func() string {
-		i := slices.IndexFunc(v.Money.Rows, func(r page.Pair) bool { return strings.Contains(r.Name, "lost") })
-		return v.Money.Rows[i].Text
+		i := slices.IndexFunc(v.Money.Rows, func(r [2]string) bool { return strings.Contains(r[0], "lost") })
+		return v.Money.Rows[i][1]
 	}
 	if got := v.Trials[3]; got.State != page.StatePaused || !strings.Contains(got.Reason, "paused at 44 trees") {
 		t.Errorf("a paused trial is %s: %s; want it to be paused at 44 trees", got.State, got.Reason)

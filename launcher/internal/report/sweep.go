@@ -82,12 +82,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		now = state.Conclusion.At
 		s.ledger.Ended, settled = now, now.Add(2*time.Duration(s.follow.Plan.Takeover))
 	}
-	results := map[int]sweep.Result{}
-	for _, row := range state.Board.Rows {
-		if row.Result != nil {
-			results[row.Trial.Number] = *row.Result
-		}
-	}
+	results := s.follow.Results()
 	l, err := s.ledger.Read(ctx, results, settled)
 	if err != nil {
 		return nil, false, err

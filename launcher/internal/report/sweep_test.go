@@ -181,8 +181,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 		t.Errorf("the attempts ended as %q", ends)
 	}
 	texts := fmt.Sprint(v.Money.Rows)
-	if m := v.Money; !m.Known || m.Total <= 0 || !strings.Contains(texts, "{saved by stopping early about $") ||
-		!strings.Contains(texts, "{quoted $0.20") {
+	if m := v.Money; !m.Known || m.Total <= 0 || !strings.Contains(texts, "[saved by stopping early about $") ||
+		!strings.Contains(texts, "[quoted $0.20") {
 		t.Errorf("money is %+v", m)
 	}
 }
@@ -333,7 +333,7 @@ func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	}
 	b := bill.Make(&n.plan, &l, known)
 	if m := view.Money; !ended || m == nil || m.Total != b.Cost || b.Cost == 0 ||
-		!slices.Contains(m.Rows, page.Pair{Name: "machine time", Text: plot.Seconds.Format(3600 * b.MachineHours)}) {
+		!slices.Contains(m.Rows, [2]string{"machine time", plot.Seconds.Format(3600 * b.MachineHours)}) {
 		t.Errorf("the page (ended: %t) has %+v; a month later the bill is %v USD for %v h of machines", ended, m,
 			b.Cost, b.MachineHours)
 	}

@@ -39,10 +39,10 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 }
 
 // unusual are the parameters that a trial did not leave at their defaults.
-func unusual(p map[string]any) []page.Pair {
-	var out []page.Pair
+func unusual(p map[string]any) [][2]string {
+	var out [][2]string
 	for _, name := range gbt.Changed(p) {
-		out = append(out, page.Pair{Name: name, Text: fmt.Sprint(p[name])})
+		out = append(out, [2]string{name, fmt.Sprint(p[name])})
 	}
 	return out
 }

@@ -73,7 +73,8 @@ func TestBoardTellsOfMachines(t *testing.T) {
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 	board(w, p, sweep.Fold(p, results))
 	text := strings.Join(strings.Fields(out.String()), " ")
-	if strings.Count(text, "by 2 machines: the first sent 3.0 MB") != 1 || strings.Count(text, "machine") != 1 {
-		t.Errorf("the board says\n%s\nwant two machines in one trial", out.String())
+	if strings.Count(text, "by 2 machines: the first sent 3.0 MB") != 1 || strings.Count(text, "machine") != 1 ||
+		!strings.Contains(text, "auc on valid") {
+		t.Errorf("the board says\n%s\nwant auc on valid, and two machines in one trial", out.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/stager"
@@ -35,7 +36,7 @@ type Fit struct {
 	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
 	Params   string             `json:"params"`              // that differ from their defaults
-	Default  *float64           `json:"default,omitempty"`   // on valid, of the configuration that was first
+	Default  *float64           `json:"default,omitempty"`   // on valid, of the default configuration
 	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
 	Classes  []ClassRate        `json:"classes,omitempty"`   // of several: their shares there
 	Alone    map[string]float64 `json:"alone,omitempty"`     // score of the mean, or of random order, there
@@ -55,6 +56,7 @@ type Fit struct {
 	Leaderboard []Tried `json:"leaderboard"` // best first
 
 	judged *metric.Tested // nil where it is not recorded
+	usual  *sweep.Result  // of Default
 }
 
 // Tried is a trial of the leaderboard.
@@ -98,11 +100,8 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	if !f.Champion {
 		f.Why = c.Why()
 	}
-	for _, row := range st.Board.Rows {
-		if r := row.Result; r != nil && r.Trial == 0 && r.Status == sweep.StatusDone {
-			score := r.Score
-			f.Default = &score
-		}
+	if f.usual = search.Default(st.Board); f.usual != nil {
+		f.Default = &f.usual.Score
 	}
 	f.Leaderboard = make([]Tried, 0, len(st.Board.Rows))
 	for _, row := range st.Board.Rows {
@@ -118,9 +117,13 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	if view.Winner != nil {
 		f.Features = view.Winner.Features[:min(len(view.Winner.Features), mostFeatures)]
 		if t := view.Winner.Tested; t != nil {
-			f.judged, f.Classes, f.Alone = t, rates(t.Classes), t.Alone
-			if shares := t.Shares(); t.Calibrated && len(shares) == 2 { // of the rows that the metrics are of
-				f.Base = shares[1]
+			f.judged, f.Alone = t, t.Alone
+			for i, share := range t.Shares() { // of the rows that the metrics are of
+				if t.Calibrated {
+					f.Base = share
+				} else {
+					f.Classes = append(f.Classes, ClassRate{t.Classes[i].Name, share})
+				}
 			}
 		}
 	}
@@ -143,18 +146,6 @@ func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
 	f.Hurried = fmt.Sprintf("--minutes (%s) allowed %d of %s%s: the model may be underfit; repeat with --minutes %v",
 		limit, f.Done, english.Plural(wanted, "trial", ""), cut, math.Ceil(10*max(enough, 2*limit.Minutes()))/10)
 	f.Warnings = append(f.Warnings, f.Hurried)
-}
-
-func rates(classes []metric.Class) []ClassRate {
-	var all float64
-	for _, c := range classes {
-		all += c.Weight
-	}
-	rates := make([]ClassRate, 0, len(classes))
-	for _, c := range classes {
-		rates = append(rates, ClassRate{c.Name, c.Weight / all})
-	}
-	return rates
 }
 
 // Found writes what was decided about a table.
@@ -186,8 +177,8 @@ func (w Printer) Fitted(f *Fit) {
 	}
 	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
 		Number(f.Valid[f.Metric]))
-	if f.Default != nil {
-		chosen += fmt.Sprintf("; baseline configuration: %s", Number(*f.Default))
+	if r := f.usual; r != nil {
+		chosen += fmt.Sprintf("; the default (trial %d): %s", r.Trial, Number(r.Score))
 	}
 	final := ""
 	if f.Final != nil {
@@ -224,16 +215,15 @@ func (w Printer) Fitted(f *Fit) {
 
 // tested is what was measured on test, with the interval of the metric that was optimised.
 func (f *Fit) tested() string {
-	text := Metrics(f.Test, f.Metric)
-	first, rest, found := strings.Cut(text, ", ")
-	if f.Within == nil || !found {
-		return text
+	all := measured(f.Test, f.Metric)
+	if f.Within != nil && len(all) > 0 {
+		low := f.Within.Low
+		if m, err := metric.Lookup(f.Metric); err == nil && m.CheckValue(low) != nil { // by the normal distribution
+			low = max(low, 0)
+		}
+		all[0] += fmt.Sprintf(" (95 %% interval %s)", interval(low, f.Within.High))
 	}
-	low := f.Within.Low
-	if m, err := metric.Lookup(f.Metric); err == nil && m.CheckValue(low) != nil { // by the normal distribution
-		low = max(low, 0)
-	}
-	return fmt.Sprintf("%s (95 %% interval %s), %s", first, interval(low, f.Within.High), rest)
+	return strings.Join(all, ", ")
 }
 
 // WithoutFeatures says what a model without features scores: always the base rate, the classes' shares or the mean, or

@@ -12,6 +12,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
 	"coppice/launcher/internal/show"
@@ -52,10 +53,8 @@ func TestNewFit(t *testing.T) {
 	if f.Base != 0.25 { // of the rows that were judged, whatever the table's is
 		t.Errorf("got the base rate %v, expected that of the 8 tested rows, .25", f.Base)
 	}
-	if f.Default == nil {
-		t.Error("the first configuration has no score; want 0.7")
-	} else if *f.Default != 0.7 {
-		t.Errorf("the first configuration's score is %v; want 0.7", *f.Default)
+	if f.Default != nil {
+		t.Errorf("without the default configuration, its score is %v; want none", *f.Default)
 	}
 	if len(f.Leaderboard) != 3 || f.Leaderboard[0].Trial != 1 || f.Leaderboard[2].State != "failed" {
 		t.Errorf("leaderboard %+v; want trials 1 and 0, and 2 as failed", f.Leaderboard)
@@ -69,6 +68,11 @@ func TestNewFit(t *testing.T) {
 	}
 	var out strings.Builder
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
+	rows[1].Trial.Source = search.SourceDefault
+	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(show.NewFit(&draft.Draft{}, p, st, view))
+	if want := "the default (trial 0): 0.7"; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s\nwant what the search is held against: %s", out.String(), want)
+	}
 	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant a command that can be pasted: %s", out.String(), want)
 	}

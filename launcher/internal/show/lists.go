@@ -2,8 +2,6 @@ package show
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,13 +167,8 @@ func (w Printer) Versions(listed []ListedVersion, now time.Time) {
 // Score is what a version is known by: the metric that chose it, or, unless that is recorded, the one that most sweeps
 // optimise.
 func Score(metrics map[string]float64, chosenBy string) string {
-	names := slices.Sorted(maps.Keys(metrics))
-	for _, name := range append([]string{chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"}, names...) {
-		if v, ok := metrics[name]; ok {
-			return name + " " + Number(v)
-		}
-	}
-	return ""
+	all := append(measured(metrics, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
+	return all[0]
 }
 
 // Age is how long ago something was.

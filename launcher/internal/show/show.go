@@ -39,16 +39,17 @@ func interval(low, high float64) string { return Number(low) + " to " + Number(h
 
 // Metrics formats "name value" pairs, sorted by name, with those in first in front.
 func Metrics(m map[string]float64, first ...string) string {
-	var parts []string
-	names := slices.Sorted(maps.Keys(m))
-	for _, name := range append(first, slices.DeleteFunc(names, func(n string) bool {
-		return slices.Contains(first, n)
-	})...) {
+	return strings.Join(measured(m, first...), ", ")
+}
+
+func measured(m map[string]float64, first ...string) (parts []string) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(n string) bool { return slices.Contains(first, n) })
+	for _, name := range append(first, names...) {
 		if v, ok := m[name]; ok {
 			parts = append(parts, name+" "+Number(v))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // FirstLine returns a text up to its first line break.

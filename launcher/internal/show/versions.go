@@ -129,6 +129,7 @@ type VersionDetails struct {
 		Valid       map[string]float64 `json:"valid"`
 		Calibration *sweep.Calibration `json:"calibration"`
 		Verified    *sweep.Verified    `json:"verified"`
+		Within      sweep.Within       `json:"within"` // its metric chose it
 	}
 }
 
@@ -181,16 +182,17 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	if c := v.Conclusion; c != nil && c.Version == v.Number {
 		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
 	}
+	by := v.Report.Within.Metric
 	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.life(now)}, {"gate", gate},
 		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
 			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
-		{"because", v.Info.Why}, {"parameters", chosen(v.Result.Params)}, {"valid", Metrics(v.Report.Valid)},
-		{"test", Metrics(v.Info.Metrics)}}
+		{"because", v.Info.Why}, {"parameters", chosen(v.Result.Params)}, {"valid", Metrics(v.Report.Valid, by)},
+		{"test", Metrics(v.Info.Metrics, by)}}
 	if k := v.Report.Calibration; k != nil {
 		rows = append(rows, [2]string{"calibration", k.Method})
 		if k.Method != "none" {
-			rows = append(rows, [2]string{"uncalibrated", Metrics(k.Before)})
+			rows = append(rows, [2]string{"uncalibrated", Metrics(k.Before, by)})
 		}
 	}
 	if r := v.Report.Verified; r != nil {

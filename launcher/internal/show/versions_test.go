@@ -1,9 +1,12 @@
 package show
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 )
 
@@ -20,5 +23,19 @@ func TestLifeWithAnUnreadableEvent(t *testing.T) {
 	v.Events = append([]registry.Event{{Alias: registry.Champion, To: 2, At: day.AddDate(0, 0, -1)}}, v.Events...)
 	if got, want := v.life(day), "champion from 2026-11-28 to 2026-11-29, then @3"; got != want {
 		t.Errorf("its life is %q, expected %q", got, want)
+	}
+}
+
+// TestTheMetricThatChoseComesFirst: before those that were measured beside it.
+func TestTheMetricThatChoseComesFirst(t *testing.T) {
+	v := VersionDetails{}
+	v.Report.Within.Metric = "rmse"
+	v.Report.Valid, v.Info.Metrics = map[string]float64{"mae": 1, "rmse": 2}, map[string]float64{"mae": 3, "rmse": 4}
+	var out strings.Builder
+	Printer{Screen: tables.Screen{Output: program.To(&out)}}.Version(v, time.Now(), false)
+	for _, want := range []string{"rmse 2, mae 1", "rmse 4, mae 3"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %s\nwant %q in it", out.String(), want)
+		}
 	}
 }

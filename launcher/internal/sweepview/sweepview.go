@@ -59,6 +59,9 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 		decisions: map[int]*sweep.Decision{}}, nil
 }
 
+// Results are those of the trials that have ended, as far as read.
+func (s *View) Results() map[int]sweep.Result { return s.results }
+
 // Look reads what is new.
 func (s *View) Look(ctx context.Context) (State, error) {
 	l, err := s.trials.List(ctx)

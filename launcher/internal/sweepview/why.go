@@ -39,10 +39,8 @@ func replayed(err error) string {
 func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err error) {
 	p := s.Plan
 	y.Trial = p.Trials[trial]
-	for _, row := range st.Board.Rows {
-		if row.Trial.Number == trial {
-			y.Result = row.Result
-		}
+	if r, ended := s.results[trial]; ended {
+		y.Result = &r
 	}
 
 	if c := st.Conclusion; c != nil {
