@@ -19,8 +19,9 @@ var ceilings = map[string]int{
 	"e2e":                          4,
 	"examples/clicks":              263,
 	"internal/atomicfile":          129,
-	"internal/blob":                462,
+	"internal/blob":                456,
 	"internal/blob/blobtest":       873,
+	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
 	"internal/calibrate":           729,
 	"internal/cloud":               316,
 	"internal/cloud/batch":         1015,
@@ -49,7 +50,7 @@ var ceilings = map[string]int{
 	"internal/page/pagetest":       447,
 	"internal/page/plot":           784,
 	"internal/problem":             270, // its table of what is gone grows
-	"internal/program":             1166,
+	"internal/program":             1167,
 	"internal/program/tables":      326,
 	"internal/protocol":            1087,
 	"internal/random":              17,
@@ -105,7 +106,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_500
+const maxLines = 113_000
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

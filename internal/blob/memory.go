@@ -74,29 +74,14 @@ func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser,
 	if r.Length > 0 {
 		data = data[:min(r.Length, int64(len(data)))]
 	}
-	return &memoryReader{ctx, bytes.NewReader(data)}, o.attrs, nil
+	return io.NopCloser(UntilDone(ctx, bytes.NewReader(data))), o.attrs, nil
 }
-
-// memoryReader reads until its context ends, like one over a network.
-type memoryReader struct {
-	ctx context.Context
-	r   *bytes.Reader
-}
-
-func (r *memoryReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
-}
-
-func (r *memoryReader) Close() error { return nil }
 
 func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
 	if err := check(ctx, name); err != nil {
 		return Attrs{}, err
 	}
-	data, err := io.ReadAll(&contextReader{ctx, r})
+	data, err := io.ReadAll(UntilDone(ctx, r))
 	if err != nil {
 		return Attrs{}, fmt.Errorf("put %s: %w", name, err)
 	}
@@ -119,13 +104,15 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	return o.attrs, nil
 }
 
-// contextReader stops reading when the context ends.
-type contextReader struct {
+// UntilDone returns a reader that stops when the context ends, as one over a network does.
+func UntilDone(ctx context.Context, r io.Reader) io.Reader { return untilDone{ctx, r} }
+
+type untilDone struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (r *contextReader) Read(p []byte) (int, error) {
+func (r untilDone) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

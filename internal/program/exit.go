@@ -43,7 +43,8 @@ func ExitCode(ctx context.Context, err error) int {
 		return sweep.ExitNotFound
 	case kind == problem.Transient:
 		return sweep.ExitTransient
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC),
+		errors.Is(err, syscall.EDQUOT):
 		return sweep.ExitSetup
 	case ctx.Err() != nil:
 		return sweep.ExitInterrupt

@@ -55,6 +55,7 @@ func TestExitCodes(t *testing.T) {
 		"permission": {&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, sweep.ExitSetup},
 		"read only":  {&fs.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, sweep.ExitSetup},
 		"full disk":  {&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, sweep.ExitSetup},
+		"full quota": {&fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}, sweep.ExitSetup},
 		"setup":      {fmt.Errorf("a: %w", &cloud.SetupError{Err: fs.ErrNotExist}), sweep.ExitSetup},
 	} {
 		if code, _, _ := run(t.Context(), fine, tc.err); code != tc.want {

@@ -1,0 +1,346 @@
+package folder
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"coppice/internal/blob"
+)
+
+// failing lets something happen at one of a writer's calls.
+type failing struct {
+	fileSystem
+	calls, at int
+	err       error             // the call's
+	done      bool              // it is done all the same: the answer is lost
+	dead      bool              // so do all calls after it: the process was killed
+	before    func(name string) // of each call
+}
+
+// call counts a call, and does it unless it is to fail.
+func (f *failing) call(name string, do func() error) error {
+	if f.before != nil {
+		f.before(name)
+	}
+	f.calls++
+	switch {
+	case f.err == nil || f.calls < f.at || f.calls > f.at && !f.dead:
+		return do()
+	case f.calls == f.at && f.done:
+		return errors.Join(f.err, do())
+	}
+	return f.err
+}
+
+func (f *failing) FS() fs.FS { return f.fileSystem.FS() }
+func (f *failing) Create(name string) (file *os.File, err error) {
+	err = f.call(name, func() error { file, err = f.fileSystem.Create(name); return err })
+	return file, err
+}
+func (f *failing) Mkdir(name string, perm fs.FileMode) error {
+	return f.call(name, func() error { return f.fileSystem.Mkdir(name, perm) })
+}
+func (f *failing) MkdirAll(name string, perm fs.FileMode) error {
+	return f.call(name, func() error { return f.fileSystem.MkdirAll(name, perm) })
+}
+func (f *failing) OpenRoot(name string) (root *os.Root, err error) {
+	err = f.call(name, func() error { root, err = f.fileSystem.OpenRoot(name); return err })
+	return root, err
+}
+func (f *failing) Remove(name string) error {
+	return f.call(name, func() error { return f.fileSystem.Remove(name) })
+}
+func (f *failing) RemoveAll(name string) error {
+	return f.call(name, func() error { return f.fileSystem.RemoveAll(name) })
+}
+func (f *failing) Rename(from, to string) error {
+	return f.call(from+to, func() error { return f.fileSystem.Rename(from, to) })
+}
+func (f *failing) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	return f.call(name, func() error { return f.fileSystem.WriteFile(name, data, perm) })
+}
+
+// memoryDir is a folder that is not on a disk, if the system has one, where it would wait for it a thousand times.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "coppice-") //nolint:usetesting // it knows no folder in memory
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// TestEveryCall lets each call of a write fail, lose its answer, or be the last before death. A write that was said to
+// be done is there; one that was refused is not; afterwards others write on.
+func TestEveryCall(t *testing.T) {
+	t.Parallel()
+	for _, cond := range []blob.Generation{blob.Absent, blob.Any, 1} { // 1: the one that is there
+		for mode := range 4 {
+			for at := 1; ; at++ {
+				dir := memoryDir(t)
+				want := "before"
+				if cond == blob.Absent {
+					want = ""
+				} else if a := put(t, Bucket(dir), "a/b", want, blob.Absent); cond > 0 {
+					cond = a.Generation
+				}
+				root, err := open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := &failing{fileSystem: root, at: at, err: syscall.EIO, done: mode%2 == 1, dead: mode > 1}
+				s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
+				_, err = s.Put(t.Context(), "a/b", cond, strings.NewReader("after"))
+
+				data, now, readErr := blob.ReadAll(t.Context(), Bucket(dir), "a/b", 100)
+				if readErr != nil && !errors.Is(readErr, blob.ErrNotExist) || string(data) != want && string(data) != "after" ||
+					err == nil && string(data) != "after" || errors.Is(err, blob.ErrPrecondition) {
+					t.Errorf("condition %d, mode %d, call %d: %v, and it holds %q (%v)", cond, mode, at, err, data, readErr)
+				}
+				put(t, Bucket(dir), "a/b", "later", now.Generation)
+				if mode == 1 && f.calls > at { // the process lived, so nothing of it is left
+					if left, _ := filepath.Glob(filepath.Join(dir, layout, drafts, "*")); len(left) > 1 {
+						t.Errorf("condition %d, call %d left %q", cond, at, left)
+					}
+				}
+				root.Close()
+				if f.calls < at {
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestEveryOrder lets two writers' calls at one object come in all orders: of those that saw the same generation one
+// wins, the last is what remains, and whoever reads between two calls finds whole contents, and never older ones.
+func TestEveryOrder(t *testing.T) {
+	t.Parallel()
+	const seen = 1 // the generation before
+	for _, conds := range [][2][]blob.Generation{
+		{{blob.Absent}, {blob.Absent}}, {{blob.Absent}, {blob.Any}}, {{seen}, {seen}}, {{seen}, {blob.Any}},
+		{{blob.Any}, {blob.Any}}, {{seen}, {blob.Any, blob.Any}},
+	} {
+		orders := 0
+		if os.Getenv("COPPICE_FULL") == "" { // some of them
+			for draw := rand.New(rand.NewPCG(1, 2)); orders < 25; orders++ {
+				order := make([]int, 30)
+				for i := range order {
+					order[i] = draw.IntN(2)
+				}
+				oneOrder(t, conds, order)
+			}
+			continue
+		}
+		for order, more := []int(nil), true; more; orders++ {
+			order, more = oneOrder(t, conds, order)
+		}
+		t.Logf("%v: %d orders", conds, orders)
+	}
+}
+
+// oneOrder begins as in order, which says who makes the next call, and returns the order after that.
+func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int, more bool) {
+	dir := memoryDir(t)
+	root, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	first := blob.Attrs{}
+	if conds[0][0] != blob.Absent {
+		first = put(t, Bucket(dir), "a", "first", blob.Absent)
+	}
+
+	var waits, goes [2]chan bool // a writer waits for its turn, or sends false once it has ended
+	var won [2]int
+	for i := range conds {
+		waits[i], goes[i] = make(chan bool), make(chan bool)
+		f := &failing{fileSystem: root, before: func(name string) {
+			if strings.Contains(name, "a@") {
+				waits[i] <- true
+				<-goes[i]
+			}
+		}}
+		s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
+		go func() {
+			for _, cond := range conds[i] {
+				if cond == 1 {
+					cond = first.Generation
+				}
+				_, err := s.Put(t.Context(), "a", cond, strings.NewReader([]string{"zero", "one"}[i]))
+				if err == nil {
+					won[i]++
+				} else if !errors.Is(err, blob.ErrPrecondition) {
+					t.Error(err)
+				}
+			}
+			waits[i] <- false
+		}()
+	}
+
+	alive := [2]bool{<-waits[0], <-waits[1]}
+	reader, last := Bucket(dir), blob.Attrs{}
+	var both []bool // whether there was a choice
+	for step := 0; alive[0] || alive[1]; step++ {
+		if step == len(order) {
+			order = append(order, 0)
+		}
+		both = append(both, alive[0] && alive[1])
+		if !alive[order[step]] {
+			order[step] = 1 - order[step]
+		}
+		goes[order[step]] <- true
+		alive[order[step]] = <-waits[order[step]]
+		data, now, err := blob.ReadAll(t.Context(), reader, "a", 10)
+		if err != nil && (last.Generation > 0 || !errors.Is(err, blob.ErrNotExist)) || now.Generation < last.Generation ||
+			err == nil && !slices.Contains([]string{"first", "zero", "one"}, string(data)) {
+			t.Fatalf("%v in the order %v: read %q at %d after %d: %v", conds, order[:step+1], data, now.Generation,
+				last.Generation, err)
+		}
+		last = now
+	}
+	data, _, _ := blob.ReadAll(t.Context(), reader, "a", 10)
+	anys := [2]int{}
+	for i := range conds {
+		for _, cond := range conds[i] {
+			if cond == blob.Any {
+				anys[i]++
+			}
+		}
+	}
+	switch sum := won[0] + won[1]; {
+	case anys == [2]int{} && sum != 1, won[0] < anys[0], won[1] < anys[1],
+		anys[0] == 0 && anys[1] > 0 && string(data) != "one",
+		string(data) == "zero" && won[0] == 0, string(data) == "one" && won[1] == 0:
+		t.Fatalf("%v in the order %v: won %v, and it holds %q", conds, order, won, data)
+	}
+
+	order = order[:len(both)]
+	for step := len(order) - 1; step >= 0; step-- {
+		if both[step] && order[step] == 0 {
+			return append(order[:step:step], 1), true
+		}
+	}
+	return nil, false
+}
+
+// TestMain lets the test's own program be a writer, for TestKilled.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("COPPICE_TEST_FOLDER"); dir != "" {
+		count(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// count adds to a number, and to a log that each writer begins, until it is killed; it prints each success.
+func count(dir string) {
+	s := Bucket(dir)
+	for i := 0; ; i++ {
+		number, now, err := blob.ReadAll(context.Background(), s, "number", 1<<20)
+		if err != nil {
+			panic(err)
+		}
+		n, err := strconv.Atoi(strings.TrimRight(string(number), "\n"))
+		if err != nil || n >= 1<<20 {
+			panic(fmt.Sprintf("a mixture: %.40q, %v", number, err))
+		}
+		next := strconv.Itoa(n+1) + strings.Repeat("\n", n%5000)
+		_, err = s.Put(context.Background(), "number", now.Generation, strings.NewReader(next))
+		switch {
+		case err == nil:
+			fmt.Printf("added %d\n", n+1)
+		case !errors.Is(err, blob.ErrPrecondition):
+			panic(err)
+		}
+		name := fmt.Sprintf("once/%d", n/10)
+		if created, err := blob.Create(context.Background(), s, name, fmt.Append(nil, os.Getpid())); err != nil {
+			panic(err)
+		} else if created {
+			fmt.Printf("created %s %d\n", name, os.Getpid())
+		}
+	}
+}
+
+// TestKilled kills writers of one number again and again. It is then the number of successes, and one more at most for
+// each that was killed; each object that was to be created once was.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	put(t, Bucket(dir), "number", "0", blob.Absent)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kills := 3
+	if os.Getenv("COPPICE_FULL") != "" {
+		kills = 100
+	}
+	var mu sync.Mutex
+	added, created := map[string]int{}, map[string]string{}
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range kills {
+				writer := exec.Command(program)
+				writer.Env = append(os.Environ(), "COPPICE_TEST_FOLDER="+dir)
+				writer.Stderr = os.Stderr
+				out, err := writer.StdoutPipe()
+				if err != nil || writer.Start() != nil {
+					t.Error("no writer", err)
+					return
+				}
+				left := rand.IntN(20) // successes
+				for lines := bufio.NewScanner(out); lines.Scan(); left-- {
+					if left == 0 {
+						_ = writer.Process.Kill()
+					}
+					mu.Lock()
+					what, rest, _ := strings.Cut(lines.Text(), " ")
+					if name, who, ok := strings.Cut(rest, " "); ok && created[name] != "" {
+						t.Errorf("%s was created by %s and %s", name, created[name], who)
+					} else if ok {
+						created[name] = who
+					}
+					if what == "added" {
+						added[rest]++
+					}
+					mu.Unlock()
+				}
+				_ = writer.Wait()
+			}
+		})
+	}
+	group.Wait()
+
+	data, _, err := blob.ReadAll(t.Context(), Bucket(dir), "number", 1<<20)
+	number, convErr := strconv.Atoi(strings.TrimRight(string(data), "\n"))
+	if err != nil || convErr != nil || number < len(added) || number > len(added)+3*kills {
+		t.Errorf("the number is %d (%v, %v) after %d successes and %d deaths", number, err, convErr, len(added), 3*kills)
+	}
+	for n, times := range added {
+		if times > 1 {
+			t.Errorf("%d writers were told that they had made it %s", times, n)
+		}
+	}
+	for name, who := range created {
+		if data, _, err := blob.ReadAll(t.Context(), Bucket(dir), name, 100); string(data) != who {
+			t.Errorf("%s is of %q, and %s was told that it had won (%v)", name, data, who, err)
+		}
+	}
+	t.Logf("%d successes, the number is %d, %d created", len(added), number, len(created))
+}

@@ -1,0 +1,258 @@
+package folder
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/problem"
+)
+
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) blob.Store { return Bucket(t.TempDir()) })
+}
+
+// TestLongNames: parts that no file system takes, and one object's name that is the beginning of another's.
+func TestLongNames(t *testing.T) {
+	s := Bucket(t.TempDir())
+	long := strings.Repeat("x", longest)
+	names := []string{"a", "a/b", "a/b/c", "A", "con", long, long + "x", long + "/x", strings.Repeat("Ü", 512),
+		strings.Repeat("..a/", 30) + "..."}
+	for _, n := range names {
+		if _, err := s.Put(t.Context(), n, blob.Absent, strings.NewReader(n)); err != nil {
+			t.Fatalf("put %.30s: %v", n, err)
+		}
+	}
+	var got []string
+	for a, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, a.Name)
+	}
+	if slices.Sort(names); !slices.Equal(got, names) {
+		t.Errorf("listed %q, want %q", got, names)
+	}
+	for prefix, want := range map[string]int{long: 3, long + "x": 1, "a/": 2, "..a/..a": 1, "../": 0, "a//": 0, "c": 1} {
+		n := 0
+		for _, err := range s.List(t.Context(), prefix) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("list %.30q: %d objects, want %d", prefix, n, want)
+		}
+	}
+}
+
+func FuzzNames(f *testing.F) {
+	for _, s := range []string{"a", "a/b", "%", "a+", "x@", ".", "..", "A/ü", "1.0.2.00000003.a", "9.9.9.9.9", "1.a"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if blob.ValidName(s) == nil {
+			dir := encode(s)
+			if back, ok := decode(dir); !ok || back != s || !fs.ValidPath(dir) || strings.ToLower(dir) != dir {
+				t.Errorf("%q is in %q, which is of %q", s, dir, back)
+			}
+			for piece := range strings.SplitSeq(dir, "/") {
+				if len(piece) > 255 || piece[0] == '.' {
+					t.Errorf("%q is in %q", s, dir)
+				}
+			}
+		}
+		if name, ok := decode(objects + "/" + s); ok && encode(name) != objects+"/"+s {
+			t.Errorf("%q is in two directories", name)
+		}
+		v, mark := parseMark(s)
+		_, stray := parseBase(s)
+		if mark && (v.mark() != s || stray || v.generation <= v.base || v.size < 0) {
+			t.Errorf("%q is the mark of %+v", s, v)
+		}
+	})
+}
+
+// put writes to an object; a test's own.
+func put(t *testing.T, s blob.Store, name, data string, cond blob.Generation) blob.Attrs {
+	t.Helper()
+	a, err := s.Put(t.Context(), name, cond, strings.NewReader(data))
+	if err != nil {
+		t.Fatalf("put %s: %v", name, err)
+	}
+	return a
+}
+
+// TestRefusedFolders: another's folder is not written to.
+func TestRefusedFolders(t *testing.T) {
+	for name, kind := range map[string]problem.Kind{
+		"bucket-2": problem.Conflict, "model.txt": problem.Conflict, ".snapshot": problem.Other,
+		"bucket-1": problem.Other} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Bucket(dir).Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
+		if (err != nil) != (kind != problem.Other) || kind != problem.Other && !problem.Is(err, kind) {
+			t.Errorf("beside %s: %v; want a problem of kind %v", name, err, kind)
+		}
+		if files, _ := os.ReadDir(dir); kind != problem.Other && len(files) != 1 {
+			t.Errorf("beside %s it wrote %v", name, files)
+		}
+	}
+	_, err := Bucket(filepath.Join(t.TempDir(), "absent")).Stat(t.Context(), "a")
+	if !problem.Is(err, problem.Environment) || errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("without the folder: %v", err)
+	}
+}
+
+// TestForeignThings: what others leave in the folder is not followed, not waited for, and no object.
+func TestForeignThings(t *testing.T) {
+	dir, secret := t.TempDir(), t.TempDir()
+	s := Bucket(dir)
+	put(t, s, "a/good", "good", blob.Absent)
+	put(t, Bucket(secret), "stolen", "secret", blob.Absent)
+	in := func(p string) string { return filepath.Join(dir, layout, objects, filepath.FromSlash(p)) }
+	for link, to := range map[string]string{
+		"stolen@": filepath.Join(secret, layout, objects, "stolen@"), "out": secret, "loop": in("")} {
+		if err := os.Symlink(to, in(link)); err != nil {
+			t.Skip(err) // on Windows it takes a right
+		}
+	}
+	for _, file := range []string{"pipe@", ".hidden", "a/README", "A@", "%41+"} {
+		if err := os.WriteFile(in(file), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(in("%zz@"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for a, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, a.Name)
+	}
+	if !slices.Equal(names, []string{"a/good"}) {
+		t.Errorf("listed %q", names)
+	}
+	for _, name := range []string{"stolen", "pipe", "out/x"} {
+		if _, err := s.Stat(t.Context(), name); err == nil {
+			t.Errorf("%s was found", name)
+		}
+		if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader("x")); err == nil {
+			t.Errorf("%s was written", name)
+		}
+	}
+	if data, _, err := blob.ReadAll(t.Context(), Bucket(secret), "stolen", 10); string(data) != "secret" {
+		t.Errorf("outside the folder: %q, %v", data, err)
+	}
+}
+
+// TestDamage: other bytes are a checksum's error, a missing or shorter file a damaged object, never an absent one.
+func TestDamage(t *testing.T) { synctest.Test(t, testDamage) }
+
+func testDamage(t *testing.T) {
+	dir := t.TempDir()
+	s := Bucket(dir)
+	for name, spoil := range map[string]func(string) error{
+		"flipped": func(p string) error { return os.WriteFile(p, []byte("Whole"), 0o666) },
+		"shorter": func(p string) error { return os.Truncate(p, 2) },
+		"missing": os.Remove,
+	} {
+		put(t, s, name, "whole", blob.Absent)
+		files, err := filepath.Glob(filepath.Join(dir, layout, objects, name+"@", "0.*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		if err := spoil(files[0]); err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := s.Open(t.Context(), name, blob.Range{})
+		if err == nil {
+			_, err = new(bytes.Buffer).ReadFrom(r)
+			r.Close()
+		}
+		if errors.Is(err, blob.ErrChecksum) != (name == "flipped") || problem.Is(err, problem.Damaged) ==
+			(name == "flipped") || errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAbandoned: what was left a day ago goes with the next write, what is younger stays.
+func TestAbandoned(t *testing.T) {
+	dir := t.TempDir()
+	first := put(t, Bucket(dir), "a", "1", blob.Absent)
+	in := func(p ...string) string { return filepath.Join(append([]string{dir, layout}, p...)...) }
+	var want, left []string
+	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "young": 23 * time.Hour} {
+		draft := in(drafts, name)
+		beside := in(objects, "a@", fmt.Sprintf("%d.%s", first.Generation-1, name))
+		next := in(objects, "a@", fmt.Sprintf("%d.%s", first.Generation, name)) // may be committed yet
+		if err := os.Mkdir(draft, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{filepath.Join(draft, "0."+name), beside, next, draft} {
+			if file != draft {
+				if err := os.WriteFile(file, nil, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			then := time.Now().Add(-age)
+			if err := os.Chtimes(file, then, then); err != nil {
+				t.Fatal(err)
+			}
+			if name == "young" || file == next {
+				want = append(want, file)
+			}
+		}
+	}
+	put(t, Bucket(dir), "a", "2", first.Generation)
+	for _, pattern := range []string{in(drafts, "*"), in(drafts, "*", "*"), in(objects, "a@", "*.*d"),
+		in(objects, "a@", "*.young")} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, found...)
+	}
+	slices.Sort(want)
+	if slices.Sort(left); !slices.Equal(slices.Compact(left), want) {
+		t.Errorf("left %q, want %q", left, want)
+	}
+}
+
+// TestNoRoom names the object and the folder, and leaves nothing.
+func TestNoRoom(t *testing.T) {
+	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
+		dir := t.TempDir()
+		s := &bucket{dir: dir}
+		root, err := open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.root = func() (fileSystem, error) { return &failing{fileSystem: root, at: 2, err: no}, nil }
+		_, err = s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
+		if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
+			t.Errorf("%v: %v", no, err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
+			t.Errorf("%v left %q", no, left)
+		}
+	}
+}
