@@ -166,7 +166,7 @@ id=$("$1" status --json | sed -n 's/.*"sweep": "\(.*\)",/\1/p')
 		} `json:"job"`
 	}
 	decode(t, l.read("status.json"), &status)
-	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was SCHEDULED after 1s") ||
+	if e := status.Job.Earlier; len(e) != 2 || !strings.Contains(e[0].Reason, "it was waiting after 1s") ||
 		!strings.Contains(e[1].Reason, "it failed: ") || !strings.HasSuffix(status.Job.Name, "-f2") {
 		t.Errorf("status %+v; expected a job that waited for a second, one that failed, and then the job -f2", status)
 	}
@@ -200,8 +200,8 @@ test $code = 7
 `, file)
 	r.ok(t)
 	if status := l.read("status.json"); !strings.Contains(status, `"finished": true`) ||
-		!strings.Contains(status, `"CANCELLED"`) {
-		t.Errorf("status %s; expected that it is finished and CANCELLED", status)
+		!strings.Contains(status, `"cancelled"`) {
+		t.Errorf("status %s; expected that it is finished and cancelled", status)
 	}
 	for name, says := range map[string]string{"waits.txt": "0 of 2, asked for ",
 		"waits.html": "Machines: 0 of 2, asked for "} {

@@ -223,7 +223,7 @@ func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	}
 	e.put(filepath.Base(e.files[1]), whole)
 	r := e.stage()
-	if r.code != 0 || !strings.Contains(r.errOut, ": SUCCEEDED") {
+	if r.code != 0 || !strings.Contains(r.errOut, ": done") {
 		t.Errorf("staging the whole file ended with exit code %d, expected 0 and a job that SUCCEEDED:\n%s", r.code,
 			r.errOut)
 	}
@@ -273,14 +273,14 @@ func (w *watched) Write(p []byte) (int, error) {
 // TestE2EStageInBatchCtrlC: the job is cancelled while it runs, and while it waits for a machine.
 func TestE2EStageInBatchCtrlC(t *testing.T) {
 	for state, args := range map[string]func(*testing.T) []string{
-		"RUNNING": func(t *testing.T) []string {
+		"running": func(t *testing.T) []string {
 			hang := filepath.Join(t.TempDir(), "hang.sh")
 			if err := os.WriteFile(hang, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			return []string{"--image", "coppice-launcher=" + hang}
 		},
-		"SCHEDULED": func(t *testing.T) []string {
+		"waiting": func(t *testing.T) []string {
 			faults := filepath.Join(t.TempDir(), "faults.yaml")
 			if err := os.WriteFile(faults, []byte("no_capacity: [{type: n2-highmem-8}]\n"), 0o644); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"coppice/aggregator/internal/cli"
-	"coppice/aggregator/internal/conclude"
 	"coppice/internal/cloud/batch"
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
@@ -52,7 +51,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
 		Registry: storage.Bucket(env.RegistryBucket),
-		Messages: messages.Subscription(env.Subscription), Jobs: watcher{jobs}, Channels: channels,
+		Messages: messages.Subscription(env.Subscription), Jobs: &batch.Jobs{Client: jobs}, Channels: channels,
 		Close: closeAll,
 	}, nil
 }
@@ -77,21 +76,4 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
-}
-
-// watcher asks Batch whether a job will still run tasks.
-type watcher struct{ jobs *batch.Client }
-
-func (w watcher) State(ctx context.Context, job string) (conclude.JobState, error) {
-	status, err := w.jobs.Get(ctx, job)
-	if errors.Is(err, batch.ErrNotExist) {
-		return conclude.JobState{}, conclude.ErrNoJob
-	}
-	if err != nil {
-		return conclude.JobState{}, err
-	}
-	from, to := status.Lived()
-	return conclude.JobState{Name: string(status.State), Ended: status.State.Finished(), Began: status.Began(),
-		From: from, To: to, Waiting: int(status.Counts["PENDING"]),
-		Lacks: status.NoCapacity().Text}, nil
 }

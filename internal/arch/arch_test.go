@@ -38,6 +38,7 @@ var layers = map[string]int{
 	"internal/calibrate": 1,
 	"internal/blob":      1,
 	"internal/machines":  1, // machine types and prices
+	"internal/engine":    1, // what runs jobs, in our words
 	"internal/cloud":     1, // what the adapters share
 	"terraform":          1, // the deployment's table of rights
 	"internal/protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O

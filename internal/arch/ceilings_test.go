@@ -24,7 +24,7 @@ var ceilings = map[string]int{
 	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
 	"internal/calibrate":           729,
 	"internal/cloud":               316,
-	"internal/cloud/batch":         1015,
+	"internal/cloud/batch":         1110,
 	"internal/cloud/gcs":           517,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       315,
@@ -36,6 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/ingest":      6355,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4274,
+	"internal/engine":              119,
 	"internal/exact":               89,
 	"internal/expression":          555,
 	"internal/fit":                 1171,
@@ -64,11 +65,11 @@ var ceilings = map[string]int{
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             429,
+	"launcher/command":             373,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      253,
 	"launcher/internal/cli":        4043,
-	"launcher/internal/cloudjob":   507,
+	"launcher/internal/cloudjob":   508,
 	"launcher/internal/console":    369,
 	"launcher/internal/doctor":     629,
 	"launcher/internal/draft":      1430,
@@ -80,7 +81,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1453,
 	"launcher/internal/reproduce":  513,
 	"launcher/internal/serve":      2448,
-	"launcher/internal/show":       1948,
+	"launcher/internal/show":       1952,
 	"launcher/internal/slot":       251,
 	"launcher/internal/stager":     1488,
 	"launcher/internal/sweepview":  789,
@@ -106,7 +107,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_000
+const maxLines = 113_117
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -13,9 +13,7 @@ func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	codes := sweep.RetryableExitCodes()
 	for code, want := range map[int]bool{
 		sweep.ExitTransient: true, sweep.ExitInterrupt: true, sweep.ExitTerminated: true, sweep.ExitKilled: true,
-		sweep.BatchPreempted: true,
-		sweep.ExitOK:         false, sweep.ExitError: false, sweep.ExitInput: false, sweep.ExitSetup: false,
-		sweep.BatchOverTime: false,
+		sweep.ExitOK: false, sweep.ExitError: false, sweep.ExitInput: false, sweep.ExitSetup: false,
 	} {
 		if got := slices.Contains(codes, int32(code)); got != want {
 			t.Errorf("exit code %d is tried again: %t, want %t", code, got, want)

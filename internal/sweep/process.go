@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the Batch job; Terraform and
+// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the job; Terraform and
 // localemu set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
 
 // Deployment locates the deployment's resources, for launcher and aggregator.
@@ -165,7 +165,7 @@ type BatchEnv struct {
 	InspectEndpoint string `env:"COPPICE_INSPECT_ENDPOINT"`
 }
 
-// TaskEnv is the environment of a task, set through the Batch job.
+// TaskEnv is the environment of a task, set through its job.
 type TaskEnv struct {
 	Project        string `env:"COPPICE_PROJECT, required"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
@@ -174,18 +174,18 @@ type TaskEnv struct {
 	Sweep          string `env:"COPPICE_SWEEP, required"`
 	// a folder on the local SSD, shared by all tasks of a machine
 	Scratch string `env:"COPPICE_SCRATCH, required"`
-	// the Batch job's id: a sweep may have several, one after the other
+	// the job's id: a sweep may have several, one after the other
 	Job string `env:"COPPICE_JOB, required"`
 	// host:port where tasks of other machines may call to train one model together; a host that is left out is the
 	// machine's own address. Empty if the sweep has no such training.
 	Listen       string `env:"COPPICE_LISTEN"`
-	Task         int    `env:"BATCH_TASK_INDEX"`
-	Attempt      int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	Task         int    `env:"COPPICE_TASK_INDEX, default=$BATCH_TASK_INDEX"` // Batch itself sets its own
+	Attempt      int    `env:"COPPICE_TASK_ATTEMPT, default=$BATCH_TASK_RETRY_ATTEMPT"`
 	Host         string `env:"HOSTNAME"`                    // as containers have it; empty for what the system says
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
 }
 
-// Variables returns the settings that the launcher writes into the job; Batch adds those that begin with BATCH_.
+// Variables returns the settings that the launcher writes into the job; the engine adds scratch, index and attempt.
 func (e TaskEnv) Variables() map[string]string {
 	set, _ := texts(e)
 	return set
@@ -197,7 +197,7 @@ func (e TaskEnv) Check() error {
 		return err
 	}
 	if e.Task < 0 || e.Attempt < 0 {
-		return fmt.Errorf("BATCH_TASK_INDEX is %d and BATCH_TASK_RETRY_ATTEMPT %d; neither can be negative", e.Task,
+		return fmt.Errorf("COPPICE_TASK_INDEX is %d and COPPICE_TASK_ATTEMPT %d; neither can be negative", e.Task,
 			e.Attempt)
 	}
 	return CheckID(e.Sweep)
@@ -215,7 +215,7 @@ type LauncherTaskEnv struct {
 	Like    string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
 	Day     string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
 	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
-	Attempt int    `env:"BATCH_TASK_RETRY_ATTEMPT"`
+	Attempt int    `env:"COPPICE_TASK_ATTEMPT, default=$BATCH_TASK_RETRY_ATTEMPT"`
 }
 
 // Variables returns the settings that the launcher writes into the job.
@@ -251,17 +251,6 @@ const (
 // ExitNotPromoted is for a sweep whose winner did not become the champion; the message says why.
 const ExitNotPromoted = 9
 
-// Exit codes that Batch itself gives a task.
-// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
-const (
-	BatchPreempted        = 50001
-	BatchReportingTimeout = 50002
-	BatchRebooted         = 50003
-	BatchUnresponsive     = 50004
-	BatchOverTime         = 50005
-	BatchRecreated        = 50006
-)
-
 // Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a
 // task held is not retried forever (MaxClaims).
 const (
@@ -282,9 +271,9 @@ const MaxClaims = 5
 // MaxTasksPerVM is Batch's own limit.
 const MaxTasksPerVM = 20
 
-// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption in Batch means
-// that the machine is going away: a cancelled job gives no task another attempt, whatever the policy.
+// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption means that the
+// machine is going away: a cancelled job gives no task another attempt, whatever the policy. Batch has codes of its own
+// beside them.
 func RetryableExitCodes() []int32 {
-	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated, BatchPreempted,
-		BatchReportingTimeout, BatchRebooted, BatchUnresponsive, BatchRecreated}
+	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated}
 }

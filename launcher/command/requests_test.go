@@ -19,11 +19,11 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/cloud/batch"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/engine"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/provision"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
@@ -47,8 +47,8 @@ func (a *asked) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	return false, errNothingIsSent
 }
 
-func (a *asked) Status(context.Context, string) (provision.JobStatus, error) {
-	return provision.JobStatus{State: "not there", Finished: true}, nil
+func (a *asked) Status(context.Context, string) (engine.JobStatus, error) {
+	return engine.JobStatus{State: engine.Gone}, nil
 }
 
 // deployment is what terraform/ tells a launcher in production.
@@ -96,7 +96,7 @@ func (w world) run(settings map[string]string, args ...string) (*asked, string) 
 			if err != nil {
 				return nil, err
 			}
-			a.jobs = &jobs{client: client, env: env}
+			a.jobs = &jobs{batchEngine(client, env), env}
 			return &cli.Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: a, Tasks: a,
 				Close: client.Close}, nil
 		},
@@ -140,7 +140,7 @@ func TestRequests(t *testing.T) {
 		}
 		for n := range len(a.plan.Fallback) + 1 {
 			p := a.plan.Placed(n)
-			golden(t, fmt.Sprintf("%s-%d", name, n), a.describe(p), p.Fingerprint()[:batch.PlanLabelDigits])
+			golden(t, fmt.Sprintf("%s-%d", name, n), a.made(a.describe(p)), p.Fingerprint()[:batch.PlanLabelDigits])
 		}
 	}
 	if _, err := w.buckets["datasets"].Put(t.Context(), "exports/clicks.csv", blob.Any,
@@ -154,7 +154,7 @@ func TestRequests(t *testing.T) {
 		t.Fatalf("a staging job: got %v; want its task described, and nothing sent", said)
 	}
 	a.task.Env.File = filepath.Base(a.task.Env.File)
-	golden(t, "staging-0", a.describeTask(*a.task), a.task.Fingerprint)
+	golden(t, "staging-0", a.made(a.describeTask(*a.task)), a.task.Fingerprint)
 	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 6 {
 		t.Errorf("%d golden files, want 6, %v", len(files), err)
 	}

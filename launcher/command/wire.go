@@ -15,14 +15,13 @@ import (
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/inspect"
 	"coppice/internal/cloud/pubsub"
+	"coppice/internal/engine"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
-	"coppice/launcher/internal/provision"
-	"coppice/launcher/internal/sweepview"
 )
 
 // connect opens the launcher's backends: buckets by name, and Batch.
@@ -44,7 +43,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
-	j := &jobs{client: client, env: env}
+	j := &jobs{batchEngine(client, env), env}
 	b.Jobs, b.Tasks = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
@@ -81,14 +80,34 @@ func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error)
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 }
 
-// jobs submits a plan as a Batch job.
+// jobs submits plans and stagings to an engine.
 type jobs struct {
-	client *batch.Client
-	env    cli.Env
+	engine.Engine
+	env cli.Env
 }
 
-// mountPath is where the local SSD of a VM is mounted; all its tasks see the same folder.
-const mountPath = "/mnt/disks/coppice"
+// batchEngine is Batch with what this deployment says of its jobs.
+func batchEngine(client *batch.Client, env cli.Env) *batch.Jobs {
+	stager := env.StageAccount
+	if stager == "" {
+		stager = env.ServiceAccount
+	}
+	e := &batch.Jobs{Client: client,
+		Images:   map[string]string{engine.Task: env.TaskImage, engine.Launcher: env.LauncherImage},
+		Accounts: map[string]string{engine.Task: env.ServiceAccount, engine.Launcher: stager},
+		Place: batch.Job{Location: env.Location, Network: env.Network, Subnetwork: env.Subnetwork,
+			NoExternalIP: env.Subnetwork != ""}}
+	if env.Zones != "" {
+		e.Place.Zones = slices.DeleteFunc(strings.Split(env.Zones, ","), func(z string) bool { return z == "" })
+	}
+	if topic := env.JobsTopic; topic != "" {
+		if !strings.Contains(topic, "/") {
+			topic = "projects/" + env.Project + "/topics/" + topic
+		}
+		e.Place.Notify = []string{topic}
+	}
+	return e
+}
 
 // retries of a task: the most that Batch allows. Spot machines are taken away, and a trial is only given up after
 // sweep.MaxClaims deaths.
@@ -100,34 +119,29 @@ func labels(own, programs map[string]string) map[string]string {
 	return programs
 }
 
-// describe converts a plan to a Batch job. It depends only on the plan and the environment, so the same plan makes the
-// same job.
-func (j *jobs) describe(p *sweep.Plan) batch.Job {
+// describe converts a plan to a job. It depends only on the plan and the environment, so the same plan makes the same
+// job.
+func (j *jobs) describe(p *sweep.Plan) engine.Array {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
 	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket,
 		SweepsBucket: j.env.SweepsBucket,
-		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, Scratch: mountPath,
-		OTLPEndpoint: j.env.OTLPEndpoint}
+		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, OTLPEndpoint: j.env.OTLPEndpoint}
 	together := p.Spec.FinalMachines() > 1
 	if together {
 		task.Listen = j.listen()
 	}
-	return batch.Job{
-		ID: id,
-		Labels: labels(p.Spec.Labels, map[string]string{batch.PlanLabel: p.Fingerprint()[:batch.PlanLabelDigits],
-			"coppice-sweep": string(p.Sweep), "coppice-model": p.Spec.Model}),
-		Location: j.env.Location, Zones: j.zones(m.Zones), Image: j.env.TaskImage, Args: []string{"run"},
-		Env:   task.Variables(),
-		Tasks: z.Tasks, Parallelism: z.Tasks, TasksPerVM: z.TasksPerVM,
-		MachineType: z.MachineType, Spot: *m.Spot, LocalSSDs: int(m.LocalSSD), MountPath: mountPath,
-		CPUMilli:   int64(1000 * z.VCPUs / z.TasksPerVM),
-		MemoryMiB:  (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
-		MaxRetries: retries, RetryExitCodes: sweep.RetryableExitCodes(),
-		MaxRunDuration: time.Duration(p.Spec.Limits.Sweep),
-		ServiceAccount: j.env.ServiceAccount, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
-		NoExternalIP: j.env.Subnetwork != "", HostNetwork: together,
-		Notify: j.notify(),
+	return engine.Array{
+		ID: id, Plan: p.Fingerprint(),
+		Labels: labels(p.Spec.Labels, map[string]string{"coppice-sweep": string(p.Sweep),
+			"coppice-model": p.Spec.Model}),
+		Program: engine.Task, Args: []string{"run"}, Env: task.Variables(),
+		Tasks: z.Tasks, TasksPerHost: z.TasksPerVM,
+		Machine: z.MachineType, Spot: *m.Spot, Zones: m.Zones, LocalSSDs: int(m.LocalSSD),
+		CPUMilli:  int64(1000 * z.VCPUs / z.TasksPerVM),
+		MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
+		Retries:   retries, Repeat: sweep.RetryableExitCodes(),
+		Limit: time.Duration(p.Spec.Limits.Sweep), Talks: together,
 	}
 }
 
@@ -140,88 +154,32 @@ func (j *jobs) listen() string {
 	return ":7433"
 }
 
-// zones returns the spec's zones, else the deployment's.
-func (j *jobs) zones(wanted []string) []string {
-	if len(wanted) > 0 || j.env.Zones == "" {
-		return wanted
-	}
-	return slices.DeleteFunc(strings.Split(j.env.Zones, ","), func(z string) bool { return z == "" })
-}
+func (j *jobs) Name(id sweep.ID) string { return j.Engine.Name(string(id)) }
 
-// notify returns the deployment's topic for jobs, if it has one.
-func (j *jobs) notify() []string {
-	topic := j.env.JobsTopic
-	if topic == "" {
-		return nil
-	}
-	if !strings.Contains(topic, "/") {
-		topic = "projects/" + j.env.Project + "/topics/" + topic
-	}
-	return []string{topic}
-}
-
-func (j *jobs) Name(id sweep.ID) string { return j.client.Name(string(id)) }
-
-func (j *jobs) Request(p *sweep.Plan) ([]byte, error) {
-	return j.describe(p).JSON()
-}
+func (j *jobs) Request(p *sweep.Plan) ([]byte, error) { return j.Engine.Request(j.describe(p)) }
 
 func (j *jobs) Submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
-	_, existed, err = j.client.Submit(ctx, j.describe(p))
-	return existed, err
+	return j.Engine.Submit(ctx, j.describe(p))
 }
 
 // SubmitTask starts a staging job.
 func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Work) (existed bool, err error) {
-	_, existed, err = j.client.Submit(ctx, j.describeTask(q))
-	return existed, err
+	return j.Engine.Submit(ctx, j.describeTask(q))
 }
 
 // taskRetries of such a task: what it has fetched is lost with its machine, and a persistent error need not be repeated
 // often.
 const taskRetries = 3
 
-func (j *jobs) describeTask(q cloudjob.Work) batch.Job {
-	q.Env.Scratch = mountPath
-	account := j.env.StageAccount
-	if account == "" {
-		account = j.env.ServiceAccount
-	}
-
-	return batch.Job{
-		ID:       q.Env.Job,
-		Labels:   labels(q.Labels, map[string]string{batch.PlanLabel: q.Fingerprint, "coppice-dataset": q.Dataset}),
-		Location: j.env.Location, Zones: j.zones(nil), Image: j.env.LauncherImage,
-		Args: []string{"stage-task"}, Env: q.Env.Variables(),
-		Tasks: 1, Parallelism: 1, TasksPerVM: 1, MachineType: q.Machine, Spot: q.Spot,
-		LocalSSDs: q.LocalSSD, MountPath: mountPath,
+func (j *jobs) describeTask(q cloudjob.Work) engine.Array {
+	return engine.Array{
+		ID: q.Env.Job, Plan: q.Fingerprint,
+		Labels:  labels(q.Labels, map[string]string{"coppice-dataset": q.Dataset}),
+		Program: engine.Launcher, Args: []string{"stage-task"}, Env: q.Env.Variables(),
+		Tasks: 1, TasksPerHost: 1, Machine: q.Machine, Spot: q.Spot, LocalSSDs: q.LocalSSD,
 		CPUMilli: int64(1000 * q.VCPUs), MemoryMiB: q.Memory / 20 * 19 >> 20, // the rest is for the system
-		MaxRetries: taskRetries, RetryExitCodes: sweep.RetryableExitCodes(), MaxRunDuration: q.Limit,
-		ServiceAccount: account, Network: j.env.Network, Subnetwork: j.env.Subnetwork,
-		NoExternalIP: j.env.Subnetwork != "",
+		Retries: taskRetries, Repeat: sweep.RetryableExitCodes(), Limit: q.Limit,
 	}
-}
-
-func (j *jobs) Status(ctx context.Context, job string) (provision.JobStatus, error) {
-	s, err := j.client.Get(ctx, job)
-	return status(s, err)
-}
-
-func (j *jobs) Cancel(ctx context.Context, job string) (provision.JobStatus, error) {
-	s, err := j.client.Cancel(ctx, job)
-	return status(s, err)
-}
-
-func (j *jobs) Delete(ctx context.Context, job string) error { return j.client.Delete(ctx, job) }
-
-// status converts a job's status.
-func status(s batch.Status, err error) (provision.JobStatus, error) {
-	if errors.Is(err, batch.ErrNotExist) {
-		return provision.JobStatus{State: sweepview.JobMissing, Finished: true}, nil
-	}
-	return provision.JobStatus{State: string(s.State), Finished: s.State.Finished(), Tasks: s.Counts,
-		Failure: s.FailureReason(),
-		Created: s.Created, Began: s.Began(), NoCapacity: s.NoCapacity().Text}, err
 }
 
 // examine opens what `launcher doctor` examines.

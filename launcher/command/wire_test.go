@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/cloud/batch"
+	"coppice/internal/engine"
 	"coppice/internal/machines"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
@@ -38,12 +39,18 @@ func env() cli.Env {
 	return e
 }
 
+// onBatch has the jobs of a deployment on Batch.
+func onBatch(e cli.Env) *jobs { return &jobs{batchEngine(nil, e), e} }
+
+// made is the Batch job of a job.
+func (j *jobs) made(q engine.Array) batch.Job { return j.Engine.(*batch.Jobs).Describe(q) }
+
 // TestMachinesTrainTogether: only a sweep whose final training is that of several machines has containers that others can
 // reach, at the port that Terraform's firewall rule names; on pretend machines, each at a port of its own.
 func TestMachinesTrainTogether(t *testing.T) {
 	p := plan()
 	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-	if job := (&jobs{env: env()}).describe(p); job.HostNetwork || job.Env["COPPICE_LISTEN"] != "" {
+	if job := onBatch(env()).made(onBatch(env()).describe(p)); job.HostNetwork || job.Env["COPPICE_LISTEN"] != "" {
 		t.Errorf("one machine: %+v, want the container's own network", job)
 	}
 	p.Spec.Final.Machines = 2
@@ -51,22 +58,22 @@ func TestMachinesTrainTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := (&jobs{env: env()}).describe(p)
+	job := onBatch(env()).made(onBatch(env()).describe(p))
 	port, ok := strings.CutPrefix(job.Env["COPPICE_LISTEN"], ":")
 	if !job.HostNetwork || !ok || !strings.Contains(string(rules), fmt.Sprintf("ports    = [%q]", port)) {
 		t.Errorf("two machines: listens at %q, want the port of terraform/network.tf", job.Env["COPPICE_LISTEN"])
 	}
 	local := env()
 	local.BatchEndpoint = "127.0.0.1:1"
-	if got := (&jobs{env: local}).describe(p).Env["COPPICE_LISTEN"]; got != "127.0.0.1:0" {
+	if got := onBatch(local).describe(p).Env["COPPICE_LISTEN"]; got != "127.0.0.1:0" {
 		t.Errorf("on pretend machines: listens at %q, want 127.0.0.1:0", got)
 	}
 }
 
 // TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
-	j := &jobs{env: env()}
-	job := j.describe(plan())
+	j := onBatch(env())
+	job := j.made(j.describe(plan()))
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +96,7 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 	standard := plan()
 	*standard.Spec.Machine.Spot = false
-	if job := j.describe(standard); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
+	if job := j.made(j.describe(standard)); job.Spot || job.MaxRetries != 10 || job.MaxRetries <= sweep.MaxClaims {
 		t.Errorf("on demand: got %+v; want 10 retries, more than claims of a trial, and no Spot", job)
 	}
 	text, err := j.Request(plan())
@@ -102,12 +109,12 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 func TestLabelsOfASpec(t *testing.T) {
 	p := plan()
 	p.Spec.Labels = map[string]string{"team": "ads"}
-	trains := (&jobs{env: env()}).describe(p).Labels
+	trains := onBatch(env()).made(onBatch(env()).describe(p)).Labels
 	if trains["team"] != "ads" || trains["coppice-sweep"] != "nightly-20261120" || trains[batch.PlanLabel] == "" {
 		t.Errorf("the sweep's job has the labels %v, expected team=ads and those of the programs", trains)
 	}
-	stages := (&jobs{env: env()}).describeTask(cloudjob.Work{Dataset: "clicks", Fingerprint: "ab",
-		Labels: p.Spec.Labels}).Labels
+	stages := onBatch(env()).made(onBatch(env()).describeTask(cloudjob.Work{Dataset: "clicks",
+		Fingerprint: "ab", Labels: p.Spec.Labels})).Labels
 	if stages["team"] != "ads" || stages["coppice-dataset"] != "clicks" || stages[batch.PlanLabel] != "ab" {
 		t.Errorf("the staging's job has the labels %v, expected team=ads and those of the programs", stages)
 	}
@@ -120,13 +127,14 @@ func TestJobsOfFallbacks(t *testing.T) {
 		{Spot: &no, LocalSSD: 8}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2d-highmem-32", VCPUs: 32, MemoryBytes: 256 << 30, TasksPerVM: 8,
 		Tasks: 16}, p.Sizing}
-	j := &jobs{env: env()}
-	j.env.JobsTopic = "coppice-jobs"
+	e := env()
+	e.JobsTopic = "coppice-jobs"
+	j := onBatch(e)
 	labels := map[string]bool{}
 	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32",
 		"nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 4 16",
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {
-		job := j.describe(p.Placed(n))
+		job := j.made(j.describe(p.Placed(n)))
 		if _, err := batch.Build(job); err != nil {
 			t.Fatalf("job %d of the fallbacks: %v, expected a valid job", n, err)
 		}
@@ -163,13 +171,14 @@ func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 }
 
 func TestTheStagingJob(t *testing.T) {
-	j := &jobs{env: env()}
-	j.env.LauncherImage, j.env.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
+	e := env()
+	e.LauncherImage, e.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
 		"stage@p.iam.gserviceaccount.com"
-	job := j.describeTask(cloudjob.Work{Dataset: "clicks",
+	j := onBatch(e)
+	job := j.made(j.describeTask(cloudjob.Work{Dataset: "clicks",
 		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
 		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
-			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}})
+			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}}))
 	if _, err := batch.Build(job); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/notify"
 	"coppice/internal/protocol"
@@ -279,10 +280,11 @@ type concluding struct {
 	k    *known
 	jobs *jobHistory
 
-	spent, state string        // why the budget counts as spent, and the newest job's state
-	ending       *sweep.Ending // the results that count
-	won          *won
-	conclusion   *sweep.Conclusion
+	spent      string        // why the budget counts as spent
+	state      engine.Phase  // of the newest job
+	ending     *sweep.Ending // the results that count
+	won        *won
+	conclusion *sweep.Conclusion
 }
 
 func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/sweep"
 )
@@ -76,9 +77,9 @@ func TestABudgetEndsASweep(t *testing.T) {
 // TestABudgetCountsMachinesThatClaimNothing: only Batch knows of tasks that fail before their first claim, or wait for
 // memory.
 func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
-	running := JobState{Name: "RUNNING", Began: true, From: created.Add(100 * time.Second)}
+	running := engine.JobStatus{State: engine.Running, Began: true, From: created.Add(100 * time.Second)}
 	ended := running
-	ended.Name, ended.Ended, ended.To = "FAILED", true, created.Add(200*time.Second)
+	ended.State, ended.To = engine.Failed, created.Add(200*time.Second)
 	at := func(j Jobs, after time.Duration) (*sweep.Conclusion, error) {
 		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true },
 			change: func(p *sweep.Plan) {
@@ -100,16 +101,16 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	contains(t, c.Reason,
 		"2 of 2 trials had not ended when $1.81 of the budget of $2 were spent and $0.2 reserved for stopping")
 	half := running
-	half.Waiting = 1
+	half.Tasks.Waiting = 1
 	if c, err := at(several{"night-1": half}, 1800*time.Second); err != nil || c != nil { // 1,730 s of one machine
 		t.Errorf("one of two machines is charged as both: %+v %v", c, err)
 	}
-	waiting := JobState{Name: "SCHEDULED"}
+	waiting := engine.JobStatus{State: engine.Waiting}
 	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
 		t.Errorf("a job without machines: %+v %v", c, err)
 	}
 	if c, err := at(several{"night-1": ended}, time.Hour); err != nil || c == nil || !strings.Contains(c.Reason,
-		"when the Batch job was FAILED") {
+		"when the job had failed") {
 		t.Errorf("a job that ended long ago: %+v %v", c, err)
 	}
 	if _, err := at(jobs{err: errDied}, time.Hour); !errors.Is(err, errDied) {

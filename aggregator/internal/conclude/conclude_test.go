@@ -22,6 +22,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
+	"coppice/internal/engine"
 	"coppice/internal/gbt"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -318,21 +319,20 @@ func TestRequirements(t *testing.T) {
 }
 
 type jobs struct {
-	ended bool
-	state string
+	state engine.Phase
 	err   error
 }
 
-func (j jobs) State(context.Context, string) (JobState, error) {
-	return JobState{Name: j.state, Ended: j.ended, Began: j.ended}, j.err
+func (j jobs) Status(context.Context, string) (engine.JobStatus, error) {
+	return engine.JobStatus{State: j.state, Began: j.state == engine.Failed}, j.err
 }
 
 // finishing is a job that is just ending.
 type finishing struct{ end func() }
 
-func (f finishing) State(context.Context, string) (JobState, error) {
+func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
 	f.end()
-	return JobState{Name: "SUCCEEDED", Ended: true, Began: true}, nil
+	return engine.JobStatus{State: engine.Done, Began: true}, nil
 }
 
 func TestWhenASweepIsOver(t *testing.T) {
@@ -355,27 +355,27 @@ func TestWhenASweepIsOver(t *testing.T) {
 	if c := consider(w, jobs{}); c != nil {
 		t.Errorf("concluded with trials running: %+v", c)
 	}
-	w.now = created.Add(time.Minute) // so soon, Batch may not know the job yet
-	if c := consider(w, jobs{err: ErrNoJob}); c != nil {
+	w.now = created.Add(time.Minute) // so soon, the engine may not know the job yet
+	if c := consider(w, jobs{state: engine.Gone}); c != nil {
 		t.Errorf("concluded before the job can be known: %+v", c)
 	}
 	w.now = created.Add(time.Hour)
-	c := consider(w, jobs{ended: true, state: "FAILED"})
+	c := consider(w, jobs{state: engine.Failed})
 	if c == nil || c.Outcome != sweep.OutcomeWinner {
 		t.Fatalf("considered when the job has failed: got %+v; want a winner", c)
 	}
-	contains(t, c.Reason, "2 of 4 trials had not ended when the Batch job was FAILED")
+	contains(t, c.Reason, "2 of 4 trials had not ended when the job had failed")
 
 	lost := unfinished(1, 1) // a job that fails at once ends its sweep at once
 	lost.now = created.Add(time.Second)
-	if c := consider(lost, jobs{ended: true, state: "FAILED"}); c == nil {
+	if c := consider(lost, jobs{state: engine.Failed}); c == nil {
 		t.Error("a failed job's sweep goes on")
 	}
 	never := unfinished(1, 1)
-	if c := consider(never, jobs{err: ErrNoJob}); c == nil {
+	if c := consider(never, jobs{state: engine.Gone}); c == nil {
 		t.Error("a sweep whose job is not there goes on")
 	} else {
-		contains(t, c.Reason, "the Batch job was not there")
+		contains(t, c.Reason, "the job was gone")
 	}
 
 	// The last trial ends between the reading of the results and the look at the job.

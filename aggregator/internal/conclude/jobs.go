@@ -2,43 +2,28 @@ package conclude
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
 
-// Jobs tells whether a Batch job will still run tasks.
+// Jobs tells whether a job will still run tasks.
 type Jobs interface {
-	// State returns the job's state; ErrNoJob if there is no such job.
-	State(ctx context.Context, job string) (JobState, error)
+	// Status returns the job's status; that of a missing job is Gone.
+	Status(ctx context.Context, job string) (engine.JobStatus, error)
 }
 
-// JobState is the state of a Batch job.
-type JobState struct {
-	Name  string // Batch's name of the state
-	Ended bool
-	Began bool      // at least one task has run
-	From  time.Time // start of the first task; zero if unknown
-	To    time.Time // end of the last task; zero before that, or if unknown
-	// Waiting is how many tasks have no machine, and Lacks why one could not be had, in the latest words of Google.
-	Waiting int
-	Lacks   string
-}
-
-// ErrNoJob is a job that Batch does not know.
-var ErrNoJob = errors.New("there is no such job")
-
-// submission is how long after it was recorded a job may still be unknown to Batch.
+// submission is how long after it was recorded a job may still be unknown to its engine.
 const submission = 10 * time.Minute
 
 // jobHistory is a sweep's jobs by number. Each is read once, on first use, so that all parts of a decision use the same
-// reading and Batch is asked only once.
+// reading and the engine is asked only once.
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
@@ -49,8 +34,7 @@ type jobHistory struct {
 // pastJob is a job that was recorded for the sweep.
 type pastJob struct {
 	since time.Time // when it was recorded
-	state JobState
-	there bool // Batch knows it
+	state engine.JobStatus
 }
 
 // course returns which jobs have been recorded.
@@ -70,14 +54,14 @@ func (t *jobHistory) get(ctx context.Context, n int, since time.Time) (*pastJob,
 	if j := t.read[n]; j != nil {
 		return j, nil
 	}
-	state, err := t.a.Jobs.State(ctx, t.plan.JobName(n))
-	if err != nil && !errors.Is(err, ErrNoJob) {
+	state, err := t.a.Jobs.Status(ctx, t.plan.JobName(n))
+	if err != nil {
 		return nil, err
 	}
 	if t.read == nil {
 		t.read = map[int]*pastJob{}
 	}
-	t.read[n] = &pastJob{since, state, err == nil}
+	t.read[n] = &pastJob{since, state}
 	return t.read[n], nil
 }
 
@@ -103,15 +87,15 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 // ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several
 // jobs if the machines of the first were not available, or too few; while there are machines left to try and the newest
 // has got none, a launcher may be about to submit another.
-func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err error) {
+func (t *jobHistory) ended(ctx context.Context) (ended bool, state engine.Phase, err error) {
 	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
 	err = t.each(ctx, func(n int, j *pastJob) bool {
 		s := j.state
-		if !j.there { // Batch may learn of a job some time after it was recorded
-			s = JobState{Name: "not there", Ended: now.Sub(j.since) >= submission}
+		last, since, state, began, lives = n, j.since, s.State, s.Began, !s.State.Ended()
+		if s.State == engine.Gone { // an engine may learn of a job some time after it was recorded
+			lives = now.Sub(j.since) < submission
 		}
-		last, since, state, began, lives = n, j.since, s.Name, s.Began, !s.Ended
 		return !lives
 	})
 	if err != nil || lives {
@@ -124,15 +108,15 @@ func (t *jobHistory) ended(ctx context.Context) (ended bool, state string, err e
 	return ended, state, nil
 }
 
-// lacks says which machines the newest job lacked and why; empty if none, or if Batch cannot be asked: a sweep ends
-// without that, too.
+// lacks says which machines the newest job lacked and why; empty if none, or if the engine cannot be asked: a sweep
+// ends without that, too.
 func (t *jobHistory) lacks(ctx context.Context) (why string) {
 	_ = t.each(ctx, func(_ int, j *pastJob) bool {
 		switch s := j.state; {
-		case s.Lacks == "" || s.Began && s.Waiting == 0:
+		case s.Lacks == "" || s.Began && s.Tasks.Waiting == 0:
 			why = ""
 		case s.Began:
-			why = fmt.Sprintf(" (%s had no machine: %s)", english.Plural(s.Waiting, "task", ""), s.Lacks)
+			why = fmt.Sprintf(" (%s had no machine: %s)", english.Plural(s.Tasks.Waiting, "task", ""), s.Lacks)
 		default:
 			why = fmt.Sprintf(" (no machine came: %s)", s.Lacks)
 		}
@@ -142,12 +126,12 @@ func (t *jobHistory) lacks(ctx context.Context) (why string) {
 }
 
 // minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a
-// trial. A job unknown to Batch is not listed.
+// trial. A job that is gone is not listed.
 func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUsage, err error) {
 	err = t.each(ctx, func(n int, j *pastJob) bool {
-		if j.there && j.state.Began {
+		if j.state.Began {
 			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From,
-				Ended: j.state.To, Waiting: j.state.Waiting})
+				Ended: j.state.To, Waiting: j.state.Tasks.Waiting})
 		}
 		return true
 	})

@@ -11,55 +11,56 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
 // several are a sweep's jobs by the number at the end of their names; a missing one does not exist.
-type several map[string]JobState
+type several map[string]engine.JobStatus
 
-func (s several) State(_ context.Context, job string) (JobState, error) {
+func (s several) Status(_ context.Context, job string) (engine.JobStatus, error) {
 	j, ok := s[job[strings.LastIndexByte(job, '/')+1:]]
 	if !ok {
-		return JobState{}, ErrNoJob
+		return engine.JobStatus{State: engine.Gone}, nil
 	}
 	return j, nil
 }
 
 // TestASweepWithSeveralJobs: the first job's end is not the sweep's while other jobs run or may follow.
 func TestASweepWithSeveralJobs(t *testing.T) {
-	waiting, running := JobState{Name: "SCHEDULED"}, JobState{Name: "RUNNING", Began: true}
-	given, failed, broke := JobState{Name: "CANCELLED", Ended: true}, JobState{Name: "FAILED", Ended: true},
-		JobState{Name: "FAILED", Ended: true, Began: true}
+	waiting, running := engine.JobStatus{State: engine.Waiting}, engine.JobStatus{State: engine.Running, Began: true}
+	given, failed, broke := engine.JobStatus{State: engine.Cancelled}, engine.JobStatus{State: engine.Failed},
+		engine.JobStatus{State: engine.Failed, Began: true}
 	for name, c := range map[string]struct {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
 		age     time.Duration
-		want    string // the state; "" while the sweep continues
+		want    engine.Phase // "" while "" while the sweep continues
 	}{
 		"the first waits":                     {nil, several{"j": waiting}, time.Hour, ""},
 		"the first failed, the next may come": {nil, several{"j": failed}, 19 * time.Minute, ""},
-		"the first failed, and nobody came":   {nil, several{"j": failed}, 20 * time.Minute, "FAILED"},
-		"the first ran and failed":            {nil, several{"j": broke}, time.Second, "FAILED"},
+		"the first failed, and nobody came":   {nil, several{"j": failed}, 20 * time.Minute, engine.Failed},
+		"the first ran and failed":            {nil, several{"j": broke}, time.Second, engine.Failed},
 		"the second is not there yet": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
 			9*time.Minute, ""},
 		"the second was never submitted": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
-			20*time.Minute, "not there"},
+			20*time.Minute, engine.Gone},
 		"the second runs": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": running},
 			5 * time.Hour, ""},
 		"the second runs, the first is gone": {[]time.Duration{time.Hour}, several{"j-f1": running}, 5 * time.Hour,
 			""},
 		"the second ran": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": broke},
-			time.Hour, "FAILED"},
+			time.Hour, engine.Failed},
 		"the second failed, a third may come": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed},
 			time.Hour + 19*time.Minute, ""},
 		"the first ran on too few machines, the second failed": {[]time.Duration{time.Hour},
-			several{"j": {Name: "CANCELLED", Ended: true, Began: true}, "j-f1": failed},
+			several{"j": {State: engine.Cancelled, Began: true}, "j-f1": failed},
 			time.Hour + 19*time.Minute, ""},
 		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke},
 			time.Hour, ""},
 		"all have ended": {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given,
-			"j-f1": failed, "j-f2": failed}, 2 * time.Hour, "FAILED"},
+			"j-f1": failed, "j-f2": failed}, 2 * time.Hour, engine.Failed},
 	} {
 		p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
 			Fallback: make([]sweep.Sizing, 2)}
@@ -87,9 +88,9 @@ type counted struct {
 	asked map[string]int
 }
 
-func (c counted) State(ctx context.Context, job string) (JobState, error) {
+func (c counted) Status(ctx context.Context, job string) (engine.JobStatus, error) {
 	c.asked[job]++
-	return c.Jobs.State(ctx, job)
+	return c.Jobs.Status(ctx, job)
 }
 
 // TestBatchIsAskedOncePerDecision: spending and the jobs' end are judged by the same reading, including for a sweep
@@ -103,7 +104,7 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w.write(t, sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1),
 		At: created.Add(time.Minute)})
 	a := w.aggregator()
-	asked := counted{several{"night-1": {Name: "CANCELLED", Ended: true}, "night-1-f1": {Name: "RUNNING", Began: true,
+	asked := counted{several{"night-1": {State: engine.Cancelled}, "night-1-f1": {State: engine.Running, Began: true,
 		From: created.Add(2 * time.Minute)}}, map[string]int{}}
 	a.Jobs, a.Now = asked, func() time.Time { return created.Add(time.Hour) }
 	if c, err := a.Consider(t.Context(), id); err != nil || c != nil {
@@ -117,7 +118,7 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
 		Fallback: make([]sweep.Sizing, 2)}
-	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {Ended: true}}, Now: func() time.Time { return created }}
+	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {State: engine.Done}}, Now: func() time.Time { return created }}
 	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
 		strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 		}
 	}
 	a := w.aggregator()
-	a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
+	a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
 		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded",
 			c, err)
@@ -167,14 +168,14 @@ func TestTroubleOfTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := w.aggregator()
-		a.Jobs = several{"night-1": {Name: "FAILED", Ended: true, Began: true}}
+		a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
 		a.Now = func() time.Time { return created.Add(time.Minute) }
 		c, err := a.Consider(t.Context(), w.plan.Sweep)
 		if err != nil || refused != (c == nil) {
 			t.Fatalf("the tasks refused the plan: %t; concluded as %+v (%v)", refused, c, err)
 		}
 		if !refused {
-			contains(t, c.Reason, "when the Batch job was FAILED (task 3: no space left on device)")
+			contains(t, c.Reason, "when the job had failed (task 3: no space left on device)")
 		}
 	}
 }
@@ -182,10 +183,10 @@ func TestTroubleOfTasks(t *testing.T) {
 // TestAnEndSaysWhichMachinesWereMissing: it is what people are told of such a night.
 func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 	const quota = "Quota 'CPUS_ALL_REGIONS' exceeded"
-	for want, job := range map[string]JobState{
-		"time limit (no machine came: " + quota + ")":        {Name: "SCHEDULED", Lacks: quota},
-		"time limit (3 tasks had no machine: " + quota + ")": {Name: "RUNNING", Began: true, Waiting: 3, Lacks: quota},
-		"time limit; 0 trials are done":                      {Name: "RUNNING", Began: true, Lacks: quota},
+	for want, job := range map[string]engine.JobStatus{
+		"time limit (no machine came: " + quota + ")":        {State: engine.Waiting, Lacks: quota},
+		"time limit (3 tasks had no machine: " + quota + ")": {State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: 3}, Lacks: quota},
+		"time limit; 0 trials are done":                      {State: engine.Running, Began: true, Lacks: quota},
 	} {
 		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true }})
 		a := w.aggregator()

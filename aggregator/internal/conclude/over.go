@@ -8,13 +8,15 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
 
 // ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
-func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string) *sweep.Ending {
+func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
+	state engine.Phase) *sweep.Ending {
 	switch why {
 	case protocol.Cancelled:
 		return &sweep.Ending{Cancelled: true}
@@ -23,7 +25,7 @@ func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent, state string)
 	case protocol.Spent:
 		return early(spent, p, b)
 	case protocol.JobOver:
-		return early("when the Batch job was "+state, p, b)
+		return early("when the job "+state.Past(), p, b)
 	}
 	return &sweep.Ending{}
 }

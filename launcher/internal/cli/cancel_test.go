@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
-	"coppice/launcher/internal/provision"
 )
 
 // TestAfterACancel: the same file starts nothing and says what does. With another name or number of trials it is another
@@ -63,7 +63,7 @@ func TestAfterACancel(t *testing.T) {
 func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.jobs.status = &provision.JobStatus{State: "RUNNING", Began: true, Finished: true}
+	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
 	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any,
 		strings.NewReader("{")); err != nil {

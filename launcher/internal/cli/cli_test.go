@@ -229,7 +229,7 @@ func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
-	if out := w.must("cancel", "x"); !strings.Contains(out, "CANCELLED") || !w.jobs.cancelled {
+	if out := w.must("cancel", "x"); !strings.Contains(out, "(job cancelled)") || !w.jobs.cancelled {
 		t.Errorf("cancelled sweep x: got %s; want its job cancelled, and that said", out)
 	}
 	read := func() string {

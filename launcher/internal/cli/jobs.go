@@ -65,9 +65,9 @@ func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 }
 
 // job returns the status of a sweep's job, which has none where only buckets are known.
-func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.JobStatus, error) {
+func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.SweepJob, error) {
 	if c.Jobs == nil {
-		return provision.JobStatus{}, nil
+		return provision.SweepJob{}, nil
 	}
 	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
@@ -82,7 +82,7 @@ func jobName(ctx context.Context, w *Setup, p *sweep.Plan) (string, error) {
 }
 
 // cancelJobs stops all jobs of a sweep.
-func cancelJobs(ctx context.Context, w *Setup, p *sweep.Plan) (provision.JobStatus, error) {
+func cancelJobs(ctx context.Context, w *Setup, p *sweep.Plan) (provision.SweepJob, error) {
 	job, err := provision.Cancel(ctx, w.sweeps, w.Jobs, p)
 	if err != nil {
 		return job, errors.Join(fmt.Errorf("sweep %s is marked as cancelled, its tasks will stop", p.Sweep), err)

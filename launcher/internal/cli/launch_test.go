@@ -9,9 +9,9 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
-	"coppice/launcher/internal/provision"
 )
 
 // TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
@@ -61,7 +61,7 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
-	w.jobs.status = &provision.JobStatus{State: "SCHEDULED"}
+	w.jobs.status = &engine.JobStatus{State: engine.Waiting}
 	for night, ended := range []bool{false, true} {
 		w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
 		if ended != w.jobs.cancelled {

@@ -7,9 +7,9 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
-	"coppice/launcher/internal/provision"
 )
 
 // TestFaultsOfEveryObject is the matrix of what people see of a sweep with an object with which something is wrong for
@@ -20,7 +20,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	ended.jobs.run = ended.concluded(sweep.OutcomeWinner)
 	for _, w := range []*world{running, ended} {
 		w.staged()
-		w.jobs.status = &provision.JobStatus{State: "RUNNING", Began: true}
+		w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 		w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
 	}
 	s, trials := sweepstore.New(running.buckets["sweeps"], "x"), sweepstore.NewTrials(running.buckets["sweeps"],

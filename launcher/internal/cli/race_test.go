@@ -9,16 +9,16 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
-	"coppice/launcher/internal/provision"
 )
 
 // batch is a Batch whose tasks leave as soon as their sweep is cancelled.
 type batch struct {
 	*jobs
 	plan  *sweep.Plan
-	ended map[string]string // state of the jobs that have ended; "" while they run
+	ended map[string]engine.Phase // state of the jobs that have ended; "" while they run
 }
 
 func (b *batch) Submit(_ context.Context, p *sweep.Plan) (existed bool, err error) {
@@ -29,27 +29,27 @@ func (b *batch) Submit(_ context.Context, p *sweep.Plan) (existed bool, err erro
 	return existed, nil
 }
 
-func (b *batch) Status(ctx context.Context, job string) (provision.JobStatus, error) {
+func (b *batch) Status(ctx context.Context, job string) (engine.JobStatus, error) {
 	state, there := b.ended[job]
 	if !there {
-		return provision.JobStatus{State: "NOT_FOUND", Finished: true}, nil
+		return engine.JobStatus{State: engine.Gone}, nil
 	}
 	cancelled, err := sweepstore.New(b.sweeps, b.plan.Sweep).Cancelled(ctx)
 	if err != nil {
-		return provision.JobStatus{}, err
+		return engine.JobStatus{}, err
 	}
 	if state == "" && cancelled {
-		b.ended[job], state = "SUCCEEDED", "SUCCEEDED"
+		b.ended[job], state = engine.Done, engine.Done
 	}
 	if state == "" {
-		return provision.JobStatus{State: "RUNNING", Began: true}, nil
+		return engine.JobStatus{State: engine.Running, Began: true}, nil
 	}
-	return provision.JobStatus{State: state, Finished: true, Began: true}, nil
+	return engine.JobStatus{State: state, Began: true}, nil
 }
 
-func (b *batch) Cancel(ctx context.Context, job string) (provision.JobStatus, error) {
+func (b *batch) Cancel(ctx context.Context, job string) (engine.JobStatus, error) {
 	if state, there := b.ended[job]; there && state == "" {
-		b.ended[job] = "CANCELLED"
+		b.ended[job] = engine.Cancelled
 	}
 	return b.Status(ctx, job)
 }
@@ -104,7 +104,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 			for at, done := 1, false; !done; at++ {
 				w := newWorld(t)
 				w.buckets["datasets"] = start.buckets["datasets"]
-				cloud := &batch{jobs: w.jobs, ended: map[string]string{}}
+				cloud := &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
 				w.runner = cloud
 				w.must(commands["sweep"]...)
 				command := func(name string) (code int, text string) {
@@ -159,7 +159,7 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !status.Finished {
+		if !status.State.Ended() {
 			alive++
 		}
 	}
@@ -177,9 +177,9 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 func TestCancelledTasksLeaveByThemselves(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
-	w.runner = &batch{jobs: w.jobs, ended: map[string]string{}}
+	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
-	if out := w.must("cancel", "x"); !strings.Contains(out, "sweep x is cancelled (job SUCCEEDED)") {
+	if out := w.must("cancel", "x"); !strings.Contains(out, "sweep x is cancelled (job done)") {
 		t.Errorf("cancelled a sweep whose tasks leave: got %q; want that its job ended by itself", out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
@@ -95,7 +96,7 @@ func followJob(ctx context.Context, w *Setup, q cloudjob.Work) (*cloudjob.JobOut
 
 	bar := w.stageBar()
 	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.Report,
-		State: func(state string) { bar.Finish(); say("job %s: %s\n", j.ID, state) }}
+		State: func(state engine.Phase) { bar.Finish(); say("job %s: %s\n", j.ID, state) }}
 	o, err := follower.Wait(ctx, sweep.DatasetStaging(q.Dataset, j.ID), j)
 	bar.Finish()
 	if ctx.Err() == nil {

@@ -11,10 +11,10 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/engine"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/provision"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -33,13 +33,13 @@ func (s *stages) SubmitTask(_ context.Context, q cloudjob.Work) (bool, error) {
 	return s.existed, nil
 }
 
-func (s *stages) Status(context.Context, string) (provision.JobStatus, error) {
-	return provision.JobStatus{State: "RUNNING", Created: time.Unix(1, 0)}, nil
+func (s *stages) Status(context.Context, string) (engine.JobStatus, error) {
+	return engine.JobStatus{State: engine.Running, Created: time.Unix(1, 0)}, nil
 }
 
-func (s *stages) Cancel(_ context.Context, job string) (provision.JobStatus, error) {
+func (s *stages) Cancel(_ context.Context, job string) (engine.JobStatus, error) {
 	s.cancelled = append(s.cancelled, job)
-	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
+	return engine.JobStatus{State: engine.Cancelled}, nil
 }
 
 // stageInBatch runs launcher stage --batch on an export in a bucket.

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/engine"
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -204,7 +205,7 @@ func TestProgressIsOneLine(t *testing.T) {
 			b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: r})
 			v.Show(b, sweepview.Snapshot{Done: n, Running: 3, AtLimit: 4, Ready: 12, Paused: 13, Stopped: 14,
 				Untrained: 15, Failed: 1, Waiting: 10, Left: 3700, Best: &sweepview.Best{Trial: 7, Score: 0.123456},
-				Job: provision.JobStatus{State: "RUNNING"}})
+				Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
 			now = now.Add(time.Second)
 			if n > 9 && len(on.rows) > 4 {
 				t.Fatalf("after %d trials %d lines:\n%s", n, len(on.rows), on)

@@ -77,7 +77,7 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	}
 	view := show.NewProgress(w.World, s.Plan, w.asJSON)
 	defer view.Close()
-	var job provision.JobStatus
+	var job provision.SweepJob
 	var left sweepview.JobWait
 	quick := 0
 

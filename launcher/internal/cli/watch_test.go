@@ -6,9 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/provision"
-	"coppice/launcher/internal/sweepview"
 )
 
 // TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how
@@ -21,7 +20,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
 			t.Errorf("started a sweep whose job is gone: got %s; want no claim that it had been started", out)
 		}
-		w.jobs.status = &provision.JobStatus{State: sweepview.JobMissing, Finished: true}
+		w.jobs.status = &engine.JobStatus{State: engine.Gone}
 		began := time.Now()
 		w.refused(sweep.ExitError,
 			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",

@@ -90,7 +90,7 @@ func TestWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial behind others at a rung; may resume") ||
-		strings.Contains(out, "running") {
+		strings.Contains(out, "1 running") {
 		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
 	}
 	after := search.AfterPause(plan, sweep.Reached{Step: 11, Trial: 2, Score: 0.5}, []sweep.Reached{other}, true)

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/engine"
 	"coppice/internal/gbt"
 	"coppice/internal/notify"
 	"coppice/internal/program"
@@ -28,7 +29,6 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/provision"
 )
 
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.
@@ -65,8 +65,8 @@ type jobs struct {
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
-	status    *provision.JobStatus // Batch's answer, if it is not the usual one
-	away      error                // Batch cannot be reached
+	status    *engine.JobStatus // Batch's answer, if it is not the usual one
+	away      error             // Batch cannot be reached
 	run       func(*sweep.Plan)
 	err       error
 }
@@ -94,24 +94,24 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (j *jobs) Status(context.Context, string) (provision.JobStatus, error) {
+func (j *jobs) Status(context.Context, string) (engine.JobStatus, error) {
 	if j.away != nil {
-		return provision.JobStatus{}, j.away
+		return engine.JobStatus{}, j.away
 	}
 	if j.cancelled {
-		return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
+		return engine.JobStatus{State: engine.Cancelled}, nil
 	}
 	if j.status != nil {
 		return *j.status, nil
 	}
-	return provision.JobStatus{State: "RUNNING"}, nil
+	return engine.JobStatus{State: engine.Running}, nil
 }
 
 func (j *jobs) Delete(context.Context, string) error { return nil }
 
-func (j *jobs) Cancel(context.Context, string) (provision.JobStatus, error) {
+func (j *jobs) Cancel(context.Context, string) (engine.JobStatus, error) {
 	j.cancelled = true
-	return provision.JobStatus{State: "CANCELLED", Finished: true}, nil
+	return engine.JobStatus{State: engine.Cancelled}, nil
 }
 
 // run is one command line.

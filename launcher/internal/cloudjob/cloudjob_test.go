@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 )
 
@@ -23,11 +23,11 @@ const fingerprint = "0123456789abcdef0123456789abcdef"
 
 // cloud is a Batch whose jobs go through the given states, one at every look.
 type cloud struct {
-	jobs   map[string][]string // states left, by name
+	jobs   map[string][]engine.Phase // states left, by name
 	made   []string
-	states []string // of a new job
-	fail   string   // what Batch says of a job that failed
-	look   func(state string)
+	states []engine.Phase // of a new job
+	fail   string         // what Batch says of a job that failed
+	look   func(state engine.Phase)
 }
 
 func (c *cloud) Name(id sweep.ID) string { return "jobs/" + string(id) }
@@ -38,17 +38,17 @@ func (c *cloud) SubmitTask(_ context.Context, q Work) (bool, error) {
 		return true, nil
 	}
 	if c.jobs == nil {
-		c.jobs = map[string][]string{}
+		c.jobs = map[string][]engine.Phase{}
 	}
 	c.jobs[name] = slices.Clone(c.states)
 	c.made = append(c.made, q.Env.Job)
 	return false, nil
 }
 
-func (c *cloud) Status(_ context.Context, name string) (provision.JobStatus, error) {
+func (c *cloud) Status(_ context.Context, name string) (engine.JobStatus, error) {
 	left := c.jobs[name]
 	if left == nil {
-		return provision.JobStatus{State: "not there", Finished: true}, nil
+		return engine.JobStatus{State: engine.Gone}, nil
 	}
 	state := left[0]
 	if len(left) > 1 {
@@ -57,17 +57,17 @@ func (c *cloud) Status(_ context.Context, name string) (provision.JobStatus, err
 	if c.look != nil {
 		c.look(state)
 	}
-	return provision.JobStatus{State: state, Finished: len(left) == 1, Created: time.Unix(1, 0), Failure: c.fail}, nil
+	return engine.JobStatus{State: state, Created: time.Unix(1, 0), Failure: c.fail}, nil
 }
 
-func (c *cloud) Cancel(context.Context, string) (provision.JobStatus, error) {
-	return provision.JobStatus{}, nil
+func (c *cloud) Cancel(context.Context, string) (engine.JobStatus, error) {
+	return engine.JobStatus{}, nil
 }
 
 func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
 func TestSubmit(t *testing.T) {
-	c := &cloud{states: []string{"RUNNING", "RUNNING", "FAILED"}}
+	c := &cloud{states: []engine.Phase{engine.Running, engine.Running, engine.Failed}}
 	for i, want := range []struct {
 		id       string
 		attached bool
@@ -77,13 +77,13 @@ func TestSubmit(t *testing.T) {
 			t.Errorf("submission %d: got %+v (error %v); want job %s, attached %t", i, j, err, want.id, want.attached)
 		}
 	}
-	c.jobs["jobs/stage-clicks-0123456789ab"] = []string{"FAILED"}
+	c.jobs["jobs/stage-clicks-0123456789ab"] = []engine.Phase{engine.Failed}
 	if j, err := Submit(t.Context(), c, request()); err != nil || j.ID != "stage-clicks-0123456789ab-1" || j.Attached {
 		t.Errorf("after a failure: %+v %v", j, err)
 	}
 	q := request()
 	for n := range maxRuns {
-		c.jobs["jobs/"+jobID(&q, n)] = []string{"FAILED"}
+		c.jobs["jobs/"+jobID(&q, n)] = []engine.Phase{engine.Failed}
 	}
 	if _, err := Submit(t.Context(), c, request()); err == nil || !strings.Contains(err.Error(), "100 staging jobs") {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
@@ -136,28 +136,29 @@ func rows(t *testing.T, rows int) string {
 // TestTaskTellsFollower: what the task leaves, the launcher reads.
 func TestTaskTellsFollower(t *testing.T) {
 	store := blob.Memory()
-	c := &cloud{states: []string{"QUEUED", "RUNNING", "RUNNING", "SUCCEEDED"}}
+	c := &cloud{states: []engine.Phase{engine.Waiting, engine.Running, engine.Running, engine.Done}}
 	j, err := Submit(t.Context(), c, request())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.jobs[j.Name] = slices.Clone(c.states)
 	folder := sweep.DatasetStaging("clicks", j.ID)
-	c.look = func(state string) {
+	c.look = func(state engine.Phase) {
 		switch state {
-		case "RUNNING":
+		case engine.Running:
 			half := Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}
 			if err := put(t.Context(), store, folder+progressFile, half); err != nil {
 				t.Error(err)
 			}
-		case "SUCCEEDED":
+		case engine.Done:
 			if err := task(t, store, rows(t, 2000)).Run(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	var states, progress []string
-	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond, State: func(s string) { states = append(states, s) },
+	var states []engine.Phase
+	var progress []string
+	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond, State: func(s engine.Phase) { states = append(states, s) },
 		Progress: func(step stager.Step, done, total int64) {
 			progress = append(progress, fmt.Sprint(step, " ", done, "/", total))
 		}}
@@ -165,7 +166,7 @@ func TestTaskTellsFollower(t *testing.T) {
 	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
 		t.Fatalf("the outcome that the follower reads: got %+v (error %v); want a new version from attempt 2", o, err)
 	}
-	if !slices.Equal(states, []string{"QUEUED", "RUNNING", "SUCCEEDED"}) || len(progress) != 2 ||
+	if !slices.Equal(states, []engine.Phase{engine.Waiting, engine.Running, engine.Done}) || len(progress) != 2 ||
 		progress[0] != "bin 5/10" {
 		t.Errorf(`the follower saw states %q and progress %q; want three states and two steps, the first "bin 5/10"`,
 			states, progress)
@@ -230,7 +231,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 		}, "", "not a job's outcome", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, w := blob.Memory(), &cloud{states: []string{"RUNNING", "FAILED"}, fail: c.batch}
+			store, w := blob.Memory(), &cloud{states: []engine.Phase{engine.Running, engine.Failed}, fail: c.batch}
 			j, err := Submit(t.Context(), w, request())
 			if err != nil {
 				t.Fatal(err)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 )
 
@@ -33,8 +33,8 @@ type Jobs interface {
 	Name(sweep.ID) string
 	// SubmitTask starts the job whose id is in its Env; existed says that it had been started before.
 	SubmitTask(context.Context, Work) (existed bool, err error)
-	Status(ctx context.Context, job string) (provision.JobStatus, error)
-	Cancel(ctx context.Context, job string) (provision.JobStatus, error)
+	Status(ctx context.Context, job string) (engine.JobStatus, error)
+	Cancel(ctx context.Context, job string) (engine.JobStatus, error)
 }
 
 // Job is a submitted job.
@@ -71,7 +71,8 @@ func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Finished && !s.Created.IsZero() { // an earlier run that left no result, or whose result was deleted since
+		// An earlier run may have left no result, or its result was deleted since.
+		if s.State.Ended() && s.State != engine.Gone {
 			continue
 		}
 
@@ -88,8 +89,8 @@ func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 // FailedError reports a job that ended without a result.
 type FailedError struct {
 	Job   string
-	State string
-	Text  string // the task's error, or else Batch's
+	State engine.Phase
+	Text  string // the task's error, or else the engine's
 	Code  int    // the task's exit code; 0 if unknown
 }
 
@@ -109,14 +110,14 @@ type Follower struct {
 	Jobs     Jobs
 	Store    blob.Store // the datasets bucket
 	Every    time.Duration
-	State    func(state string) // called for every change; may be nil
+	State    func(engine.Phase) // called for every change; may be nil
 	Progress func(step stager.Step, done, total int64)
 }
 
 // Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
 // result is a *FailedError.
 func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome, error) {
-	last := ""
+	last := engine.Phase("")
 	tick := time.NewTicker(f.Every)
 	defer tick.Stop()
 
@@ -131,7 +132,7 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 		}
 		last = s.State
 
-		if s.Finished {
+		if s.State.Ended() {
 			return f.ended(ctx, folder, j, s)
 		}
 		p, err := readProgress(ctx, f.Store, folder)
@@ -150,14 +151,14 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 	}
 }
 
-func (f *Follower) ended(ctx context.Context, folder string, j *Job, s provision.JobStatus) (*JobOutcome, error) {
+func (f *Follower) ended(ctx context.Context, folder string, j *Job, s engine.JobStatus) (*JobOutcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 
 	switch {
-	case s.State == "SUCCEEDED" && o != nil && o.Error == "":
+	case s.State == engine.Done && o != nil && o.Error == "":
 		return o, nil
 	case o != nil && o.Error != "":
 		return nil, &FailedError{Job: j.ID, State: s.State, Text: o.Error, Code: o.Code}

@@ -10,30 +10,23 @@ package provision
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"coppice/internal/cloud"
+	"coppice/internal/engine"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
 )
 
-// JobStatus is a job's state according to Batch.
-type JobStatus struct {
-	State    string           `json:"state"`
-	Finished bool             `json:"finished"`
-	Tasks    map[string]int64 `json:"tasks,omitempty"` // by state
-	Failure  string           `json:"failure,omitempty"`
-
-	Name    string      `json:"name,omitempty"`    // of the job
-	Earlier []Abandoned `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
+// SweepJob is the status of a sweep's current job.
+type SweepJob struct {
+	engine.JobStatus
+	Finished bool        `json:"finished"`          // and so have the jobs before it
+	Name     string      `json:"name,omitempty"`    // of the job
+	Earlier  []Abandoned `json:"earlier,omitempty"` // jobs of the sweep abandoned before it
 
 	Machines *Machines `json:"machines,omitempty"` // nil of a job that has ended
-
-	Created    time.Time `json:"-"` // zero if there is no such job
-	Began      bool      `json:"-"` // at least one task has run
-	NoCapacity string    `json:"-"` // the latest event saying that machines are not available
 }
 
 // Machines are those of a job that has not ended: how many there are, and why the others are not.
@@ -41,27 +34,27 @@ type Machines struct {
 	Running int       `json:"running"`
 	Planned int       `json:"planned"`
 	Since   time.Time `json:"since"`          // when they were asked for
-	Why     string    `json:"why,omitempty"`  // some are missing, in the latest words of Google
+	Why     string    `json:"why,omitempty"`  // some are missing, in the latest words of the engine
 	Next    string    `json:"next,omitempty"` // what happens if they do not come
 }
 
 // present is how many of its machines the plan's job n has: a task that is pending has none.
-func present(p *sweep.Plan, n int, s JobStatus) int {
+func present(p *sweep.Plan, n int, s engine.JobStatus) int {
 	if !s.Began {
 		return 0
 	}
 	z := p.Placed(n).Sizing
-	return z.Machines(int(s.Tasks["PENDING"]))
+	return z.Machines(s.Tasks.Waiting)
 }
 
 // machines describes those of the plan's job n.
-func machines(p *sweep.Plan, n int, s JobStatus) *Machines {
+func machines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	z := p.Placed(n).Sizing
 	m := &Machines{Running: present(p, n, s), Planned: z.Machines(0), Since: s.Created}
 	if m.Running == m.Planned {
 		return m
 	}
-	if m.Why = s.NoCapacity; strings.Contains(strings.ToLower(m.Why), "quota") {
+	if m.Why = s.Lacks; strings.Contains(strings.ToLower(m.Why), "quota") {
 		m.Why += "; `launcher doctor SWEEP.yaml` says what to ask for"
 	}
 	switch {
@@ -73,10 +66,10 @@ func machines(p *sweep.Plan, n int, s JobStatus) *Machines {
 		m.Next = fmt.Sprintf("From %s %s, the launcher replaces them by %s", clock(s.Created.Add(wait)), until,
 			Describe(p, n+1))
 	case m.Running == 0:
-		m.Next = fmt.Sprintf("Batch goes on trying; without any, the sweep ends about %s",
+		m.Next = fmt.Sprintf("They are still asked for; without any, the sweep ends about %s",
 			clock(p.Created.Add(time.Duration(p.Spec.Limits.Sweep)+protocol.ClocksApart)))
 	default:
-		m.Next = "Batch goes on trying; those that are there train meanwhile"
+		m.Next = "They are still asked for; those that are there train meanwhile"
 	}
 	return m
 }
@@ -89,7 +82,7 @@ func (m *Machines) String() string {
 	if m.Next == "" {
 		return text
 	}
-	return fmt.Sprintf("%s, asked for %s: %s. %s", text, clock(m.Since), cmp.Or(m.Why, "Batch gives no reason yet"),
+	return fmt.Sprintf("%s, asked for %s: %s. %s", text, clock(m.Since), cmp.Or(m.Why, "no reason is given yet"),
 		m.Next)
 }
 
@@ -113,34 +106,34 @@ const (
 // the quota of the whole project is used up, which other machines come up against, too. Otherwise it is replaced by the
 // next one, which starts only once this one has ended: the two never cost money at the same time, and the trials go on
 // from their checkpoints.
-func enough(p *sweep.Plan, n int, s JobStatus) bool {
+func enough(p *sweep.Plan, n int, s engine.JobStatus) bool {
 	z, there := p.Placed(n).Sizing, present(p, n, s)
-	return 2*there >= z.Machines(0) || there > 0 && strings.Contains(s.NoCapacity, cloud.CPUsAllRegions)
+	return 2*there >= z.Machines(0) || there > 0 && strings.Contains(s.Lacks, cloud.CPUsAllRegions)
 }
 
 // decide says what to do about the plan's job n and, if it is to be abandoned, why.
-func decide(p *sweep.Plan, n int, s JobStatus, now time.Time) (decision, string) {
+func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, string) {
 	switch {
-	case n == p.LastJob(): // the last job waits as long as Batch allows
+	case n == p.LastJob(): // the last job waits as long as it may
 		return settled, ""
-	case s.Finished && !s.Began && s.State == "FAILED" && s.NoCapacity != "":
-		return move, "it failed: " + s.NoCapacity
-	case s.Finished: // it ran, or was cancelled, deleted or broken: other machines would not help
+	case s.State == engine.Failed && !s.Began && s.Lacks != "":
+		return move, "it failed: " + s.Lacks
+	case s.State.Ended(): // it ran, or was cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
 	limit := time.Duration(p.Spec.Machine.Wait)
-	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit { // later it has lost them, and Batch brings others
+	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit { // later it has lost them, and gets others
 		return settled, ""
 	}
-	if !slices.Contains([]string{"QUEUED", "SCHEDULED", "RUNNING"}, s.State) || now.Sub(s.Created) < limit {
+	if s.State == engine.Stopping || now.Sub(s.Created) < limit {
 		return wait, ""
 	}
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
 	if m := machines(p, n, s); m.Running > 0 {
 		why = fmt.Sprintf("it had %d of %d machines after %s", m.Running, m.Planned, limit)
 	}
-	if s.NoCapacity != "" {
-		why += ": " + s.NoCapacity
+	if s.Lacks != "" {
+		why += ": " + s.Lacks
 	}
 	return move, why
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -21,22 +22,22 @@ func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (sweepstore.Co
 }
 
 // Look returns the status of the sweep's current job. It counts as finished when all jobs have finished.
-func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (JobStatus, error) {
+func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (SweepJob, error) {
 	course, err := Course(ctx, store, p)
 	if err != nil {
-		return JobStatus{}, err
+		return SweepJob{}, err
 	}
 
 	n := course.Current()
-	s, err := jobs.Status(ctx, p.JobName(n))
+	now, err := jobs.Status(ctx, p.JobName(n))
 	if err != nil {
-		return s, err
+		return SweepJob{}, err
 	}
 
 	// Earlier jobs were abandoned, but may still be running.
-	s.Name = p.JobName(n)
+	s := SweepJob{JobStatus: now, Name: p.JobName(n), Finished: now.State.Ended()}
 	if !s.Finished {
-		s.Machines = machines(p, n, s)
+		s.Machines = machines(p, n, now)
 	}
 	for i, r := range course {
 		before := course.Numbers()[i]
@@ -48,7 +49,7 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 		if err != nil {
 			return s, err
 		}
-		s.Finished = earlier.Finished
+		s.Finished = earlier.State.Ended()
 	}
 	return s, nil
 }
@@ -67,7 +68,7 @@ func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) error {
 			if err != nil {
 				return err
 			}
-			working = working || s.Began && !s.Finished
+			working = working || s.Began && !s.State.Ended()
 		}
 		if !working {
 			return nil
@@ -88,7 +89,7 @@ func CancelWaiting(ctx context.Context, store blob.Store, jobs JobRunner, p *swe
 	}
 	for _, n := range course.Numbers() {
 		s, err := jobs.Status(ctx, p.JobName(n))
-		if err == nil && (s.State == "QUEUED" || s.State == "SCHEDULED") {
+		if err == nil && s.State == engine.Waiting {
 			_, err = jobs.Cancel(ctx, p.JobName(n))
 		}
 		if err != nil {
@@ -100,8 +101,8 @@ func CancelWaiting(ctx context.Context, store blob.Store, jobs JobRunner, p *swe
 
 // Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest.
 // It continues after an error and returns all errors.
-func Cancel(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (JobStatus, error) {
-	var last JobStatus
+func Cancel(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (SweepJob, error) {
+	var last SweepJob
 	var failed []error
 	for i := 0; ; i++ {
 		course, err := Course(ctx, store, p) // read again each time: a job may have been added
@@ -115,7 +116,7 @@ func Cancel(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan
 		}
 
 		name := p.JobName(numbers[i])
-		if last, err = jobs.Cancel(ctx, name); err != nil {
+		if last.JobStatus, err = jobs.Cancel(ctx, name); err != nil {
 			failed = append(failed, fmt.Errorf("cancel job %s: %w", name, err))
 		}
 	}

@@ -6,17 +6,18 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
 
-// JobRunner runs a sweep's jobs. A job that does not exist has a finished Status without a creation time.
+// JobRunner runs a sweep's jobs. A job that does not exist is Gone.
 type JobRunner interface {
 	// Submit starts the plan's job; existed says that it had been started before.
 	Submit(context.Context, *sweep.Plan) (existed bool, err error)
-	Status(ctx context.Context, job string) (JobStatus, error)
+	Status(ctx context.Context, job string) (engine.JobStatus, error)
 	// Cancel stops the job and returns once it has stopped.
-	Cancel(ctx context.Context, job string) (JobStatus, error)
+	Cancel(ctx context.Context, job string) (engine.JobStatus, error)
 	// Delete removes a job that has ended.
 	Delete(ctx context.Context, job string) error
 }
@@ -50,7 +51,7 @@ func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, 
 		return existed, err
 	}
 	s, err := l.Jobs.Status(ctx, p.Job)
-	if err != nil || s.State != "FAILED" {
+	if err != nil || s.State != engine.Failed {
 		return true, err
 	}
 	listed, err := sweepstore.NewTrials(l.Store, p).List(ctx)
@@ -122,7 +123,7 @@ func (l *Provisioner) begin(ctx context.Context, course sweepstore.Course) error
 		}
 		name := l.Plan.JobName(n)
 		s, err := l.Jobs.Status(ctx, name)
-		if err == nil && !s.Finished {
+		if err == nil && !s.State.Ended() {
 			_, err = l.Jobs.Cancel(ctx, name)
 		}
 		if err != nil {

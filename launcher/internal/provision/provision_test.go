@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -31,20 +32,20 @@ func plan() *sweep.Plan {
 	return p
 }
 
-// fakeCloud is a Batch whose jobs get machines or not, and a clock that moves with every look at a job that waits.
+// fakeCloud is an engine whose jobs get machines or not, and a clock that moves with every look at a job that waits.
 type fakeCloud struct {
 	t      *testing.T
 	mu     sync.Mutex
 	now    time.Time
-	jobs   map[string]*JobStatus
-	order  []string             // of creations
-	fate   map[string]JobStatus // of jobs, by id; one that is not in it stays SCHEDULED
+	jobs   map[string]*engine.JobStatus
+	order  []string                    // of creations
+	fate   map[string]engine.JobStatus // of jobs, by id; one that is not in it stays Waiting
 	store  *failing
 	before func(what string) // called before every call
 }
 
-func newCloud(t *testing.T, fate map[string]JobStatus) *fakeCloud {
-	return &fakeCloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*JobStatus{},
+func newCloud(t *testing.T, fate map[string]engine.JobStatus) *fakeCloud {
+	return &fakeCloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*engine.JobStatus{},
 		fate: fate, store: &failing{Store: blob.Memory()}}
 }
 
@@ -64,7 +65,7 @@ func (c *fakeCloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	if c.jobs[p.Job] != nil {
 		return true, nil
 	}
-	s := JobStatus{State: "SCHEDULED"}
+	s := engine.JobStatus{State: engine.Waiting}
 	if f, ok := c.fate[p.Job[strings.LastIndexByte(p.Job, '/')+1:]]; ok {
 		s = f
 	}
@@ -74,29 +75,29 @@ func (c *fakeCloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	return false, nil
 }
 
-func (c *fakeCloud) Status(ctx context.Context, job string) (JobStatus, error) {
+func (c *fakeCloud) Status(ctx context.Context, job string) (engine.JobStatus, error) {
 	defer c.enter("status")()
 	if err := ctx.Err(); err != nil {
-		return JobStatus{}, err
+		return engine.JobStatus{}, err
 	}
 	c.now = c.now.Add(4 * time.Minute)
 	if s := c.jobs[job]; s != nil {
 		return *s, nil
 	}
-	return JobStatus{State: "not there", Finished: true}, nil
+	return engine.JobStatus{State: engine.Gone}, nil
 }
 
-func (c *fakeCloud) Cancel(ctx context.Context, job string) (JobStatus, error) {
+func (c *fakeCloud) Cancel(ctx context.Context, job string) (engine.JobStatus, error) {
 	defer c.enter("cancel")()
 	if err := ctx.Err(); err != nil {
-		return JobStatus{}, err
+		return engine.JobStatus{}, err
 	}
 	s := c.jobs[job]
 	if s == nil {
-		return JobStatus{State: "not there", Finished: true}, nil
+		return engine.JobStatus{State: engine.Gone}, nil
 	}
-	if !s.Finished {
-		s.State, s.Finished = "CANCELLED", true
+	if !s.State.Ended() {
+		s.State = engine.Cancelled
 	}
 	return *s, nil
 }
@@ -123,7 +124,7 @@ func (c *fakeCloud) alive() []string {
 	defer c.mu.Unlock()
 	var out []string
 	for name, s := range c.jobs {
-		if !s.Finished {
+		if !s.State.Ended() {
 			out = append(out, name[strings.LastIndexByte(name, '/')+1:])
 		}
 	}
@@ -147,25 +148,25 @@ func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r 
 }
 
 var (
-	running   = JobStatus{State: "RUNNING", Began: true}
-	exhausted = JobStatus{State: "FAILED", Finished: true, NoCapacity: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}
-	broken    = JobStatus{State: "FAILED", Finished: true, Failure: "task with index 0 failed"}
+	running   = engine.JobStatus{State: engine.Running, Began: true}
+	exhausted = engine.JobStatus{State: engine.Failed, Lacks: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}
+	broken    = engine.JobStatus{State: engine.Failed, Failure: "task with index 0 failed"}
 )
 
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
-		fate    map[string]JobStatus
+		fate    map[string]engine.JobStatus
 		jobs    []string // created, in order
 		alive   []string
 		reasons []string // parts of
 	}{
-		"machines at once": {map[string]JobStatus{"nightly-1": running},
+		"machines at once": {map[string]engine.JobStatus{"nightly-1": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
-		"another zone": {map[string]JobStatus{"nightly-1-f1": running},
+		"another zone": {map[string]engine.JobStatus{"nightly-1-f1": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
 				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
-			[]string{"nightly-1-f1"}, []string{"it was SCHEDULED after 10m0s"}},
-		"failed for want of machines": {map[string]JobStatus{"nightly-1": exhausted, "nightly-1-f1": exhausted,
+			[]string{"nightly-1-f1"}, []string{"it was waiting after 10m0s"}},
+		"failed for want of machines": {map[string]engine.JobStatus{"nightly-1": exhausted, "nightly-1-f1": exhausted,
 			"nightly-1-f2": running},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
 				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
@@ -176,10 +177,10 @@ func TestSettle(t *testing.T) {
 			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a",
 			"nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"},
 			[]string{"", "", ""}},
-		"broken otherwise": {map[string]JobStatus{"nightly-1": broken},
+		"broken otherwise": {map[string]engine.JobStatus{"nightly-1": broken},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
-		"it ran, and then failed": {map[string]JobStatus{"nightly-1": {State: "FAILED", Finished: true, Began: true,
-			NoCapacity: "RESOURCE_POOL_EXHAUSTED"}},
+		"it ran, and then failed": {map[string]engine.JobStatus{"nightly-1": {State: engine.Failed, Began: true,
+			Lacks: "RESOURCE_POOL_EXHAUSTED"}},
 			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,13 +214,13 @@ var errCrash = errors.New("crash")
 // TestTooFewMachines: a job with less than half of its machines is replaced once they have been waited for, by a job
 // that begins after it has ended; half are enough to go on, and so are any where the project's quota is used up.
 func TestTooFewMachines(t *testing.T) {
-	for pending, want := range map[int64][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
-		few := JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"PENDING": pending},
-			NoCapacity: "Quota 'PREEMPTIBLE_CPUS' exceeded"}
+	for pending, want := range map[int][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
+		few := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: pending},
+			Lacks: "Quota 'PREEMPTIBLE_CPUS' exceeded"}
 		if pending == 7 { // other machines would not come either
-			few.NoCapacity = "Quota 'CPUS_ALL_REGIONS' exceeded"
+			few.Lacks = "Quota 'CPUS_ALL_REGIONS' exceeded"
 		}
-		w := newCloud(t, map[string]JobStatus{"nightly-1": few, "nightly-1-f1": running})
+		w := newCloud(t, map[string]engine.JobStatus{"nightly-1": few, "nightly-1-f1": running})
 		p := plan()
 		p.Created = w.now
 		p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
@@ -246,18 +247,18 @@ func TestTooFewMachines(t *testing.T) {
 			t.Errorf("%d of 8 tasks have no machine: %q live, want %q", pending, w.alive(), want)
 		}
 		if there := (8 - pending + 1) / 2; want[0] != "nightly-1" && there > 0 &&
-			moved != fmt.Sprintf("it had %d of 4 machines after 10m0s: %s", there, few.NoCapacity) {
+			moved != fmt.Sprintf("it had %d of 4 machines after 10m0s: %s", there, few.Lacks) {
 			t.Errorf("moved because %q", moved)
 		}
 	}
 }
 
-// TestAPreemptedJobIsLeftAlone: machines that a job loses long after it began are Batch's to bring back.
+// TestAPreemptedJobIsLeftAlone: machines that a job loses long after it began are the engine's to bring back.
 func TestAPreemptedJobIsLeftAlone(t *testing.T) {
 	p := plan()
 	p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
 	p.Sizing = sweep.Sizing{VMs: 1, TasksPerVM: 1, Tasks: 1}
-	lost := JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"PENDING": 1}, Created: time.Unix(1e9, 0)}
+	lost := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: 1}, Created: time.Unix(1e9, 0)}
 	wait := time.Duration(p.Spec.Machine.Wait)
 	for after, want := range map[time.Duration]decision{wait: move, 2 * wait: settled} {
 		if got, why := decide(p, 0, lost, lost.Created.Add(after)); got != want {
@@ -268,7 +269,7 @@ func TestAPreemptedJobIsLeftAlone(t *testing.T) {
 
 // TestWaitingIsTold: why machines do not come is told while they are waited for, once for each reason and job.
 func TestWaitingIsTold(t *testing.T) {
-	w := newCloud(t, map[string]JobStatus{"nightly-1": {State: "SCHEDULED", NoCapacity: "no room"},
+	w := newCloud(t, map[string]engine.JobStatus{"nightly-1": {State: engine.Waiting, Lacks: "no room"},
 		"nightly-1-f1": running})
 	var told []string
 	l := w.provisioner(plan())
@@ -290,22 +291,22 @@ func TestMachinesOfAJob(t *testing.T) {
 	quota := "Quota 'CPUS_ALL_REGIONS' exceeded. Limit: 12.0 globally (CODE_GCE_QUOTA_EXCEEDED)"
 	for want, c := range map[string]struct {
 		job int
-		s   JobStatus
+		s   engine.JobStatus
 	}{
-		"0 of 4, asked for 2026-11-21 03:00 UTC: Batch gives no reason yet. From 2026-11-21 03:10 UTC on, the " +
-			"launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0, JobStatus{State: "QUEUED"}},
+		"0 of 4, asked for 2026-11-21 03:00 UTC: no reason is given yet. From 2026-11-21 03:10 UTC on, the " +
+			"launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0, engine.JobStatus{State: engine.Waiting}},
 		"0 of 4, asked for 2026-11-21 03:00 UTC: " + quota + "; `launcher doctor SWEEP.yaml` says what to ask for. " +
-			"Batch goes on trying; without any, the sweep ends about 2026-11-21 06:00 UTC": {3,
-			JobStatus{State: "SCHEDULED", NoCapacity: quota}},
-		"1 of 4, asked for 2026-11-21 03:00 UTC: no room. Batch goes on trying; those that are there train " +
+			"They are still asked for; without any, the sweep ends about 2026-11-21 06:00 UTC": {3,
+			engine.JobStatus{State: engine.Waiting, Lacks: quota}},
+		"1 of 4, asked for 2026-11-21 03:00 UTC: no room. They are still asked for; those that are there train " +
 			"meanwhile": {3,
-			JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"RUNNING": 2, "PENDING": 6},
-				NoCapacity: "no room"}},
+			engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Running: 2, Waiting: 6},
+				Lacks: "no room"}},
 		"1 of 4, asked for 2026-11-21 03:00 UTC: no room. From 2026-11-21 03:10 UTC to 2026-11-21 03:20 UTC, and not " +
 			"later, the launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0,
-			JobStatus{State: "RUNNING", Began: true, Tasks: map[string]int64{"RUNNING": 2, "PENDING": 6},
-				NoCapacity: "no room"}},
-		"4 of 4": {0, JobStatus{State: "RUNNING", Began: true, NoCapacity: quota}},
+			engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Running: 2, Waiting: 6},
+				Lacks: "no room"}},
+		"4 of 4": {0, engine.JobStatus{State: engine.Running, Began: true, Lacks: quota}},
 	} {
 		c.s.Created = at
 		if got := machines(p, c.job, c.s).String(); got != want {
@@ -317,7 +318,7 @@ func TestMachinesOfAJob(t *testing.T) {
 // TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
 // launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
-	calm := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
+	calm := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
 	if err := calm.provisioner(plan()).Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 // TestManyLaunchersSettleAlike: none of them knows of the others.
 func TestManyLaunchersSettleAlike(t *testing.T) {
 	for range 20 {
-		w := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
+		w := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
@@ -373,7 +374,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 // TestCancelledMeanwhile: the sweep may be cancelled at any step, also just before the next job is submitted.
 func TestCancelledMeanwhile(t *testing.T) {
 	for at := 1; ; at++ {
-		w := newCloud(t, map[string]JobStatus{"nightly-1-f2": running})
+		w := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
 		steps := 0
 		w.before = func(string) {
 			if steps++; steps != at {
@@ -421,7 +422,7 @@ func TestDamagedRecord(t *testing.T) {
 func TestAJobThatTrainsMayFinish(t *testing.T) {
 	w := newCloud(t, nil)
 	l := w.provisioner(plan())
-	first := &JobStatus{State: "RUNNING", Began: true}
+	first := &engine.JobStatus{State: engine.Running, Began: true}
 	w.jobs["projects/p/locations/l/jobs/nightly-1"] = first
 	if err := l.record(t.Context(), 1, "no machines"); err != nil {
 		t.Fatal(err)
@@ -429,10 +430,10 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 	looks := 0
 	w.before = func(string) {
 		if looks++; looks == 5 {
-			first.State, first.Finished = "SUCCEEDED", true
+			first.State = engine.Done
 		}
 	}
-	if err := l.Leave(t.Context(), time.Hour); err != nil || first.State != "SUCCEEDED" {
+	if err := l.Leave(t.Context(), time.Hour); err != nil || first.State != engine.Done {
 		t.Errorf("left with error %v, the job that trained is %s; want it to have ended by itself", err, first.State)
 	}
 }
@@ -446,7 +447,7 @@ func TestARefusedPlanIsStartedAgain(t *testing.T) {
 		refused, begun bool
 		orders         int
 	}{{true, false, 2}, {false, false, 1}, {true, true, 1}} {
-		w := newCloud(t, map[string]JobStatus{"nightly-1": broken})
+		w := newCloud(t, map[string]engine.JobStatus{"nightly-1": broken})
 		l := w.provisioner(p)
 		err := sweepstore.New(w.store, p.Sweep).Tell(t.Context(), "nightly-1", 0, &sweep.Trouble{Format: 1,
 			Sweep: p.Sweep, Text: "coppice v2 wrote it", Refused: tc.refused, At: w.now})

@@ -140,7 +140,7 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 	if err != nil {
 		return line, err
 	}
-	snap := s.view.Snapshot(state, provision.JobStatus{})
+	snap := s.view.Snapshot(state, provision.SweepJob{})
 	line.Running, line.Ended, line.Best, line.Now = true, snap.Ended(), math.NaN(), state.Listing.Latest
 	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
 	line.Left = sweep.Range{Low: snap.LeftLow, Expected: snap.Left, High: snap.LeftHigh}

@@ -28,7 +28,7 @@ import (
 )
 
 // AskJob asks Batch about a sweep's job; nil where it cannot be asked.
-type AskJob func(context.Context, *sweep.Plan) (provision.JobStatus, error)
+type AskJob func(context.Context, *sweep.Plan) (provision.SweepJob, error)
 
 const jobPatience = 5 * time.Second // what it says is not worth more waiting for a page
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"coppice/internal/engine"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program"
@@ -76,8 +77,8 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 		parts = append(parts, "final training")
 	case s.Left > 0:
 		parts = append(parts, plot.Seconds.Format(s.Left)+" left")
-	case s.Done == 0 && s.Job.State != "RUNNING":
-		parts = append(parts, strings.ToLower(s.Job.State))
+	case s.Done == 0 && s.Job.State != engine.Running:
+		parts = append(parts, string(s.Job.State))
 	case s.Waiting == 0 && s.Conclusion == nil:
 		parts = append(parts, "concluding")
 	}
@@ -135,17 +136,19 @@ func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
 }
 
 // machines is how far a job's machines are, and whether some cannot be had.
-func machines(job provision.JobStatus) (how string, lacking bool) {
+func machines(job provision.SweepJob) (how string, lacking bool) {
 	m := job.Machines
 	switch {
 	case job.Finished: // what it left is still to be concluded
-		return "job " + strings.ToLower(job.State), false
+		return "job " + string(job.State), false
 	case m != nil && m.Why != "":
 		return "machines: " + m.String(), true
-	case job.State == "RUNNING":
+	case job.State == engine.Running:
 		return "training has begun", false
+	case job.State == engine.Stopping:
+		return "job stopping", false
 	}
-	return "waiting for machines: " + strings.ToLower(job.State), false
+	return "waiting for machines", false
 }
 
 // ended is how a trial has ended.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/engine"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
@@ -60,9 +61,9 @@ func TestProgress(t *testing.T) {
 		return b
 	}
 	looks := []sweepview.Snapshot{
-		{Done: 1, Waiting: 1, Left: 9, Job: provision.JobStatus{State: "RUNNING"}},
-		{Done: 1, Waiting: 1, Left: 8, Job: provision.JobStatus{State: "RUNNING"}},
-		{Done: 2, Job: provision.JobStatus{State: "RUNNING"}}}
+		{Done: 1, Waiting: 1, Left: 9, Job: of(engine.Running, nil)},
+		{Done: 1, Waiting: 1, Left: 8, Job: of(engine.Running, nil)},
+		{Done: 2, Job: of(engine.Running, nil)}}
 
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer
@@ -87,14 +88,12 @@ func TestProgress(t *testing.T) {
 
 // TestTheJobsState: only a job that has not ended waits for machines.
 func TestTheJobsState(t *testing.T) {
-	for want, job := range map[string]provision.JobStatus{
-		"waiting for machines: queued\n": {State: "QUEUED"},
-		"training has begun\n":           {State: "RUNNING"},
-		"job succeeded\n":                {State: "SUCCEEDED", Finished: true},
-		"job failed\n":                   {State: "FAILED", Finished: true},
-		"machines: 0 of 2, asked for 2026-11-21 03:00 UTC: no room. It waits\n": {State: "SCHEDULED",
-			Machines: lacking("no room")},
-		"waiting for machines: scheduled\n": {State: "SCHEDULED", Machines: lacking("")},
+	for want, job := range map[string]provision.SweepJob{
+		"waiting for machines\n": of(engine.Waiting, lacking("")),
+		"training has begun\n":   of(engine.Running, nil),
+		"job done\n":             of(engine.Done, nil),
+		"job failed\n":           of(engine.Failed, nil),
+		"machines: 0 of 2, asked for 2026-11-21 03:00 UTC: no room. It waits\n": of(engine.Waiting, lacking("no room")),
 	} {
 		var out bytes.Buffer
 		v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{}, false)
@@ -104,6 +103,11 @@ func TestTheJobsState(t *testing.T) {
 			t.Errorf("job %s: got %q, want %q", job.State, out.String(), want)
 		}
 	}
+}
+
+// of is a job that is in the state.
+func of(state engine.Phase, m *provision.Machines) provision.SweepJob {
+	return provision.SweepJob{JobStatus: engine.JobStatus{State: state}, Finished: state.Ended(), Machines: m}
 }
 
 // lacking is a job's machines, none of which are there.
@@ -117,8 +121,8 @@ func TestMissingMachinesAreTold(t *testing.T) {
 	var out, line bytes.Buffer
 	v := show.NewProgress(program.World{Out: program.To(&out), Err: program.To(&line),
 		Now: time.Now, Terminal: true}, &sweep.Plan{}, false)
-	for _, job := range []provision.JobStatus{{State: "QUEUED"}, {State: "SCHEDULED", Machines: lacking("no room")},
-		{State: "SCHEDULED", Machines: lacking("no room")}, {State: "RUNNING"}, {State: "SUCCEEDED", Finished: true}} {
+	for _, job := range []provision.SweepJob{of(engine.Waiting, nil), of(engine.Waiting, lacking("no room")),
+		of(engine.Waiting, lacking("no room")), of(engine.Running, nil), of(engine.Done, nil)} {
 		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
 	}
 	v.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
+	"coppice/internal/engine"
 	"coppice/internal/nights"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
@@ -45,10 +46,10 @@ func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 	return rows
 }
 
-// job is a job's state and name. Batch forgets jobs, and a sweep that has ended does not need its own any more.
-func job(j provision.JobStatus, concluded bool) string {
-	if j.State == sweepview.JobMissing && concluded {
-		return fmt.Sprintf("no longer known to Batch, nor needed (%s)", j.Name)
+// job is a job's state and name. Engines forget jobs, and a sweep that has ended does not need its own any more.
+func job(j provision.SweepJob, concluded bool) string {
+	if j.State == engine.Gone && concluded {
+		return fmt.Sprintf("no longer known, nor needed (%s)", j.Name)
 	}
 	return fmt.Sprintf("%s (%s)", j.State, j.Name)
 }

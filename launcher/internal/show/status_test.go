@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/engine"
 	"coppice/internal/nights"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -17,9 +18,9 @@ import (
 
 // TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
 func TestJobOfAnEndedSweep(t *testing.T) {
-	gone := provision.JobStatus{Name: "sweep-1", State: sweepview.JobMissing, Finished: true}
-	for concluded, want := range map[bool]string{true: "no longer known to Batch, nor needed (sweep-1)",
-		false: "not there (sweep-1)"} {
+	gone := provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Gone}, Name: "sweep-1", Finished: true}
+	for concluded, want := range map[bool]string{true: "no longer known, nor needed (sweep-1)",
+		false: "gone (sweep-1)"} {
 		if got := job(gone, concluded); got != want {
 			t.Errorf("concluded: %v: the job is %q, expected %q", concluded, got, want)
 		}
@@ -73,7 +74,7 @@ func TestStatusOfMachines(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
 	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Done: 4, Final: true,
-		Job: provision.JobStatus{State: "SCHEDULED", Machines: &provision.Machines{Planned: 2,
+		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{Planned: 2,
 			Why: "no room", Next: "It waits"}}}
 	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())
 	for _, want := range []string{"0 of 2, asked for", "no room. It waits", "final", "4 done"} {

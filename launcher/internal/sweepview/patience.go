@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
@@ -13,7 +14,7 @@ import (
 const (
 	concludeFor   = 3 * time.Minute // for an aggregator that has not begun to conclude
 	concludingFor = time.Hour       // rating 20,000 trees on 100,000 rows takes minutes where others compute, too
-	missingFor    = 3               // questions to Batch: a job may not be visible right after its creation
+	missingFor    = 3               // questions: a job may not be visible right after its creation
 )
 
 // JobWait tracks how long a watched sweep has had no job that could continue it.
@@ -22,8 +23,8 @@ type JobWait struct {
 	missing int       // number of consecutive answers that there is no such job
 }
 
-// Asked records one answer of Batch.
-func (p *JobWait) Asked(job provision.JobStatus, now time.Time) {
+// Asked records one answer of the engine.
+func (p *JobWait) Asked(job provision.SweepJob, now time.Time) {
 	if !job.Finished {
 		*p = JobWait{}
 		return
@@ -31,7 +32,7 @@ func (p *JobWait) Asked(job provision.JobStatus, now time.Time) {
 	if p.ended.IsZero() {
 		p.ended = now
 	}
-	if p.missing++; job.State != JobMissing {
+	if p.missing++; job.State != engine.Gone {
 		p.missing = 0
 	}
 }
@@ -39,7 +40,7 @@ func (p *JobWait) Asked(job provision.JobStatus, now time.Time) {
 // Lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
 // cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
 // to conclude.
-func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.Time) error {
+func (p *JobWait) Lost(id sweep.ID, st State, job provision.SweepJob, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
 			"sweep SWEEP.yaml --id %s` with the same file continues it, and keeps the finished trials", id, id)
@@ -55,10 +56,10 @@ func (p *JobWait) Lost(id sweep.ID, st State, job provision.JobStatus, now time.
 	if p.ended.IsZero() || now.Sub(p.ended) <= patience {
 		return nil
 	}
-	what := "job " + job.State
+	what := "job " + string(job.State)
 	if job.Failure != "" {
 		what += "; " + job.Failure
 	}
-	return fmt.Errorf("sweep %s: the Batch job has ended, but the sweep has no conclusion; is the aggregator running? "+
+	return fmt.Errorf("sweep %s: its job has ended, but the sweep has no conclusion; is the aggregator running? "+
 		"`aggregator reconcile` concludes it (%s)", id, what)
 }

@@ -14,19 +14,16 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// JobMissing is the state of a job that Batch does not know.
-const JobMissing = "not there"
-
 // Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON.
 type Snapshot struct {
-	Sweep   sweep.ID            `json:"sweep"`
-	Job     provision.JobStatus `json:"job,omitzero"`
-	Done    int                 `json:"done"`
-	AtLimit int                 `json:"at_limit,omitempty"` // of those done: limits.trial ended them
-	Running int                 `json:"running"`
-	Final   bool                `json:"final_training,omitempty"` // has begun, and not ended
-	Failed  int                 `json:"failed"`
-	Waiting int                 `json:"waiting"` // running ones among them
+	Sweep   sweep.ID           `json:"sweep"`
+	Job     provision.SweepJob `json:"job,omitzero"`
+	Done    int                `json:"done"`
+	AtLimit int                `json:"at_limit,omitempty"` // of those done: limits.trial ended them
+	Running int                `json:"running"`
+	Final   bool               `json:"final_training,omitempty"` // has begun, and not ended
+	Failed  int                `json:"failed"`
+	Waiting int                `json:"waiting"` // running ones among them
 	// of those that wait: begun, and promoted or given back since
 	Ready      int               `json:"ready,omitempty"`
 	Untrained  int               `json:"not_trained,omitempty"` // so that the final training has its time
@@ -49,7 +46,7 @@ type Best struct {
 }
 
 // Snapshot counts a state's trials.
-func (s *View) Snapshot(st State, job provision.JobStatus) Snapshot {
+func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	b, own := st.Board, st.Board.Tally(s.Plan)
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
 		Final: st.Final, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting,

@@ -199,7 +199,7 @@ func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if snap := s.Snapshot(st, provision.JobStatus{}); snap.NotStarted() != 0 || snap.Running != 0 || !snap.Final {
+	if snap := s.Snapshot(st, provision.SweepJob{}); snap.NotStarted() != 0 || snap.Running != 0 || !snap.Final {
 		t.Errorf("%d trials not started, %d running, final training %t; want 0, 0 and that it runs", snap.NotStarted(),
 			snap.Running, snap.Final)
 	}
@@ -218,7 +218,7 @@ func TestFewerMachinesTakeLonger(t *testing.T) {
 		t.Fatal(err)
 	}
 	for running, want := range map[int]float64{0: 20, 1: 80, 2: 40, 4: 20} {
-		job := provision.JobStatus{Machines: &provision.Machines{Running: running, Planned: 4}}
+		job := provision.SweepJob{Machines: &provision.Machines{Running: running, Planned: 4}}
 		if got := s.Snapshot(st, job).Left; got != want {
 			t.Errorf("%d of 4 machines: %v s left, want %v", running, got, want)
 		}

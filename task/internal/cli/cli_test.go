@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -217,6 +221,32 @@ func TestRunNeedsItsJob(t *testing.T) {
 	env["COPPICE_SWEEP"] = "../x"
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitSetup {
 		t.Errorf("a bad id: %d %s", code, errOut)
+	}
+}
+
+// TestWhichTaskOfItsJob: an engine says it in our words, Batch in its own.
+func TestWhichTaskOfItsJob(t *testing.T) {
+	set := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+		Job: "x-1", Scratch: t.TempDir()}.Variables()
+	for want, more := range map[string]map[string]string{
+		"0 0": nil,
+		"3 1": {"BATCH_TASK_INDEX": "3", "BATCH_TASK_RETRY_ATTEMPT": "1"},
+		"4 2": {"COPPICE_TASK_INDEX": "4", "COPPICE_TASK_ATTEMPT": "2", "BATCH_TASK_INDEX": "3"},
+		"-1":  {"COPPICE_TASK_INDEX": "-1"},
+	} {
+		env, told := maps.Clone(set), ""
+		maps.Copy(env, more)
+		var e bytes.Buffer
+		code := Run(t.Context(), Setup{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env),
+			Out: program.To(io.Discard), Err: program.To(&e)},
+			Connect: func(_ context.Context, e sweep.TaskEnv) (*Backends, error) {
+				told = fmt.Sprint(e.Task, " ", e.Attempt)
+				return nil, errors.New("stop")
+			}})
+		if want == "-1" && (code != sweep.ExitSetup || !strings.Contains(e.String(), "COPPICE_TASK_INDEX is -1")) ||
+			want != "-1" && told != want {
+			t.Errorf("with %v: task and attempt %q, exit code %d, %s; want %s", more, told, code, &e, want)
+		}
 	}
 }
 

@@ -1,0 +1,95 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"coppice/internal/engine"
+)
+
+// MountPath is where the local SSD of a machine is mounted; all its tasks see the same folder.
+const MountPath = "/mnt/disks/coppice"
+
+// Exit codes that Batch itself gives a task that is worth another attempt.
+// Source: https://cloud.google.com/batch/docs/troubleshooting#reserved-exit-codes
+const (
+	exitPreempted        = 50001
+	exitReportingTimeout = 50002
+	exitRebooted         = 50003
+	exitUnresponsive     = 50004
+	exitRecreated        = 50006
+)
+
+// Jobs runs jobs as Batch jobs.
+type Jobs struct {
+	*Client
+	// Place has what all jobs have in common: zones, unless a job has its own, network, and who is notified.
+	Place Job
+	// Images and accounts by program.
+	Images, Accounts map[string]string
+}
+
+// Describe is the Batch job of a job.
+func (e *Jobs) Describe(q engine.Array) Job {
+	j := e.Place
+	if len(q.Zones) > 0 {
+		j.Zones = q.Zones
+	}
+	j.ID, j.Args, j.Image, j.ServiceAccount = q.ID, q.Args, e.Images[q.Program], e.Accounts[q.Program]
+	j.Labels = map[string]string{PlanLabel: q.Plan[:min(len(q.Plan), PlanLabelDigits)]}
+	maps.Copy(j.Labels, q.Labels)
+	j.Env, j.MountPath = maps.Clone(q.Env), MountPath
+	j.Env["COPPICE_SCRATCH"] = MountPath
+	j.Tasks, j.Parallelism, j.TasksPerVM = q.Tasks, q.Tasks, q.TasksPerHost
+	j.MachineType, j.Spot, j.LocalSSDs = q.Machine, q.Spot, q.LocalSSDs
+	j.CPUMilli, j.MemoryMiB = q.CPUMilli, q.MemoryMiB
+	j.MaxRetries, j.MaxRunDuration = q.Retries, q.Limit
+	j.RetryExitCodes = append(q.Repeat[:len(q.Repeat):len(q.Repeat)], exitPreempted, exitReportingTimeout, exitRebooted,
+		exitUnresponsive, exitRecreated)
+	j.HostNetwork = q.Talks
+	if q.Program != engine.Task { // only a sweep has somebody to notify
+		j.Notify = nil
+	}
+	return j
+}
+
+// Request is the job in the REST API's format.
+func (e *Jobs) Request(q engine.Array) ([]byte, error) { return e.Describe(q).JSON() }
+
+// Submit implements engine.Engine.
+func (e *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err error) {
+	_, existed, err = e.Client.Submit(ctx, e.Describe(q))
+	return existed, err
+}
+
+// Status implements engine.Engine.
+func (e *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error) {
+	return told(e.Get(ctx, name))
+}
+
+// Cancel implements engine.Engine.
+func (e *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
+	return told(e.Client.Cancel(ctx, name))
+}
+
+var states = map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting, Running: engine.Running,
+	Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping, Cancelling: engine.Stopping,
+	Cancelled: engine.Cancelled}
+
+// told says in the programs' words what Batch says of a job.
+func told(s Status, err error) (engine.JobStatus, error) {
+	if errors.Is(err, ErrNotExist) {
+		return engine.JobStatus{State: engine.Gone}, nil
+	}
+	n := func(states ...string) (sum int) {
+		for _, state := range states {
+			sum += int(s.Counts[state])
+		}
+		return sum
+	}
+	from, to := s.Lived()
+	return engine.JobStatus{State: states[s.State], Failure: s.FailureReason(), Created: s.Created, Began: s.Began(),
+		From: from, To: to, Lacks: s.NoCapacity().Text, Tasks: engine.Tasks{Waiting: n("PENDING"),
+			Running: n("ASSIGNED", "RUNNING"), Done: n("SUCCEEDED"), Failed: n("FAILED", "UNEXECUTED")}}, err
+}

@@ -1,0 +1,42 @@
+package batch
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"coppice/internal/engine"
+)
+
+// TestAMachineThatGoesCostsAnAttempt: Batch repeats a task whose machine was taken away, not one that took too long.
+func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
+	j := (&Jobs{}).Describe(engine.Array{Repeat: []int32{75}, Env: map[string]string{}})
+	for code, want := range map[int32]bool{exitPreempted: true, 75: true, 50005: false,
+		1: false} {
+		if got := slices.Contains(j.RetryExitCodes, code); got != want {
+			t.Errorf("exit code %d is tried again: %t, want %t", code, got, want)
+		}
+	}
+}
+
+// TestWordsOfStates: what Batch says of a job, in the programs' words.
+func TestWordsOfStates(t *testing.T) {
+	for state, want := range map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting,
+		Running: engine.Running, Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping,
+		Cancelling: engine.Stopping, Cancelled: engine.Cancelled} {
+		s, err := told(Status{State: state, Counts: map[string]int64{"PENDING": 3, "ASSIGNED": 1, "RUNNING": 2,
+			"SUCCEEDED": 4, "FAILED": 5, "UNEXECUTED": 6}}, nil)
+		if err != nil || s.State != want || s.State.Ended() != state.Finished() ||
+			s.Tasks != (engine.Tasks{Waiting: 3, Running: 3, Done: 4, Failed: 11}) {
+			t.Errorf("%s: told %+v, %v, want %s", state, s, err, want)
+		}
+	}
+	if s, err := told(Status{}, ErrNotExist); err != nil || s.State != engine.Gone || !s.State.Ended() {
+		t.Errorf("a job that is not there: %+v, %v, want gone", s, err)
+	}
+	if _, err := told(Status{}, errDenied); !errors.Is(err, errDenied) {
+		t.Errorf("Batch cannot be asked: %v", err)
+	}
+}
+
+var errDenied = errors.New("denied")
