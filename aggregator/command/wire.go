@@ -10,7 +10,9 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
+	"coppice/internal/engine"
 	"coppice/internal/notify"
+	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 )
 
@@ -39,19 +41,23 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 		return nil, err
 	}
 	closers = append(closers, messages.Close)
-	jobs, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
-		Endpoint: env.BatchEndpoint})
-	if err != nil {
-		return nil, err
+	var jobs engine.Watcher = slurm.New(slurm.Options(env.Slurm))
+	if env.Engine == sweep.EngineBatch {
+		client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
+			Endpoint: env.BatchEndpoint})
+		if err != nil {
+			return nil, err
+		}
+		closers = append(closers, client.Close)
+		jobs = &batch.Jobs{Client: client}
 	}
-	closers = append(closers, jobs.Close)
 
 	channels, closeChannels := verdicts(messages, env.Verdicts)
 	closers = slices.Insert(closers, 0, closeChannels) // before the connection that they use
 	return &cli.Backends{
 		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
 		Registry: storage.Bucket(env.RegistryBucket),
-		Messages: messages.Subscription(env.Subscription), Jobs: &batch.Jobs{Client: jobs}, Channels: channels,
+		Messages: messages.Subscription(env.Subscription), Jobs: jobs, Channels: channels,
 		Close: closeAll,
 	}, nil
 }

@@ -49,6 +49,7 @@ var layers = map[string]int{
 	"internal/cloud/gcs":     2,
 	"internal/cloud/pubsub":  2,
 	"internal/cloud/batch":   2,
+	"internal/slurm":         2, // jobs on a cluster
 	"internal/cloud/idtoken": 2, // who calls
 	"internal/cloud/inspect": 2,
 	"internal/notify":        2, // who is told what became of a night

@@ -42,7 +42,7 @@ var ceilings = map[string]int{
 	"internal/fit":                 1171,
 	"internal/gbt":                 11619,
 	"internal/ledger":              543,
-	"internal/machines":            391,
+	"internal/machines":            405,
 	"internal/metric":              2671,
 	"internal/nights":              3534,
 	"internal/nights/nightstest":   1011,
@@ -58,14 +58,15 @@ var ceilings = map[string]int{
 	"internal/registry":            2504,
 	"internal/scorer":              667,
 	"internal/search":              4309,
+	"internal/slurm":               608,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5342,
+	"internal/sweep":               5352,
 	"internal/sweepstore":          1440,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             373,
+	"launcher/command":             382,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      253,
 	"launcher/internal/cli":        4043,
@@ -107,7 +108,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_117
+const maxLines = 113_776
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -73,6 +73,25 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// TestHostsOfACluster: they are named as Google names custom machines; their disks are their own, and they have no price.
+func TestHostsOfACluster(t *testing.T) {
+	m, err := machines.Find("custom-16-65536")
+	if err != nil || m.VCPUs != 16 || m.MemoryBytes != 64<<30 || m.Name != "custom-16-65536" {
+		t.Fatalf("16 vCPUs and 64 GiB: %+v, %v", m, err)
+	}
+	if n, err := m.FewestDisks(1 << 40); n != 0 || err != nil {
+		t.Errorf("%d local SSDs for a dataset, %v; want none", n, err)
+	}
+	if _, _, ok := machines.Embedded().Hourly(m, "us-central1", true, 0); ok {
+		t.Error("a cluster's host has one of Google's prices")
+	}
+	for _, name := range []string{"custom-0-65536", "custom-16-64", "custom-16-065536", "custom-16", "custom-16-65536-lssd"} {
+		if m, err := machines.Find(name); !problem.Is(err, problem.Input) {
+			t.Errorf("%s is read as %+v, %v", name, m, err)
+		}
+	}
+}
+
 func TestUnknownTypes(t *testing.T) {
 	for name, says := range map[string]string{
 		"n2-highmen-64":       `did you mean "n2-highmem"?`,

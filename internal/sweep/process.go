@@ -25,12 +25,33 @@ type Deployment struct {
 	// where measurements are pushed; the launcher passes it on to tasks
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	Verdicts     VerdictsEnv
+	Engine       string `env:"COPPICE_ENGINE, default=batch"` // what runs jobs
+	Slurm        SlurmEnv
 }
 
-// Check rejects empty settings, which envconfig accepts.
+// Engines of jobs.
+const (
+	EngineBatch = "batch"
+	EngineSlurm = "slurm"
+)
+
+// SlurmEnv says where a cluster's jobs run.
+type SlurmEnv struct {
+	Folder    string `env:"COPPICE_SLURM_FOLDER"`    // which login node and nodes see: bin/task, bin/launcher and logs
+	Partition string `env:"COPPICE_SLURM_PARTITION"` // empty for the cluster's default
+	Scratch   string `env:"COPPICE_SLURM_SCRATCH"`   // a folder on each node; empty for its TMPDIR
+}
+
+// Check rejects empty settings, which envconfig accepts, and an engine that there is not.
 func (d Deployment) Check() error {
-	_, err := texts(d)
-	return err
+	if _, err := texts(d); err != nil {
+		return err
+	}
+	if d.Engine != EngineBatch && d.Engine != EngineSlurm {
+		return fmt.Errorf("the environment variable COPPICE_ENGINE is %.40q: use %s or %s", d.Engine, EngineBatch,
+			EngineSlurm)
+	}
+	return nil
 }
 
 // texts returns the variables of a struct for envconfig that are texts and not empty. The error names one that is,

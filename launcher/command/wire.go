@@ -17,6 +17,7 @@ import (
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/engine"
 	"coppice/internal/notify"
+	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
@@ -32,6 +33,12 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
+	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
+	if env.Engine == sweep.EngineSlurm {
+		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
+		b.Jobs, b.Tasks = j, j
+		return b, nil
+	}
 	if env.Project == "" { // only buckets are needed
 		return b, nil
 	}
@@ -42,7 +49,6 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		return nil, errors.Join(err, storage.Close())
 	}
 
-	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
 	j := &jobs{batchEngine(client, env), env}
 	b.Jobs, b.Tasks = j, j
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
@@ -148,7 +154,10 @@ func (j *jobs) describe(p *sweep.Plan) engine.Array {
 // listen is where a machine's task may be called by the others: at the port that Terraform's firewall rule lets
 // through, or, on pretend machines, at any.
 func (j *jobs) listen() string {
-	if j.env.BatchEndpoint != "" {
+	switch {
+	case j.env.Engine == sweep.EngineSlurm: // a node may have several
+		return ":0"
+	case j.env.BatchEndpoint != "":
 		return "127.0.0.1:0"
 	}
 	return ":7433"

@@ -1,0 +1,148 @@
+package slurm
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"coppice/internal/cloud"
+	"coppice/internal/engine"
+	"coppice/internal/problem"
+)
+
+var (
+	namePattern      = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	planPattern      = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+	variablePattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	partitionPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,-]*$`)
+	folderPattern    = regexp.MustCompile(`^/[^%\\\x00-\x1f"']*$`) // sbatch itself replaces % and \ in the logs' name
+)
+
+// command is what submits the job, and the script that it reads.
+func (c *Jobs) command(q engine.Array) (command []string, script string, err error) {
+	if err := c.check(q); err != nil {
+		return nil, "", err
+	}
+	command = []string{"sbatch", "--parsable", "--hold", "--requeue", "--export=ALL",
+		"--job-name=" + q.ID, fmt.Sprintf("--comment=coppice %d %s", q.Tasks, q.Plan),
+		fmt.Sprintf("--array=0-%d", q.Tasks-1), "--nodes=1", "--ntasks=1",
+		fmt.Sprintf("--cpus-per-task=%d", max(q.CPUMilli/1000, 1)), fmt.Sprintf("--mem=%dM", q.MemoryMiB),
+		"--open-mode=append", "--output=" + filepath.Join(c.logs(), "%x-%a.log"), "--chdir=" + c.opts.Folder}
+	if q.Limit > 0 {
+		command = append(command, fmt.Sprintf("--time=%d", (q.Limit+time.Minute-1)/time.Minute))
+	}
+	if c.opts.Partition != "" {
+		command = append(command, "--partition="+c.opts.Partition)
+	}
+	return command, c.script(q), nil
+}
+
+// check rejects what the shell or Slurm would read as something else, and what no cluster can do.
+func (c *Jobs) check(q engine.Array) error {
+	bad := func(what string, args ...any) error { return problem.New(problem.Input, "slurm job: "+what, args...) }
+	for name, value := range map[string]string{"FOLDER": c.opts.Folder, "SCRATCH": c.opts.Scratch} {
+		if value != "" && !folderPattern.MatchString(value) || value == "" && name == "FOLDER" {
+			return &cloud.SetupError{What: fmt.Sprintf("COPPICE_SLURM_%s is %.200q", name, value),
+				Hint: "give the whole path of a folder, beginning with / and without quotes, % and \\"}
+		}
+	}
+	switch p := c.opts.Partition; {
+	case p != "" && !partitionPattern.MatchString(p):
+		return &cloud.SetupError{What: fmt.Sprintf("COPPICE_SLURM_PARTITION is %.80q", p),
+			Hint: "`sinfo` lists the cluster's partitions"}
+	case !namePattern.MatchString(q.ID) || !planPattern.MatchString(q.Plan):
+		return bad("the name %.80q or the plan %.80q has other characters than a-z, 0-9 and '-'", q.ID, q.Plan)
+	case q.Program != engine.Task && q.Program != engine.Launcher:
+		return bad("there is no program %.80q", q.Program)
+	case q.Tasks < 1 || q.Tasks > maxTasks || q.MemoryMiB < 1 || q.Retries < 0 || q.Limit < 0:
+		return bad("%d tasks of %d MiB, repeated %d times, for %v", q.Tasks, q.MemoryMiB, q.Retries, q.Limit)
+	case len(q.Zones) > 0:
+		return bad("machine.zones: a cluster has none; leave them out, and set COPPICE_SLURM_PARTITION")
+	}
+	for _, k := range slices.Sorted(maps.Keys(q.Env)) {
+		if !variablePattern.MatchString(k) || strings.ContainsRune(q.Env[k], 0) {
+			return bad("the variable %.80q must have letters, digits and '_', and hold no zero byte", k)
+		}
+	}
+	for _, a := range q.Args {
+		if strings.ContainsRune(a, 0) {
+			return bad("the argument %.80q has a zero byte", a)
+		}
+	}
+	return nil
+}
+
+// quote makes one word of a text, for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// script is what a node runs as a task.
+func (c *Jobs) script(q engine.Array) string {
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\n")
+	for _, k := range slices.Sorted(maps.Keys(q.Env)) {
+		fmt.Fprintf(&b, "export %s=%s\n", k, quote(q.Env[k]))
+	}
+	scratch := `"${TMPDIR:-/tmp}"`
+	if c.opts.Scratch != "" {
+		scratch = quote(c.opts.Scratch)
+	}
+	codes := make([]string, len(q.Repeat))
+	for i, code := range q.Repeat {
+		codes[i] = fmt.Sprint(code)
+	}
+	words := []string{quote(filepath.Join(c.opts.Folder, "bin", q.Program))}
+	for _, a := range q.Args {
+		words = append(words, quote(a))
+	}
+	fmt.Fprintf(&b, body, scratch, q.ID, strings.Join(words, " "), strings.Join(codes, " | "), q.Retries)
+	return b.String()
+}
+
+// body is the part of the script that is the same for all jobs. Slurm kills what is left of a script 30 seconds after
+// it has told it to go, and starts it again itself if it has taken the node away: the script has to repeat only what
+// ended by itself. The job's folder on the node belongs to all of its tasks there; each holds a lock on a file beside
+// it while it runs, and whoever comes or goes removes the folders whose locks nobody holds.
+const body = `umask 077
+own=%s/coppice-$(id -u)
+base=$own/$SLURMD_NODENAME
+mkdir -p "$base" && [ -O "$own" ] || { echo "the folder $own is not ours: set COPPICE_SLURM_SCRATCH" >&2; exit 6; }
+tidy() {
+  for lock in "$base"/*.lock; do
+    flock -n "$lock" sh -c 'rm -rf "${1%%.lock}" "$1"' sh "$lock"
+  done
+}
+export COPPICE_SCRATCH="$base/%s"
+while exec 9>>"$COPPICE_SCRATCH.lock" && flock -s 9; do
+  [ "$COPPICE_SCRATCH.lock" -ef /proc/self/fd/9 ] && break
+done
+tidy
+mkdir -p "$COPPICE_SCRATCH"
+export COPPICE_TASK_INDEX="$SLURM_ARRAY_TASK_ID" COPPICE_TASK_ATTEMPT="${SLURM_RESTART_COUNT:-0}"
+export HOSTNAME="$SLURMD_NODENAME"
+told=
+trap 'told=1; kill -TERM "$task" 2>/dev/null' TERM
+%s &
+task=$!
+wait "$task"
+code=$?
+while kill -0 "$task" 2>/dev/null; do # a signal has ended the waiting, not the task
+  wait "$task"
+  code=$?
+done
+exec 9>&-
+tidy
+sleep 1 # Slurm tells the task and this script to go, in any order
+trap - TERM
+case $code in
+%s)
+  if [ -z "$told" ] && [ "$COPPICE_TASK_ATTEMPT" -lt %d ]; then
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" && sleep 60
+  fi
+  ;;
+esac
+exit "$code"
+`

@@ -1,0 +1,279 @@
+// Package slurm runs jobs as arrays of a Slurm cluster, with its own commands on a login node:
+//
+//	Submit   sbatch --hold with the script of script.go, squeue to see that no other is there, scontrol release
+//	Status   squeue, read by queue.go
+//	Cancel   scancel, squeue until it has ended
+//
+// A job's name is its array's; its comment says how many tasks it has and for what it is, and so tells it from what a
+// user calls alike. An array that has ended does not hold its name: minutes later Slurm forgets it anyway. Nothing of
+// what only an administrator can set up is needed, neither accounting nor settings of slurm.conf.
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"coppice/internal/cloud"
+	"coppice/internal/engine"
+	"coppice/internal/problem"
+)
+
+// Options say where jobs run.
+type Options struct {
+	Folder    string // which login node and nodes see: bin/task, bin/launcher and logs; only Submit needs it
+	Partition string // "" for the cluster's default
+	Scratch   string // a folder on each node; "" for its TMPDIR
+}
+
+// Limits of a command.
+const (
+	commandLimit = time.Minute
+	maxOutput    = 64 << 20 // a line of squeue for each of 100,000 tasks has less
+	maxMessage   = 500      // of what a command says of its failure
+)
+
+// How long to wait for a cancelled job, beyond the 30 seconds that Slurm gives its tasks by default, and for a
+// controller that does not answer.
+const (
+	cancelFor = 5 * time.Minute
+	retryFor  = 2 * time.Minute
+)
+
+// Jobs runs jobs. It is safe for concurrent use.
+type Jobs struct {
+	opts  Options
+	run   func(ctx context.Context, input []byte, command ...string) ([]byte, error)
+	pause time.Duration // between two questions
+}
+
+// New returns the cluster of this machine.
+func New(o Options) *Jobs { return &Jobs{o, run, 2 * time.Second} }
+
+const prefix = "slurm/"
+
+// Name implements engine.Engine.
+func (*Jobs) Name(id string) string { return prefix + id }
+
+// Request is the command and the script.
+func (c *Jobs) Request(q engine.Array) ([]byte, error) {
+	command, script, err := c.command(q)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err = e.Encode(map[string]any{"command": command, "script": strings.Split(strings.TrimSpace(script), "\n")})
+	return out.Bytes(), err
+}
+
+// Submit starts the job, unless one of its name has not ended. Arrays are submitted on hold, and of those of one name
+// the first that Slurm took is released by whoever sees it, and the others are cancelled: so two never run at once,
+// whoever submits at the same time or dies in between.
+func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err error) {
+	command, script, err := c.command(q)
+	if err != nil {
+		return false, err
+	}
+	live, err := c.live(ctx, q.ID)
+	if err != nil {
+		return false, err
+	}
+	mine := 0
+	if len(live) == 0 {
+		if err := os.MkdirAll(c.logs(), 0o700); err != nil {
+			return false, problem.Wrap(problem.Environment, err, "the folder for the tasks' logs")
+		}
+		out, err := c.run(ctx, []byte(script), command...)
+		if err != nil {
+			return false, err
+		}
+		if mine, err = arrayID(out); err != nil {
+			return false, err
+		}
+		if live, err = c.live(ctx, q.ID); err != nil {
+			return false, err
+		}
+		if len(live) == 0 {
+			return false, fmt.Errorf("slurm job %d of %s was cancelled as soon as it was there; submit it again",
+				mine, q.ID)
+		}
+	}
+
+	first := live[0]
+	for _, a := range live[1:] {
+		if _, err := c.run(ctx, nil, "scancel", strconv.Itoa(a.id)); err != nil {
+			return false, err
+		}
+	}
+	if first.plan != q.Plan {
+		return false, problem.New(problem.Conflict, "slurm job %d of the name %s was made for another plan (%.12s, "+
+			"not %.12s); use another sweep id, or wait until it has ended", first.id, q.ID, first.plan, q.Plan)
+	}
+	if first.held {
+		if _, err := c.run(ctx, nil, "scontrol", "release", strconv.Itoa(first.id)); err != nil {
+			// Another launcher may have released it, and its tasks have ended since.
+			if live, lookErr := c.live(ctx, q.ID); lookErr != nil || len(live) > 0 && live[0].held {
+				return false, errors.Join(err, lookErr)
+			}
+		}
+	}
+	return first.id != mine, nil
+}
+
+var idPattern = regexp.MustCompile(`^([1-9][0-9]{0,9})(;.*)?\n?$`)
+
+// arrayID is the id that sbatch prints; a cluster's name may follow.
+func arrayID(out []byte) (int, error) {
+	m := idPattern.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("sbatch printed %.80q instead of a job's number", out)
+	}
+	return strconv.Atoi(string(m[1]))
+}
+
+// live are the arrays of the name that have not ended, in the order in which Slurm took them.
+func (c *Jobs) live(ctx context.Context, id string) (live []*array, err error) {
+	all, err := c.arrays(ctx, id)
+	for _, a := range all {
+		if !a.status().State.Ended() {
+			live = append(live, a)
+		}
+	}
+	return live, err
+}
+
+// Status implements engine.Engine: that of the array that runs, or else of the latest.
+func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error) {
+	all, err := c.arrays(ctx, strings.TrimPrefix(name, prefix))
+	if err != nil || len(all) == 0 {
+		return engine.JobStatus{State: engine.Gone}, err
+	}
+	for _, a := range all {
+		if s := a.status(); !s.State.Ended() {
+			return s, nil
+		}
+	}
+	return all[len(all)-1].status(), nil
+}
+
+// Cancel implements engine.Engine.
+func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
+	live, err := c.live(ctx, strings.TrimPrefix(name, prefix))
+	if err != nil {
+		return engine.JobStatus{}, err
+	}
+	for _, a := range live {
+		if _, err := c.run(ctx, nil, "scancel", strconv.Itoa(a.id)); err != nil {
+			return engine.JobStatus{}, err
+		}
+	}
+	var last engine.JobStatus
+	_, err = backoff.Retry(ctx, func() (bool, error) {
+		if last, err = c.Status(ctx, name); err != nil {
+			return false, backoff.Permanent(err)
+		}
+		if !last.State.Ended() {
+			return false, fmt.Errorf("%s after %v: it was cancelled, and is %s", name, cancelFor, last.State)
+		}
+		return true, nil
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(c.pause)), backoff.WithMaxElapsedTime(cancelFor))
+	return last, err
+}
+
+// Delete implements engine.Engine: an array that has ended is in nobody's way.
+func (*Jobs) Delete(context.Context, string) error { return nil }
+
+// arrays asks for the arrays of the name, in the order in which Slurm took them.
+func (c *Jobs) arrays(ctx context.Context, id string) ([]*array, error) {
+	if !namePattern.MatchString(id) {
+		return nil, problem.New(problem.Input, "%.80q cannot be the name of a job", id)
+	}
+	out, err := backoff.Retry(ctx, func() ([]byte, error) {
+		out, err := c.run(ctx, nil, "squeue", "--noheader", "--array", "--states=all", "--name="+id,
+			"--user="+strconv.Itoa(os.Getuid()), "--format="+format)
+		if err != nil && !problem.Is(err, problem.Transient) {
+			return nil, backoff.Permanent(err)
+		}
+		return out, err
+	}, backoff.WithBackOff(backoff.NewConstantBackOff(c.pause)), backoff.WithMaxElapsedTime(retryFor))
+	if err != nil {
+		return nil, err
+	}
+	return parse(out)
+}
+
+// passed are the variables that commands get, and with them the tasks: what else the user has set, secrets above all,
+// stays here. What begins with SBATCH_ says to sbatch, for example, which account pays.
+var passed = regexp.MustCompile(`^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LD_LIBRARY_PATH|SLURM_CONF|SBATCH_[A-Z_]+|` +
+	`(STORAGE|PUBSUB)_EMULATOR_HOST|GOOGLE_APPLICATION_CREDENTIALS)=`)
+
+// unreachable is what commands say when their controller does not answer.
+var unreachable = regexp.MustCompile(`(?i)unable to contact slurm controller|timed out|connection refused|` +
+	`temporarily unable|resource temporarily unavailable`)
+
+// run runs one of Slurm's commands and returns what it prints.
+func run(ctx context.Context, input []byte, command ...string) ([]byte, error) {
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return nil, &cloud.SetupError{What: command[0] + " is not in PATH",
+			Hint: "run this on a login node of the cluster, or leave COPPICE_ENGINE out"}
+	}
+	limited, cancel := context.WithTimeout(ctx, commandLimit)
+	defer cancel()
+	cmd := exec.CommandContext(limited, path, command[1:]...)
+	cmd.WaitDelay = time.Second
+	cmd.Env = []string{"TZ=UTC", "SLURM_TIME_FORMAT=standard"}
+	for _, v := range os.Environ() {
+		if passed.MatchString(v) {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	var out, message limit
+	out.most, message.most = maxOutput, maxMessage
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &message
+	err = cmd.Run()
+	said := strings.Join(strings.Fields(message.String()), " ")
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case limited.Err() != nil:
+		return nil, problem.New(problem.Transient, "%s gave no answer in %v", command[0], commandLimit)
+	case err != nil && unreachable.MatchString(said):
+		return nil, problem.New(problem.Transient, "%s: %s", command[0], said)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w: %s", command[0], err, said)
+	case out.over:
+		return nil, fmt.Errorf("%s printed more than %d bytes", command[0], maxOutput)
+	}
+	return out.Bytes(), nil
+}
+
+// limit keeps the beginning of what is written.
+type limit struct {
+	bytes.Buffer
+	most int
+	over bool
+}
+
+func (l *limit) Write(p []byte) (int, error) {
+	rest := l.most - l.Len()
+	l.over = l.over || len(p) > rest
+	l.Buffer.Write(p[:min(len(p), rest)])
+	return len(p), nil
+}
+
+func (c *Jobs) logs() string { return filepath.Join(c.opts.Folder, "logs") }
