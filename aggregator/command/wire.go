@@ -12,6 +12,7 @@ import (
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/engine"
 	"coppice/internal/notify"
+	"coppice/internal/program"
 	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 )
@@ -79,7 +80,7 @@ func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify
 }
 
 // callers authenticates callers by ID tokens signed by Google.
-func callers(ctx context.Context, env sweep.CallersEnv) (cli.Callers, error) {
+func callers(ctx context.Context, env sweep.CallersEnv) (program.Callers, error) {
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
 		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
 }

@@ -17,11 +17,11 @@ import (
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/engine"
 	"coppice/internal/notify"
+	"coppice/internal/program"
 	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
 )
 
@@ -76,7 +76,7 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 }
 
 // callers authenticates callers by ID tokens signed by Google.
-func callers(ctx context.Context, env sweep.CallersEnv) (console.Callers, error) {
+func callers(ctx context.Context, env sweep.CallersEnv) (program.Callers, error) {
 	if env.Signatures == sweep.SignaturesCloudRun && !env.OnCloudRun() {
 		return nil, &cloud.SetupError{What: "COPPICE_SIGNATURES=cloud-run outside Cloud Run",
 			Hint: "only Cloud Run verifies signatures and removes them; leave the variable out, and the console " +

@@ -145,7 +145,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 			refuses: "COPPICE_SIGNATURES"},
 	} {
 		w := Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)},
-			Callers: func(_ context.Context, env sweep.CallersEnv) (Callers, error) { // as in wire.go
+			Callers: func(_ context.Context, env sweep.CallersEnv) (program.Callers, error) { // as in wire.go
 				switch {
 				case env.Audience == "":
 					return nil, errors.New("no audience")

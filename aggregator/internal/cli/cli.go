@@ -25,7 +25,7 @@ type Setup struct {
 	// Connect opens the aggregator's backends.
 	Connect func(context.Context, sweep.Deployment) (*Backends, error)
 	// Callers creates the authenticator of the service's callers.
-	Callers func(context.Context, sweep.CallersEnv) (Callers, error)
+	Callers func(context.Context, sweep.CallersEnv) (program.Callers, error)
 }
 
 // Backends are the services that the aggregator uses.

@@ -99,7 +99,7 @@ func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address strin
 
 // callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if
 // nothing is configured and the address is reachable only from this machine.
-func (w *Setup) callersAt(ctx context.Context, at net.Addr) (Callers, error) {
+func (w *Setup) callersAt(ctx context.Context, at net.Addr) (program.Callers, error) {
 	var env sweep.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
 		return nil, err
@@ -131,37 +131,22 @@ const maxEnvelope = 2 * sweep.MaxMessage
 
 // handler calls flush, which pushes metrics, before the caller has the answer: after the answer Cloud Run takes the CPU
 // away.
-func handler(a *conclude.Aggregator, callers Callers, flush func(context.Context)) http.Handler {
-	post := func(act http.HandlerFunc) http.HandlerFunc {
-		return guarded(a.Log, callers, func(w http.ResponseWriter, r *http.Request) {
+func handler(a *conclude.Aggregator, callers program.Callers, flush func(context.Context)) http.Handler {
+	post := func(act http.HandlerFunc) http.Handler {
+		return program.Verified(a.Log, callers, false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			letIn(w)
 			act(w, r) // its short answer is sent when the handler returns
 			flush(r.Context())
-		})
+		}))
 	}
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("POST /push", post(func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
-	mux.HandleFunc("POST /reconcile", post(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("POST /push", post(func(w http.ResponseWriter, r *http.Request) { handlePush(a, w, r) }))
+	mux.Handle("POST /reconcile", post(func(w http.ResponseWriter, r *http.Request) {
 		answer(a, w, "reconcile", a.Reconcile(r.Context()))
 	}))
-	return http.MaxBytesHandler(prompt(mux), maxEnvelope)
-}
-
-// prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body, for
-// up to readTime. The connection is closed after the answer, and the rest of it is not waited for.
-func prompt(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Connection", "close")
-		next.ServeHTTP(w, r)
-		if w.Header().Get("Connection") == "close" {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, readTime applies
-		}
-	})
+	return http.MaxBytesHandler(program.Prompt(mux), maxEnvelope)
 }
 
 // letIn keeps the connection open: the request's body will be read.

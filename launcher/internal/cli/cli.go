@@ -29,7 +29,6 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/console"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/show"
@@ -42,7 +41,7 @@ type Setup struct {
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
 	// Callers authenticates the callers of a console that other machines can reach.
-	Callers func(context.Context, sweep.CallersEnv) (console.Callers, error)
+	Callers func(context.Context, sweep.CallersEnv) (program.Callers, error)
 	// Inspect opens what the doctor examines.
 	Inspect func(context.Context, Env) (doctor.Cloud, error)
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/console"
 )
@@ -36,7 +37,7 @@ func runConsole(ctx context.Context, w *Setup, listen string) error {
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}
-	var callers console.Callers
+	var callers program.Callers
 	if env.Audience != "" || len(env.Callers) > 0 {
 		var err error
 		if callers, err = w.Callers(ctx, env); err != nil {

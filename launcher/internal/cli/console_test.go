@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/program"
 	"coppice/internal/sweep"
-	"coppice/launcher/internal/console"
 )
 
 // TestConsoleServes: it prints its address, has a page of a sweep there with the command that cancels it, and takes
@@ -48,7 +48,7 @@ func TestConsoleServes(t *testing.T) {
 }
 
 // someCallers authenticates callers if any are configured, and then rejects them all.
-func someCallers(_ context.Context, env sweep.CallersEnv) (console.Callers, error) {
+func someCallers(_ context.Context, env sweep.CallersEnv) (program.Callers, error) {
 	if env.Audience == "" || len(env.Callers) == 0 {
 		return nil, errors.New("nobody may call")
 	}

@@ -72,15 +72,6 @@ func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.SweepJob, err
 	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
 
-// jobName returns the name of the sweep's current job.
-func jobName(ctx context.Context, w *Setup, p *sweep.Plan) (string, error) {
-	course, err := provision.Course(ctx, w.sweeps, p)
-	if err != nil {
-		return "", err
-	}
-	return p.JobName(course.Current()), nil
-}
-
 // cancelJobs stops all jobs of a sweep.
 func cancelJobs(ctx context.Context, w *Setup, p *sweep.Plan) (provision.SweepJob, error) {
 	job, err := provision.Cancel(ctx, w.sweeps, w.Jobs, p)

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/program"
 	"coppice/internal/registry"
 )
 
@@ -19,9 +17,6 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(why) == "" {
-				return program.Usagef("--why is required: later readers of the mark know nothing else")
-			}
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
 				if undo {
 					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.act(why))
@@ -38,7 +33,7 @@ func registryBadCommand(w *Setup) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
+	requireWhy(cmd, &why)
 	cmd.Flags().BoolVar(&undo, "undo", false, "remove the mark")
 	return cmd
 }

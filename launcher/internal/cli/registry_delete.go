@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,9 +22,6 @@ stay in the bucket until its owner removes them: launcher clean lists them. Asks
 given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(why) == "" {
-				return program.Usagef("--why is required: nothing else remains of the version")
-			}
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
 				if args[0] != name {
 					return program.Usagef("%q: give the version's number, %s", args[0], name)
@@ -44,7 +40,7 @@ given.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&why, "why", "", "reason (required)")
+	requireWhy(cmd, &why)
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
@@ -195,7 +196,8 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 	}
 
 	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
-		tellStaged(ctx, w, night)
+		w.tell(ctx, sweep.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
+			stager.Told{Store: w.datasets, Name: night.Dataset, Version: night.Version})
 	}
 	return stager.CheckNight(night, w.Now(), f.out)
 }

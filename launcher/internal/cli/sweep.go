@@ -16,6 +16,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/slot"
@@ -317,10 +318,11 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		return watchSweep(ctx, w, p.Sweep)
 	}
 
-	job, err := jobName(ctx, w, p.Plan)
+	course, err := provision.Course(ctx, w.sweeps, p.Plan)
 	if err != nil {
 		return err
 	}
+	job := p.JobName(course.Current())
 	return w.print(map[string]any{"sweep": p.Sweep, "job": job, "trials": len(p.Own()), "ended": ended != nil}, func() {
 		if ended == nil {
 			w.printf("submitted as %s\nlauncher watch %s\n", job, p.Sweep)

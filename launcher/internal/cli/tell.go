@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"coppice/internal/nights"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -14,13 +13,6 @@ import (
 // If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The
 // person who typed a command sees its error; others are notified. The outcome of the command does not depend on the
 // notification.
-
-// tellStaged sends the notification that a shared dataset is blocked.
-func tellStaged(ctx context.Context, w *Setup, r *nights.Record) {
-	ref := r.Dataset + "@" + r.Version
-	w.tell(ctx, sweep.StagedMessage(ref, nights.Reason(r.Findings), w.Now()),
-		stager.Told{Store: w.datasets, Name: r.Dataset, Version: r.Version})
-}
 
 // tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
 func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err error) {

@@ -4,45 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 
 	"coppice/internal/problem"
 	"coppice/internal/program"
 )
-
-// Callers authenticates the callers of a console that other machines can reach.
-type Callers interface {
-	// Verify says who sent a request, given the value of its Authorization header. It is called by many goroutines. The
-	// error of a request that is refused has a method HTTPStatus; others mean that nobody can be verified now.
-	Verify(ctx context.Context, authorization string) (email string, err error)
-}
-
-// verified passes on requests of callers who may call. Without callers it passes on all: the console is on loopback
-// then.
-func (c *Console) verified(next http.Handler) http.Handler {
-	if c.Callers == nil {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := c.Callers.Verify(r.Context(), r.Header.Get("Authorization")); err != nil {
-			status := http.StatusServiceUnavailable
-			var refused interface{ HTTPStatus() int }
-			if errors.As(err, &refused) {
-				status = refused.HTTPStatus()
-			}
-
-			if status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
-			c.log.Warn("a caller was refused", "path", r.URL.Path, "status", status, "error", err.Error())
-			http.Error(w, err.Error(), status)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
 
 // tooOpen is the error about an address that the console does not listen on.
 func tooOpen(address string) error {

@@ -26,6 +26,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/page"
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/report"
@@ -39,8 +40,8 @@ const (
 
 // Console serves the pages.
 type Console struct {
-	Online  bool    // as in report.SweepReader; without it nothing is paid for, and no page has costs
-	Callers Callers // nil only on a loopback address
+	Online  bool            // as in report.SweepReader; without it nothing is paid for, and no page has costs
+	Callers program.Callers // nil only on a loopback address
 	Job     report.AskJob
 
 	pages *report.Pages
@@ -139,21 +140,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 		return c.pages.Model(ctx, r.PathValue("name"))
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
-	return prompt(guarded(hosts, c.verified(mux)))
-}
-
-// prompt answers a request with a body as soon as there is an answer, and closes the connection: otherwise the server
-// would first wait for the rest of the body, which a stranger need not send.
-func prompt(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Connection", "close")
-		next.ServeHTTP(w, r)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, ReadTimeout applies
-	})
+	return program.Prompt(guarded(hosts, program.Verified(c.log, c.Callers, true, mux)))
 }
 
 // guarded rejects requests for other hosts, and sets security headers on every response.

@@ -42,13 +42,14 @@ func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Page
 // the error is about the missing sweep.
 func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	var first error
+	_, _, noDataset := sweep.SplitDatasetRef(name)
 	for _, k := range []struct {
 		prefix string
 		fits   bool
 		read   func(string) (AnyPage, error)
 	}{
 		{"sweep:", sweep.CheckID(name) == nil, func(id string) (AnyPage, error) { return d.Sweep(ctx, id) }},
-		{"dataset:", isDataset(name), func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) }},
+		{"dataset:", noDataset == nil, func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) }},
 		{"model:", sweep.CheckName("model", name) == nil, func(m string) (AnyPage, error) { return d.Model(ctx, m) }},
 	} {
 		rest, named := strings.CutPrefix(name, k.prefix)
@@ -75,11 +76,6 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 	}
 	return nil, "", fmt.Errorf("%w; nor is there such a dataset or model: `launcher datasets list`, `launcher "+
 		"registry list`", first)
-}
-
-func isDataset(ref string) bool {
-	_, _, err := sweep.SplitDatasetRef(ref)
-	return err == nil
 }
 
 // others says that a name, whose page is that of the first kind that has it, is also that of a later kind.

@@ -19,7 +19,7 @@ import (
 
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
-	"coppice/launcher/internal/console"
+	"coppice/internal/program"
 	"coppice/launcher/internal/predict"
 )
 
@@ -333,7 +333,7 @@ const (
 	mostKnown = 1000
 )
 
-func (k *known) verify(r *http.Request, callers console.Callers, now time.Time) (status int, err error) {
+func (k *known) verify(r *http.Request, callers program.Callers, now time.Time) (status int, err error) {
 	text := r.Header.Get("Authorization")
 	hash := sha256.Sum256([]byte(text))
 	k.mu.Lock()
@@ -343,12 +343,7 @@ func (k *known) verify(r *http.Request, callers console.Callers, now time.Time) 
 		return 0, nil
 	}
 	if _, err := callers.Verify(r.Context(), text); err != nil {
-		status := http.StatusServiceUnavailable
-		var refused interface{ HTTPStatus() int }
-		if errors.As(err, &refused) {
-			status = refused.HTTPStatus()
-		}
-		return status, err
+		return program.RefusedStatus(err), err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

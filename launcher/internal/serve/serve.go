@@ -51,7 +51,7 @@ type Config struct {
 
 	Health, Predict string          // further paths of the health check and of predictions; empty for none
 	Hosts           []string        // that requests may name; nil for any
-	Callers         console.Callers // nil if callers are not authenticated
+	Callers         program.Callers // nil if callers are not authenticated
 	Metrics         http.Handler    // nil for none
 	Meters          *Meters         // nil for none
 	Log             *slog.Logger

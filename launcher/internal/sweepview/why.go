@@ -43,8 +43,8 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 		y.Result = &r
 	}
 
-	if c := st.Conclusion; c != nil {
-		y.Live = whatPredicts(c, trial)
+	if c := st.Conclusion; c != nil && c.Final != nil && (trial == c.Final.Trial || trial == c.Trial) {
+		y.Live = c.Live()
 	}
 	if y.Trial.Refit {
 		y.Refit, err = whyRefit(p, st.Board)
@@ -59,14 +59,6 @@ func (s *View) Why(ctx context.Context, st State, trial int) (y Reasons, err err
 		}
 	}
 	return y, s.readRungs(ctx, &y)
-}
-
-// whatPredicts says it if the trial has a part in it.
-func whatPredicts(c *sweep.Conclusion, trial int) string {
-	if f := c.Final; f != nil && (trial == f.Trial || trial == c.Trial) {
-		return c.Live()
-	}
-	return ""
 }
 
 // readRungs reads how the trial compared at each rung, and what became of it there. A damaged record is told of and

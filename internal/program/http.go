@@ -1,0 +1,68 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Callers authenticates the callers of a service. Verify may be called concurrently, before a request's body is read.
+type Callers interface {
+	// Verify returns the sender of a request, given the value of its Authorization header. The error of a request that
+	// is refused has a method HTTPStatus, 401 or 403; any other means that this cannot be determined now.
+	Verify(ctx context.Context, authorization string) (caller string, err error)
+}
+
+// RefusedStatus is what a request is answered with after an error of Verify.
+func RefusedStatus(err error) int {
+	var refused interface{ HTTPStatus() int }
+	if errors.As(err, &refused) {
+		return refused.HTTPStatus()
+	}
+	return http.StatusServiceUnavailable
+}
+
+// Verified passes on only requests that callers accepts; nil accepts all. The reason goes to the log, which never
+// contains a token; a rejected caller sees only the status, unless tells says otherwise.
+func Verified(log *slog.Logger, callers Callers, tells bool, next http.Handler) http.Handler {
+	if callers == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := callers.Verify(r.Context(), r.Header.Get("Authorization"))
+		if err == nil {
+			log.Debug("called", "path", r.URL.Path, "caller", caller)
+			next.ServeHTTP(w, r)
+			return
+		}
+		status := RefusedStatus(err)
+		log.Warn("refused a caller", "path", r.URL.Path, "status", status, "error", err.Error())
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		text := http.StatusText(status)
+		if tells {
+			text = err.Error()
+		}
+		http.Error(w, text, status)
+	})
+}
+
+// Prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body,
+// which a stranger need not send. The connection is closed after the answer, unless a handler that reads the body
+// takes "close" back.
+func Prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+		if w.Header().Get("Connection") == "close" {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, ReadTimeout applies
+		}
+	})
+}
