@@ -33,6 +33,7 @@ const CPUsAllRegions = "CPUS_ALL_REGIONS"
 type Region struct {
 	Zones  []string         // names, ascending
 	Quotas map[string]Quota // by metric, such as N2_CPUS
+	Unread error            // why the quota of the whole project is not among them; nil if it is
 }
 
 // Image is a container image in Artifact Registry.

@@ -42,7 +42,7 @@ func (s Phase) Past() string {
 
 // Tasks counts a job's tasks.
 type Tasks struct {
-	Waiting int `json:"waiting,omitempty"` // for a host, for the first time or again
+	Waiting int `json:"waiting,omitempty"` // for a host, first or again; of an ended job, to its end
 	Running int `json:"running,omitempty"`
 	Done    int `json:"done,omitempty"`
 	Failed  int `json:"failed,omitempty"` // or never started before the job's end

@@ -202,7 +202,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => { URL.createObjectURL = real; b.text().then(r); return '#csv'; };
 		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () { HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
 	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 ||
-		!strings.HasPrefix(lines[0], "rank,trial,state,average_precision,") {
+		!strings.HasPrefix(lines[0], "rank,trial,state,average_precision on valid,") {
 		t.Errorf("the CSV is %.300q", csv)
 	}
 }

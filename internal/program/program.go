@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -146,16 +148,21 @@ func Usagef(format string, args ...any) error {
 	return problem.As(problem.Usage, fmt.Errorf(format, args...))
 }
 
-// Environment fills target, a struct with env tags, from the world's environment. A missing variable is a
+// Environment fills target, a struct with env tags, from the world's environment. Missing variables are a
 // *cloud.SetupError with the remedy, and so are credentials that are a service account key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	if err := w.refuseKeys(); err != nil {
 		return err
 	}
-	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: w.Env})
-	if errors.Is(err, envconfig.ErrMissingRequired) { // drop the prefix with the names of our struct fields
-		text := err.Error()
-		err = errors.New(text[max(0, strings.LastIndex(text, envconfig.ErrMissingRequired.Error())):])
+	missing, lacked := map[string]string{}, envconfig.ErrMissingRequired.Error()+": " // which names one at a time
+	env := envconfig.MultiLookuper(w.Env, envconfig.MapLookuper(missing))
+	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
+	for errors.Is(err, envconfig.ErrMissingRequired) {
+		missing[err.Error()[strings.LastIndex(err.Error(), lacked)+len(lacked):]] = "0"
+		err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
+	}
+	if len(missing) > 0 {
+		err = errors.New(lacked + strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}
 	if c, ok := target.(interface{ Check() error }); ok && err == nil {
 		err = c.Check() // envconfig's required accepts an empty value

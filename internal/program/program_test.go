@@ -99,8 +99,12 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
 		"COPPICE_REGISTRY_BUCKET": "r"}
 	for name, drop := range map[string]func(map[string]string){
-		"":                        func(map[string]string) {},
-		"COPPICE_PROJECT":         func(m map[string]string) { delete(m, "COPPICE_PROJECT") },
+		"":                func(map[string]string) {},
+		"COPPICE_PROJECT": func(m map[string]string) { delete(m, "COPPICE_PROJECT") },
+		"value: COPPICE_DATASETS_BUCKET, COPPICE_PROJECT, COPPICE_REGISTRY_BUCKET, COPPICE_SWEEPS_BUCKET": func(
+			m map[string]string) {
+			clear(m)
+		},
 		"COPPICE_REGISTRY_BUCKET": func(m map[string]string) { m["COPPICE_REGISTRY_BUCKET"] = "" },
 	} {
 		env := map[string]string{}

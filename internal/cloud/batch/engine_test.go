@@ -39,4 +39,17 @@ func TestWordsOfStates(t *testing.T) {
 	}
 }
 
+// TestTasksWithoutMachines: of a job that was given up, those had none to the end that could not get one.
+func TestTasksWithoutMachines(t *testing.T) {
+	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}}
+	for want, s := range map[engine.Tasks]Status{
+		{Failed: 4}:           {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}},
+		{Waiting: 3, Done: 1}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 3, "SUCCEEDED": 1}, Events: lacks},
+	} {
+		if got, err := told(s, nil); err != nil || got.Tasks != want {
+			t.Errorf("of the job %+v: told %+v, %v, want %+v", s, got.Tasks, err, want)
+		}
+	}
+}
+
 var errDenied = errors.New("denied")

@@ -278,6 +278,11 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 			fields = "zones,quotas"
 		}
 		err := c.read(ctx, "compute.googleapis.com", what, url.Values{"fields": {fields}}, nil, &answer)
+		var denied *cloud.PermissionError
+		if what == project && errors.As(err, &denied) {
+			r.Unread = err
+			continue
+		}
 		if err != nil {
 			return cloud.Region{}, err
 		}

@@ -224,6 +224,18 @@ func TestThings(t *testing.T) {
 	}
 }
 
+// TestTheProjectsQuotasAreRefused: those of the region are read all the same.
+func TestTheProjectsQuotasAreRefused(t *testing.T) {
+	c, _ := serve(t, map[string]string{
+		"GET /compute.googleapis.com/compute/v1/projects/p1":                     `Forbidden {"error":{"code":403}}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1": `{"quotas":[{"metric":"CPUS","limit":24}]}`,
+	})
+	r, err := c.Region(t.Context())
+	if err != nil || r.Unread == nil || r.Quotas["CPUS"].Limit != 24 {
+		t.Errorf("got %+v, %v; want 24 CPUS, and why the project's are unknown", r, err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	const topic = "projects/p1/topics/t"
 	call := func(answer string) error {

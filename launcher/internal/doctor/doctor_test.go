@@ -159,6 +159,8 @@ func TestFindings(t *testing.T) {
 		}, "", "dataset", NotChecked, "is not enabled", apply},
 		"region unknown": {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked,
 			"may not read it", ""},
+		"project refused": {func(_ *Doctor, f *fake) { f.region.Unread = denied }, "", "quota", NotChecked,
+			"may not read it", ""},
 		"not offered": {func(_ *Doctor, f *fake) { f.offered = nil }, "", "machine", Problem, "no zone has it",
 			"gcloud compute machine-types list"},
 		"not in one zone": {func(_ *Doctor, f *fake) { f.offered["us-central1-b"] = nil },

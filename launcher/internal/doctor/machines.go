@@ -57,6 +57,10 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 	case err != nil:
 		return []string{fmt.Sprintf("the project's quotas were not compared with its machines: %v", err)}
 	}
+	if region.Unread != nil {
+		notes = append(notes, fmt.Sprintf("%s was not compared with its machines: %v", cloud.CPUsAllRegions,
+			region.Unread))
+	}
 	for _, w := range d.placed("", p) {
 		d.quotas(w, region)
 	}
@@ -160,7 +164,11 @@ func (d *Doctor) quota(w machine, region cloud.Region, n need) {
 		where = n.metric + " of project " + d.Deployment.Project
 	}
 	q, ok := region.Quotas[n.metric]
-	if !ok {
+	switch {
+	case all && region.Unread != nil:
+		d.cannot("quota", where, region.Unread)
+		return
+	case !ok:
 		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s",
 			w.name, n.count, n.what)
 		return

@@ -70,7 +70,7 @@ func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, 
 // Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
 // sweep is over. It may be interrupted at any time, and called again by any process.
 func (l *Provisioner) Settle(ctx context.Context) error {
-	submitted, told := -1, ""
+	submitted, told := -1, map[string]bool{}
 	for {
 		course, err := Course(ctx, l.Store, l.Plan)
 		if err != nil {
@@ -101,8 +101,8 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 		case move:
 			err = l.record(ctx, n+1, why)
 		default:
-			if m := machines(l.Plan, n, s); l.Waits != nil && m.Why != told && m.Why != "" {
-				told = m.Why
+			if m := machines(l.Plan, n, s); l.Waits != nil && !told[m.Why] && m.Why != "" {
+				told[m.Why] = true
 				l.Waits(m)
 			}
 			err = l.pause(ctx)

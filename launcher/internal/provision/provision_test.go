@@ -274,8 +274,16 @@ func TestWaitingIsTold(t *testing.T) {
 	var told []string
 	l := w.provisioner(plan())
 	l.Waits = func(m *Machines) { told = append(told, m.String()) }
-	if err := l.Settle(t.Context()); err != nil || len(told) != 1 || !strings.Contains(told[0], "no room. From ") {
-		t.Errorf("settled with %v, told %q; want once that there is no room, and what comes next", err, told)
+	l.Plan.Spec.Machine.Wait = sweep.Duration(20 * time.Minute)
+	w.before = func(what string) { // each time in another zone
+		for _, j := range w.jobs {
+			if j.State == engine.Waiting && what == "status" {
+				j.Lacks = map[bool]string{true: "no room", false: "no quota"}[len(told)%2 == 0]
+			}
+		}
+	}
+	if err := l.Settle(t.Context()); err != nil || len(told) != 2 || !strings.Contains(told[0], "no room. From ") {
+		t.Errorf("settled with %v, told %q; want once that there is no room, and no quota, and what comes next", err, told)
 	}
 }
 

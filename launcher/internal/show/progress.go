@@ -29,8 +29,8 @@ type SweepProgress struct {
 	seen map[int]bool // trials that have ended
 	last string       // what was printed of the job and its machines, or as JSON
 
-	lacking bool   // machines could not be had at the last look
-	trouble string // the latest
+	lacking map[string]bool // what was said of machines that could not be had, since all were there
+	trouble string          // the latest
 
 	untrained map[string]int // trials by why they were not trained: news at the end only, and once
 }
@@ -38,7 +38,7 @@ type SweepProgress struct {
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
 func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
 	return &SweepProgress{w: w, json: asJSON, plan: p, line: NewStatusLine(w), seen: map[int]bool{},
-		untrained: map[string]int{}}
+		lacking: map[string]bool{}, untrained: map[string]int{}}
 }
 
 // Show shows what has changed since the last look.
@@ -103,10 +103,14 @@ func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
 		tables.On(v.w).Printf(format+"\n", args...)
 	}
 	if how, lacking := machines(s.Job); s.Job.State != "" && how != v.last { // empty if it had ended at the first look
-		if lacking || v.lacking || v.last == "" && !v.w.Terminal {
+		if lacking && !v.lacking[how] || !lacking && (len(v.lacking) > 0 || v.last == "" && !v.w.Terminal) {
 			say("%s", how)
 		}
-		v.last, v.lacking = how, lacking
+		if v.last = how; lacking {
+			v.lacking[how] = true
+		} else {
+			clear(v.lacking)
+		}
 	}
 	if s.Trouble != v.trouble && s.Trouble != "" {
 		say("%s", s.Trouble)

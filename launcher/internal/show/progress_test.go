@@ -116,13 +116,13 @@ func lacking(why string) *provision.Machines {
 	return &provision.Machines{Planned: 2, Since: at, Why: why, Next: "It waits"}
 }
 
-// TestMissingMachinesAreTold: once, also on a terminal, and that they have come.
+// TestMissingMachinesAreTold: for each reason once, also on a terminal, and that they have come.
 func TestMissingMachinesAreTold(t *testing.T) {
 	var out, line bytes.Buffer
 	v := show.NewProgress(program.World{Out: program.To(&out), Err: program.To(&line),
 		Now: time.Now, Terminal: true}, &sweep.Plan{}, false)
 	for _, job := range []provision.SweepJob{of(engine.Waiting, nil), of(engine.Waiting, lacking("no room")),
-		of(engine.Waiting, lacking("no room")), of(engine.Running, nil), of(engine.Done, nil)} {
+		of(engine.Waiting, lacking("no quota")), of(engine.Waiting, lacking("no room")), of(engine.Running, nil), of(engine.Done, nil)} {
 		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
 	}
 	v.Close()
