@@ -26,7 +26,7 @@ func BenchmarkChoose(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			for b.Loop() {
-				c, err := calibrate.Choose(raw, label, nil)
+				c, err := calibrate.Choose(raw, label, nil, false)
 				if err != nil {
 					b.Fatal(err)
 				}

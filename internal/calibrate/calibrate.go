@@ -26,9 +26,8 @@ type Method string
 
 // The methods.
 const (
-	Isotonic Method = "isotonic" // non-decreasing and piecewise linear, of earlier builds
-	Platt    Method = "platt"    // a sigmoid of the raw score: two parameters
-	None     Method = "none"     // the plain sigmoid, as the model was trained
+	Platt Method = "platt" // a sigmoid of the raw score: two parameters
+	None  Method = "none"  // the plain sigmoid, as the model was trained
 )
 
 const (
@@ -41,10 +40,7 @@ const (
 // Calibrator maps raw scores to probabilities. It is made by Fit or Decode, is immutable, and safe for concurrent use.
 type Calibrator struct {
 	method Method
-	// Isotonic: x is strictly ascending, y non-decreasing.
-	x, y []float64
-	// Platt: sigmoid(a raw + c). a is not negative.
-	a, c float64
+	a, c   float64 // Platt: sigmoid(a raw + c). a is not negative.
 }
 
 // Method returns how the calibrator was fitted.
@@ -52,30 +48,20 @@ func (c *Calibrator) Method() Method { return c.method }
 
 // String describes the calibrator in a few words, for people.
 func (c *Calibrator) String() string {
-	switch c.method {
-	case Isotonic:
-		return fmt.Sprintf("isotonic with %d knots from %.4g to %.4g", len(c.x), c.y[0], c.y[len(c.y)-1])
-	case Platt:
+	if c.method == Platt {
 		return fmt.Sprintf("sigmoid(%.6g raw %+.6g)", c.a, c.c)
 	}
 	return "sigmoid(raw)"
 }
 
 // Predict returns the probability for a raw score; NaN for NaN.
-//
-// Isotonic calibration is constant over each stretch of rows that were pooled and linear between neighbouring
-// stretches; outside the scores that it was fitted to it stays at its first and last value.
 func (c *Calibrator) Predict(raw float64) float64 {
 	if math.IsNaN(raw) {
 		return raw
 	}
 
 	raw = min(max(raw, -maxRaw), maxRaw)
-	switch c.method {
-	case Isotonic:
-		i, _ := slices.BinarySearch(c.x, raw)
-		return c.between(i, raw)
-	case Platt:
+	if c.method == Platt {
 		return sigmoid(float64(c.a*raw) + c.c)
 	}
 	return sigmoid(raw)
@@ -88,19 +74,6 @@ func (c *Calibrator) PredictAll(dst, raw []float64) []float64 {
 		dst = append(dst, c.Predict(r))
 	}
 	return dst
-}
-
-// between is the value at raw, where i is the first knot not below it.
-func (c *Calibrator) between(i int, raw float64) float64 {
-	if i == 0 {
-		return c.y[0]
-	}
-	if i == len(c.x) {
-		return c.y[i-1]
-	}
-	x0, x1, y0, y1 := c.x[i-1], c.x[i], c.y[i-1], c.y[i]
-	t := (raw - x0) / (x1 - x0)
-	return min(y0+float64((y1-y0)*t), y1) // rounding must not raise it above the next knot
 }
 
 // sigmoid is written so that rounding keeps its order: the quotient e/(1+e), usual for negative z, does not.

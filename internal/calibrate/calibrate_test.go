@@ -106,7 +106,7 @@ func TestCalibratesTheMean(t *testing.T) {
 		for i := range raw {
 			moved[i] = raw[i]/2 + shift
 		}
-		c, err := calibrate.Choose(moved, label, nil)
+		c, err := calibrate.Choose(moved, label, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		var out strings.Builder
 		for _, w := range [][]float32{nil, weight} {
-			c, err := calibrate.Choose(raw, label, w)
+			c, err := calibrate.Choose(raw, label, w, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestChoose(t *testing.T) {
 		"right":     {right, len(raw), 1, 1, "which chance explains"},
 		"few rows":  {raw, 60, alone, 1, "they are multiplied by"},
 	} {
-		c, err := calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n])
+		c, err := calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n], false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestUncalibratedCompetes(t *testing.T) {
 				label[i] = 1
 			}
 		}
-		c, err := calibrate.Choose(raw, label, nil)
+		c, err := calibrate.Choose(raw, label, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +269,7 @@ func TestDegenerateRows(t *testing.T) {
 	for i := range raw {
 		label[i] = float32(i % 2)
 	}
-	c, err := calibrate.Choose(raw, label, nil)
+	c, err := calibrate.Choose(raw, label, nil, false)
 	if err != nil || !(math.Abs(c.Calibrator.Predict(1.5)-0.5) < 0.02) {
 		t.Errorf("of equal scores %v, %v: %s", c.Calibrator, err, c.Reason)
 	}
@@ -287,7 +287,7 @@ func TestDegenerateRows(t *testing.T) {
 		few[i] = float64(i)
 	}
 	one[13] = 1
-	if c, err = calibrate.Choose(few, one, nil); err != nil || !(c.Calibrator.Predict(13) > 0) {
+	if c, err = calibrate.Choose(few, one, nil, false); err != nil || !(c.Calibrator.Predict(13) > 0) {
 		t.Errorf("one positive of twenty: %v, %v", c.Calibrator, err)
 	}
 }
@@ -328,7 +328,7 @@ func TestErrors(t *testing.T) {
 			if !errors.Is(err, tc.is) || err.Error() != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
-			if _, err := calibrate.Choose(tc.raw, tc.label, tc.weight); !errors.Is(err, tc.is) {
+			if _, err := calibrate.Choose(tc.raw, tc.label, tc.weight, false); !errors.Is(err, tc.is) {
 				t.Errorf("Choose: %v", err)
 			}
 		})
@@ -342,7 +342,7 @@ func TestFewRows(t *testing.T) {
 		for i := range rows {
 			raw[i], label[i] = float64(i), 1
 		}
-		c, err := calibrate.Choose(raw, label, nil)
+		c, err := calibrate.Choose(raw, label, nil, false)
 		if err != nil || c.Method != calibrate.None || !strings.Contains(c.Reason, "too few labels") {
 			t.Errorf("%s: got %v and %v; want no calibration, because the rows are too few", name, c.Method, err)
 			continue
@@ -383,28 +383,19 @@ func TestDecodeRefuses(t *testing.T) {
 		``:                                   "byte 0: unexpected end of JSON input",
 		`{"format":1,"method":"none"} {}`:    "byte 30: invalid character '{' after top-level value",
 		`{"format":3,"method":"none"}`:       "format 3; this build reads 1",
-		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt isotonic])`,
+		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt])`,
 		`{"format":1,"method":"none","d":1}`: `unknown key "d"`,
 		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
 		`{"format":1,"method":"platt","a":1}`: "platt: c is missing or does not belong " +
 			"there",
 		`{"format":1,"method":"platt","a":-1,"c":0}`: "platt: a is -1, and a calibrator must " +
 			"not descend",
-		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`: "platt with knots",
-		`{"format":1,"method":"isotonic"}`: "0 raw scores and 0 probabilities; use as " +
-			"many of both, 1 to 65536",
-		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5]}`: "2 raw scores and 1 probabilities; use as " +
-			"many of both, 1 to 65536",
-		`{"format":1,"method":"isotonic","x":[1],"y":[0.5],"c":1}`: "isotonic with a or c",
-		`{"format":1,"method":"isotonic","x":[2,2],"y":[0.5,0.6]}`: "knot 1: raw score 2 does not ascend",
-		`{"format":1,"method":"isotonic","x":[1,2],"y":[0.5,0.4]}`: "knot 1: probability 0.4 descends",
-		`{"format":1,"method":"isotonic","x":[1e101],"y":[0.5]}`:   "knot 0: raw score 1e+101",
-		`{"format":1,"method":"isotonic","x":[1],"y":[1]}`:         "knot 0: probability 1",
-		`{"format":1,"method":"isotonic","x":[1],"y":[0]}`:         "knot 0: probability 0",
-		`{"format":1,"method":"isotonic","x":[1e999],"y":[0.5]}`: "json: cannot unmarshal number 1e999 into " +
-			"Go struct field encoded.x of type float64",
-		`{"format":1,"method":"isotonic",` +
-			strings.Repeat(" ", 5<<20): "5242912 bytes, more than the 4194304 that a calibrator may have",
+		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`: `unknown key "x"`,
+		`{"format":1,"method":"isotonic","a":1,"c":0}`:      `unknown method "isotonic" (known: [none platt])`,
+		`{"format":1,"method":"platt","a":1e999,"c":0}`: "json: cannot unmarshal number 1e999 into " +
+			"Go struct field encoded.a of type float64",
+		`{"format":1,"method":"platt",` +
+			strings.Repeat(" ", 5<<10): "5149 bytes, more than the 4096 that a calibrator may have",
 		`{"format":2,"method":"none","by":["site"],"segments":["00000000000000ff"],"shifts":[0.5]}`: problem.Gone("calibrate:"),
 	} {
 		_, err := calibrate.Decode([]byte(text))
@@ -428,7 +419,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte(`{"format":1,"method":"platt","a":1.7e308,"c":-1.7e308}`))
-	f.Add([]byte(`{"format":1,"method":"isotonic","x":[-1e100,1e100],"y":[1e-15,0.999]}`))
+	f.Add([]byte(`{"format":1,"method":"platt","a":0,"c":1e-15}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := calibrate.Decode(text)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Choice is a calibrator, and why it is as it is.
@@ -22,9 +23,12 @@ const fewest = 10
 // level from more rows than these, unless the labels add up to something else beyond two standard errors: rows may be
 // newer than those of the training, or have been weighted there. Rows of too few labels leave the scores as they are.
 // Others that cannot be calibrated are an error, which wraps one of the faults above.
-func Choose(raw []float64, label, weight []float32) (Choice, error) {
+//
+// Rows divided by time are in its order, and their standard errors are at least those of stretches: tomorrow has the
+// luck of its own day, too.
+func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error) {
 	none := Choice{Calibrator: &Calibrator{method: None}, Method: None}
-	d, err := prepare(raw, label, weight)
+	d, err := prepare(raw, label, weight, byTime)
 	if errors.Is(err, ErrTooFew) || errors.Is(err, ErrOneClass) && len(raw) < fewest {
 		none.Reason = fmt.Sprintf("uncalibrated: %d rows of calib have too few labels of one kind", len(raw))
 		return none, nil
@@ -47,17 +51,12 @@ func Choose(raw []float64, label, weight []float32) (Choice, error) {
 		reason += fmt.Sprintf(": they are multiplied by %.3g", c.a)
 	}
 
-	z, kept, labels := make([]float64, d.len()), 0.0, 0.0
+	z := make([]float64, d.len())
 	for i, r := range d.raw {
 		z[i] = float64(c.a * r)
-		kept += float64(d.weightOf(i) * sigmoid(r))
-		labels += float64(d.weightOf(i) * float64(d.label[i]))
 	}
-	if c.a != 1 {
-		c.c, _ = d.moveTo(z, kept)
-	}
-	to, moved := d.moveTo(z, labels)
-	if by := drawn(to-c.c, moved); by != 0 {
+	var by float64
+	if c.c, by = d.level(z); by != 0 {
 		c.c += by
 		reason += fmt.Sprintf("; their labels have another rate beyond chance, and they move by %.2g", by)
 	}
@@ -79,23 +78,55 @@ func drawn(difference, e float64) float64 {
 	return difference * (1 - float64(part*part))
 }
 
+// level returns the constant that, added to the log odds z of all rows, makes their probabilities add up to what the
+// raw scores do, and what to add to it because the labels add up to something else beyond chance.
+func (d *data) level(z []float64) (kept, by float64) {
+	scores, labels := 0.0, 0.0
+	for i, r := range d.raw {
+		scores += float64(d.weightOf(i) * sigmoid(r))
+		labels += float64(d.weightOf(i) * float64(d.label[i]))
+	}
+	if !slices.Equal(z, d.raw) {
+		kept, _ = d.moveTo(z, scores)
+	}
+	to, curvature := d.moveTo(z, labels)
+	apart := d.apart(func(i int) float64 { return (float64(d.label[i]) - sigmoid(z[i]+to)) / curvature })
+	return kept, drawn(to-kept, math.Sqrt(max(1/curvature, apart)))
+}
+
 // moveTo returns the constant that, added to the log odds of all rows, makes their probabilities add up to total, and
-// its standard error.
-func (d *data) moveTo(z []float64, total float64) (by, e float64) {
+// the curvature of the loss there, which is the inverse of its variance.
+func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 	// Newton's method in one dimension on a concave function, with bounded steps.
 	const steps, precise = 200, 1e-13
 	for range steps {
-		gradient, curvature := total, 0.0
+		gradient := total
+		curvature = 0
 		for i, z := range z {
 			p, w := sigmoid(z+by), d.weightOf(i)
 			gradient -= float64(w * p)
 			curvature += float64(w * float64(p*(1-p)))
 		}
-		e = 1 / math.Sqrt(curvature)
 		step := min(max(gradient/curvature, -1), 1)
 		if by += step; math.Abs(step) < precise {
 			break
 		}
 	}
-	return by, e
+	return by, curvature
+}
+
+// apart is the variance of an estimate over the stretches of time, where of is what each row adds to it; 0 if rows are
+// in no order.
+func (d *data) apart(of func(row int) float64) (variance float64) {
+	if d.stretch == nil {
+		return 0
+	}
+	var sums [stretches]float64
+	for i, s := range d.stretch {
+		sums[s] += float64(d.weightOf(i) * of(i))
+	}
+	for _, s := range sums {
+		variance += float64(s * s)
+	}
+	return variance * stretches / (stretches - 1)
 }

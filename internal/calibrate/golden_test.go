@@ -94,7 +94,7 @@ func TestAgainstScikitLearn(t *testing.T) {
 // TestFallingScores: scores that say the contrary of the labels keep nothing but their level.
 func TestFallingScores(t *testing.T) {
 	_, rows := readGolden(t)
-	c, err := Choose(rows["raw"], narrow(rows["falling"]), nil)
+	c, err := Choose(rows["raw"], narrow(rows["falling"]), nil, false)
 	if err != nil || c.Calibrator.a != 0 {
 		t.Errorf("%v, %v: expected a slope of 0: %s", c.Calibrator, err, c.Reason)
 	}

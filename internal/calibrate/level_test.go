@@ -8,8 +8,8 @@ import (
 	"coppice/internal/calibrate"
 )
 
-// TestLevel: whatever the calibrator, its predictions of the rows add up to their labels, and nothing but the level has
-// changed: log odds have moved by one constant. The result can be stored.
+// TestLevel: whatever the calibrator, where all stretches of the rows ask for it, its predictions add up to their
+// labels, and nothing but the level has changed: log odds have moved by one constant. The result can be stored.
 func TestLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(29, 1))
 	rows := func(n int, shift float64) (raw []float64, label, weight []float32) {
@@ -24,7 +24,7 @@ func TestLevel(t *testing.T) {
 	}
 	logit := func(p float64) float64 { return math.Log(p) - math.Log1p(-p) }
 	raw, label, weight := rows(4000, -1)
-	newRaw, newLabel, newWeight := rows(4000, 0.7)
+	newRaw, newLabel, newWeight := rows(40_000, 0.7)
 	for _, m := range calibrate.Methods() {
 		judged := fit(t, m, raw, label, weight)
 		c, err := judged.Level(newRaw, newLabel, newWeight)
@@ -35,7 +35,7 @@ func TestLevel(t *testing.T) {
 		for i, z := range newRaw {
 			sum, want = sum+float64(newWeight[i])*c.Predict(z), want+float64(newWeight[i]*newLabel[i])
 		}
-		if !(math.Abs(sum/want-1) < 2e-3) { // between an isotonic one's knots probabilities are linear, not log odds
+		if !(math.Abs(sum/want-1) < 2e-3) {
 			t.Errorf("%s: predictions add up to %v, labels to %v", m, sum, want)
 		}
 		by := logit(c.Predict(0)) - logit(judged.Predict(0))
@@ -54,5 +54,68 @@ func TestLevel(t *testing.T) {
 	}
 	if _, err := fit(t, calibrate.None, raw, label, nil).Level(raw[:2], []float32{1, 1}, nil); err == nil {
 		t.Error("rows of one class: no error")
+	}
+}
+
+// TestDaysHaveLuck: rows of twenty days, each with luck of its own, on scores that are right on average. By rows taken
+// one by one that luck is beyond chance; in order of time it mostly is not, neither for a judged model nor for a final
+// one, and both stay where they are. Where all days ask for the same, both move.
+func TestDaysHaveLuck(t *testing.T) {
+	const seeds, days, each = 40, 20, 1000
+	draw := func(seed uint64, luck, shift float64) (raw []float64, label []float32) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		for range days {
+			today := shift + luck*r.NormFloat64()
+			for range each {
+				z := r.NormFloat64() - 1
+				raw, label = append(raw, z), append(label, 0)
+				if r.Float64() < 1/(1+math.Exp(-z-today)) {
+					label[len(label)-1] = 1
+				}
+			}
+		}
+		return raw, label
+	}
+	moved := func(c *calibrate.Calibrator) float64 {
+		p := c.Predict(-1)
+		return math.Abs(math.Log(p) - math.Log1p(-p) + 1)
+	}
+	var one, choice, final int
+	for seed := range uint64(seeds) {
+		raw, label := draw(seed, .5, 0)
+		for byTime, n := range map[bool]*int{false: &one, true: &choice} {
+			c, err := calibrate.Choose(raw, label, nil, byTime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if moved(c.Calibrator) > .02 {
+				*n++
+			}
+		}
+		none := fit(t, calibrate.None, raw, label, nil)
+		c, err := none.Level(raw, label, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if moved(c) > .02 {
+			final++
+		}
+
+		raw, label = draw(seed, .1, .5)
+		chosen, err := calibrate.Choose(raw, label, nil, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err = none.Level(raw, label, nil); err != nil {
+			t.Fatal(err)
+		}
+		for what, c := range map[string]*calibrate.Calibrator{"judged": chosen.Calibrator, "final": c} {
+			if m := moved(c); m < .3 || m > .7 {
+				t.Errorf("seed %d, %s: moved by %.3f where all days ask for .5", seed, what, m)
+			}
+		}
+	}
+	if one < seeds/2 || choice > seeds/4 || final > seeds/4 {
+		t.Errorf("of %d seeds %d moved taken row by row, %d in order of time, %d final models", seeds, one, choice, final)
 	}
 }

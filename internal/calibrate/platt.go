@@ -60,8 +60,16 @@ func (l *platt) slope() (slope, e float64) {
 	}
 	best, at := l.fit()
 	// The inverse of the Hessian; that of the mean is as many times smaller as there are rows.
-	variance := at.h11 / (float64(at.h00*at.h11) - float64(at.h01*at.h01)) / l.weight
-	return best.slope / l.scale, math.Sqrt(max(0, variance)) / l.scale // undoes the standardisation
+	determinant := float64(at.h00*at.h11) - float64(at.h01*at.h01)
+	variance := max(0, at.h11/determinant/l.weight)
+
+	// Rows of one stretch may err together: what each adds to the gradient, by the inverse (White's sandwich).
+	apart := l.d.apart(func(i int) float64 {
+		x := (l.d.raw[i] - l.mean) / l.scale
+		off := l.target[l.d.label[i]] - sigmoid(float64(best.slope*x)+best.c)
+		return off * (float64(at.h11*x) - at.h01) / determinant / l.weight
+	})
+	return best.slope / l.scale, math.Sqrt(max(variance, apart)) / l.scale // undoes the standardisation
 }
 
 // derivatives are those of the mean loss at a line, by slope and constant.

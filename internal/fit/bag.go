@@ -154,7 +154,7 @@ func (b *bag) merge(label, weight []float32) (*Evaluated, error) {
 	values := float64(b.all.Rows) * float64(len(b.all.Features)) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
 	if b.q.Params.Objective == "binary" {
-		choice, err := calibrate.Choose(b.raw, label, weight)
+		choice, err := calibrate.Choose(b.raw, label, weight, false) // out of fold, and a bag is not by time
 		if err != nil {
 			return nil, err
 		}

@@ -6,11 +6,14 @@ import (
 	"coppice/internal/sweep"
 )
 
+// ByTime says that rows are divided by time.
+func (t *Table) ByTime() bool { return t.ds.Manifest.ByTime() }
+
 // Level returns the judged model's calibrator for the model of a final training, which has been trained on the rows: at
-// their level, where rows are split by time, and elsewhere as it is.
+// that model's own level, where rows are split by time, and elsewhere as it is.
 func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
-	if !t.ds.Manifest.ByTime() {
+	if !t.ByTime() {
 		return judged, nil
 	}
 	var raw []float64

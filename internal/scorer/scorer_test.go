@@ -40,7 +40,7 @@ func files(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, s.Label, nil)
+	choice, err := calibrate.Choose(raw, s.Label, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -327,7 +327,7 @@ type Rejected struct {
 
 // Calibration describes the effect of calibration, measured on test rows that neither model nor calibrator has seen.
 type Calibration struct {
-	Method string             `json:"method"` // isotonic or platt
+	Method string             `json:"method"` // platt or none
 	Reason string             `json:"reason"`
 	Before map[string]float64 `json:"before"` // ece, brier, log_loss
 	After  map[string]float64 `json:"after"`

@@ -27,7 +27,7 @@ class Model:
         name: of the model; empty where the files say none. version: its number; 0 where the files
           say none. objective: LightGBM's name, such as "binary" or "poisson". features: names of the columns of the
           model's matrix, as encode() gives it. inputs: names of the raw columns that predict() and
-          encode() need. calibration: "isotonic", "platt", "none", or "" where predictions are not
+          encode() need. calibration: "platt", "none", or "" where predictions are not
           calibrated (regression, several classes). classes: the names of several classes, in the
           order of predict()'s columns; () otherwise.
     """

@@ -37,7 +37,7 @@ class Loading(unittest.TestCase):
         for arguments, want in [((), 2), (("champion",), 2), (("canary",), 1), ((10,), 10), (("10",), 10)]:
             self.assertEqual(want, coppice.Model.load(self.root, "ctr", *arguments).version)
         m = coppice.Model.load(self.folder)
-        self.assertEqual(("ctr", 1, "binary", "isotonic"), (m.name, m.version, m.objective, m.calibration))
+        self.assertEqual(("ctr", 1, "binary", "platt"), (m.name, m.version, m.objective, m.calibration))
         local = pafs.SubTreeFileSystem(self.root, pafs.LocalFileSystem())
         self.assertEqual(2, coppice.Model.load("", "ctr", filesystem=local).version)
         self.assertEqual(1, coppice.Model.load("registry/ctr/versions/1", filesystem=local).version)
@@ -201,14 +201,6 @@ class Predicting(fixture.Case):
         np.testing.assert_array_equal(self.model.predict(t), self.model.predict(t, threads=1))
         both = self.model.predict_proba(t, threads=1)
         np.testing.assert_array_equal(both, np.column_stack([1 - self.model.predict(t), self.model.predict(t)]))
-
-    def test_isotonic(self):
-        raw = [-9, -2, -1.5, -1, 0, 0.5, 1.25, 2, 9, np.nan]
-        np.testing.assert_allclose(
-            [0.01, 0.01, 0.055, 0.1, 0.1, 0.1, 0.5, 0.9, 0.9, np.nan], self.model.calibrate(raw), atol=1e-15
-        )
-        one = _calibrator.decode(b'{"format": 1, "method": "isotonic", "x": [0.5], "y": [0.25]}')
-        self.assertEqual([0.25] * 3, one(np.array([-1, 0.5, 3])).tolist())
 
     def test_sigmoids(self):
         z = np.array([-800.0, -40, -1, 0, 2, 40, 800, np.nan])

@@ -484,7 +484,7 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	raw := make([]float64, 10) // fewer are left uncalibrated
 	trial := winner{result: &sweep.Result{Trial: 7}, trees: new(gbt.Model), calib: raw, testRaw: raw}
 	err := trial.calibrate(&sweep.Plan{Spec: sweep.Spec{Objective: "binary"}},
-		&holdout{calib: dataset.Targets{Label: slices.Repeat([]float32{1}, 10)}})
+		&holdout{manifest: new(dataset.Manifest), calib: dataset.Targets{Label: slices.Repeat([]float32{1}, 10)}})
 	var data *dataError
 	if !errors.As(err, &data) || !errors.Is(err, calibrate.ErrOneClass) || !strings.HasPrefix(err.Error(),
 		"trial 7: calibrate: all labels are the same: ") {

@@ -329,24 +329,25 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 }
 
 // TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test
-// add up to their labels; elsewhere its calibrator is the judged model's.
+// add up to their labels if all stretches of them ask for it; elsewhere its calibrator is the judged model's.
 func TestTheLevelOfTheNewestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
-	raw, label := make([]float64, 4000), make([]float32, 4000)
+	const rows = 40_000
+	raw, label := make([]float64, rows), make([]float32, rows)
 	for i := range raw {
 		raw[i] = r.NormFloat64()
 		if r.Float64() < 1/(1+math.Exp(-1-raw[i])) {
 			label[i] = 1
 		}
 	}
-	judged, err := calibrate.Choose(raw, label, nil)
+	judged, err := calibrate.Choose(raw, label, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []string{dataset.SplitByTime, dataset.SplitByHash} {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
-			calib: dataset.Targets{Label: label[:2000]}, test: dataset.Targets{Label: label[2000:]}}
-		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, 2000), testRaw: raw[2000:]}}
+			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
+		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2), testRaw: raw[rows/2:]}}
 		if err := f.level(&winner{calibrator: judged.Calibrator}, h); err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +355,7 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 		for i, x := range append(slices.Clone(f.calib), f.testRaw...) {
 			sum, labels = sum+f.calibrator.Predict(x), labels+float64(label[i])
 		}
-		if by == dataset.SplitByTime && math.Abs(sum/labels-1) > 1e-6 {
+		if by == dataset.SplitByTime && math.Abs(sum/labels-1) > 5e-3 {
 			t.Errorf("by time predictions add up to %v, labels to %v", sum, labels)
 		}
 		if by == dataset.SplitByHash && f.calibrator != judged.Calibrator {

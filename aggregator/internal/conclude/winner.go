@@ -175,7 +175,7 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 
 // choose calibrates on calib.
 func (w *winner) choose(h *holdout) error {
-	choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight)
+	choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, h.manifest.ByTime())
 	if err != nil {
 		return &dataError{fmt.Errorf("trial %d: %w", w.result.Trial, err)}
 	}

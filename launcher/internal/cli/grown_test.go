@@ -164,7 +164,7 @@ func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *cal
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, nil)
+	choice, err := calibrate.Choose(raw, calib.Label, nil, false)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -216,7 +216,7 @@ func TestADamagedCalibratorIsInput(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
 	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))), filepath.Join(w.dir, "o.csv")
-	w.addFile(scorer.FileCalibrator, []byte(`{"format":1,"method":"isotonic"`))
+	w.addFile(scorer.FileCalibrator, []byte(`{"format":1,"method":"platt"`))
 	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr", "--in", in, "--out", out)
 }
 

@@ -307,7 +307,7 @@ func calibrated(table *fit.Table, q Recipe, o *fit.Evaluated, threads int, final
 	if err != nil {
 		return nil, err
 	}
-	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight)
+	choice, err := calibrate.Choose(raw, calib.Label, calib.Weight, table.ByTime())
 	return choice.Calibrator, err
 }
 

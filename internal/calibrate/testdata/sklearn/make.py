@@ -2,8 +2,7 @@
 
     python make.py        (scikit-learn 1.9, scipy, numpy)
 
-isotonic is sklearn.isotonic.IsotonicRegression on the rows and the two imaginary ones of this
-package; platt is the same smoothed likelihood minimised by scipy (with a bound), and is checked
+platt is the same smoothed likelihood minimised by scipy (with a bound), and is checked
 here against scikit-learn's own _SigmoidCalibration. Weights are scaled to the
 effective number of rows first. `at` are raw scores between, on and outside the fitted ones. "folds"
 is the cross-validated log loss with the folds of this package, which are a hash of the row. """
@@ -14,7 +13,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.calibration import _SigmoidCalibration
-from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 
 rng = np.random.default_rng(11)
@@ -28,15 +26,6 @@ at = np.unique(np.concatenate([raw[:40], rng.uniform(-9, 7, 60), [-1e6, -40, 0, 
 
 def scaled(w):
     return w * (w.sum() / (w**2).sum())
-
-
-def isotonic(x, y, w):
-    keep = w > 0
-    x, y, w = x[keep], y[keep], w[keep]
-    x = np.concatenate([x, [x.min(), x.max()]])
-    y = np.concatenate([y, [1, 0]])
-    w = np.concatenate([w, [1, 1]])
-    return IsotonicRegression(out_of_bounds="clip").fit(x, y, sample_weight=w).predict
 
 
 def targets(y, w):
@@ -82,7 +71,7 @@ def mix(v):
 
 
 fold = np.array([mix(9 ^ mix(i + 0x9E3779B97F4A7C15)) % 5 for i in range(n)])
-methods = {"isotonic": isotonic, "platt": platt}
+methods = {"platt": platt}
 want = {"at": list(at)}
 for kind, w in {"plain": np.ones(n), "weighted": scaled(weight.astype(float))}.items():
     out = {"predict": {}, "folds": {}}
