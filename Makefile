@@ -210,6 +210,10 @@ chaos: ## whole sweeps under random scripts of faults: RUNS= SEED=
 chaos-spot: ## a sweep with a machine lost after every 30 s of machine time beside the same one undisturbed
 	COPPICE_SPOT_TRIALS=$(TRIALS) COPPICE_SPOT_ITERATIONS=$(TREES) $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h \
 	  -v -run TestSpotMachinesLost ./e2e
+.PHONY: slurm
+slurm: ## a sweep on a Slurm of four nodes on this machine, disturbed (as root, on Debian: it installs slurm-wlm)
+	$(GO) test -tags e2e,$(TAGS) -count 1 -timeout 15m -v -run '^TestSlurm$$' ./e2e
+
 .PHONY: nights
 NIGHTS_SEEDS ?= 5
 NIGHTS_ROWS ?= 20000

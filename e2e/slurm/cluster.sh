@@ -8,15 +8,19 @@ dir=$2
 stop() { # PROGRAM PIDFILE: ends a daemon that up has started, and waits for it
   [ -s "$2" ] || return 0
   pid=$(cat "$2")
-  case "$(readlink "/proc/$pid/exe" || true)" in */"$1") kill "$pid" ;; *) return 0 ;; esac
-  for _ in $(seq 100); do [ -d "/proc/$pid" ] || return 0; sleep .1; done
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$1" ] || return 0
+  kill "$pid"
+  for _ in $(seq 30); do
+    grep -qs '^State:[[:space:]]*[^Z]' "/proc/$pid/status" || return 0
+    sleep .1
+  done
   kill -9 "$pid"
 }
 
 if [ "$what" = down ]; then
   if [ -e "$dir/slurm.conf" ]; then SLURM_CONF="$dir/slurm.conf" timeout 20 scancel --user root || true; fi
-  for n in n1 n2 n3 n4; do stop slurmd "$dir/slurmd-$n.pid"; done
   stop slurmctld "$dir/slurmctld.pid"
+  for n in n1 n2 n3 n4; do stop slurmd "$dir/slurmd-$n.pid"; done
   stop munged "$dir/munge/munged.pid"
   rm -rf "$dir"
   exit
@@ -56,11 +60,12 @@ SlurmdLogFile=$dir/log/slurmd-%n.log
 SchedulerParameters=sched_interval=5,bf_interval=5
 ReturnToService=2
 KillWait=10
+SlurmdParameters=config_overrides
 MinJobAge=${SLURM_MIN_JOB_AGE:-300}
 MpiDefault=none
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 4))] CPUs=2 RealMemory=2000
+NodeName=n[1-4] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((port + 1))-$((port + 4))] CPUs=2 RealMemory=20000
 PartitionName=spot Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=first Nodes=n[1-4] MaxTime=INFINITE State=UP PriorityTier=10
 END

@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// onSlurm runs a sweep, and disturbs it: one node is drained, one task is requeued, one is killed. Then it cancels
+// another. $2 is the sweep's file, $3 the folder of the programs.
+const onSlurm = `
+export COPPICE_ENGINE=slurm COPPICE_SLURM_FOLDER=$PWD/shared COPPICE_SLURM_SCRATCH=$PWD/scratch
+mkdir -p shared/bin
+ln -s "$3/task" "$3/launcher" shared/bin/
+within() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 600 ] || { echo "not within 60 s: $1" >&2; squeue >&2; exit 1; }; sleep .1; done; }
+state() { squeue -h -r --states=all -n "$1" -o '%K %T' | sed -n "s/^$2 //p"; }
+claimed() { grep -lsq '"message":"claimed"' shared/logs/$1-$2.log; }
+pids() { # of the program that is task $2 of sweep $1
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/exe" || true)" = "$3" ] || continue
+    tr '\0' '\n' <"$p/environ" | grep -qx "COPPICE_SCRATCH=$PWD/scratch/.*/$1" || continue
+    tr '\0' '\n' <"$p/environ" | grep -qx "COPPICE_TASK_INDEX=$2" && basename "$p"
+  done
+}
+again() { # a requeued task, without the two minutes that Slurm would wait
+  within '[ "$(state night-1 '$1')" = PENDING ]'
+  scontrol update "JobId=${id}_$1" StartTime=now
+  within 'grep -q "\"attempt\":1" shared/logs/night-1-'$1'.log'
+}
+
+"$1" stage dataset.yaml --json >staged.json
+"$1" sweep "$2" --id night-1 --no-wait --json >submitted.json
+within 'claimed night-1 0 && claimed night-1 1 && claimed night-1 2 && claimed night-1 3'
+"$1" sweep "$2" --id night-1 --no-wait --json >again.json # attaches
+"$1" status night-1 --json >running.json
+id=$(squeue -h -n night-1 -o %F | sort -u)
+node=$(squeue -h -r -n night-1 -o '%K %N' | sed -n 's/^3 //p')
+scontrol update NodeName="$node" State=DRAIN Reason=test
+scontrol requeue "${id}_1"
+kill -9 $(pids night-1 2 "$3/task")
+again 1
+again 2
+"$1" watch night-1 --json >watched.json
+"$1" registry reproduce ctr@1 >reproduced.txt
+"$1" report night-1 --out page.html
+squeue -h -r --states=all -n night-1 -o '%F %K %T %N' >queue.txt
+echo "$node" >drained.txt
+within '[ -z "$(squeue -h -n night-1)" ]'
+scontrol update NodeName="$node" State=RESUME
+
+"$1" sweep "$2" --id night-2 --no-wait --json >/dev/null
+within 'claimed night-2 0 && claimed night-2 3'
+"$1" cancel night-2 >cancelled.txt
+"$1" status night-2 --json >status-2.json
+sleep 3
+squeue -h -n night-2 >left.txt # nothing comes back
+find scratch -type f >files.txt
+`
+
+// TestSlurm runs a sweep on a Slurm of four nodes, three things go wrong, and the winner's bytes are those of Batch's
+// emulator and, since reproduce says so, of a single process. make slurm runs it.
+func TestSlurm(t *testing.T) {
+	spec := strings.NewReplacer("num_iterations: 40", "num_iterations: 150", "early_stopping_rounds: 10\n", "",
+		"vms: 2, threads_per_task: 1, tasks_per_vm: 2", "vms: 4, threads_per_task: 1, tasks_per_vm: 1",
+		"sweep: 5m", "sweep: 30m")
+	batch := newLocal(t)
+	file := batch.smallSweep(20)
+	text := spec.Replace(batch.read("sweep.yaml"))
+	batch.file("sweep.yaml", text)
+	want := batch.outcome(file)
+
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	t.Cleanup(func() {
+		if out, err := exec.Command("e2e/slurm/cluster.sh", "down", cluster).CombinedOutput(); err != nil {
+			t.Errorf("the cluster was not ended: %v, %s", err, out)
+		}
+	})
+	execute(t, ".", nil, "e2e/slurm/cluster.sh", "up", cluster).ok(t)
+	t.Setenv("SLURM_CONF", filepath.Join(cluster, "slurm.conf"))
+
+	l := newLocal(t)
+	for _, name := range []string{"clicks.parquet", "dataset.yaml"} {
+		if err := os.Link(filepath.Join(batch.dir, name), filepath.Join(l.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	programs := filepath.Dir(binaryOf(t, "task"))
+	r := l.script(onSlurm, l.file("sweep.yaml", text), programs)
+	t.Logf("%s\n%s", r.out, r.errOut)
+	r.ok(t)
+	c := conclusion(t, l.read("watched.json"))
+	if c.Outcome != sweep.OutcomeWinner || c.Done != 20 || c.Trial != want.trial {
+		t.Errorf("the sweep ended with %+v, expected trial %d of 20 as the winner", c, want.trial)
+	}
+	for _, name := range []string{"model.txt", "judged.txt"} {
+		object := "coppice-registry/registry/ctr/versions/1/" + name
+		if got := l.objects()[object]; got == "" || got != batch.objects()[object] {
+			t.Errorf("%s: %d bytes, others than those of Batch's emulator", name, len(got))
+		}
+	}
+	for name, part := range map[string]string{"reproduced.txt": "the same bytes", "running.json": `"state": "running"`,
+		"again.json": `"job": "slurm/night-1"`, "cancelled.txt": "sweep night-2 is cancelled",
+		"status-2.json": `"finished": true`, "page.html": "night-1"} {
+		if text := l.read(name); !strings.Contains(text, part) {
+			t.Errorf("%s has no %q:\n%.2000s", name, part, text)
+		}
+	}
+	if left := l.read("left.txt") + l.read("files.txt"); left != "" {
+		t.Errorf("left after a cancelled sweep:\n%s", left)
+	}
+	t.Logf("drained %stasks:\n%s", l.read("drained.txt"), l.read("queue.txt"))
+}
