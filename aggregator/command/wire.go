@@ -10,14 +10,13 @@ import (
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/pubsub"
-	"coppice/internal/engine"
 	"coppice/internal/notify"
 	"coppice/internal/program"
 	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 )
 
-// connect opens the aggregator's backends: three buckets, its subscription, and Batch, read only.
+// connect opens the aggregator's backends: three buckets and, in a project, its subscription and Batch, read only.
 func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err error) {
 	var closers []func() error
 	closeAll := func() error {
@@ -32,17 +31,22 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 			err = errors.Join(err, closeAll())
 		}
 	}()
-	storage, err := gcs.New(ctx)
+	storage, err := gcs.Open(ctx, env.Project)
 	if err != nil {
 		return nil, err
 	}
 	closers = append(closers, storage.Close)
-	messages, err := pubsub.New(ctx, env.Project)
-	if err != nil {
-		return nil, err
+	b := &cli.Backends{Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
+		Registry: storage.Bucket(env.RegistryBucket), Close: closeAll}
+	var messages *pubsub.Client
+	if env.Project != "" {
+		if messages, err = pubsub.New(ctx, env.Project); err != nil {
+			return nil, err
+		}
+		closers = append(closers, messages.Close)
+		b.Messages = messages.Subscription(env.Subscription)
 	}
-	closers = append(closers, messages.Close)
-	var jobs engine.Watcher = slurm.New(slurm.Options(env.Slurm))
+	b.Jobs = slurm.New(slurm.Options(env.Slurm))
 	if env.Engine == sweep.EngineBatch {
 		client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
 			Endpoint: env.BatchEndpoint})
@@ -50,23 +54,19 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 			return nil, err
 		}
 		closers = append(closers, client.Close)
-		jobs = &batch.Jobs{Client: client}
+		b.Jobs = &batch.Jobs{Client: client}
 	}
 
 	channels, closeChannels := verdicts(messages, env.Verdicts)
 	closers = slices.Insert(closers, 0, closeChannels) // before the connection that they use
-	return &cli.Backends{
-		Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
-		Registry: storage.Bucket(env.RegistryBucket),
-		Messages: messages.Subscription(env.Subscription), Jobs: jobs, Channels: channels,
-		Close: closeAll,
-	}, nil
+	b.Channels = channels
+	return b, nil
 }
 
 // verdicts opens the channels for notifying people.
 func verdicts(messages *pubsub.Client, env sweep.VerdictsEnv) (channels []notify.Channel, closeAll func() error) {
 	closeAll = func() error { return nil }
-	if env.Topic != "" {
+	if env.Topic != "" && messages != nil {
 		topic := messages.Publisher(env.Topic)
 		closeAll = func() error { topic.Close(); return nil }
 		channels = append(channels, notify.Topic(topic))

@@ -161,6 +161,9 @@ func (w *World) Environment(ctx context.Context, target any, remedy string) erro
 		missing[err.Error()[strings.LastIndex(err.Error(), lacked)+len(lacked):]] = "0"
 		err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
 	}
+	if p, ok := target.(interface{ NeedsProject() bool }); ok && p.NeedsProject() {
+		missing["COPPICE_PROJECT"] = ""
+	}
 	if len(missing) > 0 {
 		err = errors.New(lacked + strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,7 +96,9 @@ func TestErrorsForACollector(t *testing.T) {
 	}
 }
 
+// TestEnvironmentNamesWhatIsMissing: where all buckets are folders, no project is.
 func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
+	folder := t.TempDir()
 	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
 		"COPPICE_REGISTRY_BUCKET": "r"}
 	for name, drop := range map[string]func(map[string]string){
@@ -106,12 +109,21 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 			clear(m)
 		},
 		"COPPICE_REGISTRY_BUCKET": func(m map[string]string) { m["COPPICE_REGISTRY_BUCKET"] = "" },
+		"SWEEPS_BUCKET":           func(m map[string]string) { delete(m, "COPPICE_SWEEPS_BUCKET") },
+		"value: COPPICE_PROJECT": func(m map[string]string) {
+			maps.Copy(m, map[string]string{"COPPICE_PROJECT": "", "COPPICE_ENGINE": "slurm",
+				"COPPICE_DATASETS_BUCKET": folder})
+		},
+		" ": func(m map[string]string) {
+			maps.Copy(m, map[string]string{"COPPICE_ENGINE": "slurm", "COPPICE_DATASETS_BUCKET": folder,
+				"COPPICE_SWEEPS_BUCKET":   folder,
+				"COPPICE_REGISTRY_BUCKET": folder})
+			delete(m, "COPPICE_PROJECT")
+		},
 	} {
-		env := map[string]string{}
-		for k, v := range full {
-			env[k] = v
-		}
+		env := maps.Clone(full)
 		drop(env)
+		name = strings.TrimSpace(name)
 		w := program.World{Env: envconfig.MapLookuper(env)}
 		var d sweep.Deployment
 		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")

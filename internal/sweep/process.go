@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"strings"
 )
@@ -14,7 +15,7 @@ import (
 
 // Deployment locates the deployment's resources, for launcher and aggregator.
 type Deployment struct {
-	Project        string `env:"COPPICE_PROJECT, required"`
+	Project        string `env:"COPPICE_PROJECT"` // none where all buckets are folders
 	Location       string `env:"COPPICE_LOCATION, default=us-central1"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
@@ -52,6 +53,13 @@ func (d Deployment) Check() error {
 			EngineSlurm)
 	}
 	return nil
+}
+
+// NeedsProject reports whether the project is missing. None is needed where Slurm runs jobs and all buckets are
+// folders, named by absolute paths.
+func (d Deployment) NeedsProject() bool {
+	return d.Project == "" && !(d.Engine == EngineSlurm && filepath.IsAbs(d.DatasetsBucket) &&
+		filepath.IsAbs(d.SweepsBucket) && filepath.IsAbs(d.RegistryBucket))
 }
 
 // texts returns the variables of a struct for envconfig that are texts and not empty. The error names one that is,
@@ -188,10 +196,10 @@ type BatchEnv struct {
 
 // TaskEnv is the environment of a task, set through its job.
 type TaskEnv struct {
-	Project        string `env:"COPPICE_PROJECT, required"`
+	Project        string `env:"COPPICE_PROJECT"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
-	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, required"`
+	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC"` // empty for no messages
 	Sweep          string `env:"COPPICE_SWEEP, required"`
 	// a folder on the local SSD, shared by all tasks of a machine
 	Scratch string `env:"COPPICE_SCRATCH, required"`
@@ -226,7 +234,7 @@ func (e TaskEnv) Check() error {
 
 // LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` reads it.
 type LauncherTaskEnv struct {
-	Project        string `env:"COPPICE_PROJECT, required"`
+	Project        string `env:"COPPICE_PROJECT"`
 	DatasetsBucket string `env:"COPPICE_DATASETS_BUCKET, required"`
 	Job            string `env:"COPPICE_JOB, required"`
 	Scratch        string `env:"COPPICE_SCRATCH, required"`

@@ -27,7 +27,7 @@ import (
 
 // connect opens the launcher's backends: buckets by name, and Batch.
 func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
-	storage, err := gcs.New(ctx)
+	storage, err := gcs.Open(ctx, env.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		b.Jobs, b.Tasks = j, j
 		return b, nil
 	}
-	if env.Project == "" { // only buckets are needed
+	if env.Project == "" || env.Location == "" { // only buckets are needed
 		return b, nil
 	}
 

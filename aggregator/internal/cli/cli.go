@@ -31,7 +31,7 @@ type Setup struct {
 // Backends are the services that the aggregator uses.
 type Backends struct {
 	Datasets, Sweeps, Registry blob.Store
-	Messages                   Receiver
+	Messages                   Receiver // may be nil
 	Jobs                       conclude.Jobs
 	Channels                   []notify.Channel // for notifications of verdicts
 	Close                      func() error
@@ -101,6 +101,9 @@ func pull(ctx context.Context, a *conclude.Aggregator, b *Backends) error {
 	a.Log.Info("aggregator pulls", "reconcile", reconcileEvery.String())
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
+		if b.Messages == nil { // they are hints
+			return nil
+		}
 		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
 			err := a.Handle(ctx, data)
 			if err != nil && ctx.Err() == nil {

@@ -125,7 +125,14 @@ func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) Setup {
 	}
 }
 
+// TestPullReconcilesUntilInterrupted, with messages and where nobody sends any.
 func TestPullReconcilesUntilInterrupted(t *testing.T) {
+	for _, r := range []Receiver{&script{messages: [][]byte{[]byte("x")}}, nil} {
+		pullsUntilInterrupted(t, r)
+	}
+}
+
+func pullsUntilInterrupted(t *testing.T, r Receiver) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var lists atomic.Int64
@@ -133,7 +140,7 @@ func TestPullReconcilesUntilInterrupted(t *testing.T) {
 		var out lockedBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, world(&out, sweeps, &script{messages: [][]byte{[]byte("x")}}, "pull"))
+			done <- Run(ctx, world(&out, sweeps, r, "pull"))
 		}()
 		<-time.After(25 * time.Second) // by the bubble's clock
 		stop()

@@ -22,8 +22,7 @@
 // renamed. So do local disks, Lustre, and NFS from version 4.1 with default options. With NFS's `nocto`, or a server
 // that counts changes by its clock, a reader may see an older version for up to acdirmax seconds; no write is lost. NFS
 // 3 and 4.0 may repeat a rename whose answer was lost: it is recognised, unless another write has followed; then the
-// writer is told that it has lost. On Lustre a file's time, Attrs.Updated, is from the writer's clock: keep clocks in
-// step. What a file server loses at a power cut is lost here, too.
+// writer is told that it has lost. On Lustre a file's time, Attrs.Updated, is the writer's: keep clocks in step.
 package folder
 
 import (
@@ -38,6 +37,7 @@ import (
 	"iter"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,12 +59,21 @@ const (
 	abandoned = 24 * time.Hour // since when nobody has written to what is removed
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Bucket returns the Store in a folder. Its first use makes an empty folder a bucket, and refuses one that holds
 // anything else or has another layout.
 func Bucket(dir string) blob.Store {
 	return &bucket{dir: dir, root: sync.OnceValues(func() (fileSystem, error) { return open(dir) })}
+}
+
+// URL is how people name an object of any bucket, or the bucket itself if the name is empty.
+func URL(bucket, name string) string {
+	switch {
+	case !filepath.IsAbs(bucket):
+		return strings.TrimSuffix("gs://"+bucket+"/"+name, "/")
+	case name == "":
+		return bucket
+	}
+	return filepath.Join(bucket, layout, encode(name))
 }
 
 type bucket struct {
@@ -105,8 +114,7 @@ func open(dir string) (*os.Root, error) {
 	return outer.OpenRoot(layout)
 }
 
-// look returns the object's current version, and its contents if they are to be opened. Without the object it is the
-// zero version.
+// look returns the current version, the zero one without the object, and its contents if they are to be opened.
 func (b *bucket) look(ctx context.Context, name string, open bool) (v version, f *os.File, err error) {
 	root, err := b.root()
 	if err = cmp.Or(blob.ValidName(name), ctx.Err(), err); err != nil {
@@ -163,7 +171,6 @@ func lookOnce(root fileSystem, place string, open bool) (now version, f *os.File
 	return now, f, err
 }
 
-// Stat is blob.Store's.
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	now, _, err := b.look(ctx, name, false)
 	if err == nil && now.generation == 0 {
@@ -187,7 +194,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	}
 	whole := r.Offset == 0 && (r.Length == 0 || r.Length >= now.size)
 	part := blob.UntilDone(ctx, io.NewSectionReader(f, r.Offset, cmp.Or(r.Length, now.size)))
-	return &contents{part, f, whole, crc32.New(castagnoli), now.crc}, now.attrs(name), nil
+	return &contents{part, f, whole, crc32.New(crc32.MakeTable(crc32.Castagnoli)), now.crc}, now.attrs(name), nil
 }
 
 // contents are a part of an object's, or all, whose sum is then compared with what it should be.
@@ -257,7 +264,6 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 	return all, err
 }
 
-// Put is blob.Store's.
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.fail("put", name, err) }()
 	now, _, err := b.look(ctx, name, false)
@@ -269,7 +275,6 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	case cond != blob.Any && cond != now.generation:
 		return blob.Attrs{}, blob.ErrPrecondition
 	}
-
 	root, _ := b.root()
 	d := &draft{version: version{id: newID()}, root: root, place: encode(name)}
 	d.dir = path.Join(drafts, d.id)
@@ -298,8 +303,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		}
 		now = then
 	}
-
-	d.at = ""
+	d.at = "" // it is committed
 	if now.generation > 0 {
 		_ = d.root.Remove(path.Join(d.place, now.contents())) // else another will
 	}
@@ -311,8 +315,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	return d.attrs(name), nil
 }
 
-// draft is a version that is being written. Until it is committed, its contents are in the file at; its directory is
-// among the drafts.
+// draft is a version that is being written: its contents are in the file at, until it is committed.
 type draft struct {
 	version
 	root           fileSystem
@@ -328,15 +331,14 @@ func (d *draft) write(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	crc := crc32.New(castagnoli)
+	crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	d.size, err = io.Copy(io.MultiWriter(f, crc), r)
 	d.crc = crc.Sum32()
 	err = cmp.Or(err, f.Sync())
-	info, statErr := f.Stat()
-	if statErr == nil {
+	if info, statErr := f.Stat(); statErr == nil {
 		d.updated = info.ModTime().UTC()
 	}
-	return cmp.Or(err, statErr, f.Close())
+	return cmp.Or(err, f.Close())
 }
 
 // commit makes the draft the version after now, which may be none, if now is still current.
@@ -357,8 +359,7 @@ func (d *draft) commit(now version) error {
 	return d.root.Rename(d.dir, d.place)
 }
 
-// removeAbandoned removes those files and directories that nobody has written to for long before the draft's own
-// contents were, by the file system's clock.
+// removeAbandoned removes what nobody has written to for long before the draft, by the file system's clock.
 func (d *draft) removeAbandoned(names ...string) {
 	for _, name := range names {
 		err := fs.WalkDir(d.root.FS(), name, func(_ string, e fs.DirEntry, err error) error {

@@ -24,7 +24,6 @@ type version struct {
 }
 
 func newID() string { return strings.ToLower(rand.Text()) }
-
 func (v version) attrs(name string) blob.Attrs {
 	return blob.Attrs{Name: name, Size: v.size, Generation: v.generation, CRC32C: v.crc, Updated: v.updated}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/api/option"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/folder"
 	"coppice/internal/cloud"
 )
 
@@ -73,13 +75,23 @@ func worthRetrying(err error) bool {
 	return storage.ShouldRetry(err)
 }
 
+// Open is New, and needs no credentials if there is no project: then all buckets are folders.
+func Open(ctx context.Context, project string) (*Client, error) {
+	if project == "" {
+		return New(ctx, option.WithoutAuthentication())
+	}
+	return New(ctx)
+}
+
 // Close closes the connections.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Bucket returns the Store of the bucket's objects. It does not check that the bucket exists; if it does not, the first
-// use returns a
-// *cloud.SetupError.
+// Bucket returns the Store of the bucket's objects: of a folder if its name is an absolute path. It does not check that
+// the bucket exists; if it does not, the first use returns an error of the environment.
 func (c *Client) Bucket(name string) blob.Store {
+	if filepath.IsAbs(name) {
+		return folder.Bucket(name)
+	}
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
 }
 

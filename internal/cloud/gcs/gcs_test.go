@@ -434,3 +434,20 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("put where there is no room: got %v; want a SetupError that says to free space", err)
 	}
 }
+
+// TestFoldersNeedNoCredentials: without a project a bucket named by a path is opened, and no credentials are looked for.
+func TestFoldersNeedNoCredentials(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")
+	if _, err := Open(t.Context(), "p"); err == nil {
+		t.Error("a project needs none, either")
+	}
+	c, err := Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if created, err := blob.Create(t.Context(), c.Bucket(t.TempDir()), "a", []byte("x")); !created || err != nil {
+		t.Errorf("in a folder: %t, %v", created, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/blob/folder"
 	"coppice/internal/program"
 	"coppice/launcher/internal/clean"
 )
@@ -26,7 +27,8 @@ the dataset it was trained on, its trial and the sweep's records; open sweeps, t
 everything younger than --days stay, too. It deletes nothing, because none of these programs has the permission to.
 --urls prints the objects that can be removed, for a command that has it.`,
 		Example: `  launcher clean
-  launcher clean --urls | gcloud storage rm --read-paths-from-stdin`,
+  launcher clean --urls | gcloud storage rm --read-paths-from-stdin
+  launcher clean --urls | xargs -d '\n' rm -r # where buckets are folders`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.days < 0 {
 				return program.Usagef("--days is %d: use 0 or more", f.days)
@@ -55,7 +57,7 @@ func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
 				continue
 			}
 			for _, o := range i.Objects {
-				fmt.Fprintf(w.Out, "gs://%s/%s\n", buckets[i.Bucket], o)
+				fmt.Fprintln(w.Out, folder.URL(buckets[i.Bucket], o))
 			}
 		}
 		return nil

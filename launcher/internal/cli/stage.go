@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/folder"
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
@@ -156,7 +157,7 @@ func (f stageFlags) newestDay(w *Setup, spec *dataset.Spec) (time.Time, error) {
 func (c *cloud) destination(out string) (stager.Destination, error) {
 	switch {
 	case out == "":
-		return stager.Destination{Store: c.datasets, URL: "gs://" + c.env.DatasetsBucket}, nil
+		return stager.Destination{Store: c.datasets, URL: folder.URL(c.env.DatasetsBucket, "")}, nil
 	case !dataset.InBucket(out):
 		return stager.Destination{Dir: out}, nil
 	}

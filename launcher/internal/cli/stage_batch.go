@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/blob/folder"
 	"coppice/internal/dataset"
 	"coppice/internal/engine"
 	"coppice/internal/problem"
@@ -137,7 +138,7 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 		"submits"); err != nil {
 		return err
 	}
-	b, err := w.Connect(ctx, Env{}) // without a project: only buckets
+	b, err := w.Connect(ctx, Env{Deployment: sweep.Deployment{Project: env.Project}}) // only buckets
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")
 		}
 	}
-	dst := stager.Destination{Store: t.Store, URL: "gs://" + env.DatasetsBucket}
+	dst := stager.Destination{Store: t.Store, URL: folder.URL(env.DatasetsBucket, "")}
 	if err := t.Stage(ctx, s, dst); err != nil {
 		log.Error("staging failed", "error", err.Error())
 		return retried(err, t.Code(err))

@@ -395,6 +395,9 @@ func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer
 // publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
 // anyway.
 func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
+	if w.Scores == nil {
+		return nil
+	}
 	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial,
 		Claim:   r.Claim,
 		Attempt: r.Attempt, Status: r.Status, Score: r.Score})

@@ -35,7 +35,7 @@ type Publisher interface {
 type Worker struct {
 	Datasets blob.Store // the datasets bucket, read only
 	Sweeps   blob.Store // the sweeps bucket
-	Scores   Publisher
+	Scores   Publisher  // may be nil
 	Log      *slog.Logger
 
 	Sweep   sweep.ID
