@@ -1,9 +1,9 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -62,13 +62,16 @@ func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
 	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions)}
 	slices.Reverse(p.Newest)
-	names := map[string]bool{}
+	names, by := map[string]bool{}, "" // that chose the newest
 	for _, v := range m.Versions {
 		for name := range v.Info.Metrics {
 			names[name] = true
 		}
 	}
-	p.Metrics = slices.Sorted(maps.Keys(names))
+	for _, n := range m.Nights {
+		by = cmp.Or(by, n.Metric)
+	}
+	p.Metrics = MetricNames(names, by)
 
 	p.Nights = slices.Clone(m.Nights)
 	p.nights()

@@ -33,7 +33,6 @@ type ModelNight struct {
 	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one. NaN where they
 	// were not compared.
 	Judged    string  `json:"-"`
-	Was       int     `json:"-"` // the version that was live before
 	Next, New float64 `json:"-"`
 	Changed   string  `json:"-"` // against the version before. Write fills it in
 }

@@ -41,7 +41,7 @@ func versions(n int) *page.Model {
 	for i := n; i >= 1; i-- {
 		night := page.ModelNight{IndexSweep: page.IndexSweep{ID: fmt.Sprint("night-ctr-", i),
 			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i},
-			At: first.AddDate(0, 0, i).Add(-time.Hour), Live: i, Judged: "log_loss", Was: i - 1,
+			At: first.AddDate(0, 0, i).Add(-time.Hour), Live: i, Judged: "log_loss",
 			Next: 0.1145 + 0.001*math.Sin(float64(i)),
 			New:  0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {

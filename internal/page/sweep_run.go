@@ -72,8 +72,21 @@ type Measure struct {
 	Valid, Before, Test, Alone float64
 }
 
-// Measures are the winner's metrics, by name.
-func (w *Winner) Measures() (all []Measure) {
+// MetricNames are the names of metrics, those in first before the others.
+func MetricNames[V any](of map[string]V, first ...string) []string {
+	place := func(name string) int {
+		if i := slices.Index(first, name); i >= 0 {
+			return i
+		}
+		return len(first)
+	}
+	return slices.SortedFunc(maps.Keys(of), func(a, b string) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
+	})
+}
+
+// Measures are the winner's metrics, one of them first.
+func (w *Winner) Measures(first string) (all []Measure) {
 	c := sweep.Calibration{}
 	if w.Calibration != nil {
 		c = *w.Calibration
@@ -82,7 +95,7 @@ func (w *Winner) Measures() (all []Measure) {
 	for _, m := range []map[string]float64{w.Valid, w.Test, c.Before, c.After} {
 		maps.Copy(names, m)
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range MetricNames(names, first) {
 		value := func(of ...map[string]float64) float64 {
 			for _, m := range of {
 				if v, ok := m[name]; ok {

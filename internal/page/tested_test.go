@@ -108,3 +108,13 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 			card(t, s, "rivals"))
 	}
 }
+
+// TestTheMetricThatChoseComesFirst: in the winner's metrics (golden) and in the columns of a model's versions.
+func TestTheMetricThatChoseComesFirst(t *testing.T) {
+	m := versions(3)
+	m.Nights = []page.ModelNight{{IndexSweep: page.IndexSweep{Metric: "log_loss"}}}
+	got := said(write(t, m))
+	if i, j := strings.Index(got, " log_loss "), strings.Index(got, " auc "); i < 0 || j >= 0 && j < i {
+		t.Errorf("log_loss stands at %d, auc at %d of %.600q; want log_loss first", i, j, got)
+	}
+}

@@ -130,10 +130,12 @@ func (b Board) Best() *Result {
 
 // Tally counts trials by outcome.
 type Tally struct {
-	Done, Failed, Waiting int
-	Stopped               int // because others were better
-	Untrained             int // so that the final training has its time
-	AtLimit               int // of those done: limits.trial ended them, with the trees until then
+	Done      int `json:"done"`
+	AtLimit   int `json:"at_limit,omitempty"` // of those done: limits.trial ended them, with the trees until then
+	Failed    int `json:"failed"`
+	Waiting   int `json:"waiting"`               // running ones among them
+	Untrained int `json:"not_trained,omitempty"` // so that the final training has its time
+	Stopped   int `json:"stopped,omitempty"`     // because others were better
 }
 
 // Ended returns how many have ended.

@@ -203,9 +203,10 @@ func TestProgressIsOneLine(t *testing.T) {
 				r.Status, r.Reason = sweep.StatusFailed, strings.Repeat("no memory was left ", 9)
 			}
 			b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: r})
-			v.Show(b, sweepview.Snapshot{Done: n, Running: 3, AtLimit: 4, Ready: 12, Paused: 13, Stopped: 14,
-				Untrained: 15, Failed: 1, Waiting: 10, Left: 3700, Best: &sweepview.Best{Trial: 7, Score: 0.123456},
-				Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
+			v.Show(b, sweepview.Snapshot{Running: 3, Ready: 12, Paused: 13, Left: 3700,
+				Tally: sweep.Tally{Done: n, AtLimit: 4, Stopped: 14, Untrained: 15, Failed: 1, Waiting: 10},
+				Best:  &sweepview.Best{Trial: 7, Score: 0.123456},
+				Job:   provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
 			now = now.Add(time.Second)
 			if n > 9 && len(on.rows) > 4 {
 				t.Fatalf("after %d trials %d lines:\n%s", n, len(on.rows), on)

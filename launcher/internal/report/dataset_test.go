@@ -185,7 +185,7 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
 			held, sound)
 	}
-	if n := m.Nights[1]; n.ID != "night-2" || n.Was != 1 || n.Next != 0.12 || n.New != 0.11 ||
+	if n := m.Nights[1]; n.ID != "night-2" || n.Next != 0.12 || n.New != 0.11 ||
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
 	}

@@ -3,20 +3,18 @@ package report
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
-	"coppice/internal/dataset"
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -172,34 +170,24 @@ func lately(m *page.IndexModel, newest []seen) {
 }
 
 // listDatasets finds the datasets with a version, in one listing.
-func (d *Pages) listDatasets(ctx context.Context) ([]page.IndexDataset, error) {
-	found := map[string]*page.IndexDataset{}
-	for attrs, err := range d.Datasets.List(ctx, sweep.DatasetVersions("")) {
-		if err != nil {
-			return nil, err
-		}
-		parts := strings.Split(strings.TrimPrefix(attrs.Name, sweep.DatasetVersions("")), "/")
-		if len(parts) != 3 || parts[2] != dataset.ManifestFile {
+func (d *Pages) listDatasets(ctx context.Context) (out []page.IndexDataset, err error) {
+	versions, err := stager.Versions(ctx, d.Datasets, "")
+	for _, v := range versions { // those of one dataset follow each other
+		m := v.Manifest
+		if _, _, err := sweep.SplitDatasetRef(m.Name + "@" + m.Version); err != nil {
 			continue
 		}
-		if _, _, err := sweep.SplitDatasetRef(parts[0] + "@" + parts[1]); err != nil {
-			continue // belongs to another dataset
+		if n := len(out); n == 0 || out[n-1].Name != m.Name {
+			out = append(out, page.IndexDataset{Name: m.Name})
 		}
-		d := found[parts[0]]
-		if d == nil {
-			d = &page.IndexDataset{Name: parts[0]}
-			found[parts[0]] = d
-		}
-		d.Versions++
-		if attrs.Updated.After(d.Staged) {
-			d.Staged = attrs.Updated
+		last := &out[len(out)-1]
+		last.Versions++
+		if v.Stored.After(last.Staged) {
+			last.Staged = v.Stored
 		}
 	}
-	var out []page.IndexDataset
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, *found[name])
-	}
-	return out, nil
+	slices.SortFunc(out, func(a, b page.IndexDataset) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
 }
 
 // line reads one sweep; with an error as far as it can be read.

@@ -62,13 +62,13 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	}
 	m.Of = shown.Number
 	model, features, err := readFeatures(ctx, reg, shown)
-	if err := unread(m, err); err != nil {
-		return nil, err
+	if m.Features = features; model != nil && err == nil {
+		m.Effects, err = effects(ctx, reg, m, shown, model)
 	}
-	if m.Features = features; model != nil {
-		if err := effects(ctx, reg, m, shown, model); err != nil {
-			return nil, err
-		}
+	if aboutObjects(err) { // any other error is the store's
+		note(m, err)
+	} else if err != nil {
+		return nil, err
 	}
 	return m, readParams(ctx, reg, m, versions)
 }
@@ -118,52 +118,43 @@ const (
 
 // effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be
 // read. If they would cost too much, a note says how to see them.
-func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version, model *gbt.Model) error {
+func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version,
+	model *gbt.Model) ([]page.Effect, error) {
 	rows, ok := v.File(scorer.FileReference)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	if model.Outputs() > 1 {
 		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are drawn of one score a row, not of several classes. "+
 			"launcher registry explain %s@%d shows them.", v.Model, v.Number))
-		return nil
+		return nil, nil
 	}
 	levels, _ := v.File(scorer.FileLevels)
 	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
 		m.Notes = append(m.Notes,
 			fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher registry explain %s@%d "+
 				"shows them.", v.Number, v.Model, v.Number))
-		return nil
+		return nil, nil
 	}
 
 	data, err := reg.ReadFile(ctx, v, scorer.FileReference)
 	if err != nil {
-		return unread(m, err)
+		return nil, err
 	}
 	reference, err := scorer.DecodeReference(data)
 	if err != nil {
-		return unread(m, registry.Damaged(rows.Object, err))
+		return nil, registry.Damaged(rows.Object, err)
 	}
 	s, err := scorer.Open(ctx, reg, v)
 	if err != nil {
-		return unread(m, err)
+		return nil, err
 	}
 	defer s.Close()
 	found, err := explain.Effects(explain.Request{Scorer: s, Rows: reference, Most: effectRows}, effectFeatures)
 	if err != nil {
-		return unread(m, registry.Damaged(rows.Object, err))
+		return nil, registry.Damaged(rows.Object, err)
 	}
-	m.Effects = found
-	return nil
-}
-
-// unread notes damaged or missing files; any other error is the store's.
-func unread(m *page.Model, err error) error {
-	if aboutObjects(err) {
-		note(m, err)
-		return nil
-	}
-	return err
+	return found, nil
 }
 
 // effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as

@@ -135,7 +135,7 @@ func modelNight(s seen) page.ModelNight {
 	if c := s.conclusion; c != nil {
 		k := c.Check("tonight")
 		if k != nil && c.Gate.Champion > 0 && k.Rows > 0 { // not where they could not be compared
-			n.Judged, n.Was, n.Next, n.New = c.Gate.Metric, c.Gate.Champion, k.Old, k.New
+			n.Judged, n.Next, n.New = c.Gate.Metric, k.Old, k.New
 		}
 	}
 	return n

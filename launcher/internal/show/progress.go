@@ -157,19 +157,27 @@ func machines(job provision.SweepJob) (how string, lacking bool) {
 
 // ended is how a trial has ended.
 func (v *SweepProgress) ended(row sweep.Row) string {
-	r := row.Result
-	how := fmt.Sprintf("%s %s, %d trees, %s", v.plan.Spec.Metric, Number(r.Score), r.Trees,
-		plot.Seconds.Format(r.Usage.TrainSeconds))
-	if r.Status != sweep.StatusDone {
-		how = FirstLine(r.Reason)
-		if !strings.HasPrefix(how, r.State()) {
-			how = r.State() + ": " + how
-		}
-	} else if r.AtLimit {
-		how += ", " + r.Reason
-	}
+	how := ended(v.plan.Spec.Metric, row.Result)
 	if fold := FoldOf(row.Trial); fold != "" {
 		how = fold + ": " + how
+	}
+	return how
+}
+
+// ended is what a trial has come to.
+func ended(metric string, r *sweep.Result) string {
+	if why := FirstLine(r.Reason); r.Status != sweep.StatusDone && strings.HasPrefix(why, r.State()) {
+		return why
+	} else if r.Status != sweep.StatusDone {
+		return r.State() + ": " + why
+	}
+	trees := english.Plural(r.Trees, "tree", "")
+	if r.TreesGrown > r.Trees {
+		trees = fmt.Sprintf("%d of %d trees", r.Trees, r.TreesGrown)
+	}
+	how := fmt.Sprintf("%s %s, %s, %s", metric, Number(r.Score), trees, plot.Seconds.Format(r.Usage.TrainSeconds))
+	if r.AtLimit {
+		how += ", " + r.Reason
 	}
 	return how
 }

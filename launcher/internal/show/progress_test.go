@@ -23,7 +23,7 @@ func TestTimeIsUp(t *testing.T) {
 	for n := range 9 {
 		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
 			Status: sweep.StatusStopped, Reason: "the rest of limits.sweep (2m0s) is kept"}})
-		v.Show(b, sweepview.Snapshot{Untrained: n})
+		v.Show(b, sweepview.Snapshot{Tally: sweep.Tally{Untrained: n}})
 	}
 	b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: 9, Refit: true}, Result: &sweep.Result{Trial: 9,
 		Status: sweep.StatusStopped, Reason: "no trial can win"}})
@@ -61,9 +61,9 @@ func TestProgress(t *testing.T) {
 		return b
 	}
 	looks := []sweepview.Snapshot{
-		{Done: 1, Waiting: 1, Left: 9, Job: of(engine.Running, nil)},
-		{Done: 1, Waiting: 1, Left: 8, Job: of(engine.Running, nil)},
-		{Done: 2, Job: of(engine.Running, nil)}}
+		{Tally: sweep.Tally{Done: 1, Waiting: 1}, Left: 9, Job: of(engine.Running, nil)},
+		{Tally: sweep.Tally{Done: 1, Waiting: 1}, Left: 8, Job: of(engine.Running, nil)},
+		{Tally: sweep.Tally{Done: 2}, Job: of(engine.Running, nil)}}
 
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer

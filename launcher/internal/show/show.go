@@ -4,10 +4,9 @@
 package show
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
+	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
 )
@@ -43,11 +42,8 @@ func Metrics(m map[string]float64, first ...string) string {
 }
 
 func measured(m map[string]float64, first ...string) (parts []string) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(n string) bool { return slices.Contains(first, n) })
-	for _, name := range append(first, names...) {
-		if v, ok := m[name]; ok {
-			parts = append(parts, name+" "+Number(v))
-		}
+	for _, name := range page.MetricNames(m, first...) {
+		parts = append(parts, name+" "+Number(m[name]))
 	}
 	return parts
 }

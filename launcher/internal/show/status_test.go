@@ -73,7 +73,7 @@ func TestLeft(t *testing.T) {
 func TestStatusOfMachines(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
-	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Done: 4, Final: true,
+	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Tally: sweep.Tally{Done: 4}, Final: true,
 		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{Planned: 2,
 			Why: "no room", Next: "It waits"}}}
 	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())

@@ -52,14 +52,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 	}
 
 	if r := y.Result; r != nil {
-		how := fmt.Sprintf("%s after %d trees, %s %s", r.Status, r.TreesGrown, p.Spec.Metric, Number(r.Score))
-		switch {
-		case r.AtLimit:
-			how = fmt.Sprintf("%s, %s %s: %s", r.Status, p.Spec.Metric, Number(r.Score), r.Reason)
-		case r.Reason != "":
-			how = fmt.Sprintf("%s: %s", r.State(), FirstLine(r.Reason))
-		}
-		rows = append(rows, [2]string{"ended", how})
+		rows = append(rows, [2]string{"ended", ended(p.Spec.Metric, r)})
 	}
 	if y.Live != "" {
 		rows = append(rows, [2]string{"live", y.Live})

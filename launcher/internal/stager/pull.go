@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,6 +19,7 @@ import (
 // Listed is a dataset version in the bucket.
 type Listed struct {
 	Manifest *dataset.Manifest
+	Stored   time.Time
 	Latest   bool  // its dataset's name alone refers to it
 	Damaged  error // why the manifest cannot be read; Manifest then has only name and version
 }
@@ -25,28 +27,36 @@ type Listed struct {
 // manifestsAtOnce is how many manifests are read at the same time.
 const manifestsAtOnce = 16
 
-// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and
-// version.
-func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
-	var out []Listed
-	var pointers []string
+// Versions returns the versions of a dataset, or of all, by name and version, without reading their manifests.
+func Versions(ctx context.Context, store blob.Store, name string) (all []Listed, err error) {
 	for attrs, err := range store.List(ctx, sweep.DatasetVersions(name)) {
 		if err != nil {
 			return nil, fmt.Errorf("list datasets: %w", err)
 		}
 		parts := strings.Split(attrs.Name, "/") // datasets/NAME/VERSION/manifest.json
-		switch {
-		case len(parts) == 3 && attrs.Name == sweep.DatasetLatest(parts[1]):
-			pointers = append(pointers, parts[1])
-		case len(parts) == 4 && parts[3] == dataset.ManifestFile:
-			out = append(out, Listed{Manifest: &dataset.Manifest{Name: parts[1], Version: parts[2]}})
+		if len(parts) == 4 && parts[3] == dataset.ManifestFile {
+			m := &dataset.Manifest{Name: parts[1], Version: parts[2]}
+			all = append(all, Listed{Manifest: m, Stored: attrs.Updated})
 		}
 	}
+	return all, nil
+}
 
+// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and
+// version.
+func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
+	out, err := Versions(ctx, store, name)
+	if err != nil {
+		return nil, err
+	}
 	latest := map[string]string{}
-	for _, name := range pointers {
-		if p, err := readPointer(ctx, store, sweep.DatasetLatest(name)); err == nil {
-			latest[name] = p.Version
+	for _, v := range out {
+		name := v.Manifest.Name
+		if _, known := latest[name]; !known {
+			latest[name] = ""
+			if p, err := readPointer(ctx, store, sweep.DatasetLatest(name)); err == nil {
+				latest[name] = p.Version
+			}
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)

@@ -16,18 +16,13 @@ import (
 
 // Snapshot is a sweep at one moment, in numbers: what watch and status print as JSON.
 type Snapshot struct {
-	Sweep   sweep.ID           `json:"sweep"`
-	Job     provision.SweepJob `json:"job,omitzero"`
-	Done    int                `json:"done"`
-	AtLimit int                `json:"at_limit,omitempty"` // of those done: limits.trial ended them
-	Running int                `json:"running"`
-	Final   bool               `json:"final_training,omitempty"` // has begun, and not ended
-	Failed  int                `json:"failed"`
-	Waiting int                `json:"waiting"` // running ones among them
+	Sweep sweep.ID           `json:"sweep"`
+	Job   provision.SweepJob `json:"job,omitzero"`
+	sweep.Tally
+	Running int  `json:"running"`
+	Final   bool `json:"final_training,omitempty"` // has begun, and not ended
 	// of those that wait: begun, and promoted or given back since
 	Ready      int               `json:"ready,omitempty"`
-	Untrained  int               `json:"not_trained,omitempty"` // so that the final training has its time
-	Stopped    int               `json:"stopped,omitempty"`
 	Paused     int               `json:"paused,omitempty"` // of those that wait: at a rung
 	Best       *Best             `json:"best,omitempty"`   // with folds the refit
 	Folds      *FoldCounts       `json:"configurations,omitempty"`
@@ -47,10 +42,9 @@ type Best struct {
 
 // Snapshot counts a state's trials.
 func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
-	b, own := st.Board, st.Board.Tally(s.Plan)
-	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Done: own.Done, AtLimit: own.AtLimit, Running: st.Running,
-		Final: st.Final, Ready: st.Ready, Paused: st.Paused, Failed: own.Failed, Waiting: own.Waiting,
-		Stopped: own.Stopped, Untrained: own.Untrained, Folds: newFolds(b), Conclusion: st.Conclusion}
+	b := st.Board
+	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Tally: b.Tally(s.Plan), Running: st.Running, Final: st.Final,
+		Ready: st.Ready, Paused: st.Paused, Folds: newFolds(b), Conclusion: st.Conclusion}
 	if job.Finished || st.Conclusion != nil {
 		snap.Running, snap.Ready, snap.Final = 0, 0, false // their tasks are gone
 	}
@@ -71,9 +65,6 @@ func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	}
 	return snap
 }
-
-// Ended is how many trials have ended.
-func (s Snapshot) Ended() int { return s.Done + s.Stopped + s.Failed + s.Untrained }
 
 // NotStarted is how many trials no task has begun.
 func (s Snapshot) NotStarted() int { return s.Waiting - s.Running - s.Ready - s.Paused }
