@@ -9,21 +9,34 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/blob"
+	"coppice/internal/blob/folder"
 	"coppice/internal/sweep"
 )
 
-// onSlurm runs a sweep, and disturbs it: one node is drained, one task is requeued, one is killed. Then it cancels
-// another. $2 is the sweep's file, $3 the folder of the programs.
+// onSlurm runs a sweep whose buckets are folders, and disturbs it: one node is drained, one task is requeued, one is
+// killed. Then it cancels another. $1 is the launcher, $2 the sweep's file, $3 the folder of the programs.
 const onSlurm = `
+set -e
+launcher=$1 spec=$2 bin=$3
 export COPPICE_ENGINE=slurm COPPICE_SLURM_FOLDER=$PWD/shared COPPICE_SLURM_SCRATCH=$PWD/scratch
-mkdir -p shared/bin
-ln -s "$3/task" "$3/launcher" shared/bin/
-within() { n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 600 ] || { echo "not within 60 s: $1" >&2; squeue >&2; exit 1; }; sleep .1; done; }
+export COPPICE_DATASETS_BUCKET=$PWD/shared/datasets COPPICE_SWEEPS_BUCKET=$PWD/shared/sweeps
+export COPPICE_REGISTRY_BUCKET=$PWD/shared/registry
+mkdir -p shared/bin shared/datasets shared/sweeps shared/registry
+ln -s "$bin/task" "$bin/launcher" shared/bin/
+within() { # CONDITION
+  tries=0
+  until eval "$1"; do
+    tries=$((tries + 1))
+    [ $tries -lt 1800 ] || { echo "not in time: $1" >&2; squeue >&2; exit 1; }
+    sleep .1
+  done
+}
 state() { squeue -h -r --states=all -n "$1" -o '%K %T' | sed -n "s/^$2 //p"; }
 claimed() { grep -lsq '"message":"claimed"' shared/logs/$1-$2.log; }
 pids() { # of the program that is task $2 of sweep $1
   for p in /proc/[0-9]*; do
-    [ "$(readlink "$p/exe" || true)" = "$3" ] || continue
+    [ "$(readlink "$p/exe" || true)" = "$bin/task" ] || continue
     tr '\0' '\n' <"$p/environ" | grep -qx "COPPICE_SCRATCH=$PWD/scratch/.*/$1" || continue
     tr '\0' '\n' <"$p/environ" | grep -qx "COPPICE_TASK_INDEX=$2" && basename "$p"
   done
@@ -34,30 +47,32 @@ again() { # a requeued task, without the two minutes that Slurm would wait
   within 'grep -q "\"attempt\":1" shared/logs/night-1-'$1'.log'
 }
 
-"$1" stage dataset.yaml --json >staged.json
-"$1" sweep "$2" --id night-1 --no-wait --json >submitted.json
+"$launcher" stage dataset.yaml --json >staged.json
+"$launcher" sweep "$spec" --id night-1 --no-wait --json >submitted.json
 within 'claimed night-1 0 && claimed night-1 1 && claimed night-1 2 && claimed night-1 3'
-"$1" sweep "$2" --id night-1 --no-wait --json >again.json # attaches
-"$1" status night-1 --json >running.json
+"$launcher" sweep "$spec" --id night-1 --no-wait --json >again.json # attaches
+"$launcher" status night-1 --json >running.json
 id=$(squeue -h -n night-1 -o %F | sort -u)
 node=$(squeue -h -r -n night-1 -o '%K %N' | sed -n 's/^3 //p')
 scontrol update NodeName="$node" State=DRAIN Reason=test
 scontrol requeue "${id}_1"
-kill -9 $(pids night-1 2 "$3/task")
+kill -9 $(pids night-1 2)
 again 1
 again 2
-"$1" watch night-1 --json >watched.json
-"$1" registry reproduce ctr@1 >reproduced.txt
-"$1" report night-1 --out page.html
+concluded() { "$bin/aggregator" reconcile >>reconciled.txt && "$launcher" status night-1 --json | grep -q outcome; }
+within concluded # as cron does
+"$launcher" watch night-1 --json >watched.json
+"$launcher" registry reproduce ctr@1 >reproduced.txt
+"$launcher" report night-1 --out page.html
 squeue -h -r --states=all -n night-1 -o '%F %K %T %N' >queue.txt
 echo "$node" >drained.txt
 within '[ -z "$(squeue -h -n night-1)" ]'
 scontrol update NodeName="$node" State=RESUME
 
-"$1" sweep "$2" --id night-2 --no-wait --json >/dev/null
+"$launcher" sweep "$spec" --id night-2 --no-wait --json >/dev/null
 within 'claimed night-2 0 && claimed night-2 3'
-"$1" cancel night-2 >cancelled.txt
-"$1" status night-2 --json >status-2.json
+"$launcher" cancel night-2 >cancelled.txt
+"$launcher" status night-2 --json >status-2.json
 sleep 3
 squeue -h -n night-2 >left.txt # nothing comes back
 find scratch -type f >files.txt
@@ -90,18 +105,21 @@ func TestSlurm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	programs := filepath.Dir(binaryOf(t, "task"))
-	r := l.script(onSlurm, l.file("sweep.yaml", text), programs)
+	env := append(os.Environ(), "HOME="+l.dir, "NO_GCE_CHECK=true") // no cloud, nor anybody's credentials
+	r := execute(t, l.dir, env, "/bin/sh", "-c", onSlurm, "sh", binaryOf(t, "launcher"), l.file("sweep.yaml", text),
+		filepath.Dir(binaryOf(t, "task")))
 	t.Logf("%s\n%s", r.out, r.errOut)
 	r.ok(t)
 	c := conclusion(t, l.read("watched.json"))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 20 || c.Trial != want.trial {
 		t.Errorf("the sweep ended with %+v, expected trial %d of 20 as the winner", c, want.trial)
 	}
+	registered := folder.Bucket(filepath.Join(l.dir, "shared", "registry"))
 	for _, name := range []string{"model.txt", "judged.txt"} {
-		object := "coppice-registry/registry/ctr/versions/1/" + name
-		if got := l.objects()[object]; got == "" || got != batch.objects()[object] {
-			t.Errorf("%s: %d bytes, others than those of Batch's emulator", name, len(got))
+		object := "registry/ctr/versions/1/" + name
+		got, _, err := blob.ReadAll(t.Context(), registered, object, 64<<20)
+		if err != nil || string(got) != batch.objects()["coppice-registry/"+object] {
+			t.Errorf("%s: %d bytes (%v), others than those of Batch's emulator", name, len(got), err)
 		}
 	}
 	for name, part := range map[string]string{"reproduced.txt": "the same bytes", "running.json": `"state": "running"`,

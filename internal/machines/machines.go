@@ -48,9 +48,9 @@ func All() []Type {
 
 var namePattern = regexp.MustCompile(`^([a-z][a-z0-9]*-[a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
-// custom is the family of hosts that are not Google's, named as Google names machines made to measure, with vCPUs and
+// Custom is the family of hosts that are not Google's, named as Google names machines made to measure, with vCPUs and
 // memory in MiB: custom-16-65536. They have no price, and disks of their own.
-const custom = "custom"
+const Custom = "custom"
 
 var customPattern = regexp.MustCompile(`^custom-([1-9][0-9]{0,3})-([1-9][0-9]{2,8})$`)
 
@@ -63,7 +63,7 @@ func Find(name string) (Type, error) {
 	if m := customPattern.FindStringSubmatch(name); m != nil {
 		vcpus, _ := strconv.Atoi(m[1])
 		mib, _ := strconv.ParseInt(m[2], 10, 64)
-		return Type{Name: name, Family: custom, VCPUs: vcpus, MemoryBytes: mib << 20}, nil
+		return Type{Name: name, Family: Custom, VCPUs: vcpus, MemoryBytes: mib << 20}, nil
 	}
 
 	m := namePattern.FindStringSubmatch(name)
@@ -124,7 +124,7 @@ func (t Type) FewestDisks(bytes int64) (int, error) {
 			return n, nil
 		}
 	}
-	if t.Family == custom {
+	if t.Family == Custom {
 		return 0, nil
 	}
 	if len(t.Disks) == 0 {

@@ -125,8 +125,8 @@ func (q *Estimator) rank(o *Offer) float64 {
 	return unpriced + s.Hours.Expected
 }
 
-// candidates returns the types to compare: the named ones, or the plan's and all priced ones with half to twice as many
-// vCPUs.
+// candidates returns the types to compare: the named ones, or the plan's and, if that is one of Google's, all priced
+// ones with half to twice as many vCPUs.
 func (q *Estimator) candidates(own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
 		t, err := machines.Find(name)
@@ -140,6 +140,9 @@ func (q *Estimator) candidates(own machines.Type, names []string) (types []machi
 	}
 
 	types = []machines.Type{own}
+	if own.Family == machines.Custom {
+		return types, nil
+	}
 	for _, t := range machines.All() {
 		_, _, priced := q.Prices.Hourly(t, q.Region, *q.Plan.Spec.Machine.Spot, 1)
 		if priced && t.Name != own.Name && len(t.Disks) > 0 && 2*t.VCPUs >= own.VCPUs && t.VCPUs <= 2*own.VCPUs {
@@ -292,6 +295,8 @@ func (c *Comparison) recommend(w wanted) {
 			"takes %s", within, fastest, Time(3600*fastest.side.Hours.Expected))
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
+	case strings.HasPrefix(c.Offers[0].Machine, machines.Custom):
+		c.Reason = c.Offers[0].Machine + " is none of Google's machines, and has no price"
 	default:
 		c.Reason = fmt.Sprintf("no price of these is known in %s; check COPPICE_LOCATION, or give prices with "+
 			"COPPICE_PRICES=FILE", w.region)

@@ -206,6 +206,15 @@ func TestUnknownMachines(t *testing.T) {
 	}
 }
 
+// TestAClustersHosts: they are not compared with Google's machines, and have no price, rather than a made-up one.
+func TestAClustersHosts(t *testing.T) {
+	c := compare(t, request(t, large, "n2-highmem-64", "custom-64-524288"), Wish{})
+	if len(c.Offers) != 1 || c.Recommended != nil || c.Offers[0].Spot.Cost != nil || c.Offers[0].LocalSSD != 0 ||
+		c.Reason != "custom-64-524288 is none of Google's machines, and has no price" {
+		t.Errorf("compared %+v, recommended %+v because %s", c.Offers, c.Recommended, c.Reason)
+	}
+}
+
 // random is a table, a sweep and assumptions of some kind.
 func random(t *testing.T, r *rand.Rand) (Stated, []string, Assumptions) {
 	t.Helper()
