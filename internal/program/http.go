@@ -3,7 +3,9 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 )
@@ -65,4 +67,34 @@ func Prompt(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // if unsupported, ReadTimeout applies
 		}
 	})
+}
+
+// Serve serves until ctx ends, and so much longer as grace. Then requests may take the time drain to finish; where that
+// is 0, they are ended.
+func Serve(ctx context.Context, server *http.Server, l net.Listener, grace, drain time.Duration) error {
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+	}
+
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	var err error
+	if drain == 0 {
+		err = server.Close()
+	} else if err = server.Shutdown(rest); err != nil {
+		err = errors.Join(fmt.Errorf("end the server: requests took longer than %v: %w", drain, err), server.Close())
+	}
+	if ended := <-done; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
 }

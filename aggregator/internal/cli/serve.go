@@ -78,23 +78,7 @@ func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address strin
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) }}
 	a.Log.Info("aggregator serves", "address", l.Addr().String(), "callers_checked", callers != nil)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-	defer cancel()
-	if err := server.Shutdown(last); err != nil {
-		return fmt.Errorf("end the server: %w", err)
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return program.Serve(ctx, server, l, 0, goodbye)
 }
 
 // callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if

@@ -11,8 +11,6 @@ package console
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -229,19 +227,5 @@ func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) err
 		ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog:    slog.NewLogLogger(c.log.Handler(), slog.LevelWarn),
 		BaseContext: func(net.Listener) context.Context { return ctx }}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	if err := server.Close(); err != nil {
-		return fmt.Errorf("end the console: %w", err)
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return program.Serve(ctx, server, l, 0, 0)
 }

@@ -13,7 +13,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -306,28 +305,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ReadTimeout: 2 * s.c.Timeout, WriteTimeout: 4 * s.c.Timeout, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 16 << 10,
 		ErrorLog:       slog.NewLogLogger(s.c.Log.Handler(), slog.LevelDebug)}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	s.ending.Store(true)
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(s.c.Grace):
-	}
-	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	err := server.Shutdown(rest)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("end the server: requests took longer than %v: %w", drain, err), server.Close())
-	}
-	if ended := <-done; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
+	defer context.AfterFunc(ctx, func() { s.ending.Store(true) })()
+	return program.Serve(ctx, server, l, s.c.Grace, drain)
 }
