@@ -133,4 +133,21 @@ func TestSlurm(t *testing.T) {
 		t.Errorf("left after a cancelled sweep:\n%s", left)
 	}
 	t.Logf("drained %stasks:\n%s", l.read("drained.txt"), l.read("queue.txt"))
+
+	// What docs/run.md says, word for word, but for where the folder is.
+	page, err := os.ReadFile("docs/run.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "set -e\n"
+	for i, part := range strings.Split(string(page), "```") {
+		if text, is := strings.CutPrefix(part, "sh\n"); is && i%2 == 1 {
+			script += strings.ReplaceAll(text, "/shared/coppice", filepath.Join(l.dir, "cluster"))
+		}
+	}
+	r = execute(t, ".", append(builder, "SLURM_CONF="+os.Getenv("SLURM_CONF")), "/bin/sh", "-c", script)
+	r.ok(t)
+	if !strings.Contains(r.out, "ctr@1 trained again") || !strings.Contains(r.out, "submitted as slurm/nightly-") {
+		t.Errorf("the commands of docs/run.md say\n%s\n%s", r.out, r.errOut)
+	}
 }

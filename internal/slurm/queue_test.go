@@ -22,18 +22,20 @@ var recorded = map[string]struct {
 	"held": {`1|0|PENDING|2026-11-29T22:53:19|N/A|N/A|coppice 1 ab|JobHeldUser
 `, engine.JobStatus{State: engine.Waiting, Tasks: engine.Tasks{Waiting: 1}, Created: at("22:53:19"),
 		Lacks: "it was submitted and not released: run the same command again (JobHeldUser)"}},
-	"one failed, one runs, one was requeued": {`1|0|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 5 ab|None
+	"one failed, one runs, one was requeued": {
+		`1|0|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 5 ab|None
 1|4|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 5 ab|None
 1|2|FAILED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:22|coppice 5 ab|NonZeroExitCode
 1|1|PENDING|2026-11-29T22:53:22|2026-11-29T22:55:23|2026-11-29T23:05:23|coppice 5 ab|BeginTime
 1|3|RUNNING|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T23:03:20|coppice 5 ab|None
 `, engine.JobStatus{State: engine.Running, Tasks: engine.Tasks{Waiting: 1, Running: 1, Done: 2, Failed: 1}, Began: true,
-		Created: at("22:53:19"), From: at("22:53:20"),
-		Lacks: "it was requeued; Slurm starts it again after two minutes (BeginTime)"}},
+			Created: at("22:53:19"), From: at("22:53:20"),
+			Lacks: "it was requeued; Slurm starts it again after two minutes (BeginTime)"}},
 	"most are forgotten": {`1|3|COMPLETING|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T23:03:20|coppice 5 ab|None
 `, engine.JobStatus{State: engine.Running, Tasks: engine.Tasks{Running: 1, Done: 4}, Began: true,
 		Created: at("22:53:19"), From: at("22:53:20")}},
-	"cancelled before it began": {`7|0|CANCELLED|2026-11-29T23:17:55|2026-11-29T23:17:57|2026-11-29T23:17:57|coppice 1 ab|BeginTime
+	"cancelled before it began": {
+		`7|0|CANCELLED|2026-11-29T23:17:55|2026-11-29T23:17:57|2026-11-29T23:17:57|coppice 1 ab|BeginTime
 `, engine.JobStatus{State: engine.Cancelled, Tasks: engine.Tasks{Failed: 1}, Created: at("23:17:55")}},
 	"failed": {`1|0|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 2 ab|None
 1|1|FAILED|2026-11-29T22:53:19|2026-11-29T22:53:21|2026-11-29T22:53:25|coppice 2 ab|NonZeroExitCode
@@ -94,7 +96,8 @@ func FuzzParse(f *testing.F) {
 		all, err := parse([]byte(out))
 		for _, a := range all {
 			s := a.status()
-			if err == nil && (min(s.Tasks.Waiting, s.Tasks.Running, s.Tasks.Done, s.Tasks.Failed) < 0 || s.State == engine.Gone || a.id <= 0) {
+			least := min(s.Tasks.Waiting, s.Tasks.Running, s.Tasks.Done, s.Tasks.Failed)
+			if err == nil && (least < 0 || s.State == engine.Gone || a.id <= 0) {
 				t.Errorf("%q: %+v", out, s)
 			}
 		}

@@ -50,7 +50,8 @@ func TestScriptTellsTheTask(t *testing.T) {
 	q.Env["COPPICE_STAGE_SPEC"] = hostile
 	q.Args = []string{"run", hostile}
 	n := newNode(t, `printf %s "$COPPICE_STAGE_SPEC" >"$OUT/spec"; printf %s "$2" >"$OUT/arg"
-echo "$COPPICE_TASK_INDEX $COPPICE_TASK_ATTEMPT $HOSTNAME $COPPICE_SCRATCH" >"$OUT/told"; echo x >"$COPPICE_SCRATCH/data"`,
+echo "$COPPICE_TASK_INDEX $COPPICE_TASK_ATTEMPT $HOSTNAME $COPPICE_SCRATCH" >"$OUT/told"
+echo x >"$COPPICE_SCRATCH/data"`,
 		"SLURM_RESTART_COUNT=1")
 	scratch := filepath.Join(n.dir, "scratch")
 	base := filepath.Join(scratch, "coppice-"+uid(t), "n1")

@@ -62,7 +62,8 @@ func (c *cluster) run(_ context.Context, input []byte, command ...string) (out [
 		for i, a := range c.arrays {
 			for n := range a.tasks {
 				if a.name == option("name") {
-					fmt.Fprintf(&b, "%d|%d|%s|2026-11-29T22:53:19|N/A|N/A|%s|%s\n", i+1, n, a.state, a.comment, a.reason)
+					fmt.Fprintf(&b, "%d|%d|%s|2026-11-29T22:53:19|N/A|N/A|%s|%s\n", i+1, n, a.state,
+						a.comment, a.reason)
 				}
 			}
 		}

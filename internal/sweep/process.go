@@ -55,10 +55,10 @@ func (d Deployment) Check() error {
 	return nil
 }
 
-// NeedsProject reports whether the project is missing. None is needed where Slurm runs jobs and all buckets are
+// NeedsProject reports whether the project is missing. None is needed where not Batch runs jobs and all buckets are
 // folders, named by absolute paths.
 func (d Deployment) NeedsProject() bool {
-	return d.Project == "" && !(d.Engine == EngineSlurm && filepath.IsAbs(d.DatasetsBucket) &&
+	return d.Project == "" && !(d.Engine != EngineBatch && filepath.IsAbs(d.DatasetsBucket) &&
 		filepath.IsAbs(d.SweepsBucket) && filepath.IsAbs(d.RegistryBucket))
 }
 
