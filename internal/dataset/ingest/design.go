@@ -117,7 +117,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		return nil, err
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
-	if p.train.classes == 0 && len(p.d.features)+len(p.d.keys) > 0 {
+	if len(p.d.features)+len(p.d.keys) > 0 {
 		if err := p.findKeys(ctx, o); err != nil {
 			return nil, err
 		}

@@ -33,10 +33,11 @@ const (
 	wideColumns  = 100 // from this many columns, numbers are ids only if the spec says so
 
 	// Limits on the search for keys of several columns: its cost grows with the table, its benefit does not.
-	budgetSmall = 24
-	budgetLarge = 12
-	budgetRows  = 2_000_000
-	searchRows  = 1000 // of train: with fewer, a key's worth on held-out rows is mostly chance
+	budgetSmall   = 24
+	budgetLarge   = 12
+	budgetRows    = 2_000_000
+	searchClasses = 3    // of several: each takes as long as a label of two
+	searchRows    = 1000 // of train: with fewer, a key's worth on held-out rows is mostly chance
 )
 
 // mayBeIDs reports whether the numbers of a column may be ids.
@@ -251,7 +252,7 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 	p.tell(table, *info)
 }
 
-// findKeys looks for columns that are more informative together.
+// findKeys looks for columns that are more informative together: of several classes, about each of the most frequent.
 func (p *designer) findKeys(ctx context.Context, o Options) error {
 	budget := budgetSmall
 	if p.s.counts[0] > budgetRows {
@@ -263,11 +264,35 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	if o.Learner == nil || budget == 0 || p.s.counts[0] < searchRows {
 		return nil
 	}
+	if p.train.classes == 0 {
+		return p.findKeysOf(ctx, p.searchBeside(o), []int{0}, budget, o.Progress)
+	}
+	classes := encode.RatedClasses(p.train.labels, p.train.classes, len(p.exact))
+	classes = classes[:min(len(classes), searchClasses, budget)]
+	for i := range classes {
+		classes[i]++ // as keys count them
+	}
+	for _, class := range classes {
+		s := p.searchBeside(o)
+		s.Label, s.Binary = make([]float32, p.rows), true
+		for i, y := range p.train.labels[:p.rows] {
+			if int(y)+1 == class {
+				s.Label[i] = 1
+			}
+		}
+		if err := p.findKeysOf(ctx, s, classes, budget/len(classes), o.Progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-	s := p.searchBeside(o)
+// findKeysOf adds what a search finds, with a rate of each of the classes; of a label without, that is class 0.
+func (p *designer) findKeysOf(ctx context.Context, s *encode.Search, classes []int, budget int,
+	progress func(Progress)) error {
 	s.Budget = budget
-	if o.Progress != nil {
-		s.Progress = func(found int) { o.Progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
+	if progress != nil {
+		s.Progress = func(found int) { progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
 	}
 	found, err := s.Run(ctx)
 	if err != nil {
@@ -275,7 +300,11 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	}
 	for _, f := range found {
 		info := dataset.EncodingInfo{Gain: &f.Gain, Why: "found"}
-		p.describe(p.addKey(f.Atoms, encode.Key{Rate: true, Count: true}, &info), f.Atoms, &info)
+		first := p.addKey(f.Atoms, encode.Key{Rate: true, Count: true, Class: classes[0]}, &info)
+		for _, class := range classes[1:] {
+			p.addKey(f.Atoms, encode.Key{Rate: true, Class: class}, &info)
+		}
+		p.describe(first, f.Atoms, &info)
 	}
 	return nil
 }

@@ -16,9 +16,10 @@ import (
 )
 
 // TestKeysOfFewRows: in 3,000 rows, of which 2,100 train, the pair that decides the label is found, and where none
-// does, none of fifteen is.
+// does, none of fifteen is. Of three classes the pair has a rate of those that it decides, and one count.
 func TestKeysOfFewRows(t *testing.T) {
-	for _, planted := range []bool{true, false} {
+	for what, planted := range map[string]bool{"y": true, "y ": false, "{column: y, kind: classes}": true,
+		"{column: y, kind: classes} ": false} {
 		rng := rand.New(rand.NewPCG(3, 4))
 		var effect [12][12]float64
 		for i := range effect {
@@ -38,6 +39,9 @@ func TestKeysOfFewRows(t *testing.T) {
 			if rng.Float64() < 1/(1+math.Exp(-score)) {
 				y = 1
 			}
+			if strings.Contains(what, "classes") && rng.IntN(5) == 0 {
+				y = 2
+			}
 			fmt.Fprintf(&b, "%d,a%d,b%d,c%d,d%d,%.3f\n", y, a, o, rng.IntN(40), rng.IntN(6), x)
 		}
 		path := filepath.Join(t.TempDir(), "t.csv")
@@ -48,7 +52,7 @@ func TestKeysOfFewRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := again(t, files, "label: y\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", nil)
+		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", nil)
 		var found []string
 		for _, e := range d.Manifest.About.Encodings {
 			if e.Why == "found" {
@@ -56,7 +60,21 @@ func TestKeysOfFewRows(t *testing.T) {
 			}
 		}
 		if want := slices.Contains(found, "a+b"); want != planted || !planted && len(found) > 0 {
-			t.Errorf("with the pair planted %t, these are found: %q", planted, found)
+			t.Errorf("%s, with the pair planted %t: these are found: %q", what, planted, found)
+		}
+		var made []string
+		for _, f := range d.Manifest.Features {
+			if name, found := strings.CutPrefix(f.Name, "a+b:"); found {
+				made = append(made, name)
+			}
+		}
+		slices.Sort(made)
+		want := []string{"count", "rate"}
+		if strings.Contains(what, "classes") {
+			want = []string{"count", "rate:0", "rate:1"}
+		}
+		if planted && !slices.Equal(made, want) {
+			t.Errorf("%s: the pair has %q, want %q", what, made, want)
 		}
 	}
 }
