@@ -18,7 +18,7 @@ func cancelCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SWEEP",
 		Short: "Stop a sweep",
-		Long: fmt.Sprintf(`Asks every task to stop, and returns when the Batch job has ended. It ends when its tasks
+		Long: fmt.Sprintf(`Asks every task to stop, and returns when the job has ended. It ends when its tasks
 have cleared up after themselves; a job that has no machines yet is cancelled, and so is one whose tasks have not
 exited after %s. What has been trained stays readable, and informs a sweep with another name or number of
 trials that has search.warm_start: auto; nothing is registered.`, cancelPatience),

@@ -37,7 +37,7 @@ func (f *startFlags) add(w *Setup, cmd *cobra.Command) {
 	f.assumptionFlags.add(cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
 	cmd.Flags().StringVar(&f.id, "id", "", "the sweep's id (default: made from the spec and the dataset's version)")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, Batch request and memory; submit nothing")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show trials, request and memory; submit nothing")
 	f.addWatching(w, cmd)
 }
 
@@ -86,8 +86,8 @@ func sweepCommand(w *Setup) *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
 		Use:   "sweep SWEEP.yaml",
-		Short: "Train candidates as one Batch job and register the winner",
-		Long: `Writes the plan, submits exactly one Batch job and watches it until the aggregator has concluded the
+		Short: "Train candidates as one job and register the winner",
+		Long: `Writes the plan, submits exactly one job and watches it until the aggregator has concluded the
 sweep. The sweep does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset
 version and id, it attaches to the existing sweep, unless that was cancelled.
 

@@ -18,9 +18,9 @@ import (
 func runCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
-		Short: "Work on a sweep as one task of its Batch array",
+		Short: "Work on a sweep as one task of its array",
 		Long: `Claims trials of a sweep that no other task holds, trains them and writes their results, until
-none is left. All settings come from the environment, which the launcher writes into the Batch job. A failed
+none is left. All settings come from the environment, which the launcher writes into the job. A failed
 trial is also a result; the exit code is 0 unless the task itself could not work (75: try again).`,
 		Example: "  COPPICE_SWEEP=nightly-1 COPPICE_SCRATCH=/mnt/disks/ssd ... task run",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return w.run(cmd) },
@@ -37,7 +37,7 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 
 	var env sweep.TaskEnv
 	if err := w.Environment(ctx, &env,
-		"workers are started by the Batch job that `launcher sweep` submits"); err != nil {
+		"workers are started by the job that `launcher sweep` submits"); err != nil {
 		return err
 	}
 
