@@ -18,7 +18,15 @@ stop() { # PROGRAM PIDFILE: ends a daemon that up has started, and waits for it
 }
 
 if [ "$what" = down ]; then
-  if [ -e "$dir/slurm.conf" ]; then SLURM_CONF="$dir/slurm.conf" timeout 20 scancel --user root || true; fi
+  if [ -e "$dir/slurm.conf" ]; then
+    # What a task leaves behind asks for its controller until it is told that the task has ended.
+    export SLURM_CONF="$dir/slurm.conf"
+    timeout 20 scancel --user root || true
+    for _ in $(seq 100); do
+      [ -n "$(timeout 20 squeue --noheader || true)" ] || break
+      sleep .2
+    done
+  fi
   stop slurmctld "$dir/slurmctld.pid"
   for n in n1 n2 n3 n4; do stop slurmd "$dir/slurmd-$n.pid"; done
   stop munged "$dir/munge/munged.pid"
