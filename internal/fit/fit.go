@@ -86,9 +86,10 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	if part.Folds == nil {
-		r.Label = s.Label
-		r.Weight = r.Data.Weight
-		r.Group, r.Values = s.Group, s.Values
+		if part.Once {
+			firstOrder(&r.Data)
+		}
+		r.Label, r.Weight, r.Group, r.Values = r.Data.Label, r.Data.Weight, r.Data.Group, s.Values
 		return r, nil
 	}
 
@@ -102,6 +103,20 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	picked := all.Pick(subset)
 	r.Label, r.Weight, r.Group, r.Values = picked.Label, picked.Weight, picked.Group, picked.Values
 	return r, nil
+}
+
+// firstOrder leaves of train the rows in the first of its orders, which follow each other.
+func firstOrder(d *gbt.Data) {
+	if d.Copies < 2 {
+		return
+	}
+	n := d.Rows / d.Copies
+	d.Rows, d.Copies, d.RowMajor, d.Label = n, 1, d.RowMajor[:n*len(d.Features)], d.Label[:n]
+	d.Weight, d.Group = d.Weight[:min(n, len(d.Weight))], d.Group[:min(n, len(d.Group))] // or nil
+	d.Columns = slices.Clone(d.Columns)
+	for f := range d.Columns {
+		d.Columns[f] = d.Columns[f][:n]
+	}
 }
 
 // Request is one configuration to train.
@@ -246,6 +261,9 @@ func (t *Table) Identity(q Request) string {
 	for i, part := range q.Rows {
 		if i > 0 || part.Folds != nil {
 			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)
+		}
+		if part.Once {
+			id += ", in one order"
 		}
 	}
 	if q.Valid != nil {

@@ -22,7 +22,11 @@ func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, 
 		return nil, fmt.Errorf("%w: a model is trained on %s, not on %s", ErrNoRows, dataset.TrainSplit, parts[0].Split)
 	}
 
-	train, err := t.Select(sweep.Rows{Split: dataset.TrainSplit})
+	part := sweep.Rows{Split: dataset.TrainSplit}
+	if len(parts) == 1 {
+		part = parts[0]
+	}
+	train, err := t.Select(part)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -79,5 +81,28 @@ func TestTrainingOnASample(t *testing.T) {
 	if got := p.ForSample(100); got.MinDataInLeaf != 2 {
 		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
 			got.MinDataInLeaf)
+	}
+}
+
+// TestOneOrder: a table whose train has its rows in three orders, taken once, trains what it would with one order.
+func TestOneOrder(t *testing.T) {
+	open := func(copies int) *Table {
+		return night(t, datasettest.Options{Rows: 2000, Encodings: fmt.Sprintf("{columns: {site: [rate, count]}, "+
+			"budget: 0, order: {copies: %d}}", copies)})
+	}
+	one, three := open(1), open(3)
+	q := Request{Params: few(), Rows: []sweep.Rows{{Split: sweep.Train}}}
+	want, text := trained(t, one, q)
+	all, _ := trained(t, three, q)
+	q.Rows[0].Once = true
+	got, same := trained(t, three, q)
+	if all.TrainRows != 3*want.TrainRows || got.TrainRows != want.TrainRows || !bytes.Equal(same, text) {
+		t.Errorf("three orders: %d rows, one of them %d; expected three times %d and once, and the same model", all.TrainRows,
+			got.TrainRows, want.TrainRows)
+	}
+	q.Rows[0].Once = false
+	if id := three.Identity(q); id == three.Identity(Request{Params: q.Params, Rows: []sweep.Rows{{Split: sweep.Train,
+		Once: true}}}) {
+		t.Errorf("%s: a checkpoint of one order is taken for one of all", id)
 	}
 }

@@ -125,6 +125,7 @@ type Holdout struct {
 type Rows struct {
 	Split string  `json:"split"`
 	Folds []uint8 `json:"folds,omitempty"`
+	Once  bool    `json:"once,omitempty"` // of train, in the first of its orders
 }
 
 // Sizing is how the task array was sized, with the sums behind it. Bytes are bytes.

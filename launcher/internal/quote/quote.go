@@ -229,6 +229,9 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 		t.rows += t.heldOut
 		t.heldOut, t.valid = 0, 0
 	case p.Folds == nil:
+		if _, final := p.Final(); final {
+			t.rows = p.Dataset.TableRows(sweep.Train)
+		}
 	case trial.Refit:
 		t.rows += t.valid
 		t.heldOut -= t.valid

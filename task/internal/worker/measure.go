@@ -50,6 +50,9 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	if s := ds.Split(dataset.TrainSplit); s != nil {
 		m.rowsATree = int64(s.Rows)
 	}
+	if _, final := w.plan.Final(); final { // trials see one order of train
+		m.rowsATree = int64(ds.Manifest.TableRows(dataset.TrainSplit))
+	}
 
 	if err := m.instruments(meter); err != nil {
 		return nil, err
