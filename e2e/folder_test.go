@@ -29,7 +29,8 @@ func TestE2EFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(tools, "squeue"), []byte("#!/bin/sh\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "COPPICE_ENGINE=slurm", "HOME=" + l.dir, "NO_GCE_CHECK=true",
+	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "COPPICE_ENGINE=slurm", "HOME=" + l.dir,
+		"NO_GCE_CHECK=true",
 		"COPPICE_SWEEP=shared", "COPPICE_JOB=shared", "COPPICE_SCRATCH=" + filepath.Join(l.dir, "scratch")}
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
 		if err := os.MkdirAll(filepath.Join(shared, name), 0o777); err != nil {

@@ -116,6 +116,7 @@ func TestDaysHaveLuck(t *testing.T) {
 		}
 	}
 	if one < seeds/2 || choice > seeds/4 || final > seeds/4 {
-		t.Errorf("of %d seeds %d moved taken row by row, %d in order of time, %d final models", seeds, one, choice, final)
+		t.Errorf("of %d seeds %d moved taken row by row, %d in order of time, %d final models", seeds, one, choice,
+			final)
 	}
 }

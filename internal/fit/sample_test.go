@@ -97,8 +97,8 @@ func TestOneOrder(t *testing.T) {
 	q.Rows[0].Once = true
 	got, same := trained(t, three, q)
 	if all.TrainRows != 3*want.TrainRows || got.TrainRows != want.TrainRows || !bytes.Equal(same, text) {
-		t.Errorf("three orders: %d rows, one of them %d; expected three times %d and once, and the same model", all.TrainRows,
-			got.TrainRows, want.TrainRows)
+		t.Errorf("three orders: %d rows, one of them %d; expected three times %d and once, and the same model",
+			all.TrainRows, got.TrainRows, want.TrainRows)
 	}
 	q.Rows[0].Once = false
 	if id := three.Identity(q); id == three.Identity(Request{Params: q.Params, Rows: []sweep.Rows{{Split: sweep.Train,

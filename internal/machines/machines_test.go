@@ -73,7 +73,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestHostsOfACluster: they are named as Google names custom machines; their disks are their own, and they have no price.
+// TestHostsOfACluster: they are named as Google names custom machines; their disks are their own, and they have no
+// price.
 func TestHostsOfACluster(t *testing.T) {
 	m, err := machines.Find("custom-16-65536")
 	if err != nil || m.VCPUs != 16 || m.MemoryBytes != 64<<30 || m.Name != "custom-16-65536" {
@@ -85,7 +86,8 @@ func TestHostsOfACluster(t *testing.T) {
 	if _, _, ok := machines.Embedded().Hourly(m, "us-central1", true, 0); ok {
 		t.Error("a cluster's host has one of Google's prices")
 	}
-	for _, name := range []string{"custom-0-65536", "custom-16-64", "custom-16-065536", "custom-16", "custom-16-65536-lssd"} {
+	for _, name := range []string{"custom-0-65536", "custom-16-64", "custom-16-065536", "custom-16",
+		"custom-16-65536-lssd"} {
 		if m, err := machines.Find(name); !problem.Is(err, problem.Input) {
 			t.Errorf("%s is read as %+v, %v", name, m, err)
 		}

@@ -347,7 +347,8 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 	for _, by := range []string{dataset.SplitByTime, dataset.SplitByHash} {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
-		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2), testRaw: raw[rows/2:]}}
+		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2),
+			testRaw: raw[rows/2:]}}
 		if err := f.level(&winner{calibrator: judged.Calibrator}, h); err != nil {
 			t.Fatal(err)
 		}

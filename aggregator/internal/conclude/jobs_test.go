@@ -118,7 +118,8 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
 		Fallback: make([]sweep.Sizing, 2)}
-	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {State: engine.Done}}, Now: func() time.Time { return created }}
+	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {State: engine.Done}},
+		Now: func() time.Time { return created }}
 	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
 		strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
 		t.Fatal(err)
@@ -184,9 +185,10 @@ func TestTroubleOfTasks(t *testing.T) {
 func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 	const quota = "Quota 'CPUS_ALL_REGIONS' exceeded"
 	for want, job := range map[string]engine.JobStatus{
-		"time limit (no machine came: " + quota + ")":        {State: engine.Waiting, Lacks: quota},
-		"time limit (3 tasks had no machine: " + quota + ")": {State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: 3}, Lacks: quota},
-		"time limit; 0 trials are done":                      {State: engine.Running, Began: true, Lacks: quota},
+		"time limit (no machine came: " + quota + ")": {State: engine.Waiting, Lacks: quota},
+		"time limit (3 tasks had no machine: " + quota + ")": {State: engine.Running, Began: true,
+			Tasks: engine.Tasks{Waiting: 3}, Lacks: quota},
+		"time limit; 0 trials are done": {State: engine.Running, Began: true, Lacks: quota},
 	} {
 		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true }})
 		a := w.aggregator()

@@ -107,9 +107,11 @@ func TestEveryCall(t *testing.T) {
 				_, err = s.Put(t.Context(), "a/b", cond, strings.NewReader("after"))
 
 				data, now, readErr := blob.ReadAll(t.Context(), Bucket(dir), "a/b", 100)
-				if readErr != nil && !errors.Is(readErr, blob.ErrNotExist) || string(data) != want && string(data) != "after" ||
+				if readErr != nil && !errors.Is(readErr, blob.ErrNotExist) ||
+					string(data) != want && string(data) != "after" ||
 					err == nil && string(data) != "after" || errors.Is(err, blob.ErrPrecondition) {
-					t.Errorf("condition %d, mode %d, call %d: %v, and it holds %q (%v)", cond, mode, at, err, data, readErr)
+					t.Errorf("condition %d, mode %d, call %d: %v, and it holds %q (%v)", cond, mode, at, err, data,
+						readErr)
 				}
 				put(t, Bucket(dir), "a/b", "later", now.Generation)
 				if mode == 1 && f.calls > at { // the process lived, so nothing of it is left
@@ -207,7 +209,8 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		goes[order[step]] <- true
 		alive[order[step]] = <-waits[order[step]]
 		data, now, err := blob.ReadAll(t.Context(), reader, "a", 10)
-		if err != nil && (last.Generation > 0 || !errors.Is(err, blob.ErrNotExist)) || now.Generation < last.Generation ||
+		if err != nil && (last.Generation > 0 || !errors.Is(err, blob.ErrNotExist)) ||
+			now.Generation < last.Generation ||
 			err == nil && !slices.Contains([]string{"first", "zero", "one"}, string(data)) {
 			t.Fatalf("%v in the order %v: read %q at %d after %d: %v", conds, order[:step+1], data, now.Generation,
 				last.Generation, err)
@@ -330,7 +333,8 @@ func TestKilled(t *testing.T) {
 	data, _, err := blob.ReadAll(t.Context(), Bucket(dir), "number", 1<<20)
 	number, convErr := strconv.Atoi(strings.TrimRight(string(data), "\n"))
 	if err != nil || convErr != nil || number < len(added) || number > len(added)+3*kills {
-		t.Errorf("the number is %d (%v, %v) after %d successes and %d deaths", number, err, convErr, len(added), 3*kills)
+		t.Errorf("the number is %d (%v, %v) after %d successes and %d deaths", number, err, convErr, len(added),
+			3*kills)
 	}
 	for n, times := range added {
 		if times > 1 {

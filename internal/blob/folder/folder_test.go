@@ -45,7 +45,8 @@ func TestLongNames(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(got, names) {
 		t.Errorf("listed %q, want %q", got, names)
 	}
-	for prefix, want := range map[string]int{long: 3, long + "x": 1, "a/": 2, "..a/..a": 1, "../": 0, "a//": 0, "c": 1} {
+	for prefix, want := range map[string]int{long: 3, long + "x": 1, "a/": 2, "..a/..a": 1, "../": 0, "a//": 0,
+		"c": 1} {
 		n := 0
 		for _, err := range s.List(t.Context(), prefix) {
 			if err != nil {

@@ -43,8 +43,9 @@ func TestWordsOfStates(t *testing.T) {
 func TestTasksWithoutMachines(t *testing.T) {
 	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}}
 	for want, s := range map[engine.Tasks]Status{
-		{Failed: 4}:           {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}},
-		{Waiting: 3, Done: 1}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 3, "SUCCEEDED": 1}, Events: lacks},
+		{Failed: 4}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}},
+		{Waiting: 3, Done: 1}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 3, "SUCCEEDED": 1},
+			Events: lacks},
 	} {
 		if got, err := told(s, nil); err != nil || got.Tasks != want {
 			t.Errorf("of the job %+v: told %+v, %v, want %+v", s, got.Tasks, err, want)

@@ -435,7 +435,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestFoldersNeedNoCredentials: without a project a bucket named by a path is opened, and no credentials are looked for.
+// TestFoldersNeedNoCredentials: without a project a bucket named by a path is opened, and no credentials are looked
+// for.
 func TestFoldersNeedNoCredentials(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")

@@ -158,7 +158,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 	var states []engine.Phase
 	var progress []string
-	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond, State: func(s engine.Phase) { states = append(states, s) },
+	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond,
+		State: func(s engine.Phase) { states = append(states, s) },
 		Progress: func(step stager.Step, done, total int64) {
 			progress = append(progress, fmt.Sprint(step, " ", done, "/", total))
 		}}

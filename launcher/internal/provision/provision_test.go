@@ -258,7 +258,8 @@ func TestAPreemptedJobIsLeftAlone(t *testing.T) {
 	p := plan()
 	p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
 	p.Sizing = sweep.Sizing{VMs: 1, TasksPerVM: 1, Tasks: 1}
-	lost := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: 1}, Created: time.Unix(1e9, 0)}
+	lost := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: 1},
+		Created: time.Unix(1e9, 0)}
 	wait := time.Duration(p.Spec.Machine.Wait)
 	for after, want := range map[time.Duration]decision{wait: move, 2 * wait: settled} {
 		if got, why := decide(p, 0, lost, lost.Created.Add(after)); got != want {
@@ -283,7 +284,8 @@ func TestWaitingIsTold(t *testing.T) {
 		}
 	}
 	if err := l.Settle(t.Context()); err != nil || len(told) != 2 || !strings.Contains(told[0], "no room. From ") {
-		t.Errorf("settled with %v, told %q; want once that there is no room, and no quota, and what comes next", err, told)
+		t.Errorf("settled with %v, told %q; want once that there is no room, and no quota, and what comes next", err,
+			told)
 	}
 }
 
@@ -302,7 +304,8 @@ func TestMachinesOfAJob(t *testing.T) {
 		s   engine.JobStatus
 	}{
 		"0 of 4, asked for 2026-11-21 03:00 UTC: no reason is given yet. From 2026-11-21 03:10 UTC on, the " +
-			"launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0, engine.JobStatus{State: engine.Waiting}},
+			"launcher replaces them by n2-highmem-64, Spot in us-central1-f": {0, engine.JobStatus{
+			State: engine.Waiting}},
 		"0 of 4, asked for 2026-11-21 03:00 UTC: " + quota + "; `launcher doctor SWEEP.yaml` says what to ask for. " +
 			"They are still asked for; without any, the sweep ends about 2026-11-21 06:00 UTC": {3,
 			engine.JobStatus{State: engine.Waiting, Lacks: quota}},

@@ -122,7 +122,8 @@ func TestMissingMachinesAreTold(t *testing.T) {
 	v := show.NewProgress(program.World{Out: program.To(&out), Err: program.To(&line),
 		Now: time.Now, Terminal: true}, &sweep.Plan{}, false)
 	for _, job := range []provision.SweepJob{of(engine.Waiting, nil), of(engine.Waiting, lacking("no room")),
-		of(engine.Waiting, lacking("no quota")), of(engine.Waiting, lacking("no room")), of(engine.Running, nil), of(engine.Done, nil)} {
+		of(engine.Waiting, lacking("no quota")), of(engine.Waiting, lacking("no room")), of(engine.Running, nil),
+		of(engine.Done, nil)} {
 		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
 	}
 	v.Close()

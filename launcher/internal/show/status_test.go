@@ -74,8 +74,9 @@ func TestStatusOfMachines(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
 	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Tally: sweep.Tally{Done: 4}, Final: true,
-		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{Planned: 2,
-			Why: "no room", Next: "It waits"}}}
+		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{
+			Planned: 2,
+			Why:     "no room", Next: "It waits"}}}
 	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())
 	for _, want := range []string{"0 of 2, asked for", "no room. It waits", "final", "4 done"} {
 		if !strings.Contains(out.String(), want) {

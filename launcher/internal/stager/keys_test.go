@@ -52,7 +52,8 @@ func TestKeysOfFewRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n", nil)
+		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
+			"test: 0.1}\n", nil)
 		var found []string
 		for _, e := range d.Manifest.About.Encodings {
 			if e.Why == "found" {
