@@ -233,7 +233,11 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		t.Fatalf("%v in the order %v: won %v, and it holds %q", conds, order, won, data)
 	}
 
-	order = order[:len(both)]
+	return following(order[:len(both)], both)
+}
+
+// following is the order after one in which there was a choice at some steps.
+func following(order []int, both []bool) (next []int, more bool) {
 	for step := len(order) - 1; step >= 0; step-- {
 		if both[step] && order[step] == 0 {
 			return append(order[:step:step], 1), true
