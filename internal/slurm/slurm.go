@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,8 @@ func New(o Options) *Jobs { return &Jobs{o, run, 2 * time.Second} }
 
 const prefix = "slurm/"
 
+var own = "--user=" + strconv.Itoa(os.Getuid()) // whose arrays
+
 // Name implements engine.Engine.
 func (*Jobs) Name(id string) string { return prefix + id }
 
@@ -88,7 +91,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 	if err != nil {
 		return false, err
 	}
-	live, err := c.live(ctx, q.ID)
+	live, err := c.live(ctx, q.ID, own)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +107,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 		if mine, err = arrayID(out); err != nil {
 			return false, err
 		}
-		if live, err = c.live(ctx, q.ID); err != nil {
+		if live, err = c.live(ctx, q.ID, own); err != nil {
 			return false, err
 		}
 		if len(live) == 0 {
@@ -126,7 +129,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 	if first.held {
 		if _, err := c.run(ctx, nil, "scontrol", "release", strconv.Itoa(first.id)); err != nil {
 			// Another launcher may have released it, and its tasks have ended since.
-			if live, lookErr := c.live(ctx, q.ID); lookErr != nil || len(live) > 0 && live[0].held {
+			if live, lookErr := c.live(ctx, q.ID, own); lookErr != nil || len(live) > 0 && live[0].held {
 				return false, errors.Join(err, lookErr)
 			}
 		}
@@ -146,19 +149,19 @@ func arrayID(out []byte) (int, error) {
 }
 
 // live are the arrays of the name that have not ended, in the order in which Slurm took them.
-func (c *Jobs) live(ctx context.Context, id string) (live []*array, err error) {
-	all, err := c.arrays(ctx, id)
-	for _, a := range all {
-		if !a.status().State.Ended() {
-			live = append(live, a)
-		}
-	}
-	return live, err
+func (c *Jobs) live(ctx context.Context, id string, whose ...string) ([]*array, error) {
+	all, err := c.arrays(ctx, id, whose...)
+	return slices.DeleteFunc(all, func(a *array) bool { return a.status().State.Ended() }), err
 }
 
-// Status implements engine.Engine: that of the array that runs, or else of the latest.
+// Status implements engine.Engine: that of the array that runs, or else of the latest. Another user's is there until it
+// has ended: who shares the bucket must not conclude a sweep that runs.
 func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error) {
-	all, err := c.arrays(ctx, strings.TrimPrefix(name, prefix))
+	id := strings.TrimPrefix(name, prefix)
+	all, err := c.arrays(ctx, id, own)
+	if err == nil && len(all) == 0 {
+		all, err = c.live(ctx, id)
+	}
 	if err != nil || len(all) == 0 {
 		return engine.JobStatus{State: engine.Gone}, err
 	}
@@ -172,7 +175,7 @@ func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error
 
 // Cancel implements engine.Engine.
 func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
-	live, err := c.live(ctx, strings.TrimPrefix(name, prefix))
+	live, err := c.live(ctx, strings.TrimPrefix(name, prefix), own)
 	if err != nil {
 		return engine.JobStatus{}, err
 	}
@@ -197,14 +200,14 @@ func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error
 // Delete implements engine.Engine: an array that has ended is in nobody's way.
 func (*Jobs) Delete(context.Context, string) error { return nil }
 
-// arrays asks for the arrays of the name, in the order in which Slurm took them.
-func (c *Jobs) arrays(ctx context.Context, id string) ([]*array, error) {
+// arrays asks for the arrays of the name, in the order in which Slurm took them; all users' unless told whose.
+func (c *Jobs) arrays(ctx context.Context, id string, whose ...string) ([]*array, error) {
 	if !namePattern.MatchString(id) {
 		return nil, problem.New(problem.Input, "%.80q cannot be the name of a job", id)
 	}
 	out, err := backoff.Retry(ctx, func() ([]byte, error) {
-		out, err := c.run(ctx, nil, "squeue", "--noheader", "--array", "--states=all", "--name="+id,
-			"--user="+strconv.Itoa(os.Getuid()), "--format="+format)
+		out, err := c.run(ctx, nil, append([]string{"squeue", "--noheader", "--array", "--states=all", "--name=" + id,
+			"--format=" + format}, whose...)...)
 		if err != nil && !problem.Is(err, problem.Transient) {
 			return nil, backoff.Permanent(err)
 		}
@@ -246,7 +249,7 @@ func run(ctx context.Context, input []byte, command ...string) ([]byte, error) {
 	out.most, message.most = maxOutput, maxMessage
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &message
 	err = cmd.Run()
-	said := strings.Join(strings.Fields(message.String()), " ")
+	said := strings.Join(strings.Fields(message.kept.String()), " ")
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -256,23 +259,20 @@ func run(ctx context.Context, input []byte, command ...string) ([]byte, error) {
 		return nil, problem.New(problem.Transient, "%s: %s", command[0], said)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w: %s", command[0], err, said)
-	case out.over:
-		return nil, fmt.Errorf("%s printed more than %d bytes", command[0], maxOutput)
+	case out.kept.Len() == maxOutput:
+		return nil, fmt.Errorf("%s printed %d bytes or more", command[0], maxOutput)
 	}
-	return out.Bytes(), nil
+	return out.kept.Bytes(), nil
 }
 
-// limit keeps the beginning of what is written.
+// limit keeps the beginning of what is written. A bytes.Buffer of its own would read a command's output past Write.
 type limit struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	most int
-	over bool
 }
 
 func (l *limit) Write(p []byte) (int, error) {
-	rest := l.most - l.Len()
-	l.over = l.over || len(p) > rest
-	l.Buffer.Write(p[:min(len(p), rest)])
+	l.kept.Write(p[:min(len(p), l.most-l.kept.Len())])
 	return len(p), nil
 }
 

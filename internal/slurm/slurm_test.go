@@ -27,6 +27,7 @@ type cluster struct {
 type fakeArray struct {
 	name, comment, state, reason string
 	tasks                        int
+	anothers                     bool
 }
 
 func (c *cluster) run(_ context.Context, input []byte, command ...string) (out []byte, err error) {
@@ -55,13 +56,14 @@ func (c *cluster) run(_ context.Context, input []byte, command ...string) (out [
 			return nil, fmt.Errorf("sbatch %q of %.40q", command, input)
 		}
 		n, _ := strconv.Atoi(strings.TrimPrefix(option("array"), "0-"))
-		c.arrays = append(c.arrays, &fakeArray{option("job-name"), option("comment"), "PENDING", "JobHeldUser", n + 1})
+		c.arrays = append(c.arrays, &fakeArray{name: option("job-name"), comment: option("comment"), state: "PENDING",
+			reason: "JobHeldUser", tasks: n + 1})
 		return fmt.Appendf(nil, "%d\n", len(c.arrays)), nil
 	case "squeue":
 		var b strings.Builder
 		for i, a := range c.arrays {
 			for n := range a.tasks {
-				if a.name == option("name") {
+				if a.name == option("name") && (!a.anothers || option("user") == "") {
 					fmt.Fprintf(&b, "%d|%d|%s|2026-11-29T22:53:19|N/A|N/A|%s|%s\n", i+1, n, a.state,
 						a.comment, a.reason)
 				}
@@ -127,6 +129,41 @@ func TestSubmit(t *testing.T) {
 	}
 	if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Running {
 		t.Errorf("of two, one of which was cancelled: %+v, %v; want the one that runs", s, err)
+	}
+}
+
+// TestAnothersArray: who shares the bucket sees that another user's array has not ended, but neither attaches to it nor
+// cancels it; ended, it is gone.
+func TestAnothersArray(t *testing.T) {
+	c := &cluster{}
+	j := c.jobs(t)
+	if _, err := j.Submit(t.Context(), job()); err != nil {
+		t.Fatal(err)
+	}
+	c.arrays[0].anothers = true
+	for state, want := range map[string]engine.Phase{"PENDING": engine.Waiting, "RUNNING": engine.Running,
+		"FAILED": engine.Gone} {
+		c.arrays[0].state = state
+		if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != want {
+			t.Errorf("another's, %s: %+v, %v, want %s", state, s, err, want)
+		}
+	}
+	c.arrays[0].state = "RUNNING"
+	asked := 0
+	c.before = func(command []string) error {
+		if asked++; command[0] != "squeue" {
+			return fmt.Errorf("ran %q", command)
+		} else if asked == 6 { // its tasks have seen that the sweep is cancelled
+			c.arrays[0].state = "COMPLETED"
+		}
+		return nil
+	}
+	if s, err := j.Cancel(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Gone {
+		t.Errorf("cancelled: %+v, %v", s, err)
+	}
+	c.before = nil
+	if existed, err := j.Submit(t.Context(), job()); existed || err != nil || len(c.arrays) != 2 {
+		t.Errorf("submitted: existed %t, %v, want an array of one's own", existed, err)
 	}
 }
 
@@ -239,15 +276,16 @@ func TestCommands(t *testing.T) {
 	t.Setenv("COPPICE_WEBHOOK", "https://secret")
 	t.Setenv("SQUEUE_STATES", "PENDING")
 	t.Setenv("SBATCH_ACCOUNT", "ads")
-	commands(t, map[string]string{"squeue": "env", "scancel": "echo no such job >&2; exit 1",
+	commands(t, map[string]string{"squeue": "env", "scancel": "printf 'no such job%01000d' 1 >&2; exit 1",
 		"sbatch": "echo 'error: Unable to contact slurm controller (connect failure)' >&2; exit 1"})
 	out, err := run(t.Context(), nil, "squeue")
 	if text := string(out); err != nil || strings.Contains(text, "secret") || strings.Contains(text, "SQUEUE") ||
 		!strings.Contains(text, "SBATCH_ACCOUNT=ads\n") || !strings.Contains(text, "TZ=UTC\n") {
 		t.Errorf("a command's environment is\n%s(%v)", text, err)
 	}
-	if _, err := run(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") {
-		t.Errorf("a command that fails: %v", err)
+	if _, err := run(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") ||
+		len(err.Error()) > maxMessage+50 {
+		t.Errorf("a command that fails, and says much: %v", err)
 	}
 	if _, err := run(t.Context(), nil, "sbatch"); !problem.Is(err, problem.Transient) {
 		t.Errorf("no controller: %v, want it transient", err)
@@ -263,7 +301,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("no such command: %v", err)
 	}
 	l := limit{most: 5}
-	if n, err := l.Write([]byte("1234567")); n != 7 || err != nil || !l.over || l.String() != "12345" {
-		t.Errorf("a limit of 5: %d, %v, %t, %q", n, err, l.over, l.String())
+	if n, err := l.Write([]byte("1234567")); n != 7 || err != nil || l.kept.String() != "12345" {
+		t.Errorf("a limit of 5: %d, %v, %q", n, err, l.kept.String())
 	}
 }

@@ -36,7 +36,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
 		age     time.Duration
-		want    engine.Phase // "" while "" while the sweep continues
+		want    engine.Phase // "" while the sweep continues
 	}{
 		"the first waits":                     {nil, several{"j": waiting}, time.Hour, ""},
 		"the first failed, the next may come": {nil, several{"j": failed}, 19 * time.Minute, ""},
