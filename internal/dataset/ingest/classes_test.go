@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 )
 
@@ -64,6 +67,33 @@ func TestClasses(t *testing.T) {
 				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)
 			}
 		})
+	}
+}
+
+// TestKeysOfClassesAreLearntOnce: each class has a table of the same ids, and the search for keys sees these once.
+func TestKeysOfClassesAreLearntOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("site,zip,y\n")
+	for i := range 4000 {
+		h := encode.Mix(uint64(i))
+		fmt.Fprintf(&b, "s%d,z%d,c%d\n", h%50, h>>8%40, h>>16%6)
+	}
+	lessons := 0
+	_, err := tryStage(t, "label: y\ncategorical: [site, zip]\nencodings: {columns: {site: [rate], zip: [rate]}}\n",
+		[]table.File{writeFile(t, "t.csv", b.String())}, Options{Learner: func(_ context.Context, l *encode.Lesson) (
+			[]float64, error) {
+			lessons++
+			for i, c := range l.Columns {
+				for j := range i {
+					if bytes.Equal(c.Data, l.Columns[j].Data) {
+						t.Fatalf("of %d columns %d and %d are the same", len(l.Columns), j, i)
+					}
+				}
+			}
+			return make([]float64, len(l.Label)), nil
+		}})
+	if err != nil || lessons == 0 {
+		t.Errorf("%d lessons, %v", lessons, err)
 	}
 }
 

@@ -373,8 +373,7 @@ func (p *designer) addKeys(atoms []int, key encode.Key, info *dataset.EncodingIn
 	first := -1
 	for _, class := range encode.RatedClasses(p.train.labels, p.train.classes, len(p.exact)) {
 		key.Class = class + 1
-		table := p.addKey(atoms, key, info)
-		if first < 0 {
+		if table := p.addKey(atoms, key, info); first < 0 {
 			first, key.Count, key.Recency = table, false, false
 		}
 	}

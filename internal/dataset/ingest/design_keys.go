@@ -323,7 +323,10 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 		}
 	}
 	for i := range p.d.tables {
-		s.Keys = append(s.Keys, p.atomsOf(&p.d.tables[i]))
+		atoms := p.atomsOf(&p.d.tables[i])
+		if !slices.ContainsFunc(s.Keys, func(k []int) bool { return slices.Equal(k, atoms) }) { // of another class
+			s.Keys = append(s.Keys, atoms)
+		}
 	}
 	return s
 }
