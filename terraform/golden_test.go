@@ -160,8 +160,11 @@ func TestGoldenEnvironment(t *testing.T) {
 		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
 	}
 	read := append(variables(reflect.TypeFor[sweep.Deployment]()), variables(reflect.TypeFor[sweep.BatchEnv]())...)
-	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl.
-	read = slices.DeleteFunc(read, func(name string) bool { return strings.HasPrefix(name, "COPPICE_WEBHOOK") })
+	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl. Slurm's are for a cluster.
+	read = slices.DeleteFunc(read, func(name string) bool {
+		return name == "COPPICE_ENGINE" || strings.HasPrefix(name, "COPPICE_SLURM_") ||
+			strings.HasPrefix(name, "COPPICE_WEBHOOK")
+	})
 	for name := range set {
 		if !slices.Contains(read, name) {
 			t.Errorf("%s is set and nobody reads it", name)

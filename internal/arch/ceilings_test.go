@@ -21,7 +21,7 @@ var ceilings = map[string]int{
 	"internal/atomicfile":          129,
 	"internal/blob":                456,
 	"internal/blob/blobtest":       873,
-	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
+	"internal/blob/folder":         513, // a bucket on a cluster without a cloud
 	"internal/calibrate":           729,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
@@ -108,7 +108,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_776
+const maxLines = 113_789
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

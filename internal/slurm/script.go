@@ -106,10 +106,10 @@ func (c *Jobs) script(q engine.Array) string {
 // it has told it to go, and starts it again itself if it has taken the node away: the script has to repeat only what
 // ended by itself. The job's folder on the node belongs to all of its tasks there; each holds a lock on a file beside
 // it while it runs, and whoever comes or goes removes the folders whose locks nobody holds.
-const body = `umask 077
-own=%s/coppice-$(id -u)
+const body = `own=%s/coppice-$(id -u)
 base=$own/$SLURMD_NODENAME
-mkdir -p "$base" && [ -O "$own" ] || { echo "the folder $own is not ours: set COPPICE_SLURM_SCRATCH" >&2; exit 6; }
+(umask 077; mkdir -p "$base") && [ -O "$own" ] ||
+  { echo "the folder $own is not ours: set COPPICE_SLURM_SCRATCH" >&2; exit 6; }
 tidy() {
   for lock in "$base"/*.lock; do
     flock -n "$lock" sh -c 'rm -rf "${1%%.lock}" "$1"' sh "$lock"

@@ -62,7 +62,20 @@ const (
 // Bucket returns the Store in a folder. Its first use makes an empty folder a bucket, and refuses one that holds
 // anything else or has another layout.
 func Bucket(dir string) blob.Store {
-	return &bucket{dir: dir, root: sync.OnceValues(func() (fileSystem, error) { return open(dir) })}
+	var mu sync.Mutex
+	var kept fileSystem
+	return &bucket{dir: dir, root: func() (fileSystem, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if kept == nil {
+			root, err := open(dir)
+			if err != nil { // not kept: the folder may be mounted later
+				return nil, err
+			}
+			kept = root
+		}
+		return kept, nil
+	}}
 }
 
 // URL is how people name an object of any bucket, or the bucket itself if the name is empty.

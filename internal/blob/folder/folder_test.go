@@ -224,7 +224,7 @@ func TestAbandoned(t *testing.T) {
 		}
 	}
 	put(t, Bucket(dir), "a", "2", first.Generation)
-	for _, pattern := range []string{in(drafts, "*"), in(drafts, "*", "*"), in(objects, "a@", "*.*d"),
+	for _, pattern := range []string{in(drafts, "*"), in(drafts, "*", "*"), in(objects, "a@", "*.old"),
 		in(objects, "a@", "*.young")} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -256,4 +256,17 @@ func TestNoRoom(t *testing.T) {
 			t.Errorf("%v left %q", no, left)
 		}
 	}
+}
+
+// TestMountedLater: a bucket whose folder comes after its first use is used then.
+func TestMountedLater(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "share")
+	s := Bucket(dir)
+	if _, err := s.Stat(t.Context(), "a"); err == nil || errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("a bucket without its folder says of an object: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", "here", blob.Absent)
 }

@@ -125,7 +125,7 @@ func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, 
 	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit { // later it has lost them, and gets others
 		return settled, ""
 	}
-	if s.State == engine.Stopping || now.Sub(s.Created) < limit {
+	if s.State == engine.Stopping || s.State == "" || now.Sub(s.Created) < limit {
 		return wait, ""
 	}
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
