@@ -81,7 +81,7 @@ find scratch -type f >files.txt
 // TestSlurm runs a sweep on a Slurm of four nodes, three things go wrong, and the winner's bytes are those of Batch's
 // emulator and, since reproduce says so, of a single process. make slurm runs it.
 func TestSlurm(t *testing.T) {
-	spec := strings.NewReplacer("num_iterations: 40", "num_iterations: 150", "early_stopping_rounds: 10\n", "",
+	spec := strings.NewReplacer("num_iterations: 40", "num_iterations: 600", "early_stopping_rounds: 10\n", "",
 		"vms: 2, threads_per_task: 1, tasks_per_vm: 2", "vms: 4, threads_per_task: 1, tasks_per_vm: 1",
 		"sweep: 5m", "sweep: 30m")
 	batch := newLocal(t)
