@@ -61,7 +61,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               608,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5364,
+	"internal/sweep":               5369,
 	"internal/sweepstore":          1440,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -108,7 +108,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_789
+const maxLines = 113_791
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -89,6 +89,12 @@ func (p *Plan) Final() (trial int, ok bool) {
 	return trial, p.Folds == nil && trial >= 0 && p.Trials[trial].Refit
 }
 
+// OneOrder reports whether trials see train in the first of its orders alone, before a final training, which sees all.
+func (p *Plan) OneOrder() bool {
+	_, final := p.Final()
+	return final
+}
+
 // Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off
 // or a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most,
 // since without trials nothing wins.

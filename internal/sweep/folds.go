@@ -236,7 +236,7 @@ func (p *Plan) AtOnce() int {
 }
 
 // RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit and the final training,
-// which train on them, too. Before a final training, which sees train in all of its orders, trials see it in one.
+// which train on them, too.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
 	case t.Refit && p.Folds == nil:
@@ -247,8 +247,7 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 		}
 		return train, nil
 	case p.Folds == nil:
-		_, final := p.Final()
-		return []Rows{{Split: Train, Once: final}}, &p.Holdout.Valid
+		return []Rows{{Split: Train, Once: p.OneOrder()}}, &p.Holdout.Valid
 	case t.Refit:
 		return []Rows{{Split: Train}, p.Holdout.Valid}, nil
 	default:

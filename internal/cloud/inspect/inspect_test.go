@@ -227,8 +227,9 @@ func TestThings(t *testing.T) {
 // TestTheProjectsQuotasAreRefused: those of the region are read all the same.
 func TestTheProjectsQuotasAreRefused(t *testing.T) {
 	c, _ := serve(t, map[string]string{
-		"GET /compute.googleapis.com/compute/v1/projects/p1":                     `Forbidden {"error":{"code":403}}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1": `{"quotas":[{"metric":"CPUS","limit":24}]}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1": `Forbidden {"error":{"code":403}}`,
+		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1": `{"quotas":[` +
+			`{"metric":"CPUS","limit":24}]}`,
 	})
 	r, err := c.Region(t.Context())
 	if err != nil || r.Unread == nil || r.Quotas["CPUS"].Limit != 24 {

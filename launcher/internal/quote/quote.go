@@ -229,7 +229,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 		t.rows += t.heldOut
 		t.heldOut, t.valid = 0, 0
 	case p.Folds == nil:
-		if _, final := p.Final(); final {
+		if p.OneOrder() {
 			t.rows = p.Dataset.TableRows(sweep.Train)
 		}
 	case trial.Refit:

@@ -47,13 +47,10 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	}
 
 	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.treesBy()}
-	if s := ds.Split(dataset.TrainSplit); s != nil {
-		m.rowsATree = int64(s.Rows)
+	m.rowsATree = int64(ds.Manifest.TableRows(dataset.TrainSplit))
+	if !w.plan.OneOrder() {
+		m.rowsATree *= int64(ds.Manifest.Copies())
 	}
-	if _, final := w.plan.Final(); final { // trials see one order of train
-		m.rowsATree = int64(ds.Manifest.TableRows(dataset.TrainSplit))
-	}
-
 	if err := m.instruments(meter); err != nil {
 		return nil, err
 	}
