@@ -1,7 +1,7 @@
 # Comparisons with other libraries; `make help` lists them. Only these use Python's peers.
 
 # How the peers' benchmarks are run: ONLY=dense31,search picks rows, SIZE=0.02 makes the synthetic tables
-# smaller; only a whole run of full size goes to docs/benchmarks.md. PEERS is a Python that has
+# smaller; only a whole run of full size goes to docs/LAB.md. PEERS is a Python that has
 # bench/requirements-peers.txt, made with PYTHON312, 3.12 or later, if it is not given.
 ROUNDS      ?= 3
 SEEDS       ?= 10
@@ -22,7 +22,7 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 	$(PEERS) bench/ids.py --data $(DATA) --bin bin --out $(BENCH)/ids --rounds $(ROUNDS) --seeds $(SEEDS) --size \
 	  $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
-	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/LAB.md)
 
 .PHONY: bench-machines
 bench-machines: ROWS = 200000
@@ -111,17 +111,17 @@ bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, 
 	$(PEERS) bench/peers.py --data $(DATA) --bin bin --out $(BENCH) --rounds $(ROUNDS) --seeds $(SEEDS) --size $(SIZE) \
 	  $(if $(ONLY),--only $(ONLY)) \
 	  --command "make bench-peers ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
-	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/benchmarks.md)
+	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/LAB.md)
 
 # ROWS=5000000,20000000
 bench-memory: bench-programs $(PEERS_READY) ## private memory of 4 candidates on one mapping, against the formula
 	$(PEERS) bench/memory.py --bin bin --out $(BENCH) --rows $(or $(ROWS),5000000$(comma)20000000) \
-	  $(if $(ROWS),,--doc docs/benchmarks.md)
+	  $(if $(ROWS),,--doc docs/LAB.md)
 
 # ROWS=1000000,5000000,20000000
 bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening as the table grows
 	$(PEERS) bench/scale.py --bin bin --out $(BENCH) --rows $(or $(ROWS),1000000$(comma)5000000$(comma)20000000) \
-	  $(if $(ROWS),,--doc docs/benchmarks.md)
+	  $(if $(ROWS),,--doc docs/LAB.md)
 
 # ROWS=1000000,5000000, ROUNDS=
 bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote

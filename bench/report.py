@@ -1,4 +1,4 @@
-"""Measurements as Markdown, and their place in docs/benchmarks.md: between two marks, so that what
+"""Measurements as Markdown, and their place in docs/LAB.md: between two marks, so that what
 people wrote stays."""
 
 import re

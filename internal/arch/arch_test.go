@@ -72,7 +72,7 @@ var layers = map[string]int{
 
 	"examples":  4,
 	"container": 4, // what only the images need
-	"bench":     4, // measures the others from outside; see docs/benchmarks.md
+	"bench":     4, // measures the others from outside; see docs/LAB.md
 
 	"python": 5, // the four programs in one, as the wheel carries them
 

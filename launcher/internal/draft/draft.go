@@ -479,9 +479,9 @@ const (
 	// Of few rows and two classes it is this (docs/LAB.md).
 	ofFewNumbers = "{learning_rate: 0.08, num_leaves: 15, min_data_in_leaf: 30, feature_fraction: 0.7, lambda_l2: 1}"
 	// Of several classes the first is ofIDs, and the second this: a rare class has leaves with next to no curvature,
-	// whose values without lambda_l2 are so large that the loss of kddcup99 rises (docs/benchmarks.md).
+	// whose values without lambda_l2 are so large that the loss of kddcup99 rises (docs/LAB.md).
 	ofClasses = "{learning_rate: 0.05, lambda_l2: 1}"
-	// Of few rows ofIDs is still learning at the last tree, and with less of a penalty it is best (docs/benchmarks.md).
+	// Of few rows ofIDs is still learning at the last tree, and with less of a penalty it is best (docs/LAB.md).
 	ofFewOfClasses = "{learning_rate: 0.05, lambda_l2: 1, feature_fraction: 0.5, extra_trees: true}"
 
 	space = `    learning_rate: {log_uniform: [0.02, 0.2]}

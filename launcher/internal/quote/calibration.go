@@ -43,12 +43,11 @@ func Measured() Speeds {
 		TwoThreads: []Knot{{1e6, 1.88}, {5e6, 1.78}},
 		Route:      1.5, // go test -run '^$' -bench Replay ./internal/gbt, 31 leaves
 		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./internal/metric
-		// docs/measured.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
+		// docs/LAB.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
 		Resume: 0.05,
-		// assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/benchmarks.md,
-		// Scale)
+		// assumed: sizes up to 20,000,000 rows differ by 6 %, and so do two at once from one alone (docs/LAB.md, Scale)
 		Low:  0.85,
-		High: 2, // docs/measured.md
+		High: 2, // docs/LAB.md
 	}
 }
 

@@ -520,7 +520,7 @@ func TestStatedSizes(t *testing.T) {
 	if len(m.Features) != 40 {
 		t.Errorf("%d features", len(m.Features))
 	}
-	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/benchmarks.md).
+	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
 	if m, err = (Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true); err != nil {
 		t.Fatal(err)
 	}
