@@ -11,15 +11,15 @@ import (
 // said is one row of the threat model's table.
 type said struct{ reads, writes, also string }
 
-// threatRows reads the table of docs/design/008-threat-model.md under the heading "Who may do what".
+// threatRows reads the table of docs/design.md under the heading "Who may do what".
 func threatRows(t *testing.T) map[string]said {
 	t.Helper()
-	text, err := os.ReadFile("../docs/design/008-threat-model.md")
+	text, err := os.ReadFile("../docs/design.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## Who may do what\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	_, section, _ := strings.Cut(string(text), "\n### Who may do what\n")
+	section, _, _ = strings.Cut(section, "\n### ")
 	rows := map[string]said{}
 	for line := range strings.SplitSeq(section, "\n") {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")

@@ -19,7 +19,7 @@ import (
 )
 
 // layers: a package may import packages of lower layers only. Contract and engines know only the YAML reader;
-// adapters know contract and engines; stages know all of those, never each other. See docs/design/001-layers.md.
+// adapters know contract and engines; stages know all of those, never each other. See docs/design.md.
 var layers = map[string]int{
 	"internal/problem": -2, // kinds of errors, and how a program ends with each
 
@@ -198,7 +198,7 @@ func TestHouse(t *testing.T) {
 	commented := map[string]bool{}
 	for _, f := range files {
 		if room(f.dir) == "" && f.dir != "." {
-			t.Errorf("%s: the folder has no place in the house; give it one in layers, with a reason in docs/design",
+			t.Errorf("%s: the folder has no place in the house; give it one in layers, with a reason in docs/design.md",
 				f.path)
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 
 // TestThreatModelNamesTests: a defence whose test has been renamed or dropped must not stay on paper.
 func TestThreatModelNamesTests(t *testing.T) {
-	text, err := os.ReadFile("docs/design/008-threat-model.md")
+	text, err := os.ReadFile("docs/design.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +40,6 @@ func TestThreatModelNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range missing {
-		t.Errorf("docs/design/008-threat-model.md names %s, which is no test", name)
+		t.Errorf("docs/design.md names %s, which is no test", name)
 	}
 }

@@ -4,7 +4,7 @@
 //
 //	Array -> Submit -> Waiting -> Running -> Done, Failed or Cancelled; Gone once the engine knows it no more
 //
-// docs/design/028-engines.md says what every engine guarantees, and what each does in its own way.
+// docs/design.md says what every engine guarantees, and what each does in its own way.
 package engine
 
 import (

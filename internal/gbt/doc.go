@@ -36,5 +36,5 @@
 // predict_hot.go. kernel_amd64.s has what cannot be written in Go, prefetching and AVX-512 vectors, each beside a twin
 // in Go that gives the same bits; kernel_amd64_hot.go calls them, and kernel_other_hot.go stands in for them elsewhere.
 //
-// docs/design/016-one-trainer.md says why these are not three packages.
+// docs/design.md says why these are one package.
 package gbt

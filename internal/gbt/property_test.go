@@ -353,7 +353,7 @@ func firstDifference(got, want []byte) string {
 	return fmt.Sprintf("%d lines, not %d", len(a), len(b))
 }
 
-// newer lists ways to disable the parameters of design 009.
+// newer lists ways to disable the parameters that limit a model.
 func newer() map[string]func(*trial) {
 	return map[string]func(*trial){
 		"extra_trees":             func(t *trial) { t.p.ExtraTrees = false },

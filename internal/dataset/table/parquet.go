@@ -16,7 +16,7 @@ import (
 )
 
 // parquetSource is a Parquet file. The library reads its metadata, and nothing else: its readers end early without an
-// error, panic or never end on damaged pages (docs/design/014-parquet.md). The way of a value:
+// error, panic or never end on damaged pages (docs/design.md). The way of a value:
 //
 //	parquetSource   row group by row group, a batch of rows of all columns at a time
 //	parquetColumn   a column: nulls, dictionary, values into the batch

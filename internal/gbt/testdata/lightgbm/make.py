@@ -1,4 +1,4 @@
-"""Train LightGBM with the parameters of docs/design/009-click-parameters.md on a table of small whole numbers.
+"""Train LightGBM with the parameters that limit a model on a table of small whole numbers.
 
     python make.py        (lightgbm 4.7.0, numpy)
 
