@@ -6,7 +6,7 @@ N] [--rounds N] [--size SHARE] [--tuned] [--doc FILE]
        ids.py --from OUT/ids.jsonl --out FOLDER [--doc FILE]
 
 Everybody has defaults, at most 1000 trees and stops after 50 without improvement on valid. Ours are
-those that docs/ids.md recommends for tables of ids, the same for all, and the winner of 50
+those that docs/data.md recommends for tables of ids, the same for all, and the winner of 50
 candidates from the search of examples/clicks/sweep.yaml. Nothing is chosen per table. Every run is
 one JSON line in OUT/ids.jsonl as soon as it has ended: a bench that was interrupted goes on where
 it was (what is ours, only with the same programs). All runs that a report is made of are in
@@ -42,7 +42,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ("catboost", "lightgbm", "xgboost", "scikit-learn", "pyarrow", "numpy", "pandas")
 OURS = ("coppice", "coppice-50")
 PARAMS = {"num_iterations": ids_peers.TREES}
-# What docs/ids.md recommends for tables of ids, and the first candidate of the example's sweep.
+# What docs/data.md recommends for tables of ids, and the first candidate of the example's sweep.
 DEFAULT = {"learning_rate": 0.05, "lambda_l2": 10, "feature_fraction": 0.5, "extra_trees": True}
 MARK = "bench-ids"
 

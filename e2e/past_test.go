@@ -16,17 +16,17 @@ import (
 
 var pastLoop = regexp.MustCompile("(?s)\n## Past nights\n.*?\n```sh\n(.*?)```\n")
 
-// TestE2EPastNights runs the loop of docs/tomorrow.md over three days: each becomes a version, of a dataset that has no
+// TestE2EPastNights runs the loop of docs/sweep.md over three days: each becomes a version, of a dataset that has no
 // row of a later day.
 func TestE2EPastNights(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("docs/tomorrow.md")
+	text, err := os.ReadFile("docs/sweep.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := pastLoop.FindSubmatch(text)
 	if m == nil {
-		t.Fatal("docs/tomorrow.md has no loop over past nights")
+		t.Fatal("docs/sweep.md has no loop over past nights")
 	}
 
 	l := newLocal(t)
@@ -48,7 +48,7 @@ func TestE2EPastNights(t *testing.T) {
 		"params: {num_iterations: 20}\nsearch: {random: {num_leaves: {log_int: [4, 16]}}}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\n"+
 		"limits: {trial: 2m, sweep: 5m}\n")
-	r := l.script("bin=$1\nlauncher() { \"$bin\" \"$@\" || test $? = 9; }\n" + string(m[1]))
+	r := l.script("bin=$1\ncoppice() { \"$bin\" \"$@\" || test $? = 9; }\n" + string(m[1]))
 	r.ok(t)
 
 	if versions := l.versions("ctr"); len(versions) != 3 {

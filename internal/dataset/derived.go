@@ -8,7 +8,7 @@ import (
 )
 
 // Derived says how a feature is computed that is not a column of the table: a statistic of the levels of one or more
-// columns (docs/ids.md), or a calendar value of a time.
+// columns (docs/data.md), or a calendar value of a time.
 type Derived struct {
 	What  Derivation `json:"what"`
 	Table int        `json:"table"` // of rate, count and recency: index of the level table; -1 otherwise

@@ -12,7 +12,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// EncodingsSpec says how ids are encoded (docs/ids.md). If it is left out, or is the word auto, Coppice chooses; with
+// EncodingsSpec says how ids are encoded (docs/data.md). If it is left out, or is the word auto, Coppice chooses; with
 // the word none, a column of ids keeps its most frequent levels and gets no encodings.
 type EncodingsSpec struct {
 	Off bool `json:"off,omitempty"` // the word none

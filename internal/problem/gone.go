@@ -9,7 +9,7 @@ import (
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
-	"backtest":                   "stage and train past days one by one, `stage --day` and `sweep` (docs/tomorrow.md)",
+	"backtest":                   "stage and train past days one by one, `stage --day` and `sweep` (docs/sweep.md)",
 	"registry tag":               "give labels: in sweep.yaml, which the version keeps in its plan.json",
 	"registry note":              "each move has a reason: `registry promote`, `rollback` and `bad` --why TEXT",
 	"registry push":              "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
@@ -79,7 +79,7 @@ var gone = map[string]string{
 	"localemu exec --without":     "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
-	"ensemble.cost:":              "ensemble: {bag: 5} merges models of the winner's parameters (docs/sweep-more.md)",
+	"ensemble.cost:":              "ensemble: {bag: 5} merges models of the winner's parameters (docs/sweep.md)",
 	"continue.mode:":              "every trial adds trees to the model; leave it out",
 	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
 

@@ -173,7 +173,7 @@ func TestTwoObjectives(t *testing.T) {
 	}
 }
 
-// logMissing prints what docs/search.md cites.
+// logMissing prints what docs/LAB.md cites.
 func logMissing(t *testing.T, missing map[string]float64, trials, seeds int) {
 	t.Helper()
 	for _, method := range slices.Sorted(maps.Keys(missing)) {

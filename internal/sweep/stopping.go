@@ -56,7 +56,7 @@ type Stop struct {
 // rungs.
 //
 // The first trees of a model with a small learning rate order the rows well, but their predictions have not come far
-// from the mean. So first trees compare trials by a metric of ranks, samples by any other (docs/search.md).
+// from the mean. So first trees compare trials by a metric of ranks, samples by any other (docs/LAB.md).
 func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	byRows := Stop{Eta: s.Eta, By: ByRows}
 	if (s.By == ByRows || s.By == "" && !rankOnly) && byRows.sample(trees, rows) {

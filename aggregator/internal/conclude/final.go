@@ -28,7 +28,7 @@ type final struct {
 
 // Bounds within which the final model has to agree with the winner, which has been judged. They are wide: training on
 // other rows changes a model, and what they are there for (damage on the way, labels of another table) changes it
-// beyond recognition. Where days drift, it is the winner whose sum is off (docs/tomorrow.md).
+// beyond recognition. Where days drift, it is the winner whose sum is off (docs/LAB.md).
 const (
 	finalRatio       = 2.0  // of the sums of predictions for test rows, either way
 	finalCorrelation = 0.5  // of the log odds (or predictions) of test rows
@@ -222,7 +222,7 @@ func loses(h *holdout, name string, outputs int, judged []float64) bool {
 
 // level gives the final model the winner's calibrator with a level of its own, where rows are split by time: then the
 // winner's corrects, too, that calib's rows have another base rate than train's. The final model has been trained on
-// them, so that it would be corrected twice (docs/tomorrow.md).
+// them, so that it would be corrected twice (docs/LAB.md).
 func (f *final) level(w *winner, h *holdout) (err error) {
 	if w.calibrator == nil || !h.manifest.ByTime() {
 		return nil

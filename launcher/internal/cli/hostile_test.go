@@ -146,7 +146,7 @@ func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
 }
 
 // TestHostileInputs: what is refused is refused within seconds and in little memory. In full, with -v, it prints the table of
-// docs/dataset.md.
+// docs/LAB.md.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: its files have hundreds of MiB, unpacked")

@@ -38,7 +38,7 @@ func shipped(t *testing.T) map[string]string {
 
 	// Whole specs in the documentation begin with a name; the other blocks are parts of one.
 	block := regexp.MustCompile("(?ms)^```yaml\n(name: .*?)^```$")
-	for _, doc := range []string{"docs/sweep.md", "docs/dataset.md"} {
+	for _, doc := range []string{"docs/sweep.md", "docs/data.md"} {
 		found := block.FindAllStringSubmatch(read(filepath.Join(root, doc)), -1)
 		if len(found) == 0 {
 			t.Errorf("%s has no whole spec in a yaml block any more", doc)

@@ -471,7 +471,7 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	return b.Bytes()
 }
 
-// What is searched. The first configuration is good for most tables of ids (docs/ids.md), the second for tables of
+// What is searched. The first configuration is good for most tables of ids (docs/data.md), the second for tables of
 // numbers; the search begins with both.
 const (
 	ofIDs     = "{learning_rate: 0.05, lambda_l2: 10, feature_fraction: 0.5, extra_trees: true}"
@@ -497,7 +497,7 @@ const (
 	fewRows      = 1000 // held-out rows then serve for all purposes, and leaves are small
 	leafShare    = 50
 	manyRows     = 50_000
-	manyLevels   = 32 // ids, rather than a few categories; as in docs/dataset.md
+	manyLevels   = 32 // ids, rather than a few categories; as in docs/data.md
 )
 
 // trialsPerMinute is what a laptop trains of a small table. A larger one reaches the limit, which concludes with what
