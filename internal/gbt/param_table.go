@@ -87,7 +87,7 @@ const (
 	off       = "false 0 -1"
 	oneSeed   = "all draws follow from seed"
 	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
-	noQuanta  = "gradients are exact: Coppice does not quantise them"
+	noQuanta  = "gradients have 16 bits or more, and sums are exact"
 	tableKeys = "dataset.yaml says how a table is read"
 	noGPU     = "Coppice trains on CPUs only"
 	memory    = "launcher plan fits tasks to the machine's memory"

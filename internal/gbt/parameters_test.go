@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,37 +133,54 @@ func parametersDocument() string {
 	var b strings.Builder
 	b.WriteString(`# Parameters of LightGBM
 
-All parameters of LightGBM 4, and what they are here: the same, the same with a difference, accepted
-without an effect, refused, or said elsewhere. This page is made from the code's own
-tables (` + "`go test ./internal/gbt -run ParametersDocument -update`" + `), and a test fails if it is not
-current. Aliases are accepted wherever names are. Why results differ:
-[DIVERGENCE.md](../internal/gbt/DIVERGENCE.md).
+All parameters of LightGBM 4, and what they are here. Aliases are accepted wherever names are. Why
+results differ: [DIVERGENCE.md](../internal/gbt/DIVERGENCE.md). The page is made from the code's
+tables by ` + "`go test ./internal/gbt -run ParametersDocument -update`" + `.
 `)
-	cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
-	table := func(title, head string, row func(p parameter) string, standings ...standing) {
-		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, head, strings.Repeat("---|", strings.Count(head, "|")+1))
-		for _, p := range parameters() {
-			if slices.Contains(standings, p.Standing) {
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Name, strings.Join(p.Aliases, ", "), cell(row(p)))
-			}
+	// The documents have one name for the programs.
+	program := strings.NewReplacer("|", "\\|", "launcher ", "coppice ", "task train", "coppice task train")
+	cell := program.Replace
+	head := func(title, columns string) {
+		fmt.Fprintf(&b, "\n## %s\n\n| %s |\n|%s\n", title, columns,
+			strings.Repeat("---|", strings.Count(columns, "|")+1))
+	}
+	head("Trained with", "parameter | aliases | default | range | compared with LightGBM")
+	for _, p := range parameters() {
+		if p.Standing == Same || p.Standing == Differs {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", p.Name, strings.Join(p.Aliases, ", "), p.Default, p.Range,
+				cell(cmp.Or(p.Note, "same")))
 		}
 	}
-	table("Trained with", "parameter | aliases | default | range | compared with LightGBM", func(p parameter) string {
-		how := "same"
-		if p.Note != "" {
-			how = p.Note
+
+	// What has the same values and reason stands in one row.
+	grouped := func(standing standing, values func(p parameter) string) {
+		var ends []string
+		names := map[string][]string{}
+		for _, p := range parameters() {
+			if p.Standing != standing {
+				continue
+			}
+			end := values(p) + cell(p.Note)
+			if names[end] == nil {
+				ends = append(ends, end)
+			}
+			name := "`" + p.Name + "`"
+			if len(p.Aliases) > 0 {
+				name += " (" + strings.Join(p.Aliases, ", ") + ")"
+			}
+			names[end] = append(names[end], name)
 		}
-		return p.Default + "\x00" + p.Range + "\x00" + how
-	}, Same, Differs)
-	table("Accepted, without an effect", "parameter | aliases | values | why", func(p parameter) string {
-		values := p.Range
-		if values == "" {
-			values = "any"
+		for _, end := range ends {
+			fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(names[end], ", "), end)
 		}
-		return values + "\x00" + p.Note
-	}, Accepted)
-	table("Refused", "parameter | aliases | why", func(p parameter) string { return p.Note }, Refused)
-	table("Said elsewhere", "parameter | aliases | where", func(p parameter) string { return p.Note }, Elsewhere)
+	}
+	none := func(parameter) string { return "" }
+	head("Accepted, without an effect", "parameter (aliases) | values | why")
+	grouped(Accepted, func(p parameter) string { return cmp.Or(p.Range, "any") + " | " })
+	head("Refused", "parameter (aliases) | why")
+	grouped(Refused, none)
+	head("Said elsewhere", "parameter (aliases) | where")
+	grouped(Elsewhere, none)
 
 	b.WriteString("\n## Objectives\n\n| objective | aliases | |\n|---|---|---|\n")
 	for _, o := range objectives() {
@@ -176,7 +194,7 @@ current. Aliases are accepted wherever names are. Why results differ:
 	for _, name := range others {
 		fmt.Fprintf(&b, "| `%s` | | refused: %s |\n", name, foreignObjectives[name])
 	}
-	return strings.ReplaceAll(b.String(), "\x00", " | ")
+	return b.String()
 }
 
 // parameter is a row of docs/parameters.md.
