@@ -167,10 +167,10 @@ doctor-local: build ## examine the local cloud as `launcher doctor` would examin
 terraform-check: ## fmt, validate and test of terraform/ and its examples, without a cloud
 	@TERRAFORM=$(TERRAFORM) terraform/check.sh
 
-deploy-walk: ## do what docs/deploy.md says under "Without a cloud", word for word (STANDIN=)
-	@awk '/^## /{on=/Without a cloud/} on&&/^STANDIN=/{print; print "[ -x \"$$STANDIN/install\" ] && [ -x \"$$STANDIN/cli\" ]"}' docs/deploy.md | sh -e || \
-	  { echo "deploy-walk: nothing was done: it needs a stand-in for the Google provider, a folder with the programs install and cli: make deploy-walk STANDIN=FOLDER. docs/deploy.md says under \"Without a cloud\" what they do; make terraform-check needs none." >&2; exit 1; }
-	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/deploy.md | sh -eux
+deploy-walk: ## do what docs/run.md says under "Without a cloud", word for word (STANDIN=)
+	@awk '/^## /{on=/Without a cloud/} on&&/^STANDIN=/{print; print "[ -x \"$$STANDIN/install\" ] && [ -x \"$$STANDIN/cli\" ]"}' docs/run.md | sh -e || \
+	  { echo "deploy-walk: nothing was done: it needs a stand-in for the Google provider, a folder with the programs install and cli: make deploy-walk STANDIN=FOLDER. docs/run.md says under \"Without a cloud\" what they do; make terraform-check needs none." >&2; exit 1; }
+	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/run.md | sh -eux
 
 .PHONY: acceptance acceptance-destroy
 # REGION=, NAME=, MACHINE=, SSDS=; DRY=1 prints it, YES=1 does not ask
@@ -197,7 +197,7 @@ e2e-tables: ## a sweep of fifty candidates over 337,000 flights, in minutes (DAT
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 60m -v -run TestTable ./e2e
 
 .PHONY: chaos
-# MINUTES= at most, AT_ONCE=, STOP=asha or halving, METHOD=gp, ENSEMBLE=3); docs/chaos.md
+# MINUTES= at most, AT_ONCE=, STOP=asha or halving, METHOD=gp, ENSEMBLE=3); docs/run.md
 chaos: ## whole sweeps under random scripts of faults: RUNS= SEED=
 	COPPICE_CHAOS_RUNS=$(or $(RUNS),20) COPPICE_CHAOS_SEED=$(SEED) COPPICE_CHAOS_MINUTES=$(MINUTES) \
 	  COPPICE_CHAOS_AT_ONCE=$(AT_ONCE) COPPICE_CHAOS_STOP=$(STOP) COPPICE_CHAOS_METHOD=$(METHOD) \

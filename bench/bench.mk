@@ -126,7 +126,7 @@ bench-scale: bench-programs $(PEERS_READY) ## time per value, memory and opening
 # ROWS=1000000,5000000, ROUNDS=
 bench-calibrate: bench-programs $(PEERS_READY) ## what leaves, feature_fraction, bagging and threads cost, for the quote
 	$(PEERS) bench/calibrate.py --bin bin --out $(BENCH) --rounds $(ROUNDS) --rows \
-	  $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/cost.md)
+	  $(or $(ROWS),1000000$(comma)5000000) $(if $(ROWS),,--doc docs/LAB.md)
 
 build/venv-peers/ok: bench/requirements-peers.txt
 	$(PYTHON312) -m venv build/venv-peers

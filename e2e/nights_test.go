@@ -197,7 +197,7 @@ func TestE2EWeekWithBadDays(t *testing.T) {
 }
 
 // TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and
-// before eight more. It prints the table of docs/nights.md.
+// before eight more. It prints the table of docs/LAB.md.
 func TestNightsOfAllKinds(t *testing.T) {
 	seeds, err := strconv.Atoi(os.Getenv("NIGHTS_SEEDS"))
 	if err != nil || seeds < 1 {
@@ -285,6 +285,6 @@ func TestNightsOfAllKinds(t *testing.T) {
 	fmt.Printf("\n%d of %d bad nights held back, the right finding first in %d; %d of %d good nights held back; "+
 		"of %d that cost 1 %% of a model, %d missed\n", total, seeds*len(kinds), fit, held, good, costly, missed)
 	if 20*missed > costly || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/50 {
-		t.Error("that is not what docs/nights.md promises")
+		t.Error("that is not what docs/run.md promises")
 	}
 }

@@ -17,17 +17,17 @@ import (
 
 var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
 
-// TestInteropReadmeExample runs the Python lines of docs/model-file.md beside a registered version, on rows with
+// TestInteropReadmeExample runs the Python lines of docs/serving.md beside a registered version, on rows with
 // missing values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
-	readme, err := os.ReadFile("docs/model-file.md")
+	readme, err := os.ReadFile("docs/serving.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := pythonBlock.FindSubmatch(readme)
 	if m == nil {
-		t.Fatal("docs/model-file.md has no Python block")
+		t.Fatal("docs/serving.md has no Python block")
 	}
 
 	table := func(seed uint64, rows int) string {

@@ -140,7 +140,8 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	script := "set -e\n"
-	for i, part := range strings.Split(string(page), "```") {
+	_, section, _ := strings.Cut(string(page), "\n## On a Slurm cluster\n")
+	for i, part := range strings.Split(section, "```") {
 		if text, is := strings.CutPrefix(part, "sh\n"); is && i%2 == 1 {
 			script += strings.ReplaceAll(text, "/shared/coppice", filepath.Join(l.dir, "cluster"))
 		}

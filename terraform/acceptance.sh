@@ -1,6 +1,6 @@
 #!/bin/sh
 # `make acceptance PROJECT=...`: the whole way in a real project, from nothing to a nightly sweep and back to nothing, with
-# every expectation stated before it is checked. docs/acceptance.md says what it needs, costs and proves.
+# every expectation stated before it is checked. docs/run.md says what it needs, costs and proves.
 #
 #   PROJECT  the project (required)           REGION   us-central1 (destroy: that of the run)
 #   NAME     begins every name it creates     MACHINE  machine type of the sweeps
@@ -170,7 +170,7 @@ create() {
   run sh terraform/prepare.sh "$PROJECT"
   [ -n "$DRY" ] || : >"$WORK/created"
   # What has just been enabled may not be ready, and a metric of log lines is not always known to alerts after the eleven minutes that the
-  # first apply waits: docs/deploy.md. Applying again goes on.
+  # first apply waits: docs/run.md. Applying again goes on.
   # shellcheck disable=SC2046
   eventually 40 run tf apply $(variables)
 }
@@ -329,7 +329,7 @@ What it costs:
   two sweeps          one $MACHINE each, Spot (on demand after 10 minutes without), some minutes, one hour at most
   everything else     images of about 100 MB, a few MB of objects, some hundred requests: cents
 The prices of the machines are in \`launcher plan\`, which step "quote" shows before a sweep is started.
-It needs the role Owner, quota for one $MACHINE, on Spot and on demand, with $SSDS local SSDs, and gcloud logged in twice (docs/acceptance.md).
+It needs the role Owner, quota for one $MACHINE, on Spot and on demand, with $SSDS local SSDs, and gcloud logged in twice (docs/run.md).
 END
 }
 

@@ -71,27 +71,27 @@ mkdir -p "$KEPT"
 cp -R "$at/." "$KEPT"
 `
 
-// walking is a run with the stand-in that docs/deploy.md tells of, which installs itself as said, and a tool that keeps
+// walking is a run with the stand-in that docs/run.md tells of, which installs itself as said, and a tool that keeps
 // what it is given.
 func walking(t *testing.T, install string) *run {
 	t.Helper()
 	r := newRun(t)
 	r.own()
-	for _, folder := range []string{"standin", "docs", "bin"} {
+	for _, folder := range []string{"standin", "docs"} {
 		if err := os.Mkdir(filepath.Join(r.dir, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{
 		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n",
-		"standin/cli":  "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
-		"bin/localemu": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n", "bin/clicks": "#!/bin/sh\n",
+		"standin/cli":   "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
+		"stubs/coppice": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n",
 	} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"Makefile", "docs/deploy.md"} {
+	for _, name := range []string{"Makefile", "docs/run.md"} {
 		text, err := os.ReadFile(filepath.Join("..", name))
 		if err != nil {
 			t.Fatal(err)

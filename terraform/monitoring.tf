@@ -125,12 +125,12 @@ locals {
       "night held back" = {
         filter = "metric.type=\"${local.metrics["not-promoted"]}\" resource.type=\"cloud_run_revision\" metric.labels.verdict=monitoring.regex.full_match(\"blocked|not_comparable\")"
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A night's winner was registered but could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/nights.md what to do."
+        advice = "A night's winner was registered but could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/run.md what to do."
       }
       "champion not renewed" = {
         filter = "metric.type=\"${local.metrics["champion-not-renewed"]}\" resource.type=\"cloud_run_revision\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "Three nights or more in a row have not made a new champion, whatever the reasons. `launcher nights MODEL` lists them, docs/morning.md says what to do."
+        advice = "Three nights or more in a row have not made a new champion, whatever the reasons. `launcher nights MODEL` lists them, docs/run.md says what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""

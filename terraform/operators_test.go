@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asked are the permissions that commands of docs/deploy.md need, by how the command begins, and on what. Source:
+// asked are the permissions that commands of docs/run.md need, by how the command begins, and on what. Source:
 // "Required roles" of each command's page in the documentation of its service, read 2026-11-22.
 var asked = map[string]struct {
 	permission, resource string
@@ -25,18 +25,18 @@ var asked = map[string]struct {
 	"gcloud auth print-access-token | d": {"artifactregistry.repositories.uploadArtifacts", Images},
 }
 
-// TestOperatorsMayDoWhatTheyAreAskedTo reads the commands of docs/deploy.md from the first sweep on, which operators
+// TestOperatorsMayDoWhatTheyAreAskedTo reads the commands of docs/run.md from the first sweep on, which operators
 // type, not owners.
 func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	table := load(t)
-	text, err := os.ReadFile("../docs/deploy.md")
+	text, err := os.ReadFile("../docs/run.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, run, found := strings.Cut(string(text), "## Every night")
 	run, _, ended := strings.Cut(run, "## Destroy")
 	if !found || !ended {
-		t.Fatal("docs/deploy.md has no part from \"Every night\" to \"Destroy\" any more")
+		t.Fatal("docs/run.md has no part from \"Every night\" to \"Destroy\" any more")
 	}
 
 	commands := regexp.MustCompile("(?m)gcloud [a-z][^`\n]*").FindAllString(run, -1)
@@ -69,7 +69,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	for _, begin := range []string{"gcloud logging read", "gcloud batch jobs list", "gcloud scheduler jobs pause",
 		"gcloud pubsub subscriptions pull"} {
 		if !slices.Contains(seen, begin) {
-			t.Errorf("docs/deploy.md does not say %q any more", begin)
+			t.Errorf("docs/run.md does not say %q any more", begin)
 		}
 	}
 }

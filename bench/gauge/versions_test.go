@@ -121,7 +121,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestLargeVersions: what is as large as it may be and wrong is refused within the time and memory that
-// docs/model-file.md states.
+// docs/serving.md states.
 func TestLargeVersions(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("it reads some 64 MiB ten times: make test FULL=1")

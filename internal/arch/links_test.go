@@ -61,13 +61,15 @@ func TestPagesAreMerged(t *testing.T) {
 	}
 }
 
-// TestCommandsNameFolders: a go command in a page, a comment or a message of a test names folders that exist. Those of
-// LAB.md are of the commits that it names.
+// TestCommandsNameFolders: a go command in a page, a comment, a Makefile or a message of a test names folders that
+// exist. Those of LAB.md are of the commits that it names.
 func TestCommandsNameFolders(t *testing.T) {
-	command := regexp.MustCompile(`\bgo (test|run|build|vet) .*`)
+	command := regexp.MustCompile(`(\bgo|\$\(GO\)) (test|run|build|vet) .*`)
 	folder := regexp.MustCompile(`[ '](\./[a-z][\w/-]*)`)
 	looked := 0
-	for file, text := range files(t, ".md", ".go", ".py", ".sh") {
+	texts := files(t, ".md", ".go", ".py", ".sh", ".mk")
+	texts["Makefile"] = read(t, "Makefile")
+	for file, text := range texts {
 		if file == "docs/LAB.md" {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ContractSpec says what a night's table must satisfy to be trained on (docs/nights.md). Rules that it does not give
+// ContractSpec says what a night's table must satisfy to be trained on (docs/run.md). Rules that it does not give
 // are learnt from earlier nights. With the word none, nothing is checked.
 type ContractSpec struct {
 	Off bool `json:"off,omitempty"` // the word none

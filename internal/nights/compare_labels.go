@@ -10,7 +10,7 @@ import (
 )
 
 // The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they
-// do on the held-out kinds and on good nights is measured in docs/nights.md. Where a number has another source, it says
+// do on the held-out kinds and on good nights is measured in docs/LAB.md. Where a number has another source, it says
 // so.
 
 // Thresholds for a column that gives away the label, of Column.Info: the share of the labels' entropy that it explains.

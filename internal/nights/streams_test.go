@@ -31,7 +31,7 @@ type streamResult struct {
 }
 
 // TestStreams tries every kind of night: at least nine bad ones in ten have to be held back, with the right finding
-// first, and at most one good one in fifty. With -seeds it prints the table of docs/nights.md; see `make nights`.
+// first, and at most one good one in fifty. With -seeds it prints the table of docs/LAB.md; see `make nights`.
 func TestStreams(t *testing.T) {
 	if *streamSeeds == 0 {
 		t.Skip("`make nights` runs it, for more than an hour; TestKindsOfNights tries each kind on one stream")

@@ -70,7 +70,7 @@ func (w *World) refuseKeys() error {
 }
 
 const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth " +
-	"application-default login --impersonate-service-account=ACCOUNT` (docs/deploy.md)"
+	"application-default login --impersonate-service-account=ACCOUNT` (docs/run.md)"
 
 // isKey reports whether a credentials file is a service account key, or is based on one. The error contains nothing of
 // the file.

@@ -22,7 +22,7 @@ const (
 	FinalTrain = "train" // those that the winner has been trained on: it is registered as it is
 )
 
-// MaxFinalMachines bounds those of a training: docs/cost.md has how little more of them bring.
+// MaxFinalMachines bounds those of a training: docs/LAB.md has how little more of them bring.
 const MaxFinalMachines = 32
 
 // checkFinal checks the final training, if the spec asks for one.

@@ -61,7 +61,7 @@ type GateCalibration struct {
 	Ratio []float64 `yaml:"ratio" json:"ratio,omitempty"`
 }
 
-// Defaults of a gate; docs/nights.md explains them.
+// Defaults of a gate; docs/run.md explains them.
 const (
 	DefaultConfidence      = 0.995
 	DefaultMargin          = 0.01 // of the old model's value

@@ -9,7 +9,7 @@
 //	   └───── a worker is gone, or new ◀────┘
 //
 // Nothing but time depends on who takes part: package gbt adds up integers, and its model is the same bytes for any
-// division of the rows. docs/machines.md says when to use it.
+// division of the rows. docs/run.md says when to use it.
 package team
 
 import (

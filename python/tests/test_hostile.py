@@ -237,7 +237,7 @@ class Versions(unittest.TestCase):
             self.assertLess(got["memory"] - start, hostile.GROWTH, "KiB of memory for all of them")
 
     def test_large(self):
-        """What is as large as it may be and wrong is refused within the time and memory of docs/registry.md."""
+        """What is as large as it may be and wrong is refused within the time and memory of docs/serving.md."""
         with tempfile.TemporaryDirectory() as folder:
             for name, _, files in hostile.cases("large.json"):
                 if name not in LARGE and not os.environ.get("COPPICE_FULL"):

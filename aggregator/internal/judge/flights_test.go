@@ -207,6 +207,6 @@ func TestFlights(t *testing.T) {
 		"better on the next day %d went live", gated/nights, over(gated), over(before), over(always), promoted, better,
 		betterLive)
 	if gated > 1.01*min(always, before) {
-		t.Error("another rule is better by a per cent; docs/nights.md says otherwise")
+		t.Error("another rule is better by a per cent; docs/LAB.md says otherwise")
 	}
 }

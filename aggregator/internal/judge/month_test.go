@@ -498,7 +498,7 @@ func TestMonths(t *testing.T) {
 				broken, brokenLive, stayed, good, held, better, betterLive, worse)
 			if over(gated) > 0.5 || gated > 1.001*before || stayed > 1+broken/50 || held > 2+good/50 ||
 				10*betterLive < 9*better {
-				t.Error("that is not what docs/nights.md promises")
+				t.Error("that is not what docs/run.md promises")
 			}
 		})
 	}
@@ -556,7 +556,7 @@ func TestOldChampions(t *testing.T) {
 				live,
 				taken, good, held)
 			if live > 1+broken/10 || live-taken > 1+broken/50 || held > 1+good/20 {
-				t.Error("that is not what docs/nights.md promises")
+				t.Error("that is not what docs/run.md promises")
 			}
 		})
 	}

@@ -313,7 +313,7 @@ func TestNightly(t *testing.T) {
 		"night", n.costly, n.atStaging, n.live, n.stayed)
 	for a := range championAges {
 		if 50*n.wrong[a] > n.calm[a]+49 || 20*n.stayed[a] > n.costly[a]+19 {
-			t.Error("that is not what docs/nights.md promises")
+			t.Error("that is not what docs/run.md promises")
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Kind struct {
 	// Tuned says that thresholds were chosen with this kind in mind; heldOut has the others.
 	Tuned bool
 	// Harmless says that a model of such a night is hardly worse the next day, so that it may pass: what it costs is in
-	// docs/nights.md.
+	// docs/LAB.md.
 	Harmless bool
 	// Want lists the findings of which one must come first. If it is empty, the file itself must be rejected, or be
 	// recognised as the one staged before.

@@ -60,18 +60,18 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	}
 }
 
-// TestQuoteOfTheDocs runs the command of docs/cost.md, which shows its output.
+// TestQuoteOfTheDocs runs the command of docs/run.md, which shows its output.
 func TestQuoteOfTheDocs(t *testing.T) {
 	w := newWorld(t)
 	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within",
 		"1h",
-		"--machines", "n2-highmem-64,n2-highmem-128,c3d-highmem-60-lssd,c4d-highmem-64-lssd")
-	doc, err := os.ReadFile("../../../docs/cost.md")
+		"--machines", "n2-highmem-64,n2-highmem-128")
+	doc, err := os.ReadFile("../../../docs/run.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(doc), out) {
-		t.Errorf("docs/cost.md has another output than:\n%s", out)
+		t.Errorf("docs/run.md has another output than:\n%s", out)
 	}
 }
 

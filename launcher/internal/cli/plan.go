@@ -59,7 +59,7 @@ which is the cheapest that finishes in time, at the prices of the region $COPPIC
 file $COPPICE_PRICES, if set. Nothing is written or submitted. With --rows and --features the dataset
 need not exist, and no cloud is used.
 
-Hours come from a calibration (docs/cost.md) and assume that every tree is grown; the range in brackets shows the
+Hours come from a calibration (docs/run.md) and assume that every tree is grown; the range in brackets shows the
 uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and network are not.`,
 		Example: `  launcher plan sweep.yaml
   launcher plan sweep.yaml --within 1h --machines n2-highmem-64,c3d-highmem-60-lssd,c4d-highmem-64-lssd

@@ -7,7 +7,7 @@ import (
 )
 
 // Speeds holds measured training times. The unit is a nanosecond per row, feature and tree. Measured returns all
-// numbers of this project that quotes are based on, each with the command that measured it; docs/cost.md has the
+// numbers of this project that quotes are based on, each with the command that measured it; docs/LAB.md has the
 // tables.
 type Speeds struct {
 	// ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it

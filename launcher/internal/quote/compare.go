@@ -325,7 +325,7 @@ func (c *Comparison) untried() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and it is not documented whether Batch "+
-		"mounts such disks; try it with a small one before relying on it (docs/acceptance.md, MACHINE and SSDS)",
+		"mounts such disks; try it with a small one before relying on it (docs/run.md, MACHINE and SSDS)",
 		strings.Join(names, ", "))}
 }
 

@@ -1,6 +1,6 @@
 // Package quote estimates, before anything is rented, what a sweep will take: tasks and waves, memory, hours and money,
 // on Spot and on demand, for one machine type or for several side by side. It is a pure function of a plan, the
-// catalogue, prices and stated assumptions; docs/cost.md does the same calculation by hand.
+// catalogue, prices and stated assumptions; TestByHand does the same calculation by hand.
 //
 //	plan, manifest    work: seconds of each trial, from rows, features, trees and measured speeds
 //	machine type      offer: tasks, waves, hours; on Spot those lost to preemptions, too; prices

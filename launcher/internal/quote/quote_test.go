@@ -30,7 +30,7 @@ func words() sweep.Vocabulary {
 		Machine:   fine, LocalSSD: func(string, int) error { return nil }}
 }
 
-// night is the sweep of docs/cost.md.
+// night is the sweep of docs/run.md.
 const night = `
 name: night
 dataset: clicks
@@ -73,7 +73,7 @@ func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 	return c
 }
 
-// four are the machine types of docs/cost.md.
+// four are machine types with and without local SSDs of their own.
 var four = []string{"n2-highmem-64", "n2-highmem-128", "c3d-highmem-60-lssd", "c4d-highmem-64-lssd"}
 
 // TestGolden compares whole comparisons with testdata; `go test -update ./launcher/internal/quote` writes them.
@@ -113,7 +113,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestByHand does the sums of docs/cost.md once more, step by step: four n2-highmem-64 with four threads a task. What
+// TestByHand does the sums of a quote step by step: four n2-highmem-64 with four threads a task. What
 // was measured comes from calibration.go, of which it looks up what stands there at the sweep's own settings.
 func TestByHand(t *testing.T) {
 	q := request(t, large)

@@ -11,10 +11,10 @@ import (
 )
 
 // What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
-// the same numbers, and docs/cost.md their source.
+// the same numbers, and docs/LAB.md their source.
 const (
 	exchanges = 1.5  // for each split, beside gbt.Params.Exchanges: three for those that are prepared together
-	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/machines.md)
+	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/LAB.md)
 	network   = 10e9 // bits a second that a machine sends
 	binBytes  = 16   // bytes of a bin, where a leaf is large
 )

@@ -57,7 +57,7 @@ the same command resumes from there and ends with the same model, byte for byte.
 end.
 
 With --workers, it starts so many processes, each of which trains on its part of the rows with --threads
-threads; they add up over the network (docs/machines.md). The model is the same, byte for byte, and if a
+threads; they add up over the network (docs/run.md). The model is the same, byte for byte, and if a
 process dies, the others go on.
 
 With --input-model, it adds num_iterations trees to a model. It also needs the manifest of the model's own

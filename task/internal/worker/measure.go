@@ -16,7 +16,7 @@ import (
 	"coppice/task/internal/usage"
 )
 
-// measures holds a task's instruments; docs/observability.md describes them. Rates such as trees per second are left to
+// measures holds a task's instruments; docs/run.md describes them. Rates such as trees per second are left to
 // the reader of the counters.
 type measures struct {
 	sweep     attribute.KeyValue
