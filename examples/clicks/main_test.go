@@ -28,20 +28,20 @@ func TestOnlyAFileIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTheTutorialKnowsTheTable: the columns that it repeats beside predictions are there.
-func TestTheTutorialKnowsTheTable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/tutorial.md")
+// TestTheFirstPageKnowsTheTable: the columns that it repeats beside predictions are there.
+func TestTheFirstPageKnowsTheTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept := regexp.MustCompile(`--keep\s+([a-z_,]+)`).FindAllSubmatch(text, -1)
 	if len(kept) == 0 {
-		t.Error("the tutorial has no --keep any more: this test looks for nothing")
+		t.Error("docs/start.md has no --keep any more: this test looks for nothing")
 	}
 	for _, found := range kept {
 		for _, name := range strings.Split(string(found[1]), ",") {
 			if !slices.Contains(names, name) {
-				t.Errorf("the tutorial keeps %q, which is none of %q", name, names)
+				t.Errorf("docs/start.md keeps %q, which is none of %q", name, names)
 			}
 		}
 	}
