@@ -103,12 +103,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2767,
+	"task/internal/worker":         2659,
 	"terraform":                    183,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_790
+const maxLines = 113_682
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -270,50 +270,37 @@ func TestAnotherBuildBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestTimeSpentBeforeCounts: the time limit applies to a trial's total, over all the tasks that trained it.
+// TestTimeSpentBeforeCounts: the time limit applies to a trial's total, over all the tasks that trained it. The trees
+// of another build are dropped, so their time does not count.
 func TestTimeSpentBeforeCounts(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
-	again := w.worker(0)
-	again.Attempt = 1
-	if err := again.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	again.plan.Spec.Limits.Trial = 1 // a nanosecond, already used up by the checkpoint
-	c, err := again.keeper(&sweep.Claim{Trial: 0, Claim: 1}, new(error)).Newest(t.Context())
-	if err != nil || c == nil || again.timeLeft(c) >= 0 || again.timeLeft(nil) != 1 {
-		t.Errorf("%v: %s left of 1ns after %s", err, again.timeLeft(c), c.Elapsed())
-	}
-}
-
-// TestTimeOfAnotherBuildDoesNotCount: its trees are dropped, so their time does not count either.
-func TestTimeOfAnotherBuildDoesNotCount(t *testing.T) {
-	w := newWorld(t, 1, patient)
-	w.interrupted(t, 0, 20)
-	m, err := metric.Lookup(w.plan.Spec.Metric)
-	if err != nil {
-		t.Fatal(err)
-	}
-	same, newer := w.worker(0), w.worker(0)
-	newer.Version = "v2"
-	for _, again := range []*Worker{same, newer} {
+	for version, same := range map[string]bool{"": true, "v2": false} {
+		again := w.worker(0)
+		again.Version = version
 		ds, err := stage.Open(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch,
 			Log: again.Log})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer ds.Close()
-		again.table = fit.NewTable(ds)
 		if err := again.open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		s, err := again.saved(t.Context(), &sweep.Claim{Trial: 0, Claim: 1}, m)
-		if err != nil {
+		again.table = fit.NewTable(ds)
+		if again.metric, err = metric.Lookup(w.plan.Spec.Metric); err != nil {
 			t.Fatal(err)
 		}
-		goesOn, spent := s.from != nil, time.Duration(w.plan.Spec.Limits.Trial)-again.timeLeft(s.from)
-		if goesOn != (again == same) || (spent > 0) != goesOn {
-			t.Errorf("build %q goes on: %t; %s are taken off its limit", again.Version, goesOn, spent)
+
+		again.plan.Spec.Limits.Trial = 1 // a nanosecond, already used up by the checkpoint
+		k := again.newTraining(t.Context(), &sweep.Claim{Trial: 0, Claim: 1})
+		if err := k.resume(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		k.limitTime()
+		if goesOn, spent := k.from != nil, k.deadline.Before(began); goesOn != same || spent != same {
+			t.Errorf("build %q goes on: %t, with its limit used up: %t; want both %t", version, goesOn, spent, same)
 		}
 	}
 }

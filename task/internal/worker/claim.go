@@ -1,15 +1,14 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
 	"coppice/internal/protocol"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -17,168 +16,147 @@ import (
 // next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns
 // nil when there is nothing left for this task. Package protocol decides the order of the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
-	look := &looking{w: w}
-	defer look.leave()
+	c := &claiming{Worker: w}
+	defer c.leaveTeam()
 	s, first := w.rules().Begin()
-	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return look.do(ctx, a) })
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return c.step(ctx, a) })
 
 	if do.Do == protocol.Train {
-		return look.claim, nil
+		return c.claim, nil
 	}
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
 	case protocol.LivingHands:
-		w.Log.Info("the remaining trials have live holders", "remaining", look.list.Open())
+		w.Log.Info("the remaining trials have live holders", "remaining", w.known.listing.Open())
 	}
 	return nil, err
 }
 
 // rules returns the protocol's parameters for this task.
 func (w *Worker) rules() protocol.Task {
-	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(w.plan.Takeover),
-		MaxDeaths: sweep.MaxClaims,
-		Stages:    w.plan.Stages(), Team: w.plan.Spec.FinalMachines(),
-		Together: w.plan.Pauses() && w.plan.Spec.Search.Stop.Rule == sweep.StopHalving}
-	switch tasks, own := w.plan.Sizing.Tasks, len(w.plan.Own()); {
+	p := w.plan
+	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(p.Takeover),
+		MaxDeaths: sweep.MaxClaims, Stages: p.Stages(), Team: p.Spec.FinalMachines(),
+		Together: p.Pauses() && p.Spec.Search.Stop.Rule == sweep.StopHalving,
+		Alone:    p.Sizing.Tasks == 1 && (p.Open() || p.Pauses())}
+	switch tasks, trials := p.Sizing.Tasks, len(p.Own()); {
 	// the first trials of an adaptive search inform all later ones, so they start first
-	case w.plan.Open():
-		t.Start = w.Task % own
+	case p.Open():
+		t.Start = w.Task % trials
 	case tasks > 0:
-		t.Start = w.Task % tasks * own / tasks
+		t.Start = w.Task % tasks * trials / tasks
 	}
-	t.Alone = w.plan.Sizing.Tasks == 1 && (w.plan.Open() || w.plan.Pauses())
 	return t
 }
 
-// looking carries out the actions of one hunt for a trial.
-type looking struct {
-	w     *Worker
-	list  sweepstore.Listing // the latest
-	rules protocol.View      // the latest, as the rules see it
-	claim *sweep.Claim       // the latest created
-	due   sweep.Promotion    // the latest found
-	short bool               // waiting for memory has been logged
+// claiming carries out the actions of looking for one trial.
+type claiming struct {
+	*Worker
+	view    protocol.View   // the latest listing, as the rules see it
+	claim   *sweep.Claim    // the latest created
+	verdict sweep.Promotion // the latest found on a paused trial
+	short   bool            // waiting for memory has been logged
 
 	assistant *assistant // nil while this task takes part in no other one's training
 }
 
-func (l *looking) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
-	w := l.w
+// step carries out one action.
+func (c *claiming) step(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
 	switch a.Do {
 	case protocol.LookForEnd:
 		var over error
-		over, err = w.over(ctx)
+		over, err = c.over(ctx)
 		answer.Yes = over != nil
 
 	case protocol.List:
-		return l.look(ctx)
+		return c.list(ctx)
 
 	case protocol.AskVerdict:
-		return l.verdict(ctx, a.Last)
+		return c.findVerdict(ctx, a.Last)
 
 	case protocol.CreateVerdict:
-		return answer, l.decide(ctx)
+		return answer, c.writeVerdict(ctx)
 
 	case protocol.ReadClaim:
-		answer.Yes, err = w.mine(ctx, a.Trial, a.Claim)
+		answer.Yes, err = c.isOwnEarlier(ctx, a.Trial, a.Claim)
 
 	case protocol.ReadBeat:
-		beat, err := w.trials.LastBeat(ctx, a.Trial, a.Claim)
+		beat, err := c.trials.LastBeat(ctx, a.Trial, a.Claim)
 		return protocol.Answer{Beat: int64(beat)}, err
 
 	case protocol.CreateClaim:
-		l.claim, err = w.create(ctx, a.Trial, a.Claim)
-		answer.Yes = l.claim != nil
+		c.claim, err = c.createClaim(ctx, a.Trial, a.Claim)
+		answer.Yes = c.claim != nil
 
 	case protocol.LookForResult:
-		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
-		l.claimed(a, answer.Yes, err)
+		answer.Yes, err = c.trials.HasResult(ctx, a.Trial)
+		c.logClaim(a, answer.Yes, err)
 
 	case protocol.GiveUp:
-		return answer, w.giveUp(ctx, a.Trial, a.Claim, l.rules.Trials[a.Trial].Deaths)
+		return answer, c.giveUp(ctx, a.Trial, a.Claim, c.view.Trials[a.Trial].Deaths)
 
 	case protocol.Release:
-		w.release(ctx, l.claim)
+		c.release(ctx, c.claim)
 
 	case protocol.Help:
-		answer.Yes = l.help(ctx, a.Trial, a.Claim)
-		return answer, pause(ctx, w.heartbeat())
+		answer.Yes = c.help(ctx, a.Trial, a.Claim)
+		return answer, pause(ctx, c.heartbeat())
 
 	case protocol.Wait:
-		return answer, pause(ctx, w.heartbeat())
+		return answer, pause(ctx, c.heartbeat())
 	}
 	return answer, err
 }
 
-// look lists the trials and checks whether there is memory for one.
-func (l *looking) look(ctx context.Context) (protocol.Answer, error) {
-	w := l.w
-	list, err := w.trials.List(ctx)
+// list lists the trials and checks whether there is memory for one: a task waits for memory rather than being killed
+// for lack of it.
+func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
+	list, err := c.trials.List(ctx)
 	if err != nil {
 		return protocol.Answer{}, err
 	}
-	l.list, l.rules, w.listing = list, list.View(), list
-	w.measures.queue(l.rules)
+	c.known.listing, c.view = list, list.View()
+	c.measures.queue(c.view)
 
-	need := w.plan.Sizing.TrialBytes
-	if l.list.Open() == 1 { // only the refit or the final training is left
-		need = max(need, w.plan.Sizing.RefitBytes)
+	required := c.plan.Sizing.TrialBytes
+	if list.Open() == 1 { // only the refit or the final training is left
+		required = max(required, c.plan.Sizing.RefitBytes)
 	}
-	have, enough := w.room(need)
-	enough = enough || l.assistant != nil // which has the memory
-	if !enough && !l.short {
-		w.Log.Warn("waiting for memory", "need_bytes", need, "available_bytes", have)
-		w.tell(fmt.Errorf("it waits for memory: %s are free, and a trial needs %s", humanize.IBytes(uint64(have)),
-			humanize.IBytes(uint64(need))), false)
-		l.short = true
+	free := c.Available()
+	// an assistant has its memory already
+	if free < 0 || free >= required || c.assistant != nil {
+		c.tell(nil, false)
+		return protocol.Answer{View: c.view}, nil
 	}
-	if enough {
-		w.tell(nil, false)
+	if !c.short {
+		c.short = true
+		c.Log.Warn("waiting for memory", "need_bytes", required, "available_bytes", free)
+		c.tell(fmt.Errorf("it waits for memory: %s are free, and a trial needs %s", humanize.IBytes(uint64(free)),
+			humanize.IBytes(uint64(required))), false)
 	}
-	return protocol.Answer{View: l.rules, Full: !enough}, nil
+	return protocol.Answer{View: c.view, Full: true}, nil
 }
 
-// claimed logs the outcome of a claim.
-func (l *looking) claimed(a protocol.Action, ended bool, err error) {
-	w := l.w
+// logClaim logs the outcome of a claim.
+func (c *claiming) logClaim(a protocol.Action, ended bool, err error) {
 	switch {
 	case err != nil:
 	case ended:
-		w.Log.Info("the trial had ended before it was claimed", "trial", a.Trial, "claim", a.Claim)
+		c.Log.Info("the trial had ended before it was claimed", "trial", a.Trial, "claim", a.Claim)
 	default:
-		w.Log.Info("claimed", "trial", a.Trial, "claim", a.Claim)
+		c.Log.Info("claimed", "trial", a.Trial, "claim", a.Claim)
 		if a.Claim > 0 {
-			w.measures.count(w.measures.takeovers)
+			c.measures.count(c.measures.takeovers)
 		}
 	}
 }
 
-// tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back
-// and saved once more, and in a sweep that is over those of all trials. Every task does so when it leaves, even if it
-// was told to go: the last one leaves nothing behind. No other program may empty them.
-func (w *Worker) tidy(ctx context.Context) {
-	over, err := w.over(ctx)
-	list, failed := w.trials.List(ctx)
-	if err := cmp.Or(err, failed); err != nil {
-		w.Log.Warn("look for checkpoints that were left", "error", err.Error())
-		return
-	}
-	rules := protocol.Leaving{Over: over != nil}
-	for _, t := range list.Trials {
-		if rules.Drops(t.Trial) &&
-			slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept }) {
-			w.Log.Info("dropping checkpoints that were left", "trial", t.Number)
-			w.dropCheckpoints(ctx, t.Number)
-		}
-	}
-}
-
-// mine reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an attempt only
-// when the one before is gone. The same task index in another job of the sweep is a different task, which may be alive.
-// A claim that cannot be read, for whatever reason, has no known holder, so it is not ours: it costs the takeover time,
-// and an attempt that ended because of it would be followed by others that end in the same way.
-func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
+// isOwnEarlier reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an
+// attempt only when the one before is gone. The same task index in another job of the sweep is a different task, which
+// may be alive. A claim that cannot be read, for whatever reason, has no known holder, so it is not ours: it costs the
+// takeover time, and an attempt that ended because of it would be followed by others that end in the same way.
+func (w *Worker) isOwnEarlier(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
 	if err != nil && ctx.Err() == nil {
 		w.Log.Warn("a claim cannot be read; its holder is watched like any other", "trial", trial, "error", err.Error())
@@ -190,15 +168,15 @@ func (w *Worker) mine(ctx context.Context, trial, claim int) (bool, error) {
 	return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
 }
 
-// create creates claim n of a trial. It returns nil when another task was faster.
-func (w *Worker) create(ctx context.Context, trial, n int) (*sweep.Claim, error) {
+// createClaim creates claim n of a trial. It returns nil when another task was faster.
+func (w *Worker) createClaim(ctx context.Context, trial, n int) (*sweep.Claim, error) {
 	c := sweep.Claim{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Claim: n, Job: w.Job, Task: w.Task,
 		Attempt: w.Attempt, Host: w.Host, Nonce: w.Nonce, At: time.Now().UTC()}
 	created, err := w.trials.CreateClaim(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("claim trial %d: %w", trial, err)
-	}
-	if !created {
+	case !created:
 		return nil, nil
 	}
 	return &c, nil
@@ -206,33 +184,130 @@ func (w *Worker) create(ctx context.Context, trial, n int) (*sweep.Claim, error)
 
 // giveUp ends a trial on which too many tasks have died.
 func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
-	now := time.Now().UTC()
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
 	params := w.plan.Trials[trial].Params
-	if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); w.plan.Trials[trial].Open && err == nil && d != nil {
-		params = d.Params
+	if w.plan.Trials[trial].Open {
+		if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); err == nil && d != nil {
+			params = d.Params
+		}
 	}
-	return w.finish(ctx, ending{why: protocol.GivenUp, r: &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep,
-		Trial: trial, Claim: claim, Task: w.Task,
-		Attempt: w.Attempt, Params: params, Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now,
-		Ended: now,
+	now := time.Now().UTC()
+	return w.finish(ctx, ending{why: protocol.GivenUp, result: &sweep.Result{Format: sweep.FormatVersion,
+		Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task, Attempt: w.Attempt, Params: params,
+		Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
 		Reason: fmt.Sprintf("%d tasks died while training it without making progress; it may need more memory than "+
 			"the machine has", dead)}})
 }
 
-// release gives a claim back, so that no task has to wait until its holder counts as dead.
-func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
-	if ctx.Err() != nil {
-		w.measures.count(w.measures.interruptions)
+// findVerdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is
+// paused.
+func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer, error) {
+	ladder, unread, err := c.readLadder(ctx, last)
+	if err != nil {
+		return protocol.Answer{}, err
+	}
+	if len(unread) > 0 { // a damaged record: the trial passes the rung
+		c.verdict = c.newVerdict(pickFor(c.Task, unread), true, "its score at the rung cannot be read")
+		c.verdict.Unread = true
+		return protocol.Answer{Yes: true, Trial: c.verdict.Trial}, nil
 	}
 
-	ctx, cancel := context.WithTimeout(w.after.release, releasePatience)
-	defer cancel()
-	if err := w.trials.Release(ctx, c.Trial, c.Claim); err != nil {
-		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
+	// When nothing is left to train, trials that have failed count no more at their rungs: the next best goes on in
+	// their place, so that a sweep whose best trials fail has a model nevertheless. With halving this would depend on
+	// how soon a trial fails.
+	lost := map[int]bool{}
+	if last && !c.halving() {
+		if err := c.trials.Results(ctx, c.known.listing, c.known.results, nil); err != nil {
+			return protocol.Answer{}, err
+		}
+		for trial, r := range c.known.results {
+			lost[trial] = r.Status != sweep.StatusDone && r.Status != sweep.StatusStopped
+		}
 	}
+	for _, r := range c.known.rungs {
+		if !lost[r.Trial] {
+			ladder.Reached = append(ladder.Reached, r)
+		}
+	}
+
+	found := search.Resumable(c.plan, ladder)
+	if len(found) == 0 {
+		return protocol.Answer{}, nil
+	}
+	v := pickFor(c.Task, found)
+	c.verdict = c.newVerdict(v.Reached, v.Action == search.GoOn, v.Reason)
+	c.verdict.Seen, c.verdict.Last = v.Seen(), v.Last
+	return protocol.Answer{Yes: true, Trial: c.verdict.Trial}, nil
 }
 
-// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts
-// as dead sooner or later.
-const releasePatience = 10 * time.Second
+// pickFor picks one of the verdicts that are due: not all tasks want the same trial next.
+func pickFor[T any](task int, due []T) T { return due[task%len(due)] }
+
+func (w *Worker) halving() bool { return w.plan.Spec.Search.Stop.Rule == sweep.StopHalving }
+
+// readLadder reads the rungs at which trials are paused, as far as all is known about them. unread are the paused
+// trials whose own record is damaged.
+func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, unread []sweep.Reached, err error) {
+	l = search.Ladder{Coming: map[int]int{}, Last: last}
+	known := map[int]bool{} // the rungs that have been looked at
+	for _, t := range c.known.listing.Trials {
+		if !t.Paused {
+			continue
+		}
+		paused := sweep.Reached{Step: t.PausedAt(), Trial: t.Number}
+		if !known[paused.Step] {
+			known[paused.Step] = true
+			if c.halving() {
+				l.Coming[paused.Step] = c.stillToCome(paused.Step)
+			}
+			if l.Coming[paused.Step] == 0 {
+				err := c.trials.GatherRungs(ctx, c.known.listing, -1, paused.Step, paused.Step, c.known.rungs)
+				if err != nil {
+					return l, nil, err
+				}
+			}
+		}
+		if l.Coming[paused.Step] > 0 {
+			continue
+		}
+		if r, ok := c.known.rungs[sweepstore.RungKey{Step: paused.Step, Trial: paused.Trial}]; ok {
+			l.Paused = append(l.Paused, r)
+		} else {
+			unread = append(unread, paused)
+		}
+	}
+	return l, unread, nil
+}
+
+// stillToCome counts the trials that may still come to a rung.
+func (c *claiming) stillToCome(step int) (n int) {
+	for _, t := range c.known.listing.Trials {
+		settled := t.Ended || c.plan.Trials[t.Number].Refit || // which has no rungs
+			t.PausedAt() >= step // though its score there is lost
+		for at := range t.Rungs {
+			settled = settled || at >= step
+		}
+		if !settled {
+			n++
+		}
+	}
+	return n
+}
+
+// newVerdict returns what becomes of a paused trial.
+func (w *Worker) newVerdict(of sweep.Reached, promoted bool, reason string) sweep.Promotion {
+	return sweep.Promotion{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: of.Trial, Step: of.Step,
+		Score: of.Score, Promoted: promoted, Reason: reason,
+		Seen: []sweep.Reached{}, Task: w.Task, Attempt: w.Attempt, At: time.Now().UTC()}
+}
+
+// writeVerdict writes the verdict that was found last. If another task was faster, its verdict is the one that the
+// holder reads.
+func (c *claiming) writeVerdict(ctx context.Context) error {
+	created, err := c.trials.CreatePromotion(ctx, c.verdict)
+	if created {
+		c.Log.Info("what becomes of a paused trial", "trial", c.verdict.Trial, "trees", c.verdict.Step, "promoted",
+			c.verdict.Promoted, "reason", c.verdict.Reason)
+	}
+	return err
+}

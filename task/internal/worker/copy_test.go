@@ -293,10 +293,10 @@ func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first, second := w.worker(0), w.worker(0)
 	second.Attempt = 1
-	if !first.believed().Before(time.Now().Add(-copyTrust + time.Minute)) {
-		t.Errorf("a first attempt believes marks since %s, want them of the last %s", first.believed(), copyTrust)
+	if !first.trustSince().Before(time.Now().Add(-copyTrust + time.Minute)) {
+		t.Errorf("a first attempt believes marks since %s, want them of the last %s", first.trustSince(), copyTrust)
 	}
-	if now := time.Now(); second.believed().Before(now) {
-		t.Errorf("another attempt believes marks since %s, want none before it began at %s", second.believed(), now)
+	if now := time.Now(); second.trustSince().Before(now) {
+		t.Errorf("another attempt believes marks since %s, want none before it began at %s", second.trustSince(), now)
 	}
 }

@@ -43,11 +43,7 @@ func newDeadlines(ctx context.Context) deadlines {
 	work, cancelWork := outlive(ctx, workFor)
 	release, cancelRelease := outlive(ctx, workFor+lookFor+releaseFor)
 	curve, cancelCurve := outlive(ctx, workFor+lookFor+releaseFor+curveFor)
-	return deadlines{work, release, curve, func() {
-		cancelWork()
-		cancelRelease()
-		cancelCurve()
-	}}
+	return deadlines{work, release, curve, func() { cancelWork(); cancelRelease(); cancelCurve() }}
 }
 
 // outlive returns a context with the values of ctx that ends limit after ctx does. If ctx has ended already, the limit

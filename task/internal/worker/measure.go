@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 
@@ -64,27 +65,25 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 		o.ObserveFloat64(m.cpu, usage.CPU().Seconds(), labels)
 		return nil
 	}, m.mapped, m.pss, m.private, m.cpu)
-
 	if err != nil {
 		return nil, err
 	}
-
 	w.measures = m
 	return r.Unregister, nil
 }
 
 func (m *measures) instruments(meter otel.Meter) error {
-	var errs collect
+	var errs []error
 
 	counter := func(name, unit, what string) otel.Int64Counter {
 		c, err := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
-		errs.add(err)
+		errs = append(errs, err)
 		return c
 	}
 
 	gauge := func(name, what string) otel.Int64Observable {
 		g, err := meter.Int64ObservableGauge(name, otel.WithUnit("By"), otel.WithDescription(what))
-		errs.add(err)
+		errs = append(errs, err)
 		return g
 	}
 
@@ -99,10 +98,10 @@ func (m *measures) instruments(meter otel.Meter) error {
 	var err error
 	m.waiting, err = meter.Int64Gauge("coppice.task.queue", otel.WithUnit("{trial}"),
 		otel.WithDescription("Trials without a holder, when this task last looked"))
-	errs.add(err)
+	errs = append(errs, err)
 	m.score, err = meter.Float64Gauge("coppice.task.score",
 		otel.WithDescription("The trial's score on valid after its last tree"))
-	errs.add(err)
+	errs = append(errs, err)
 
 	m.mapped = gauge("coppice.task.dataset.mapped", "Bytes of the dataset mapped, shared by the tasks of a machine")
 	m.pss = gauge("coppice.task.memory.pss",
@@ -110,37 +109,20 @@ func (m *measures) instruments(meter otel.Meter) error {
 	m.private = gauge("coppice.task.memory.private", "Anonymous memory")
 	m.cpu, err = meter.Float64ObservableCounter("coppice.task.cpu", otel.WithUnit("s"),
 		otel.WithDescription("Processor time"))
-	errs.add(err)
+	errs = append(errs, err)
 
-	return errs.first
+	return errors.Join(errs...)
 }
 
-// collect keeps the first error.
-type collect struct{ first error }
-
-func (c *collect) add(err error) {
-	if c.first == nil {
-		c.first = err
-	}
-}
-
-// tree counts one tree, with the trial's score after it, if known.
-func (m *measures) tree(trial int, score float64) {
-	labels := otel.WithAttributes(m.sweep)
-	m.trees.Add(context.Background(), 1, labels)
-	m.rows.Add(context.Background(), m.rowsATree, labels)
+// tree counts one tree, grown on one row in so many, with the trial's score after it, if known.
+func (m *measures) tree(trial, oneIn int, score float64) {
+	m.count(m.trees)
+	m.rows.Add(context.Background(), m.rowsATree/int64(oneIn), otel.WithAttributes(m.sweep))
 	if !math.IsNaN(score) {
 		m.score.Record(context.Background(), score,
 			otel.WithAttributes(m.sweep, attribute.String("trial", strconv.Itoa(trial)),
 				attribute.String("metric", m.metric)))
 	}
-}
-
-// sampled counts one tree grown on one row in so many.
-func (m *measures) sampled(of int) {
-	labels := otel.WithAttributes(m.sweep)
-	m.trees.Add(context.Background(), 1, labels)
-	m.rows.Add(context.Background(), m.rowsATree/int64(of), labels)
 }
 
 func (m *measures) end(s sweep.Status) {

@@ -37,12 +37,12 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 		{&cloud.PermissionError{}, true},
 		{fmt.Errorf("%w: split valid", fit.ErrNoRows), true},
 	} {
-		err := (&Worker{}).classify(fmt.Errorf("a: %w", tc.err))
+		err := retryable(fmt.Errorf("a: %w", tc.err))
 		if transient := problem.Is(err, problem.Transient); transient == tc.permanent {
 			t.Errorf("%T: transient %t, expected %t", tc.err, transient, !tc.permanent)
 		}
 	}
-	if err := (&Worker{}).classify(nil); err != nil {
+	if err := retryable(nil); err != nil {
 		t.Errorf("no error became %v", err)
 	}
 }

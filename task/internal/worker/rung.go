@@ -2,10 +2,13 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
@@ -28,21 +31,31 @@ type pausedError struct{ step int }
 
 func (e *pausedError) Error() string { return fmt.Sprintf("paused at %d trees", e.step) }
 
-// atRung decides, after each tree at a rung, whether the trial continues.
-func (w *Worker) atRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
-	stop := w.plan.Spec.Search.Stop
-	if stop == nil || stop.By == sweep.ByRows || !slices.Contains(stop.Rungs, g.Tree) {
+// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of
+// that tree, or with the next tree in a training that has none.
+func (t *training) climb(ctx context.Context, g gbt.Progress) error {
+	if t.pauseAt > 0 {
+		return &pausedError{t.pauseAt}
+	}
+	stop := t.plan.Spec.Search.Stop
+	if stop == nil || stop.By == sweep.ByRows || t.planned.Refit || !slices.Contains(stop.Rungs, g.Tree) {
 		return nil
 	}
-	return w.compare(ctx, claim, g)
+
+	err := t.compare(ctx, g)
+	if paused := new(pausedError); errors.As(err, &paused) {
+		t.pauseAt = paused.step
+		return nil
+	}
+	return err
 }
 
 // compare decides whether a trial that has reached a rung continues. A decision that cannot be made ends the attempt.
-func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress) error {
-	c := &climbing{w: w, claim: claim, at: g}
-	err := c.run(ctx, g.Tree)
+func (t *training) compare(ctx context.Context, g gbt.Progress) error {
+	c := &climbing{training: t, at: g}
+	err := c.follow(ctx, g.Tree)
 	if c.rung != nil {
-		w.pass(c.rung)
+		t.pass(c.rung)
 	}
 	if problem.Is(err, problem.Transient) && ctx.Err() != nil {
 		return ctx.Err() // not saved beyond the rung yet, so the next holder decides it again
@@ -50,78 +63,77 @@ func (w *Worker) compare(ctx context.Context, claim *sweep.Claim, g gbt.Progress
 	return err
 }
 
-// stand says, before a trial is trained, whether it may be: an earlier holder may have paused it.
-func (w *Worker) stand(ctx context.Context, claim *sweep.Claim, from *gbt.Checkpoint) error {
-	if !w.plan.Pauses() || claim.Claim == 0 {
+// standing says, before a trial is trained, whether it may be: an earlier holder may have paused it.
+func (t *training) standing(ctx context.Context) error {
+	if !t.plan.Pauses() || t.claim.Claim == 0 {
 		return nil
 	}
-	if w.plan.Spec.Search.Stop.By == sweep.ByRows { // a sample's checkpoint says nothing about rungs
-		from = nil
+	c := &climbing{training: t}
+	if t.from != nil && t.plan.Spec.Search.Stop.By != sweep.ByRows { // a sample's checkpoint says nothing about rungs
+		c.trees = t.from.Trees()
 	}
-	c := &climbing{w: w, claim: claim, from: from}
-	err := c.run(ctx, 0)
+	err := c.follow(ctx, 0)
 	for _, r := range c.before {
-		w.pass(r)
+		t.pass(r)
 	}
 	return err
 }
 
-// pass notes the score of the trial that is trained at a rung, once.
-func (w *Worker) pass(r *sweep.Rung) {
-	i, noted := slices.BinarySearchFunc(w.passed, r.Step,
+// pass notes the score of the trial at a rung, once.
+func (t *training) pass(r *sweep.Rung) {
+	i, noted := slices.BinarySearchFunc(t.passed, r.Step,
 		func(at sweep.RungScore, step int) int { return at.Step - step })
 	if !noted {
-		w.passed = slices.Insert(w.passed, i, sweep.RungScore{Step: r.Step, Score: r.Score})
+		t.passed = slices.Insert(t.passed, i, sweep.RungScore{Step: r.Step, Score: r.Score})
 	}
 }
 
 // climbing carries out the actions of a holder at a rung, or before training.
 type climbing struct {
-	w     *Worker
-	claim *sweep.Claim
-	at    gbt.Progress    // at the rung
-	from  *gbt.Checkpoint // before training
-	rung  *sweep.Rung     // found in the store, or about to be written
-	after *sweep.Promotion
-
-	before []*sweep.Rung // those up to the last pause
+	*training
+	at      gbt.Progress // at the rung
+	trees   int          // before training: those of the checkpoint
+	rung    *sweep.Rung  // found in the store, or about to be written
+	verdict *sweep.Promotion
+	before  []*sweep.Rung // those up to the last pause
 }
 
-// run returns nil if the trial continues, a *pausedError, a *stoppedError, or a transient error if the store failed.
+// follow returns nil if the trial continues, a *pausedError, a *stoppedError, or a transient error if the store failed.
 // Package protocol orders the steps: the record of a rung is written before it is acted on, and binds a later holder of
 // the trial.
-func (c *climbing) run(ctx context.Context, step int) error {
+func (c *climbing) follow(ctx context.Context, step int) error {
 	s, first := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
 	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
-		return c.do(ctx, a.Do, a.Rung)
+		return c.step(ctx, a.Do, a.Rung)
 	})
 
 	switch do.Do {
 	case protocol.Pause:
 		return &pausedError{do.Rung}
 	case protocol.Close:
-		return &stoppedError{do.Rung, c.rung.Score, c.after.Reason}
+		return &stoppedError{do.Rung, c.rung.Score, c.verdict.Reason}
 	case protocol.Stop:
-		return storeFailed(err)
+		return problem.As(problem.Transient, err)
 	}
 	return nil
 }
 
-func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer protocol.Answer, err error) {
-	w, trial := c.w, c.claim.Trial
+// step carries out one of its actions.
+func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer protocol.Answer, err error) {
+	trial := c.claim.Trial
 	switch op {
 	case protocol.LookForPause:
-		listed, err := w.trials.ListTrial(ctx, trial)
+		listed, err := c.trials.ListTrial(ctx, trial)
 		if err != nil {
 			return answer, err
 		}
 		for at := range listed.Rungs {
 			_, paused := listed.Pauses[at]
-			if at > answer.Rung && (paused || c.from != nil && at <= c.from.Trees()) {
+			if at > answer.Rung && (paused || at <= c.trees) {
 				answer.Yes, answer.Rung = true, at
 			}
 		}
-		c.before, err = w.trials.RungsTo(ctx, listed, answer.Rung)
+		c.before, err = c.trials.RungsTo(ctx, listed, answer.Rung)
 		return answer, err
 
 	case protocol.ReadRung:
@@ -129,41 +141,41 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 		if c.claim.Claim == 0 && c.rung == nil {
 			return answer, nil
 		}
-		there, err := w.trials.Rung(ctx, trial, step)
+		found, err := c.trials.Rung(ctx, trial, rung)
 		if problem.Is(err, problem.Damaged) {
-			w.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees",
-				step, "error", err.Error())
+			c.Log.Warn("the decision about the trial at a rung cannot be read; it continues", "trial", trial, "trees",
+				rung, "error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
 		}
-		if there == nil {
+		if found == nil {
 			return answer, err
 		}
-		c.rung = there
-		return protocol.Answer{Yes: true, Standing: standing(there)}, nil
+		c.rung = found
+		return protocol.Answer{Yes: true, Standing: standingOf(found)}, nil
 
 	case protocol.CompareTrial:
-		if c.rung, err = w.newRung(ctx, c.claim, c.at); err != nil {
+		if c.rung, err = c.newRung(ctx, c.at); err != nil {
 			return answer, err
 		}
-		return protocol.Answer{Standing: standing(c.rung)}, nil
+		return protocol.Answer{Standing: standingOf(c.rung)}, nil
 
 	case protocol.CreateRung:
-		if answer.Yes, err = w.trials.CreateRung(ctx, *c.rung); answer.Yes {
-			w.Log.Info("rung", "trial", trial, "trees", step, "score", c.rung.Score, "pause", c.rung.Pause,
+		if answer.Yes, err = c.trials.CreateRung(ctx, *c.rung); answer.Yes {
+			c.Log.Info("rung", "trial", trial, "trees", rung, "score", c.rung.Score, "pause", c.rung.Pause,
 				"reason", c.rung.Reason)
 		}
 		return answer, err
 
 	default: // ReadVerdict
-		c.after, err = w.trials.Promotion(ctx, trial, step)
+		c.verdict, err = c.trials.Promotion(ctx, trial, rung)
 		if problem.Is(err, problem.Damaged) {
-			w.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", step,
+			c.Log.Warn("what becomes of the paused trial cannot be read; it continues", "trial", trial, "trees", rung,
 				"error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		switch {
-		case c.after == nil:
-		case c.after.Promoted:
+		case c.verdict == nil:
+		case c.verdict.Promoted:
 			answer.Standing = protocol.Continues
 		default:
 			answer.Standing = protocol.Ends
@@ -172,7 +184,7 @@ func (c *climbing) do(ctx context.Context, op protocol.Op, step int) (answer pro
 	}
 }
 
-func standing(r *sweep.Rung) protocol.Standing {
+func standingOf(r *sweep.Rung) protocol.Standing {
 	if r.Pause {
 		return protocol.Waits
 	}
@@ -180,28 +192,89 @@ func standing(r *sweep.Rung) protocol.Standing {
 }
 
 // newRung compares a trial with the others at a rung.
-func (w *Worker) newRung(ctx context.Context, claim *sweep.Claim, g gbt.Progress) (*sweep.Rung, error) {
+func (t *training) newRung(ctx context.Context, at gbt.Progress) (*sweep.Rung, error) {
 	// What is written here binds the sweep, so it has to be of good data.
-	if err := w.verify(ctx, "before a trial was compared"); err != nil {
+	if err := t.verify(ctx, "before a trial was compared"); err != nil {
 		return nil, err
 	}
-	rule, own := w.plan.Spec.Search.Stop.Rule, sweep.Reached{Step: g.Tree, Trial: claim.Trial, Score: g.Metric}
-	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim, Step: g.Tree,
-		Score: g.Metric, Seen: []sweep.Reached{},
-		At: time.Now().UTC()}
-	if rule != sweep.StopHalving { // there it depends on no other
-		list, err := w.trials.List(ctx)
+
+	trial, step := t.claim.Trial, at.Tree
+	reached := sweep.Reached{Step: step, Trial: trial, Score: at.Metric}
+	r := &sweep.Rung{Format: sweep.FormatVersion, Sweep: t.Sweep, Trial: trial, Claim: t.claim.Claim, Step: step,
+		Score: at.Metric, Seen: []sweep.Reached{}, At: time.Now().UTC()}
+	if t.plan.Spec.Search.Stop.Rule != sweep.StopHalving { // there it depends on no other
+		list, err := t.trials.List(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.trials.GatherRungs(ctx, list, claim.Trial, g.Tree, g.Tree, w.rungs); err != nil {
+		if err := t.trials.GatherRungs(ctx, list, trial, step, step, t.known.rungs); err != nil {
 			return nil, err
 		}
-		w.rungs[sweepstore.RungKey{Step: g.Tree, Trial: claim.Trial}] = own
-		r.Seen = sweepstore.ReachedOf(w.rungs, claim.Trial, g.Tree, g.Tree)
+		t.known.rungs[sweepstore.RungKey{Step: step, Trial: trial}] = reached
+		r.Seen = sweepstore.ReachedOf(t.known.rungs, trial, step, step)
 	}
 
-	v := search.AtRung(w.plan, own, r.Seen)
+	v := search.AtRung(t.plan, reached, r.Seen)
 	r.Pause, r.Reason = v.Action == search.Wait, v.Reason
 	return r, nil
+}
+
+// compareBySample trains the trial on a sample of the rows, if the plan compares trials by it, and compares it. A
+// *stoppedError says that it has fallen behind. q is the request for all rows.
+func (t *training) compareBySample(ctx context.Context, q fit.Request) error {
+	stop := t.plan.Spec.Search.Stop
+	if stop == nil || stop.By != sweep.ByRows || t.planned.Refit {
+		return nil
+	}
+
+	for _, step := range search.RungsOf(t.plan, t.claim.Trial) {
+		// An earlier holder may have come further. Then its record is followed, and no sample trained.
+		if t.claim.Claim > 0 {
+			r, err := t.trials.Rung(ctx, t.claim.Trial, step)
+			damaged := problem.Is(err, problem.Damaged)
+			if err != nil && !damaged {
+				return problem.As(problem.Transient, err)
+			}
+			if r != nil || damaged {
+				if err := t.compare(ctx, gbt.Progress{Tree: step}); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+
+		score, err := t.trainSample(ctx, q, stop.OneIn)
+		if errors.Is(err, gbt.ErrData) { // so few rows are not fit to train on, such as without positives
+			t.Log.Warn("a sample of the rows cannot be trained on; the trial continues", "trial", t.claim.Trial,
+				"error", err.Error())
+			continue
+		}
+		if err == nil {
+			err = t.compare(ctx, gbt.Progress{Tree: step, Metric: score})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trainSample returns the score on valid of a model of one in so many rows. It is saved and resumed like any training.
+func (t *training) trainSample(ctx context.Context, q fit.Request, oneIn int) (score float64, err error) {
+	q.OneIn, q.RateTrees, q.StandardError, q.Metrics = oneIn, false, false, nil
+	q.OnTree = func(gbt.Progress) error {
+		t.measures.tree(t.claim.Trial, oneIn, math.NaN())
+		return nil
+	}
+
+	o, err := t.fit(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	if o.Stopped == gbt.StopLimit { // a model of a sample is none that could win
+		return 0, gbt.ErrLimit
+	}
+	t.startOver() // the next training is another one
+	t.Log.Info("trained on a sample", "rows", o.TrainRows, "trees", o.Grown, "score", o.Score, "seconds", o.Seconds)
+	return o.Score, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/search"
@@ -19,61 +20,151 @@ import (
 // given up.
 const maxRefused = 200
 
-// storeFailed is a storage failure while a trial was decided or compared: it says nothing about the trial.
-func storeFailed(err error) error { return problem.As(problem.Transient, err) }
+// untrainedError ends a claimed trial before it is trained: the final training needs the time, its configuration fell
+// behind after the first folds, one of its folds has no score, or the selection of columns ended before it.
+type untrainedError struct{ reason string }
 
-// settle returns the parameters of a claimed trial and, in a population, whose model it continues. For an open trial
-// they are decided here, or read if they were decided before; package protocol orders the steps. A storage failure
-// is transient; any other error means that no task can train the trial.
-func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (sweep.Params, *sweep.Origin, error) {
-	if trial := w.plan.Trials[claim.Trial]; !trial.Open {
-		return trial.Params, nil, nil
+func (e *untrainedError) Error() string { return e.reason }
+
+// settled is what a claimed trial trains.
+type settled struct {
+	params sweep.Params
+	from   *sweep.Origin // in a population, the trial whose model it continues
+	chosen *sweep.Rated  // by a refit: the configuration that it trains, with its scores
+}
+
+// settle finds out what a claimed trial trains. A storage failure is transient; an *untrainedError says why there is
+// nothing to train; after any other error no task can train the trial.
+func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (settled, error) {
+	t := w.plan.Trials[claim.Trial]
+	_, final := w.plan.Final()
+
+	// Trials without folds, and the first folds of a configuration, are what is planned or decided here.
+	if !t.Refit && (w.plan.Folds == nil || t.Fold <= w.plan.Folds.First) {
+		if t.Open {
+			return w.settleOpen(ctx, claim)
+		}
+		return settled{params: t.Params}, nil
 	}
 
-	// Holders of folds of one configuration share its decision, as two holders of one trial do.
-	decider := w.plan.Decider(claim.Trial)
-	d := &deciding{w: w, claim: claim, trial: decider}
-	s, first := protocol.Settle{Trial: decider, Claim: claim.Claim}.Begin()
-	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return d.do(ctx, a) })
+	// All others depend on the results of earlier stages, all of which exist and none of which can change.
+	board, err := w.board(ctx)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("results of the other folds: %w", err)
+		return settled{params: t.Params}, problem.As(problem.Transient, err)
+	case !t.Refit:
+		return w.settleLaterFold(board, t.Configuration)
+	case final:
+		return w.settleFinal(board)
+	}
+	return w.settleRefit(board, claim.Trial)
+}
 
+// settleLaterFold settles a fold after the first ones, which have decided whether its configuration goes on.
+func (w *Worker) settleLaterFold(board sweep.Board, configuration int) (s settled, err error) {
+	// If it was never decided, none of the first folds has a score.
+	for i := range board.Configurations {
+		if c := &board.Configurations[i]; c.Configuration == configuration {
+			s.params = c.Params
+			break
+		}
+	}
+	if why := search.Drop(w.plan, board, configuration); why != "" {
+		return s, &untrainedError{why}
+	}
+	return s, nil
+}
+
+// settleRefit settles the training of the best configuration on the rows of all folds.
+func (w *Worker) settleRefit(board sweep.Board, trial int) (settled, error) {
+	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
+	if err != nil {
+		return settled{}, err
+	}
+	chosen, none := search.Choose(w.plan, board, require)
+	if chosen == nil {
+		return settled{}, errors.New(none)
+	}
+	w.Log.Info("refit", "trial", trial, "configuration", chosen.Configuration, "trees", chosen.Trees, "reason",
+		chosen.Reason)
+	return settled{params: chosen.Params, chosen: chosen}, nil
+}
+
+// settleFinal settles the final training, which has the winner's score.
+func (w *Worker) settleFinal(board sweep.Board) (settled, error) {
+	winner, params, none, err := w.bestOf(board)
+	if err != nil {
+		return settled{}, err
+	}
+	if winner == nil {
+		return settled{}, &untrainedError{none}
+	}
+	w.Log.Info("final training", "trial", winner.Trial, "trees", params["num_iterations"])
+	return settled{params: params, chosen: &sweep.Rated{Trials: []int{winner.Trial}, Mean: &winner.Score,
+		Metrics: winner.Metrics}}, nil
+}
+
+// board ranks what has ended by the latest listing.
+func (w *Worker) board(ctx context.Context) (sweep.Board, error) {
+	err := w.trials.Results(ctx, w.known.listing, w.known.results, nil)
+	return sweep.Fold(w.plan, slices.Collect(maps.Values(w.known.results))), err
+}
+
+// bestOf is what the final training would train; none says why nothing.
+func (w *Worker) bestOf(board sweep.Board) (winner *sweep.Result, params sweep.Params, none string, err error) {
+	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
+	if err == nil {
+		winner, params, none = search.ChooseFinal(w.plan, board, require)
+	}
+	return winner, params, none, err
+}
+
+// settleOpen decides an open trial, or reads what was decided about it before; package protocol orders the steps.
+func (w *Worker) settleOpen(ctx context.Context, claim *sweep.Claim) (settled, error) {
+	// Holders of folds of one configuration share its decision, as two holders of one trial do.
+	d := &deciding{w: w, claim: claim, trial: w.plan.Decider(claim.Trial)}
+	s, first := protocol.Settle{Trial: d.trial, Claim: claim.Claim}.Begin()
+	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return d.step(ctx, a) })
+
+	selected := new(search.SelectedError)
 	switch {
 	case do.Do == protocol.Settled:
-		w.seen[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: d.decision.Own}
-		return d.decision.Params, d.decision.From, nil
+		w.known.seen[d.trial] = sweep.Seen{Trial: d.trial, Status: sweep.StatusRunning, Params: d.decision.Own}
+		return settled{params: d.decision.Params, from: d.decision.From}, nil
 	case do.Why == protocol.Broken:
-		return nil, nil, storeFailed(err)
+		return settled{}, problem.As(problem.Transient, err)
+	case errors.As(d.why, &selected):
+		return settled{}, &untrainedError{selected.Reason}
 	}
-	var selected *search.SelectedError
-	if errors.As(d.why, &selected) {
-		return nil, nil, &untrainedError{selected.Reason}
-	}
-	return nil, nil, d.why
+	return settled{}, d.why
 }
 
 // deciding carries out the actions of settling a trial.
 type deciding struct {
 	w        *Worker
 	claim    *sweep.Claim
-	trial    int // the decision is under its number
-	gathered bool
+	trial    int             // the decision is under its number
+	gathered bool            // the other trials have been read
 	decision *sweep.Decision // found in the store, or about to be written
-	refused  []sweep.Params
-	why      error
+	refused  []sweep.Params  // proposals that are another trial's, or cannot be trained
+	why      error           // no task can train the trial
 }
 
-func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
+// step carries out one of its actions.
+func (d *deciding) step(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
 	w := d.w
 	switch a.Do {
 	case protocol.ReadDecision:
-		there, err := w.trials.Decision(ctx, a.Trial)
+		found, err := w.trials.Decision(ctx, a.Trial)
 		if problem.Is(err, problem.Damaged) {
 			d.why = fmt.Errorf("its configuration cannot be read: %w", err)
 			return protocol.Answer{Unreadable: true}, nil
 		}
-		if there != nil {
-			d.decision = there
+		if found != nil {
+			d.decision = found
 		}
-		return protocol.Answer{Yes: there != nil}, err
+		return protocol.Answer{Yes: found != nil}, err
 
 	case protocol.Propose:
 		if !d.gathered {
@@ -83,7 +174,7 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 			d.gathered = true
 		}
 		if answer.Yes = d.propose(); answer.Yes {
-			answer.Yes, err = d.adopt(ctx)
+			answer.Yes, err = d.findParent(ctx)
 		}
 
 	case protocol.TakeConfiguration:
@@ -106,7 +197,8 @@ func (d *deciding) do(ctx context.Context, a protocol.Action) (answer protocol.A
 // propose asks the search for configurations until one can be trained.
 func (d *deciding) propose() bool {
 	w := d.w
-	seen := slices.SortedFunc(maps.Values(w.seen), func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
+	byTrial := func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) }
+	seen := slices.SortedFunc(maps.Values(w.known.seen), byTrial)
 	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.trial })
 	if w.plan.Spec.Search.Features != nil {
 		// A selection of columns needs scores only, and lists of columns are long: a thousand of them are more than a
@@ -145,9 +237,9 @@ func (d *deciding) propose() bool {
 	return false
 }
 
-// adopt completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is false if
-// there is no model.
-func (d *deciding) adopt(ctx context.Context) (bool, error) {
+// findParent completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is
+// false if there is no model.
+func (d *deciding) findParent(ctx context.Context) (bool, error) {
 	from := d.decision.From
 	if from == nil {
 		return true, nil
@@ -178,22 +270,10 @@ func (d *deciding) adopt(ctx context.Context) (bool, error) {
 }
 
 // gather reads what is new about all trials but one, which is to be decided.
-func (w *Worker) gather(ctx context.Context, own int) error {
-	if err := w.trials.Gather(ctx, w.listing, own, w.seen); err != nil {
+func (w *Worker) gather(ctx context.Context, except int) error {
+	k := &w.known
+	if err := w.trials.Gather(ctx, k.listing, except, k.seen); err != nil || w.plan.Folds == nil {
 		return err
 	}
-	if w.plan.Folds == nil {
-		return nil
-	}
-	return w.trials.GatherFolds(ctx, w.listing, own, w.seen, w.results)
-}
-
-// remember keeps a result that this task has written, so that it need not be read.
-func (w *Worker) remember(r *sweep.Result) {
-	switch {
-	case w.plan.Folds != nil:
-		w.results[r.Trial] = *r
-	case w.plan.Open():
-		w.trials.SeenResult(w.seen, r)
-	}
+	return w.trials.GatherFolds(ctx, k.listing, except, k.seen, k.results)
 }

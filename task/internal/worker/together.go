@@ -13,7 +13,6 @@ import (
 	"coppice/internal/atomicfile"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/sweep"
 	"coppice/internal/team"
 )
@@ -86,31 +85,31 @@ func (w *Worker) address(ctx context.Context) (string, error) {
 
 // lead makes q train with the other machines, if it is the final training of several. stop tells the result what it
 // took. A training that cannot have others is that of this machine alone, and has the same bytes.
-func (w *Worker) lead(ctx context.Context, claim *sweep.Claim, q *fit.Request) (stop func(*sweep.Usage)) {
-	if !q.Final || w.plan.Spec.FinalMachines() < 2 {
+func (t *training) lead(ctx context.Context, q *fit.Request) (stop func(*sweep.Usage)) {
+	if !q.Final || t.plan.Spec.FinalMachines() < 2 {
 		return func(*sweep.Usage) {}
 	}
-	t, release, err := w.join(ctx, claim, 3*w.heartbeat())
-	if err != nil || t == nil {
+	member, release, err := t.join(ctx, t.claim, 3*t.heartbeat())
+	if err != nil || member == nil {
 		if err == nil {
 			err = errors.New("another task of this machine takes part in a training")
 		}
-		w.Log.Warn("trains alone", "trial", claim.Trial, "error", err.Error())
+		t.Log.Warn("trains alone", "trial", t.claim.Trial, "error", err.Error())
 		return func(*sweep.Usage) {}
 	}
-	most := 0
+	machines := 0
 	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 		onTree := opt.OnTree
 		opt.OnTree = func(g gbt.Progress) error {
-			most = max(most, t.Size())
+			machines = max(machines, member.Size())
 			return onTree(g)
 		}
-		return t.Train(ctx, d, p, opt)
+		return member.Train(ctx, d, p, opt)
 	}
 	return func(u *sweep.Usage) {
-		u.Machines, u.Teams = most, t.Epochs()
-		u.SentBytes = t.Traffic.Sent.Load()
-		u.ExchangeSeconds = time.Duration(t.Traffic.Waited.Load()).Seconds()
+		u.Machines, u.Teams = machines, member.Epochs()
+		u.SentBytes = member.Traffic.Sent.Load()
+		u.ExchangeSeconds = time.Duration(member.Traffic.Waited.Load()).Seconds()
 		release()
 	}
 }
@@ -126,49 +125,58 @@ type assistant struct {
 // help takes part in the training under a claim, in the background, and reports whether this task is of use: in a team,
 // or on the way into one that has room, for less than the takeover time. It needs what the holder has: the parameters,
 // and the rows.
-func (l *looking) help(ctx context.Context, trial, number int) bool {
-	w := l.w
-	if a := l.assistant; a != nil && a.claim == number {
+func (c *claiming) help(ctx context.Context, trial, number int) bool {
+	if a := c.assistant; a != nil && a.claim == number {
 		select {
 		case <-a.done: // it has failed, or there is nothing more to grow
 			return false
 		default:
 		}
 		apart := a.team.Apart()
-		return apart == 0 || apart < time.Duration(w.plan.Takeover) && w.hasRoom(ctx, trial, number)
+		return apart == 0 || apart < time.Duration(c.plan.Takeover) && c.hasRoom(ctx, trial, number)
 	}
-	l.leave()
+	c.leaveTeam()
 
-	if !w.hasRoom(ctx, trial, number) {
+	if !c.hasRoom(ctx, trial, number) {
 		return false
 	}
-	claim := &sweep.Claim{Trial: trial, Claim: number}
-	q, err := w.assisting(ctx, claim)
-	var t *team.Member
-	var release func()
-	if err == nil {
-		t, release, err = w.join(ctx, claim, w.heartbeat()/10)
-	}
-	if t == nil {
+	member, release, q, err := c.joinTraining(ctx, trial, number)
+	if member == nil {
 		if err != nil && ctx.Err() == nil {
-			w.Log.Warn("cannot take part in the training", "trial", trial, "error", err.Error())
+			c.Log.Warn("cannot take part in the training", "trial", trial, "error", err.Error())
 		}
 		return false
 	}
+
 	ctx, stop := context.WithCancel(ctx)
-	l.assistant = &assistant{number, t, stop, make(chan struct{})}
-	go func(done chan struct{}) {
+	done := make(chan struct{})
+	c.assistant = &assistant{number, member, stop, done}
+	go func() {
 		defer close(done)
 		defer release()
-		switch err := w.takePart(ctx, t, q); {
+		switch err := c.takePart(ctx, member, q); {
 		case errors.Is(err, errPartDone) || ctx.Err() != nil:
 		case errors.Is(err, gbt.ErrLeader): // it has been told to go
-			w.Log.Info("the holder has ended the training", "trial", trial, "claim", number)
+			c.Log.Info("the holder has ended the training", "trial", trial, "claim", number)
 		default:
-			w.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
+			c.Log.Warn("takes no more part in the training", "trial", trial, "error", fmt.Sprint(err))
 		}
-	}(l.assistant.done)
+	}()
 	return true
+}
+
+// joinTraining joins the team of a claim, with what its holder trains. member is nil if there is no place in it.
+func (w *Worker) joinTraining(ctx context.Context, trial, number int) (member *team.Member, release func(),
+	q fit.Request, err error) {
+	claim := &sweep.Claim{Trial: trial, Claim: number}
+	s, err := w.settle(ctx, claim)
+	if err == nil {
+		q, err = w.fullRequest(ctx, trial, s.params, nil)
+	}
+	if err == nil {
+		member, release, err = w.join(ctx, claim, w.heartbeat()/10)
+	}
+	return member, release, q, err
 }
 
 // hasRoom reports whether this task is in the team that trains a trial, though it may not have met yet, or the team has
@@ -206,24 +214,11 @@ func (w *Worker) takePart(ctx context.Context, t *team.Member, q fit.Request) (e
 // errPartDone ends a training that only its leader evaluates.
 var errPartDone = errors.New("this machine's part is done")
 
-// assisting is what the holder of the final training trains.
-func (w *Worker) assisting(ctx context.Context, claim *sweep.Claim) (fit.Request, error) {
-	m, err := metric.Lookup(w.plan.Spec.Metric)
-	if err != nil {
-		return fit.Request{}, err
-	}
-	params, _, err := w.settleFold(ctx, claim)
-	if err != nil {
-		return fit.Request{}, err
-	}
-	return w.training(ctx, claim.Trial, m, params, nil)
-}
-
-// leave ends this task's part in another one's training.
-func (l *looking) leave() {
-	if a := l.assistant; a != nil {
+// leaveTeam ends this task's part in another one's training.
+func (c *claiming) leaveTeam() {
+	if a := c.assistant; a != nil {
 		a.stop()
 		<-a.done
-		l.assistant = nil
+		c.assistant = nil
 	}
 }

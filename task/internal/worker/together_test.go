@@ -261,13 +261,13 @@ func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if k.listing, err = k.trials.List(t.Context()); err != nil {
+	if k.known.listing, err = k.trials.List(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	l := &looking{w: k}
+	l := &claiming{Worker: k}
 	k.table = nil // of which training makes a panic
 	l.help(t.Context(), 2, 0)
-	defer l.leave()
+	defer l.leaveTeam()
 	if l.assistant == nil {
 		t.Fatal("the task takes no part, want that it tries")
 	}
@@ -289,7 +289,7 @@ func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 	defer one.Close()
 	k := w.worker(0)
 	k.plan = w.plan
-	l := &looking{w: k, assistant: &assistant{team: one, stop: func() {}, done: make(chan struct{})}}
+	l := &claiming{Worker: k, assistant: &assistant{team: one, stop: func() {}, done: make(chan struct{})}}
 	within := false
 	bins := []byte{0, 1, 0, 1}
 	d := &gbt.Data{Rows: 4, RowMajor: bins, Columns: [][]byte{bins}, Label: []float32{0, 1, 0, 1},

@@ -8,265 +8,400 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
-	"strconv"
-	"sync"
+	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/problem"
 	"coppice/internal/protocol"
 	"coppice/internal/sweep"
+	"coppice/task/internal/keep"
 	"coppice/task/internal/usage"
 )
 
-// Why training stops early.
-var (
-	errSuperseded = errors.New("another task has taken the trial over")
-	// An earlier holder of the trial was taken for dead, came back and ended it.
-	errEndedElsewhere = errors.New("another task has ended the trial")
-)
+// training is this task's training of a trial that it has claimed.
+type training struct {
+	*Worker
+	ctx     context.Context // the task's: it ends when the machine is being taken away
+	claim   *sweep.Claim
+	planned sweep.Trial
+	pulse   *pulse
+	result  *sweep.Result
+	files   *modelFiles // nil without a model
+
+	// Where it saves, and what it resumes from.
+	keeper *keep.Keeper
+	damage error           // errCopy, once a save has found it
+	from   *gbt.Checkpoint // nil at the beginning
+
+	deadline   time.Time // when limits.trial ends the training,
+	finalFirst bool      // or the time that is kept for the final training
+
+	pauseAt int // the trees at which the trial waits for others; 0 while it does not
+	passed  []sweep.RungScore
+}
+
+func (w *Worker) newTraining(ctx context.Context, claim *sweep.Claim) *training {
+	t := &training{Worker: w, ctx: ctx, claim: claim, planned: w.plan.Trials[claim.Trial]}
+	t.keeper = t.newKeeper()
+	t.result = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
+		Task: w.Task, Attempt: w.Attempt, Configuration: t.planned.Configuration, Fold: t.planned.Fold,
+		Params: t.planned.Params, Metrics: map[string]float64{}}
+	return t
+}
 
 // trial trains a claimed trial and writes its result. A returned error is a storage failure; an error of the
 // configuration itself becomes a failed result.
-func (w *Worker) trial(ctx context.Context, claim *sweep.Claim, m metric.Metric) error {
-	training, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	pulse := w.startPulse(ctx, claim, stop)
-	defer pulse.end() // after the upload, which may take longer than the takeover time
+func (w *Worker) trial(ctx context.Context, claim *sweep.Claim) error {
+	// Others take a silent holder for dead, so the claim is kept alive from here until the upload has ended, which may
+	// take longer than the takeover time.
+	trialCtx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	t := w.newTraining(ctx, claim)
+	t.pulse = w.startPulse(ctx, claim, abort)
+	defer t.pulse.end()
 
-	e := w.attempt(ctx, training, claim, m, pulse)
+	e := t.run(trialCtx)
 
 	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released
 	// first: other tasks wait for that.
 	if e.why == protocol.Unknown {
 		hurry, cancel := outlive(ctx, curveFor)
-		w.leaveCurve(hurry, claim, pulse)
+		w.writeCurve(hurry, t.pulse)
 		cancel()
 		return w.finish(ctx, e)
 	}
 	err := w.finish(ctx, e)
-	w.leaveCurve(w.after.curve, claim, pulse)
+	w.writeCurve(w.after.curve, t.pulse)
 	return err
 }
 
-// ending says how a training ended.
-type ending struct {
-	claim *sweep.Claim // nil when this task gives up a trial it does not hold
-	why   protocol.Why // set when it ended early
-	r     *sweep.Result
-	out   *finished // nil if there is no model
-	step  int       // where the trial was paused
-	err   error
-}
-
-// attempt trains a claimed trial.
-func (w *Worker) attempt(ctx, training context.Context, claim *sweep.Claim, m metric.Metric, pulse *pulse) ending {
+// run trains the trial and says how that ended.
+func (t *training) run(trialCtx context.Context) ending {
 	started, cpu := time.Now().UTC(), usage.CPU()
-	s, err := w.saved(ctx, claim, m)
-	if err != nil {
-		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
+
+	// What an earlier holder saved comes first, since the time spent on it counts towards the limit.
+	if err := t.resume(); err != nil {
+		return ending{claim: t.claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", t.claim.Trial, err)}
+	}
+	t.limitTime()
+
+	err := t.train(trialCtx)
+	ended, cause := time.Now().UTC(), context.Cause(trialCtx)
+	t.result.Rungs = t.passed
+
+	// An early end says nothing about the configuration: whoever holds the trial next goes on with it.
+	if why, reason := classify(err, t.ctx.Err(), cause); why != protocol.Unknown {
+		e := ending{claim: t.claim, why: why, err: reason}
+		switch paused := new(pausedError); {
+		case errors.As(reason, &paused):
+			e.step, e.err = paused.step, nil
+			t.Log.Info("paused", "trial", t.claim.Trial, "trees", paused.step)
+		case problem.Is(reason, problem.Transient):
+			e.err = fmt.Errorf("trial %d: %w", t.claim.Trial, reason)
+		}
+		return e
 	}
 
-	s.limit = time.Now().Add(w.timeLeft(s.from))
-	w.leaveTime(ctx, claim, s)
-	r, out, err := w.train(training, claim, m, pulse, s)
-	ended, cause := time.Now().UTC(), context.Cause(training)
-
-	// The first match wins: causes that say nothing about the configuration come before those that do.
-	paused := new(pausedError)
-	switch {
-	case err != nil && ctx.Err() != nil: // the machine is being taken away; the next attempt resumes the trial
-		return ending{claim: claim, why: protocol.ToldToGo, err: ctx.Err()}
-	case err != nil && errors.Is(cause, errSuperseded):
-		return ending{claim: claim, why: protocol.Superseded, r: r, err: cause}
-	case err != nil && errors.Is(cause, errEndedElsewhere):
-		return ending{claim: claim, why: protocol.EndedElsewhere, r: r, err: cause}
-	case problem.Is(err, problem.Transient) && !unwanted(cause):
-		return ending{claim: claim, why: protocol.Broken, err: fmt.Errorf("trial %d: %w", claim.Trial, err)}
-	// this training saw wrong data, even if a later verification succeeds
-	case errors.Is(err, errCopy) && !unwanted(cause):
-		return ending{claim: claim, why: protocol.Broken, err: err}
-	case errors.As(err, &paused):
-		w.Log.Info("paused", "trial", claim.Trial, "trees", paused.step)
-		return ending{claim: claim, why: protocol.Paused, step: paused.step}
-	}
-	stopped := new(stoppedError)
-	idle := errors.As(err, &stopped) && pulse.grew() == 0 // it was stopped where an earlier holder had left it
-	discarded := unwanted(cause) || errors.Is(err, gbt.ErrLimit) || idle
-	if damage := w.intact(w.after.work, err != nil && discarded); damage != nil {
-		return ending{claim: claim, why: protocol.Broken, err: damage}
+	// What is left ends the trial for good, so it must not come from a damaged copy. A failure may come from the
+	// damage; a model of changed labels could win the sweep, and no other machine reproduces one of changed bins.
+	if err == nil || !t.leftNothing(err, cause) {
+		if damage := t.verify(t.after.work, "after a trial"); damage != nil {
+			return ending{claim: t.claim, why: protocol.Broken, err: damage}
+		}
 	}
 
-	if errors.As(err, &stopped) {
+	r := t.result
+	if stopped := new(stoppedError); errors.As(err, &stopped) {
 		r.Score, r.TreesGrown = stopped.score, stopped.step
-		r.Usage = sweep.Usage{TreesPerSecond: pulse.rate(), PrivateBytes: usage.Self().Private}
+		r.Usage = sweep.Usage{TreesPerSecond: t.pulse.rate(), PrivateBytes: usage.Self().Private}
 	}
 	r.Started, r.Ended = started, ended
-	r.Usage.CPUSeconds, r.Usage.PeakPSSBytes, r.Usage.MappedBytes = (usage.CPU() - cpu).Seconds(), pulse.peak(),
-		w.mapped
-	if s.kept && errors.Is(err, gbt.ErrLimit) { // before its first tree
-		err = &untrainedError{w.plan.KeptBack()}
-	}
+	r.Usage.CPUSeconds = (usage.CPU() - cpu).Seconds()
+	r.Usage.PeakPSSBytes, r.Usage.MappedBytes = t.pulse.peak(), t.dataset.Mapped()
 	if err != nil {
-		r.Status, r.Reason = w.failure(cause, err)
+		r.Status, r.Reason = t.failure(err, cause)
 		r.Reason = sweep.CutReason(r.Reason)
-		w.Log.Warn("trial ended without a model", "trial", claim.Trial, "status", r.Status, "reason", r.Reason)
-		return ending{claim: claim, r: r}
+		t.Log.Warn("trial ended without a model", "trial", r.Trial, "status", r.Status, "reason", r.Reason)
+		t.files = nil
 	}
-	return ending{claim: claim, r: r, out: out}
+	return ending{claim: t.claim, result: r, files: t.files}
 }
 
-// unwanted reports whether the trial was stopped because the sweep wants no more results.
-func unwanted(cause error) bool {
-	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded)
+// resume finds the checkpoint from which the training goes on. That of another build is dropped here, before the time
+// spent on it is deducted from this trial's limit.
+func (t *training) resume() (err error) {
+	if t.from, err = t.keeper.Newest(t.ctx); err != nil || t.from == nil {
+		return err
+	}
+	if own := t.identities(); !slices.Contains(own, t.from.Identity()) {
+		t.keeper.Log.Warn("the trial starts over", "checkpoint", t.from.Identity(), "this", own[0])
+		t.startOver()
+	}
+	return nil
 }
 
-// finished holds the files that a trained trial leaves beside its result.
-type finished struct {
-	model       []byte
-	calib, test []float64
+// identities are those of the trial's checkpoints: of its training on all rows, and of that on a sample.
+func (t *training) identities() []string {
+	q := t.request(t.claim.Trial, fit.Request{Metric: t.metric})
+	all := []string{t.table.Identity(q)}
+	if stop := t.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+		q.OneIn = stop.OneIn
+		all = append(all, t.table.Identity(q))
+	}
+	return all
 }
 
-// train trains and evaluates the trial's configuration. A panic is recovered as an error of the configuration: one bad
-// configuration must not fail the task, and with it the whole Batch job.
-func (w *Worker) train(ctx context.Context, claim *sweep.Claim, m metric.Metric, p *pulse, s *saving) (r *sweep.Result,
-	out *finished, err error) {
-	of := w.plan.Trials[claim.Trial]
-	r = &sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
-		Task: w.Task, Attempt: w.Attempt, Configuration: of.Configuration, Fold: of.Fold, Metrics: map[string]float64{}}
+// limitTime sets when the training has to end. Time spent under earlier claims counts only up to the checkpoint, so a
+// trial does not time out because its machines keep vanishing.
+func (t *training) limitTime() {
+	spent := time.Duration(0)
+	if t.from != nil {
+		spent = t.from.Elapsed()
+	}
+	t.deadline = time.Now().Add(time.Duration(t.plan.Spec.Limits.Trial) - spent)
+	if until, ok := t.reserve(t.ctx, t.claim, spent); ok && until.Before(t.deadline) {
+		t.deadline, t.finalFirst = until, true
+	}
+}
+
+// reserve says until when a claimed trial may train that has trained for spent, so that limits.sweep leaves the final
+// training its time. ok is false where none is kept: in a sweep without one, for itself, if it cannot end in time
+// anyway, and where the store does not say how old the sweep is or what its trials took.
+func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Duration) (until time.Time, ok bool) {
+	if w.plan.FinalReserve() == 0 || w.plan.Trials[claim.Trial].Refit {
+		return time.Time{}, false
+	}
+	left, best, err := w.timeLeft(ctx, claim)
+	if err != nil {
+		w.Log.Warn("no time is kept for the final training", "trial", claim.Trial, "error", err.Error())
+		return time.Time{}, false
+	}
+	share, ok := w.plan.BeforeFinal(left, spent, best)
+	return time.Now().Add(share), ok
+}
+
+// timeLeft is how much of limits.sweep was left at a claim, by the store's clock, and which trial is the best of those
+// that have ended.
+func (w *Worker) timeLeft(ctx context.Context, claim *sweep.Claim) (left time.Duration, best *sweep.Result, err error) {
+	if w.known.began.IsZero() {
+		if w.known.began, err = w.store.Planned(ctx); err != nil {
+			return 0, nil, err
+		}
+	}
+	claimed, err := w.trials.Claimed(ctx, claim.Trial, claim.Claim)
+	if err != nil {
+		return 0, nil, err
+	}
+	board, err := w.board(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	best, _, _, err = w.bestOf(board)
+	return time.Duration(w.plan.Spec.Limits.Sweep) - claimed.Sub(w.known.began), best, err
+}
+
+// train decides what the trial trains, trains it and notes everything in the result. A panic is recovered as an error
+// of the configuration: one bad configuration must not fail the task, and with it the whole Batch job.
+func (t *training) train(trialCtx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	r.Params = of.Params
-	chosen, err := w.begin(ctx, claim, r, s)
-	r.Rungs = w.passed
+
+	// An earlier holder may have paused the trial at a rung, so whether it goes on is asked before what it trains; that
+	// is decided even for a trial that ends here, whose result names it.
+	chosen, err := t.decide(trialCtx)
 	if err != nil {
-		return r, nil, err
+		return err
 	}
-	q, err := w.training(ctx, claim.Trial, m, r.Params, r.From)
+	q, err := t.fullRequest(trialCtx, t.claim.Trial, t.result.Params, t.result.From)
 	if err != nil {
-		return r, nil, err
+		return err
 	}
-	q.Metrics, q.StandardError = w.metrics, w.plan.Spec.PicksByError()
+	q.Metrics, q.StandardError = t.metrics, t.plan.Spec.PicksByError()
 	q.OnTree = func(g gbt.Progress) error {
-		if err := p.tree(g); err != nil {
-			return err
-		}
-		return w.climb(ctx, claim, g, s)
+		t.pulse.tree(g)
+		return t.climb(trialCtx, g)
 	}
-	o := (*fit.Evaluated)(nil)
-	if !of.Refit {
-		err = w.compareBySample(ctx, claim, s, q, p)
+
+	// A sample of the rows is cheap, so trials that fall behind on it end before they see all rows.
+	if err := t.compareBySample(trialCtx, q); err != nil {
+		return err
 	}
-	if err == nil {
-		defer w.lead(ctx, claim, &q)(&r.Usage)
-		o, err = w.fit(ctx, s, q)
-	}
-	r.Rungs = w.passed
+	defer t.lead(trialCtx, &q)(&t.result.Usage)
+	o, err := t.fit(trialCtx, q)
 	if err != nil {
-		return r, nil, err
+		return err
 	}
 
-	if o.Calibrator != nil {
-		if r.Calibrator, err = json.Marshal(o.Calibrator); err != nil {
-			return r, nil, err
-		}
+	if err := t.record(o, chosen, q.Params.NumIterations); err != nil {
+		return err
 	}
-	w.record(r, o, chosen, q.Params.NumIterations, s.kept)
-	r.Usage.TreesPerSecond = p.rate()
-	if of.Fold > 0 { // a fold's model is discarded
-		return r, &finished{}, nil
+	if t.planned.Fold > 0 { // a fold's model is discarded
+		t.files = &modelFiles{}
+		return nil
 	}
-
-	out, err = w.score(o.Model, q.Threads)
-	return r, out, err
+	t.files, err = t.score(o.Model, q.Threads)
+	return err
 }
 
-// record writes what the training made into the result. most is how many trees it could have had, kept says that its
-// limit was what is kept for the final training, and chosen is nil for a trial that chose nothing.
-func (w *Worker) record(r *sweep.Result, o *fit.Evaluated, chosen *sweep.Rated, most int, kept bool) {
-	of := w.plan.Trials[r.Trial]
+// decide finds out whether the trial is to be trained, and what it trains, which it notes in the result. For a refit it
+// returns what was chosen.
+func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
+	var ends error        // why it is not to be trained
+	if !t.planned.Refit { // which has no rungs, and for which the time is kept
+		ends = t.standing(ctx)
+		if stopped := new(stoppedError); ends != nil && !errors.As(ends, &stopped) {
+			return nil, ends
+		}
+		if ends == nil && t.finalFirst && t.from == nil && !time.Now().Before(t.deadline) {
+			ends = &untrainedError{t.plan.KeptBack()}
+		}
+	}
+
+	s, err := t.settle(ctx, t.claim)
+	t.result.Params, t.result.From = s.params, s.from
+	return s.chosen, errors.Join(err, ends)
+}
+
+// fullRequest is what all machines that train a trial have to know of it, by what it is decided that it trains.
+func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Params,
+	from *sweep.Origin) (fit.Request, error) {
+	params, err := gbt.ParseParams(decided)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	input, err := w.inputOf(ctx, from)
+	if err != nil {
+		return fit.Request{}, err
+	}
+	return w.request(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
+		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
+}
+
+// request sets which rows the trial trains on and which it is evaluated on.
+func (w *Worker) request(trial int, q fit.Request) fit.Request {
+	q.Rows, q.Valid = w.plan.RowsOf(trial)
+	final, ok := w.plan.Final()
+	if q.Final = ok && trial == final; q.Final {
+		q.Bag = w.plan.Spec.Bag()
+	}
+	q.Program = w.Version
+	return q
+}
+
+// threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
+// the same for any number.
+func (w *Worker) threads(planned sweep.Trial) int {
+	z := &w.plan.Sizing
+	if planned.Refit {
+		return max(z.ThreadsPerTask, min(runtime.GOMAXPROCS(0), z.RefitThreads()))
+	}
+	return z.ThreadsPerTask
+}
+
+// inputOf returns the model that a trial continues: that of the whole sweep, or in a population the one of another
+// trial.
+func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
+	if from == nil {
+		return w.input, nil
+	}
+	text, lost, err := w.trials.File(ctx, from.Model)
+	if err == nil && lost == nil {
+		return fit.Input(w.dataset.Manifest, w.dataset.Manifest, text)
+	}
+	why := fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, cmp.Or(lost, err))
+	if lost == nil {
+		why = problem.As(problem.Transient, why)
+	}
+	return nil, why
+}
+
+// fit trains from the trial's checkpoint. One of another build cannot be resumed; it is dropped and training starts
+// over.
+func (t *training) fit(trialCtx context.Context, q fit.Request) (*fit.Evaluated, error) {
+	// it is of a sample of the rows, which has served its purpose
+	if t.from != nil && t.from.Identity() != t.table.Identity(q) {
+		t.startOver()
+	}
+
+	q.Resume, q.Deadline = t.from, t.deadline
+	q.Checkpoint = func(c *gbt.Checkpoint) error {
+		if t.pauseAt == 0 {
+			t.keeper.Offer(t.ctx, c)
+			return t.damage // trees grown from here on would be wasted
+		}
+		if t.keeper.Save(t.ctx, c); t.damage != nil {
+			return t.damage
+		}
+		return &pausedError{t.pauseAt}
+	}
+
+	o, err := t.table.Train(trialCtx, q)
+	var other *gbt.MismatchError
+	if !errors.As(err, &other) {
+		return o, err
+	}
+	t.keeper.Log.Warn("the trial starts over", "error", err.Error())
+	t.startOver()
+	q.Resume = nil
+	return t.table.Train(trialCtx, q)
+}
+
+// record writes what the training made into the result. maxTrees is how many trees it could have had, and chosen is nil
+// for a trial that chose nothing.
+func (t *training) record(o *fit.Evaluated, chosen *sweep.Rated, maxTrees int) (err error) {
+	r := t.result
+	if o.Calibrator != nil {
+		if r.Calibrator, err = json.Marshal(o.Calibrator); err != nil {
+			return err
+		}
+	}
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = o.Best, o.Model.Iterations(), o.Grown
+	for _, tree := range o.Model.Trees {
+		r.Leaves += len(tree.LeafValue)
+	}
 	if o.Stopped == gbt.StopLimit {
 		r.AtLimit = true
-		r.Reason = w.cut(o.Grown, most, kept)
-		w.Log.Warn(r.Reason, "trial", r.Trial)
+		if t.finalFirst {
+			r.Reason = fmt.Sprintf("stopped after %d of %d trees: %s", o.Grown, maxTrees, t.plan.KeptBack())
+		} else {
+			r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", t.plan.Spec.Limits.Trial, o.Grown,
+				maxTrees)
+		}
+		t.Log.Warn(r.Reason, "trial", r.Trial)
 	}
-	for _, t := range o.Model.Trees {
-		r.Leaves += len(t.LeafValue)
-	}
-	if se := o.ScoreSE; !of.Refit && w.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
+
+	refit, folds := t.planned.Refit, t.plan.Folds != nil
+	if se := o.ScoreSE; !refit && t.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
 		r.ScoreSE = &o.ScoreSE
 	}
-	if w.plan.Folds != nil || of.Refit {
+	if folds || refit {
 		r.TrainRows = o.TrainRows
 	}
 	if chosen != nil { // the refit trained on every row, so none is left to evaluate it: it gets the mean of its folds
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
 	}
-	if of.Refit && w.plan.Folds == nil {
+	if refit && !folds {
 		r.Refits = &chosen.Trials[0]
 	}
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue,
+	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, TreesPerSecond: t.pulse.rate(),
 		ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
-}
-
-// begin finds out whether a claimed trial is to be trained and with which parameters, which it notes in r. For a refit
-// it returns what was chosen.
-func (w *Worker) begin(ctx context.Context, claim *sweep.Claim, r *sweep.Result, s *saving) (chosen *sweep.Rated,
-	err error) {
-	w.passed = nil
-	if of := w.plan.Trials[claim.Trial]; of.Refit && w.plan.Folds == nil { // it ends no earlier than the trees it has
-		r.Params, chosen, err = w.settleFold(ctx, claim)
-		return chosen, err
-	}
-	waits := w.stand(ctx, claim, s.from)
-	stopped := new(stoppedError)
-	if waits != nil && !errors.As(waits, &stopped) {
-		return nil, waits
-	}
-
-	if waits == nil && s.kept && s.from == nil && !time.Now().Before(s.limit) {
-		waits = &untrainedError{w.plan.KeptBack()}
-	}
-	if w.plan.Folds != nil {
-		r.Params, chosen, err = w.settleFold(ctx, claim)
-	} else {
-		r.Params, r.From, err = w.settle(ctx, claim)
-	}
-	return chosen, errors.Join(err, waits)
-}
-
-// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of
-// that tree, or with the next tree in a training that has none.
-func (w *Worker) climb(ctx context.Context, claim *sweep.Claim, g gbt.Progress, s *saving) error {
-	if s.pause > 0 {
-		return &pausedError{s.pause}
-	}
-	var err error
-	if !w.plan.Trials[claim.Trial].Refit {
-		err = w.atRung(ctx, claim, g)
-	}
-	if paused := new(pausedError); errors.As(err, &paused) {
-		s.pause = paused.step
-		return nil
-	}
-	return err
+	return nil
 }
 
 // score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies
 // the model with these scores.
-func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
-	out := &finished{}
+func (w *Worker) score(model *gbt.Model, threads int) (*modelFiles, error) {
+	out := &modelFiles{}
 	for _, part := range []struct {
 		rows sweep.Rows
 		to   *[]float64
@@ -288,289 +423,108 @@ func (w *Worker) score(model *gbt.Model, threads int) (*finished, error) {
 	return out, nil
 }
 
+// classify says why a training ended early, and by which error; Unknown if it ended the trial, with a model or without
+// one. err is the training's, told that of the task's context, and cause is why the trial's context was cancelled.
+//
+// The first match wins. A machine that goes cannot act on anything else; a trial that another task has needs nothing
+// from this one; and only then does the store's or the disk's failure mean that the trial has to be tried again, which
+// a sweep that wants no more results spares it. A pause alone is the trial's own.
+func classify(err, told, cause error) (protocol.Why, error) {
+	paused := new(pausedError)
+	switch {
+	case err == nil:
+		return protocol.Unknown, nil
+	case told != nil:
+		return protocol.ToldToGo, told
+	case errors.Is(cause, errSuperseded):
+		return protocol.Superseded, cause
+	case errors.Is(cause, errEndedElsewhere):
+		return protocol.EndedElsewhere, cause
+	// after errCopy, the training saw wrong data, even if a later verification succeeds
+	case (problem.Is(err, problem.Transient) || errors.Is(err, errCopy)) && !unwanted(cause):
+		return protocol.Broken, err
+	case errors.As(err, &paused):
+		return protocol.Paused, err
+	}
+	return protocol.Unknown, nil
+}
+
+// verify verifies the whole copy. The error is errCopy, and says when, if it has changed since it was staged.
+func (w *Worker) verify(ctx context.Context, when string) error {
+	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
+	var corrupt *dataset.CorruptError
+	if errors.As(err, &corrupt) {
+		//nolint:errorlint // a damaged copy is made again: it is not damaged input
+		return fmt.Errorf("%w: found %s: %v", errCopy, when, corrupt)
+	}
+	return err
+}
+
+// leftNothing reports whether a training that ended with err left nothing that could be wrong: it was stopped from
+// outside, or where an earlier holder had left it. The trial's checkpoints are good, each saved after a verification.
+func (t *training) leftNothing(err, cause error) bool {
+	stopped := new(stoppedError)
+	return unwanted(cause) || errors.Is(err, gbt.ErrLimit) || errors.As(err, &stopped) && t.pulse.grew() == 0
+}
+
+// unwanted reports whether the trial was stopped because the sweep wants no more results.
+func unwanted(cause error) bool {
+	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded)
+}
+
 // failure gives the status and reason of a trial without a model.
-func (w *Worker) failure(cause, err error) (sweep.Status, string) {
+func (t *training) failure(err, cause error) (sweep.Status, string) {
 	var stopped *stoppedError
 	var untrained *untrainedError
-	switch {
+	spec := &t.plan.Spec
+	switch limited := errors.Is(err, gbt.ErrLimit); { // before its first tree
+	case limited && t.finalFirst:
+		return sweep.StatusStopped, t.plan.KeptBack()
 	case errors.As(err, &untrained):
 		return sweep.StatusStopped, untrained.reason
 	case errors.As(err, &stopped):
-		return sweep.StatusStopped, fmt.Sprintf("%s: %s", w.plan.Spec.Search.Stop.Reached(stopped.step), stopped.reason)
-	case errors.Is(err, gbt.ErrLimit):
-		return sweep.StatusTimedOut, fmt.Sprintf("stopped at its limit of %s before it had a model",
-			w.plan.Spec.Limits.Trial)
-	case errors.Is(cause, errCancelled), errors.Is(cause, errEnded):
+		return sweep.StatusStopped, fmt.Sprintf("%s: %s", spec.Search.Stop.Reached(stopped.step), stopped.reason)
+	case limited:
+		return sweep.StatusTimedOut, fmt.Sprintf("stopped at its limit of %s before it had a model", spec.Limits.Trial)
+	case unwanted(cause):
 		return sweep.StatusCancelled, cause.Error()
 	}
-
 	return sweep.StatusFailed, err.Error()
 }
 
-// upload writes the trial's files, in parallel, into the folder of this claim.
-func (w *Worker) upload(ctx context.Context, r *sweep.Result, out *finished) error {
-	if r.Fold > 0 {
-		return nil
-	}
-	group, ctx := errgroup.WithContext(ctx)
+// keepEvery bounds the training time between two checkpoints. A task that vanishes is missed only after the plan's
+// takeover time; losing its unsaved trees should cost no more than that.
+const keepEvery = time.Minute
 
-	put := func(file string, data []byte, to *sweep.Object) {
-		group.Go(func() error {
-			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
-			if err != nil {
-				return fmt.Errorf("trial %d: %w", r.Trial, err)
+// newKeeper returns the keeper of the trial's checkpoints: it reads those of every claim and writes those of this one.
+//
+// It saves nothing once the machine's copy of the dataset is damaged: a checkpoint outlives the copy, and another task,
+// here or on another machine, resumes from it on good data. So the whole copy is verified before every save. Damage on
+// a disk does not heal, so a copy that verifies now was whole during all the training so far, and every checkpoint in
+// the bucket is of good data. That takes about as long as one tree, and a save that takes longer comes less often.
+func (t *training) newKeeper() *keep.Keeper {
+	place := t.trials.Checkpoints(t.claim.Trial, gbt.MaxCheckpointBytes)
+	return &keep.Keeper{
+		Place:  place,
+		Prefix: place.Prefix(t.claim.Claim),
+		Every:  min(keepEvery, time.Duration(t.plan.Takeover)),
+		Soon:   true,
+		Last:   t.after.work,
+		Sound: func(ctx context.Context) error {
+			err := t.verify(ctx, "before a checkpoint")
+			if errors.Is(err, errCopy) {
+				t.damage = err
 			}
-			*to = o
-			return nil
-		})
-	}
-
-	r.Model, r.Scores = &sweep.Object{}, &sweep.Scored{}
-	put("model.txt", out.model, r.Model)
-	put("calib.scores", sweep.EncodeScores(out.calib), &r.Scores.Calib)
-	put("test.scores", sweep.EncodeScores(out.test), &r.Scores.Test)
-
-	return group.Wait()
-}
-
-// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
-// because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
-func (w *Worker) finish(ctx context.Context, e ending) error {
-	f := protocol.Finish{}
-	switch {
-	case e.claim != nil:
-		f.Trial, f.Claim = e.claim.Trial, e.claim.Claim
-	default:
-		f.Trial, f.Claim = e.r.Trial, e.r.Claim
-	}
-
-	f, first := f.Begin(e.out != nil, e.why)
-	do, err := protocol.Run(f, first, func(a protocol.Action) (protocol.Answer, error) { return w.leave(ctx, a, e) })
-	if do.Do == protocol.Stop {
-		return cmp.Or(err, e.err)
-	}
-	if e.err != nil {
-		w.Log.Warn("given up", "trial", f.Trial, "reason", e.err.Error())
-	}
-	return nil
-}
-
-// leave carries out one action of a trial's end.
-func (w *Worker) leave(ctx context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
-	switch a.Do {
-	case protocol.Upload:
-		return answer, w.upload(w.after.work, e.r, e.out)
-
-	case protocol.CreateResult:
-		answer.Yes, err = w.trials.CreateResult(w.after.work, *e.r)
-		switch {
-		case err != nil:
-			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
-		case !answer.Yes:
-			w.Log.Warn("another task had already ended the trial", "trial", a.Trial, "claim", a.Claim)
-		default:
-			w.measures.end(e.r.Status)
-			w.remember(e.r)
-			w.Log.Info("trial ended", "trial", a.Trial, "status", e.r.Status, "score", e.r.Score, "trees", e.r.Trees,
-				"seconds", e.r.Usage.TrainSeconds)
-		}
-
-	case protocol.Publish:
-		return answer, w.publish(w.after.work, e.r)
-
-	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
-		w.dropCheckpoints(w.after.release, a.Trial)
-
-	case protocol.MarkPaused:
-		if err := w.trials.CreatePause(w.after.work, a.Trial, a.Claim, e.step); err != nil {
-			return answer, fmt.Errorf("mark trial %d as paused: %w", a.Trial, err)
-		}
-
-	case protocol.Release:
-		w.release(ctx, e.claim)
-	}
-	return answer, nil
-}
-
-// publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
-// anyway.
-func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
-	if w.Scores == nil {
-		return nil
-	}
-	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial,
-		Claim:   r.Claim,
-		Attempt: r.Attempt, Status: r.Status, Score: r.Score})
-	if err != nil {
-		return err
-	}
-
-	number := strconv.Itoa(r.Trial)
-	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number, "traceparent": w.Sweep.TraceParent("trial",
-		number)}
-	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
-		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error())
-	}
-	return nil
-}
-
-// leaveCurve writes the trial's learning curve. There is none if trees are not scored one by one. A failure is only
-// logged.
-func (w *Worker) leaveCurve(ctx context.Context, claim *sweep.Claim, p *pulse) {
-	p.mu.Lock()
-	c := p.curve
-	p.mu.Unlock()
-	if len(c.Scores) == 0 {
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, curvePatience)
-	defer cancel()
-	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
-		w.Log.Warn("write the learning curve", "trial", claim.Trial, "error", err.Error())
+			return err
+		},
+		Log: t.Log.With("trial", t.claim.Trial, "claim", t.claim.Claim),
 	}
 }
 
-// pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
-type pulse struct {
-	stop context.CancelFunc
-	done sync.WaitGroup
-
-	trial    int
-	measures *measures
-
-	mu      sync.Mutex
-	curve   sweep.Curve
-	trees   int
-	score   float64
-	grown   int       // trees grown by this task, after its first
-	began   time.Time // when this task's first tree was ready
-	last    time.Time // when its latest tree was ready
-	highest int64     // highest proportional set size sampled, in bytes
-	sampled time.Time
-}
-
-// sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for
-// it.
-const sampleEvery = 30 * time.Second
-
-// peak samples the proportional set size and returns the highest so far.
-func (p *pulse) peak() int64 {
-	pss := usage.Self().PSS
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.highest, p.sampled = max(p.highest, pss), time.Now()
-	return p.highest
-}
-
-// grew is the number of the task's last tree; 0 if it grew none.
-func (p *pulse) grew() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.trees
-}
-
-// rate is this task's trees per second after its first tree; the time before that is mostly setup.
-func (p *pulse) rate() float64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if took := p.last.Sub(p.began).Seconds(); p.grown > 0 && took > 0 {
-		return float64(p.grown) / took
+// startOver drops checkpoints that cannot be resumed.
+func (t *training) startOver() {
+	if err := t.keeper.Clear(t.ctx); err != nil {
+		t.keeper.Log.Warn("drop the trial's checkpoints", "error", err.Error())
 	}
-	return 0
-}
-
-func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
-	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
-		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
-			Metric: w.treesBy()}}
-	ctx, p.stop = context.WithCancel(ctx)
-	p.done.Go(func() {
-		for {
-			if err := w.beat(ctx, claim, p, abort); err != nil && ctx.Err() == nil {
-				w.Log.Warn("heartbeat", "trial", claim.Trial, "error", err.Error())
-			}
-			if pause(ctx, w.heartbeat()) != nil {
-				return
-			}
-		}
-	})
-
-	return p
-}
-
-// beat writes the heartbeat and checks whether this task should continue training the trial.
-func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
-	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
-	p.mu.Lock()
-	due := time.Since(p.sampled) >= sampleEvery
-	h.Trees = p.trees
-	if score := p.score; !math.IsNaN(score) {
-		h.Score = &score
-	}
-	p.mu.Unlock()
-	if due {
-		p.peak()
-	}
-
-	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to
-	// look for a successor.
-	var over error
-	s, first := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
-	do, failed := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
-		return w.beatStep(ctx, a, h, &over)
-	})
-
-	if do.Do == protocol.Abort {
-		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded,
-			protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
-	}
-	return failed
-}
-
-// beatStep carries out one action of a heartbeat, and sets over to why the sweep is over, if it is. A store's client
-// retries for longer than a takeover takes, so the step has a limit of its own.
-func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat,
-	over *error) (answer protocol.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
-	defer cancel()
-
-	switch a.Do {
-	case protocol.Beat:
-		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
-	case protocol.LookForEnd:
-		*over, err = w.over(ctx)
-		answer.Yes = *over != nil
-	case protocol.LookForClaim:
-		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
-	case protocol.LookForResult:
-		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
-	}
-	return answer, err
-}
-
-// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way
-// long before the holder has been silent for the takeover time.
-func (w *Worker) beatLimit() time.Duration {
-	const least, share = time.Second, 9
-	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)
-}
-
-func (p *pulse) tree(g gbt.Progress) error {
-	p.measures.tree(p.trial, g.Metric)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.trees, p.score = g.Tree, g.Metric
-	p.curve.Add(g.Tree, g.Metric)
-	if p.last = time.Now(); p.began.IsZero() {
-		p.began = p.last
-		return nil
-	}
-	p.grown++
-	return nil
-}
-
-func (p *pulse) end() {
-	p.stop()
-	p.done.Wait()
+	t.from = nil
 }

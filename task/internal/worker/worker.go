@@ -1,16 +1,25 @@
-// Package worker is the loop of one task of the Batch array: claim a free trial, train it, write its result, and repeat
-// until none is left. Tasks coordinate only through the sweep's objects (internal/sweep/WIRE.md); there is no driver.
+// Package worker is one task of the Batch array: it trains trials until none is left. Tasks coordinate only through the
+// sweep's objects (internal/sweep/WIRE.md); there is no driver.
+//
+//	Run           worker.go  reads the plan and maps this machine's copy of the dataset, again if it turns out damaged
+//	  next        claim.go   claims a trial: its own of before, a free one, or one whose holder is dead
+//	  trial       trial.go   beats for it (pulse.go), resumes it from its checkpoint and trains it:
+//	    decide    settle.go    what it trains, by the results of others,
+//	    climb     rung.go      and whether it goes on where others are better;
+//	    finish    trial.go   writes its files, result and message, or gives the claim back
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime/debug"
+	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	otel "go.opentelemetry.io/otel/metric"
 
 	"coppice/internal/blob"
@@ -55,34 +64,26 @@ type Worker struct {
 	Available func() int64
 
 	plan     *sweep.Plan
-	whole    *sweepstore.Sweep
+	store    *sweepstore.Sweep
 	trials   *sweepstore.Trials
-	told     bool // of a trouble that is not over
-	metrics  []metric.Metric
+	metric   metric.Metric   // by which trials are compared
+	metrics  []metric.Metric // that their results have, too
 	dataset  *dataset.Dataset
-	table    *fit.Table
+	table    *fit.Table      // of the dataset
 	input    *gbt.InputModel // the model that trials continue, if any
-	mapped   int64
 	measures *measures
 	after    deadlines // of the steps after the process was told to stop
+	known    progress
+	told     bool // of a trouble that is not over
+}
 
-	// What this task knows of other trials, so that it reads no object twice.
+// progress is what this task knows of other trials, so that it reads no object twice.
+type progress struct {
+	began   time.Time          // of the sweep, by the store's clock; zero until it is looked for
 	listing sweepstore.Listing // the latest
 	seen    map[int]sweep.Seen // by trial; with folds, of configurations, by the trial of their first fold
 	rungs   map[sweepstore.RungKey]sweep.Reached
 	results map[int]sweep.Result // by trial; where every trial or one's own time depends on them
-	passed  []sweep.RungScore    // of the trial that is trained
-
-	began time.Time // of the sweep, by the store's clock; zero until it is looked for
-}
-
-// Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
-// taken away. Batch retries the task, so a kind of its own that the cause has no longer counts.
-func Transient(err error) error {
-	if k := problem.Of(err); k != problem.Other && k != problem.Transient {
-		return problem.New(problem.Transient, "%v", err)
-	}
-	return problem.As(problem.Transient, err)
 }
 
 // Run trains trials until none is left, the sweep is cancelled, or ctx ends. A trial that fails is a result,
@@ -96,18 +97,224 @@ func (w *Worker) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			w.tell(err, permanent(err))
 		}
-		return w.classify(err)
+		return retryable(err)
 	}
+
+	// Machines that start after the sweep has ended copy nothing.
 	over, err := w.over(ctx)
 	if over == nil && err == nil {
 		err = w.onCopies(ctx)
 	}
+
+	// Whoever leaves drops what is of no use, even if it was told to go: the last one leaves nothing behind.
 	if err == nil || ctx.Err() != nil {
 		w.tidy(w.after.release)
 	} else {
 		w.tell(err, false)
 	}
-	return w.classify(err)
+	return retryable(err)
+}
+
+// open reads the sweep's plan.
+func (w *Worker) open(ctx context.Context) (err error) {
+	w.store = sweepstore.New(w.Sweeps, w.Sweep)
+	if w.plan, _, err = w.store.Plan(ctx); err != nil {
+		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
+	}
+	for _, t := range append(w.plan.Trials, sweep.Trial{Params: w.plan.Base}) {
+		for name := range t.Params {
+			if !gbt.IsParam(name) {
+				return problem.New(problem.Environment, "task %s does not know the parameter %q of the plan; %v",
+					w.Version, name, sweep.WroteIt(w.plan.Coppice))
+			}
+		}
+	}
+	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
+	w.known = progress{seen: map[int]sweep.Seen{}, results: map[int]sweep.Result{},
+		rungs: map[sweepstore.RungKey]sweep.Reached{}}
+	return w.plan.Trainable()
+}
+
+// copyTrust is how long a copy counts as whole after any task has verified it: the tasks of a machine start together
+// and need not all read it. A retried task trusts only verifications made since it began, because a bad copy may be why
+// it is retried.
+const copyTrust = 10 * time.Minute
+
+// maxCopies bounds how many copies an attempt uses when each turns out damaged. If the disk damages them that fast, the
+// attempt fails and Batch may place the next one on another machine.
+const maxCopies = 3
+
+// Backoff of a task whose disk cannot take the copy. The disk may be full only for a while, and failing at once would
+// just bring the next attempt. The task waits about as long as other machines may need for the sweep, and stops when
+// the sweep ends.
+const (
+	firstDiskPause = 2 * time.Second
+	maxDiskPause   = time.Minute
+	diskPatience   = 30 * time.Minute
+)
+
+// errCopy says that the local copy was damaged while in use. It says nothing about the dataset itself, so it is never
+// wrapped together with the dataset's error, which would be permanent.
+var errCopy = errors.New("the machine's copy of the dataset is damaged")
+
+// onCopies works on the machine's copy of the dataset, and replaces the copy when it turns out damaged.
+func (w *Worker) onCopies(ctx context.Context) error {
+	since := w.trustSince()
+	for n := 1; ; n++ {
+		err := w.onCopy(ctx, since)
+		if !errors.Is(err, errCopy) || n == maxCopies {
+			return err
+		}
+		w.Log.Warn("continuing with another copy of the dataset", "reason", err.Error())
+		since = time.Now()
+	}
+}
+
+// trustSince returns the earliest verification time of a copy that this task trusts.
+func (w *Worker) trustSince() time.Time {
+	if w.Attempt > 0 {
+		return time.Now()
+	}
+	return time.Now().Add(-copyTrust)
+}
+
+// onCopy maps the machine's copy of the dataset and works on it.
+func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
+	ds, err := w.provide(ctx, since)
+	if ds == nil || err != nil {
+		return err
+	}
+	defer func() {
+		w.dataset, w.table = nil, nil
+		ds.Close()
+	}()
+
+	stop, err := w.measure(ds)
+	if err != nil {
+		return err
+	}
+	w.dataset, w.table = ds, fit.NewTable(ds)
+	return errors.Join(w.work(ctx), stop())
+}
+
+// provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
+// do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this
+// machine, or this one, copies the dataset.
+func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
+	ctx, stop := w.untilOver(ctx)
+	defer stop()
+
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.Multiplier, pauses.MaxInterval = firstDiskPause, 2, maxDiskPause
+
+	ds, err := backoff.Retry(ctx, func() (*dataset.Dataset, error) {
+		ds, err := stage.Open(ctx, stage.Request{Store: w.Datasets, Dataset: w.plan.Dataset, Scratch: w.Scratch,
+			Log: w.Log, Since: since})
+		if !problem.Is(err, problem.Transient) {
+			return ds, backoff.Permanent(err)
+		}
+		return nil, err // the disk's
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
+		backoff.WithNotify(func(err error, pause time.Duration) {
+			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",
+				pause.Seconds())
+			w.tell(err, false)
+		}))
+	switch {
+	case err == nil:
+		w.tell(nil, false)
+	case unwanted(context.Cause(ctx)):
+		return nil, nil
+	}
+	return ds, err
+}
+
+// untilOver returns a context that ends when the sweep does; its cause says how. stop ends the watch.
+func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for pause(ctx, w.heartbeat()) == nil {
+			over, err := w.over(ctx)
+			if err != nil && ctx.Err() == nil {
+				w.Log.Warn("could not see whether the sweep has ended", "error", err.Error())
+			}
+			if over != nil {
+				cancel(over)
+			}
+		}
+	})
+
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
+}
+
+// work claims and trains trials until next finds no more.
+func (w *Worker) work(ctx context.Context) error {
+	// What no trial could be trained without comes first, so that it is no trial's failure.
+	var all []metric.Metric
+	for _, name := range append([]string{w.plan.Spec.Metric}, w.plan.Metrics...) {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, m)
+	}
+	w.metric, w.metrics = all[0], all[1:]
+	if err := w.openInput(ctx); err != nil {
+		return err
+	}
+	if f := w.plan.Folds; f != nil && f.Scheme == string(fit.GroupKFold) { // no group is split between folds
+		if err := w.table.CheckGroups(); err != nil {
+			return err
+		}
+	}
+
+	for {
+		claim, err := w.next(ctx)
+		if err != nil || claim == nil {
+			return err
+		}
+		if err := w.trial(ctx, claim); err != nil {
+			return err
+		}
+
+		// A trial's arrays take a large part of the machine's memory. Return them to the system before the next trial
+		// allocates its own, and so that its reported memory does not include them.
+		debug.FreeOSMemory()
+	}
+}
+
+// openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped
+// dataset.
+func (w *Worker) openInput(ctx context.Context) error {
+	in := w.plan.Input
+	if in == nil || w.input != nil {
+		return nil
+	}
+
+	read := map[string][]byte{}
+	for what, o := range map[string]sweep.Object{"model": in.Text, "dataset": in.Dataset} {
+		data, lost, err := w.trials.File(ctx, o)
+		if err = cmp.Or(err, lost); err != nil {
+			return fmt.Errorf("input model: %w", err)
+		}
+		read[what] = data
+	}
+
+	old, err := dataset.DecodeManifest(read["dataset"])
+	if err != nil {
+		return fmt.Errorf("input model: %w", err)
+	}
+	if w.input, err = fit.Input(w.dataset.Manifest, old, read["model"]); err != nil {
+		return err
+	}
+	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees",
+		w.input.Iterations(), "thresholds", w.input.Cuts, "moved", w.input.Moved)
+	return nil
 }
 
 // tell lets whoever watches the sweep know what holds this task up, or ends it; nil says that it goes on. refused says
@@ -123,7 +330,7 @@ func (w *Worker) tell(why error, refused bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tellFor)
 	defer cancel()
-	if err := w.whole.Tell(ctx, w.Job, w.Task, t); err != nil {
+	if err := w.store.Tell(ctx, w.Job, w.Task, t); err != nil {
 		w.Log.Warn("could not tell of it", "error", err.Error())
 	}
 }
@@ -131,97 +338,28 @@ func (w *Worker) tell(why error, refused bool) {
 // tellFor is how long a task tries to tell why it waits, or leaves.
 const tellFor = 10 * time.Second
 
-// open reads the sweep's plan.
-func (w *Worker) open(ctx context.Context) (err error) {
-	w.whole = sweepstore.New(w.Sweeps, w.Sweep)
-	if w.plan, _, err = w.whole.Plan(ctx); err != nil {
-		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
+// Why a sweep wants no more results.
+var (
+	errCancelled = errors.New("the sweep was cancelled")
+	errEnded     = errors.New("the sweep was concluded without it")
+)
+
+// over returns why this task is to train no more trials, or nil while the sweep continues.
+func (w *Worker) over(ctx context.Context) (why, err error) {
+	if cancelled, err := w.store.Cancelled(ctx); err != nil {
+		return nil, err
+	} else if cancelled {
+		return errCancelled, nil
 	}
-	names := sweep.Params{}
-	for _, t := range append(w.plan.Trials, sweep.Trial{Params: w.plan.Base}) {
-		maps.Copy(names, t.Params)
+	if ended, err := w.store.HasEnding(ctx); err != nil || !ended {
+		return nil, err
 	}
-	for name := range names {
-		if !gbt.IsParam(name) {
-			return problem.New(problem.Environment, "task %s does not know the parameter %q of the plan; %v", w.Version,
-				name, sweep.WroteIt(w.plan.Coppice))
-		}
-	}
-	w.trials = sweepstore.NewTrials(w.Sweeps, w.plan)
-	w.seen, w.results = map[int]sweep.Seen{}, map[int]sweep.Result{}
-	w.rungs = map[sweepstore.RungKey]sweep.Reached{}
-	return w.plan.Trainable()
+	return errEnded, nil
 }
 
-// work claims and trains trials until next finds no more.
-func (w *Worker) work(ctx context.Context) error {
-	m, err := metric.Lookup(w.plan.Spec.Metric)
-	if err != nil {
-		return err
-	}
-
-	w.metrics = nil
-	for _, name := range w.plan.Metrics {
-		more, err := metric.Lookup(name)
-		if err != nil {
-			return err
-		}
-		w.metrics = append(w.metrics, more)
-	}
-
-	if err := w.openInput(ctx); err != nil {
-		return err
-	}
-	if err := w.checkFolds(); err != nil {
-		return err
-	}
-
-	for {
-		claim, err := w.next(ctx)
-		if err != nil || claim == nil {
-			return err
-		}
-
-		if err := w.trial(ctx, claim, m); err != nil {
-			return err
-		}
-
-		// A trial's arrays take a large part of the machine's memory. Return them to the system before the next trial
-		// allocates its own, and so that its reported memory does not include them.
-		debug.FreeOSMemory()
-	}
-}
-
-// room returns the free memory and whether it is enough for a trial that needs that much. A task waits for memory
-// rather than being killed for lack of it.
-func (w *Worker) room(need int64) (have int64, enough bool) {
-	have = w.Available()
-	return have, have < 0 || have >= need
-}
-
-// Memory is the default for Available.
-func Memory() int64 { return usage.Available() }
-
-func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
-
-// pause waits for d, or returns ctx's error if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
-// classify marks errors worth another attempt: all but wrong data and settings, which stay wrong.
-func (w *Worker) classify(err error) error {
-	if err == nil {
-		return nil
-	}
-	if permanent(err) {
+// retryable marks errors worth another attempt: all but wrong data and settings, which stay wrong.
+func retryable(err error) error {
+	if err == nil || permanent(err) {
 		return err
 	}
 	return Transient(err)
@@ -236,26 +374,14 @@ func permanent(err error) bool {
 	return errors.Is(err, stage.ErrVersion)
 }
 
-// Why a sweep wants no more results.
-var (
-	errCancelled = errors.New("the sweep was cancelled")
-	errEnded     = errors.New("the sweep was concluded without it")
-)
-
-// over returns why this task is to train no more trials, or nil while the sweep continues.
-func (w *Worker) over(ctx context.Context) (why, err error) {
-	for _, end := range []struct {
-		there func(context.Context) (bool, error)
-		why   error
-	}{{w.whole.Cancelled, errCancelled}, {w.whole.HasEnding, errEnded}} {
-		there, err := end.there(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			return end.why, nil
-		}
+// Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
+// taken away. It overrides the error's kind, so that Batch retries the task.
+func Transient(err error) error {
+	if k := problem.Of(err); k != problem.Other && k != problem.Transient {
+		return problem.New(problem.Transient, "%v", err)
 	}
-
-	return nil, nil
+	return problem.As(problem.Transient, err)
 }
+
+// Memory is the default for Available.
+func Memory() int64 { return usage.Available() }

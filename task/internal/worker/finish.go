@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"coppice/internal/gbt"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/task/internal/keep"
+)
+
+// ending says how a training ended.
+type ending struct {
+	claim  *sweep.Claim  // nil when this task gives up a trial it does not hold
+	why    protocol.Why  // set when it ended early
+	err    error         // with why
+	step   int           // where the trial was paused
+	result *sweep.Result // unless it ended early
+	files  *modelFiles   // nil if there is no model
+}
+
+// modelFiles are what a trained trial leaves beside its result.
+type modelFiles struct {
+	model       []byte
+	calib, test []float64
+}
+
+// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
+// because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
+func (w *Worker) finish(ctx context.Context, e ending) error {
+	f := protocol.Finish{}
+	if e.claim != nil {
+		f.Trial, f.Claim = e.claim.Trial, e.claim.Claim
+	} else {
+		f.Trial, f.Claim = e.result.Trial, e.result.Claim
+	}
+
+	f, first := f.Begin(e.files != nil, e.why)
+	step := func(a protocol.Action) (protocol.Answer, error) { return w.finishStep(ctx, a, e) }
+	do, err := protocol.Run(f, first, step)
+	if do.Do == protocol.Stop {
+		return cmp.Or(err, e.err)
+	}
+	if e.err != nil {
+		w.Log.Warn("given up", "trial", f.Trial, "reason", e.err.Error())
+	}
+	return nil
+}
+
+// finishStep carries out one action of a trial's end.
+func (w *Worker) finishStep(ctx context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
+	switch a.Do {
+	case protocol.Upload:
+		return answer, w.upload(w.after.work, e.result, e.files)
+
+	case protocol.CreateResult:
+		answer.Yes, err = w.trials.CreateResult(w.after.work, *e.result)
+		switch r := e.result; {
+		case err != nil:
+			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
+		case !answer.Yes:
+			w.Log.Warn("another task had already ended the trial", "trial", a.Trial, "claim", a.Claim)
+		default:
+			w.measures.end(r.Status)
+			w.remember(r)
+			w.Log.Info("trial ended", "trial", a.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees,
+				"seconds", r.Usage.TrainSeconds)
+		}
+
+	case protocol.Publish:
+		return answer, w.publish(w.after.work, e.result)
+
+	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
+		w.dropCheckpoints(w.after.release, a.Trial)
+
+	case protocol.MarkPaused:
+		if err := w.trials.CreatePause(w.after.work, a.Trial, a.Claim, e.step); err != nil {
+			return answer, fmt.Errorf("mark trial %d as paused: %w", a.Trial, err)
+		}
+
+	case protocol.Release:
+		w.release(ctx, e.claim)
+	}
+	return answer, nil
+}
+
+// upload writes the trial's files, in parallel, into the folder of this claim.
+func (w *Worker) upload(ctx context.Context, r *sweep.Result, files *modelFiles) error {
+	if r.Fold > 0 {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	put := func(file string, data []byte, to *sweep.Object) {
+		group.Go(func() error {
+			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
+			if err != nil {
+				return fmt.Errorf("trial %d: %w", r.Trial, err)
+			}
+			*to = o
+			return nil
+		})
+	}
+
+	r.Model, r.Scores = &sweep.Object{}, &sweep.Scored{}
+	put("model.txt", files.model, r.Model)
+	put("calib.scores", sweep.EncodeScores(files.calib), &r.Scores.Calib)
+	put("test.scores", sweep.EncodeScores(files.test), &r.Scores.Test)
+	return group.Wait()
+}
+
+// publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
+// anyway.
+func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
+	if w.Scores == nil {
+		return nil
+	}
+	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial,
+		Claim: r.Claim, Attempt: r.Attempt, Status: r.Status, Score: r.Score})
+	if err != nil {
+		return err
+	}
+
+	number := strconv.Itoa(r.Trial)
+	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number,
+		"traceparent": w.Sweep.TraceParent("trial", number)}
+	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
+		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error())
+	}
+	return nil
+}
+
+// remember keeps a result that this task has written, so that it need not be read.
+func (w *Worker) remember(r *sweep.Result) {
+	switch {
+	case w.plan.Folds != nil:
+		w.known.results[r.Trial] = *r
+	case w.plan.Open():
+		w.trials.SeenResult(w.known.seen, r)
+	}
+}
+
+// release gives a claim back, so that no task has to wait until its holder counts as dead.
+func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
+	if ctx.Err() != nil {
+		w.measures.count(w.measures.interruptions)
+	}
+
+	ctx, cancel := context.WithTimeout(w.after.release, releasePatience)
+	defer cancel()
+	if err := w.trials.Release(ctx, c.Trial, c.Claim); err != nil {
+		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
+	}
+}
+
+// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts
+// as dead sooner or later.
+const releasePatience = 10 * time.Second
+
+// dropCheckpoints deletes the checkpoints of a trial. Any that remain do no harm; they are deleted with the sweep.
+func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
+	k := keep.Keeper{Place: w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)}
+	if err := k.Clear(ctx); err != nil {
+		w.Log.Warn("drop the trial's checkpoints", "trial", trial, "error", err.Error())
+	}
+}
+
+// writeCurve writes the trial's learning curve. There is none if trees are not scored one by one. A failure is only
+// logged.
+func (w *Worker) writeCurve(ctx context.Context, p *pulse) {
+	p.mu.Lock()
+	c := p.curve
+	p.mu.Unlock()
+	if len(c.Scores) == 0 {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, curvePatience)
+	defer cancel()
+	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
+		w.Log.Warn("write the learning curve", "trial", c.Trial, "error", err.Error())
+	}
+}
+
+// tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back
+// and saved once more, and in a sweep that is over those of all trials. No other program may empty them.
+func (w *Worker) tidy(ctx context.Context) {
+	over, err := w.over(ctx)
+	list, failed := w.trials.List(ctx)
+	if err := cmp.Or(err, failed); err != nil {
+		w.Log.Warn("look for checkpoints that were left", "error", err.Error())
+		return
+	}
+	rules := protocol.Leaving{Over: over != nil}
+	for _, t := range list.Trials {
+		kept := slices.ContainsFunc(t.Claims, func(c sweepstore.ListedClaim) bool { return c.Kept })
+		if kept && rules.Drops(t.Trial) {
+			w.Log.Info("dropping checkpoints that were left", "trial", t.Number)
+			w.dropCheckpoints(ctx, t.Number)
+		}
+	}
+}

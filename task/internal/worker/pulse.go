@@ -1,0 +1,179 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"coppice/internal/gbt"
+	"coppice/internal/protocol"
+	"coppice/internal/sweep"
+	"coppice/task/internal/usage"
+)
+
+// Why training stops early.
+var (
+	errSuperseded = errors.New("another task has taken the trial over")
+	// An earlier holder of the trial was taken for dead, came back and ended it.
+	errEndedElsewhere = errors.New("another task has ended the trial")
+)
+
+// pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
+type pulse struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	trial    int
+	measures *measures
+
+	mu      sync.Mutex
+	curve   sweep.Curve
+	trees   int
+	score   float64
+	grown   int       // trees grown by this task, after its first
+	began   time.Time // when this task's first tree was ready
+	last    time.Time // when its latest tree was ready
+	highest int64     // highest proportional set size sampled, in bytes
+	sampled time.Time
+}
+
+// sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for
+// it.
+const sampleEvery = 30 * time.Second
+
+// peak samples the proportional set size and returns the highest so far.
+func (p *pulse) peak() int64 {
+	pss := usage.Self().PSS
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.highest, p.sampled = max(p.highest, pss), time.Now()
+	return p.highest
+}
+
+// grew is the number of the task's last tree; 0 if it grew none.
+func (p *pulse) grew() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trees
+}
+
+// rate is this task's trees per second after its first tree; the time before that is mostly setup.
+func (p *pulse) rate() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if took := p.last.Sub(p.began).Seconds(); p.grown > 0 && took > 0 {
+		return float64(p.grown) / took
+	}
+	return 0
+}
+
+func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
+	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
+		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
+			Metric: w.treesBy()}}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.done.Go(func() {
+		for {
+			if err := w.beat(ctx, claim, p, abort); err != nil && ctx.Err() == nil {
+				w.Log.Warn("heartbeat", "trial", claim.Trial, "error", err.Error())
+			}
+			if pause(ctx, w.heartbeat()) != nil {
+				return
+			}
+		}
+	})
+	return p
+}
+
+// beat writes the heartbeat and checks whether this task should continue training the trial.
+func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
+	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
+	p.mu.Lock()
+	due := time.Since(p.sampled) >= sampleEvery
+	h.Trees = p.trees
+	if score := p.score; !math.IsNaN(score) {
+		h.Score = &score
+	}
+	p.mu.Unlock()
+	if due {
+		p.peak()
+	}
+
+	// A step that failed says nothing about the next one: a holder whose heartbeats do not arrive has the most need to
+	// look for a successor.
+	var over error
+	s, first := protocol.Pulse{Trial: claim.Trial, Claim: claim.Claim}.Begin()
+	do, failed := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
+		return w.beatStep(ctx, a, h, &over)
+	})
+
+	if do.Do == protocol.Abort {
+		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded,
+			protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
+	}
+	return failed
+}
+
+// beatStep carries out one action of a heartbeat, and sets over to why the sweep is over, if it is. A store's client
+// retries for longer than a takeover takes, so the step has a limit of its own.
+func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat,
+	over *error) (answer protocol.Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
+	defer cancel()
+
+	switch a.Do {
+	case protocol.Beat:
+		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
+	case protocol.LookForEnd:
+		*over, err = w.over(ctx)
+		answer.Yes = *over != nil
+	case protocol.LookForClaim:
+		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
+	case protocol.LookForResult:
+		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
+	}
+	return answer, err
+}
+
+// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way
+// long before the holder has been silent for the takeover time.
+func (w *Worker) beatLimit() time.Duration {
+	const least, share = time.Second, 9
+	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)
+}
+
+// tree notes a tree that the training has grown.
+func (p *pulse) tree(g gbt.Progress) {
+	p.measures.tree(p.trial, 1, g.Metric)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trees, p.score = g.Tree, g.Metric
+	p.curve.Add(g.Tree, g.Metric)
+	p.last = time.Now()
+	if p.began.IsZero() {
+		p.began = p.last
+	} else {
+		p.grown++
+	}
+}
+
+func (p *pulse) end() {
+	p.stop()
+	p.done.Wait()
+}
+
+func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
+
+// pause waits for d, or returns ctx's error if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
