@@ -133,8 +133,8 @@ var makers = map[string]string{
 
 func (m module) made(t *testing.T, readme string) string {
 	t.Helper()
-	var b strings.Builder
-	b.WriteString("| resource | made with |\n|---|---|\n")
+	given, _, _ := strings.Cut(readme, "<!-- resources:begin -->")
+	byRole := map[string][]string{}
 	for _, kind := range slices.Sorted(maps.Keys(m.resources)) {
 		if !strings.HasPrefix(kind, "google_") {
 			continue // what only Terraform knows
@@ -143,10 +143,15 @@ func (m module) made(t *testing.T, readme string) string {
 		if role == "" {
 			t.Errorf("which role makes a %s? makers has none", kind)
 		}
-		if !regexp.MustCompile(`[ /]` + regexp.QuoteMeta(role) + "[ ;`]").MatchString(readme) {
+		if !regexp.MustCompile(`[ /]` + regexp.QuoteMeta(role) + "[ ;`]").MatchString(given) {
 			t.Errorf("README.md does not give whoever applies roles/%s, with which a %s is made", role, kind)
 		}
-		fmt.Fprintf(&b, "| `%s` | `roles/%s` |\n", kind, role)
+		byRole[role] = append(byRole[role], "`"+kind+"`")
+	}
+	var b strings.Builder
+	b.WriteString("| role | makes |\n|---|---|\n")
+	for _, role := range slices.Sorted(maps.Keys(byRole)) {
+		fmt.Fprintf(&b, "| `roles/%s` | %s |\n", role, strings.Join(byRole[role], ", "))
 	}
 	return b.String()
 }

@@ -68,7 +68,7 @@ variable "images" {
 }
 
 variable "sweeps" {
-  description = "Scheduled sweeps by name: cron schedule, its time zone, the text of the sweep.yaml, what to stage before (the text of the dataset.yaml, its source in source_buckets, machine type, by default the launcher's, and whether it may be Spot), whether it is paused, and within how many hours (1 to 25) after the last winner there must be another one before an alert is sent: 25 if it is started every day, 0 for no alert."
+  description = "Scheduled sweeps by name: cron schedule and time zone, the text of the sweep.yaml, what to stage before (the text of the dataset.yaml, its source in source_buckets, machine type, Spot or not), whether it is paused, and hours (1 to 25) after the last winner without another until an alert is sent: 25 if it is started every day, 0 for none."
   type = map(object({
     schedule      = string
     time_zone     = optional(string, "Etc/UTC")
@@ -136,7 +136,7 @@ variable "source_buckets" {
 }
 
 variable "reconcile_schedule" {
-  description = "When the aggregator checks every open sweep without a message, as cron in UTC, every 1 to 5 minutes: messages may be lost, tasks may fall silent, and the reserve of a budget lasts six minutes."
+  description = "When the aggregator checks every open sweep, as cron in UTC, every 1 to 5 minutes: messages may be lost, and the reserve of a budget lasts six minutes."
   type        = string
   default     = "*/5 * * * *"
   nullable    = false

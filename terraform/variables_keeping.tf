@@ -68,7 +68,7 @@ variable "flow_logs" {
 }
 
 variable "audit_logs" {
-  description = "Log who reads and writes objects and keys in the project (Data Access audit logs of Cloud Storage and Cloud KMS). It applies to the whole project and replaces its settings for these services; a sweep's heartbeats are logged, too. Charged by the gigabyte."
+  description = "Log who reads and writes objects and keys (Data Access audit logs of Cloud Storage and Cloud KMS), heartbeats too. It replaces the whole project's settings for these services. Charged by the gigabyte."
   type        = bool
   default     = false
   nullable    = false
@@ -82,7 +82,7 @@ variable "customer_managed_key" {
 }
 
 variable "kms_key" {
-  description = "The same with an existing key, projects/P/locations/L/keyRings/R/cryptoKeys/K, in the location of the deployment. Permissions on a key of another project are granted there, by the commands in output host_project_commands."
+  description = "The same with an existing key, projects/P/locations/L/keyRings/R/cryptoKeys/K, in the deployment's location. Output host_project_commands grants the permissions on a key of another project."
   type        = string
   default     = null
   validation {
@@ -118,7 +118,7 @@ variable "alert_emails" {
 }
 
 variable "webhook" {
-  description = "Where verdicts are posted: the name of a secret of the project in Secret Manager, whose latest version is an https:// address; its format (slack or json), and which verdicts. Null posts nothing; the topic in output verdicts_topic gets all of them."
+  description = "Where verdicts are posted: the name of a secret in Secret Manager that holds an https:// address; its format (slack or json), and which verdicts. Null posts nothing; the topic in output verdicts_topic gets all."
   type = object({
     secret   = string
     format   = optional(string, "slack")
