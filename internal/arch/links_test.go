@@ -51,6 +51,29 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestNamedPagesExist: a page that a comment, a message, a help text or the list of changes names is there. LAB.md is
+// of the pages of its time.
+func TestNamedPagesExist(t *testing.T) {
+	page := regexp.MustCompile(`\bdocs/[a-z-]+\.md\b`)
+	texts := files(t, ".md", ".go", ".py", ".sh", ".tf", ".yaml", ".mk", ".json", ".ipynb")
+	texts["Makefile"] = read(t, "Makefile")
+	named := 0
+	for file, text := range texts {
+		if file == "docs/LAB.md" {
+			continue
+		}
+		for _, name := range page.FindAllString(text, -1) {
+			named++
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s names %s, which is not there; say where it has gone", file, name)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d pages are named", named)
+	}
+}
+
 // TestPagesAreMerged: no page has the markers of an unresolved merge, which no compiler would notice there.
 func TestPagesAreMerged(t *testing.T) {
 	marker := regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>)( |$)`)
