@@ -10,10 +10,12 @@ locals {
     registry = { versioning = true, soft_delete = var.registry_undo_days * local.day }
   }
   lifecycle_rules = {
-    datasets = concat([local.abandoned_uploads], var.dataset_days == null ? [] : [{ type = "Delete", age = var.dataset_days, prefixes = ["datasets/"], noncurrent = null }])
+    datasets = concat([local.abandoned_uploads, local.exports], var.dataset_days == null ? [] : [{ type = "Delete", age = var.dataset_days, prefixes = ["datasets/"], noncurrent = null }])
     sweeps   = [local.abandoned_uploads, { type = "Delete", age = var.sweep_days, prefixes = ["plans/", "sweeps/"], noncurrent = null }]
     registry = [local.abandoned_uploads, { type = "Delete", age = null, prefixes = null, noncurrent = var.registry_undo_days }]
   }
+  # What is left of rows on their way from BigQuery: launcher/internal/stager/export.go.
+  exports           = { type = "Delete", age = 1, prefixes = ["exports/"], noncurrent = null }
   abandoned_uploads = { type = "AbortIncompleteMultipartUpload", age = 7, prefixes = null, noncurrent = null }
 }
 

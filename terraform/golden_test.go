@@ -27,6 +27,7 @@ type deployment struct {
 	people  map[string][]string
 	jobs    []string // the scheduled launchers; with any, the aggregator's service is there, too
 	source  []string // buckets of tables
+	tables  []string // datasets of BigQuery
 	webhook []string // the secret
 	key     bool
 	shared  bool
@@ -35,7 +36,8 @@ type deployment struct {
 var deployments = []deployment{
 	{file: "bootstrap.json"},
 	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly"},
-		source: []string{"example-exports"}, webhook: []string{"slack-verdicts"}, key: true, shared: true,
+		source: []string{"example-exports"}, tables: []string{"example-ads.events"},
+		webhook: []string{"slack-verdicts"}, key: true, shared: true,
 		people: map[string][]string{
 			"operators":     {"group:ops@example.com", "user:ana@example.com"},
 			"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
@@ -80,10 +82,14 @@ func (d deployment) bindings(t *Table) []string {
 func (d deployment) names(resource string) []string {
 	kind, name, _ := strings.Cut(resource, "/")
 	switch {
+	case resource == Queries && d.tables == nil:
+		return nil
 	case kind == "project":
 		return []string{testProject}
 	case resource == SourceBuckets:
 		return d.source
+	case resource == SourceDatasets:
+		return d.tables
 	case resource == Checkpoints:
 		return []string{testProject + "-coppice-sweeps where resource.name.extract('/checkpoints/{name}') != ''"}
 	case kind == "bucket":
@@ -172,7 +178,8 @@ func TestGoldenEnvironment(t *testing.T) {
 	}
 	for _, name := range read {
 		// of emulators
-		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_INSPECT_ENDPOINT" {
+		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_BIGQUERY_ENDPOINT" &&
+			name != "COPPICE_INSPECT_ENDPOINT" {
 			t.Errorf("%s is read and not set", name)
 		}
 	}
@@ -236,8 +243,8 @@ func TestOnlyTheTableGrants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found != 10 {
-		t.Errorf("%d kinds of bindings; iam.tf has 10, and a new one needs a look at this test", found)
+	if found != 11 {
+		t.Errorf("%d kinds of bindings; iam.tf has 11, and a new one needs a look at this test", found)
 	}
 }
 

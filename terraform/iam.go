@@ -45,6 +45,8 @@ const (
 	SweepsBucket       = "bucket/sweeps"
 	RegistryBucket     = "bucket/registry"
 	SourceBuckets      = "bucket/sources"     // those that tables are staged from
+	SourceDatasets     = "dataset/sources"    // of BigQuery, likewise
+	Queries            = "project/queries"    // the project, where BigQuery is used
 	Checkpoints        = "object/checkpoints" // of the sweeps bucket, by a condition on their names
 	ScoresTopic        = "topic/scores"
 	JobsTopic          = "topic/jobs"
@@ -142,8 +144,8 @@ var (
 
 // resources lists the names of each kind except accounts, which are the identities of that kind.
 var resources = []string{
-	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, Checkpoints, ScoresTopic,
-	JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
+	Project, DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets, SourceDatasets, Queries,
+	Checkpoints, ScoresTopic, JobsTopic, VerdictsTopic, "topic/dead_letters", ScoresSubscription,
 	"subscription/jobs", "subscription/dead_letters", Images, Webhook, "service/aggregator", "service/server",
 	"job/launcher",
 	"key/coppice", "subnetwork/machines",

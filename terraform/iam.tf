@@ -27,6 +27,8 @@ locals {
     { for name in keys(local.emails) : "account/${name}" => [name] },
     {
       "bucket/sources"      = var.source_buckets
+      "dataset/sources"     = var.source_datasets
+      "project/queries"     = length(var.source_datasets) == 0 ? [] : ["project"]
       "repository/images"   = ["images"]
       "service/aggregator"  = keys(local.running)
       "service/server"      = keys(local.serving)
@@ -47,7 +49,7 @@ locals {
           instance = instance
           role     = try(local.role_ids[b.role], b.role)
           member   = member
-          key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", contains(["job/launcher", "bucket/sources"], b.resource) ? instance : ""]))
+          key      = join(" ", compact([b.identity, b.resource, b.role, local.iam.identities[b.identity].kind == "people" ? member : "", contains(["job/launcher", "bucket/sources", "dataset/sources"], b.resource) ? instance : ""]))
         }
       ]
     ]
@@ -103,6 +105,16 @@ resource "google_storage_bucket_iam_member" "table" {
     }
   }
 
+  depends_on = [google_service_account.coppice]
+}
+
+resource "google_bigquery_dataset_iam_member" "table" {
+  for_each = local.granted.dataset
+
+  project    = split(".", each.value.instance)[0]
+  dataset_id = split(".", each.value.instance)[1]
+  role       = each.value.role
+  member     = each.value.member
   depends_on = [google_service_account.coppice]
 }
 

@@ -105,6 +105,7 @@ func (m module) results() string {
 var makers = map[string]string{
 	"google_artifact_registry_repository":            "artifactregistry.admin",
 	"google_artifact_registry_repository_iam_member": "artifactregistry.admin",
+	"google_bigquery_dataset_iam_member":             "bigquery.dataOwner",
 	"google_billing_budget":                          "billing.costsManager",
 	"google_cloud_run_v2_job":                        "run.admin", "google_cloud_run_v2_job_iam_member": "run.admin",
 	"google_cloud_run_v2_service":            "run.admin",

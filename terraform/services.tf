@@ -7,6 +7,7 @@ locals {
     ],
     var.metrics_endpoint == "https://telemetry.googleapis.com" ? ["telemetry.googleapis.com"] : [],
     local.encryption != "google" ? ["cloudkms.googleapis.com"] : [],
+    length(var.source_datasets) > 0 ? ["bigquery.googleapis.com"] : [],
     var.webhook != null ? ["secretmanager.googleapis.com"] : [],
     var.budget != null ? ["billingbudgets.googleapis.com"] : [],
   ))

@@ -118,9 +118,9 @@ variable "sweeps" {
   validation {
     # A source is a place, a list of places, or has them as files.
     condition = alltrue([for s in values(var.sweeps) : s.stage == null ? true : try(
-      alltrue([for place in flatten([try(yamldecode(s.stage.spec).source.files, yamldecode(s.stage.spec).source)]) : startswith(place, "gs://")]), false
+      alltrue([for place in flatten([try(yamldecode(s.stage.spec).source.files, yamldecode(s.stage.spec).source)]) : can(regex("^(gs://|bigquery://|\\s*(?i:SELECT|WITH)\\s)", place))]), false
     )])
-    error_message = "The source of a dataset.yaml that is staged on a schedule is in a bucket: gs://BUCKET/PATH."
+    error_message = "The source of a dataset.yaml that is staged on a schedule is in a bucket, gs://BUCKET/PATH, or in BigQuery."
   }
 }
 
@@ -132,6 +132,17 @@ variable "source_buckets" {
   validation {
     condition     = alltrue([for b in var.source_buckets : can(regex("^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$", b)) && !contains(["datasets", "sweeps", "registry"], b)])
     error_message = "Plain names of buckets, without gs://."
+  }
+}
+
+variable "source_datasets" {
+  description = "Datasets of BigQuery whose tables are staged, as PROJECT.DATASET; launcher and stager may read them, and run queries in this project, which pays for them."
+  type        = set(string)
+  default     = []
+  nullable    = false
+  validation {
+    condition     = alltrue([for d in var.source_datasets : can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9][.][A-Za-z0-9_]{1,300}$", d))])
+    error_message = "PROJECT.DATASET, such as ads-prod.events."
   }
 }
 

@@ -43,19 +43,20 @@ var layers = map[string]int{
 	"terraform":          1, // the deployment's table of rights
 	"internal/protocol":  1, // the rules by which tasks and aggregators share a sweep, without I/O
 
-	"internal/nights":        2, // what a night's table has to keep to
-	"internal/search":        2,
-	"internal/registry":      2,
-	"internal/cloud/gcs":     2,
-	"internal/cloud/pubsub":  2,
-	"internal/cloud/batch":   2,
-	"internal/slurm":         2, // jobs on a cluster
-	"internal/cloud/idtoken": 2, // who calls
-	"internal/cloud/inspect": 2,
-	"internal/notify":        2, // who is told what became of a night
-	"internal/sweepstore":    2, // the objects of a sweep
-	"internal/fit":           2, // one candidate on one dataset
-	"internal/team":          2, // one model, several processes
+	"internal/nights":         2, // what a night's table has to keep to
+	"internal/search":         2,
+	"internal/registry":       2,
+	"internal/cloud/gcs":      2,
+	"internal/cloud/pubsub":   2,
+	"internal/cloud/batch":    2,
+	"internal/slurm":          2, // jobs on a cluster
+	"internal/cloud/bigquery": 2, // rows by query
+	"internal/cloud/idtoken":  2, // who calls
+	"internal/cloud/inspect":  2,
+	"internal/notify":         2, // who is told what became of a night
+	"internal/sweepstore":     2, // the objects of a sweep
+	"internal/fit":            2, // one candidate on one dataset
+	"internal/team":           2, // one model, several processes
 
 	"internal/dataset/datasettest": 2, // for tests of everything above
 
@@ -99,6 +100,8 @@ var only = []struct {
 		"one adapter knows Google's Pub/Sub client; the emulator serves it"},
 	{"cloud.google.com/go/batch/", []string{"internal/cloud/batch/", "localemu/"},
 		"one adapter knows Google's Batch client; the emulator serves it"},
+	{"google.golang.org/api/bigquery/", []string{"internal/cloud/bigquery/", "localemu/"},
+		"one adapter knows Google's BigQuery client; the emulator serves it"},
 	{"github.com/coreos/go-oidc/", []string{"internal/cloud/idtoken/"}, "one place judges tokens"},
 	{"github.com/apache/arrow/", []string{"internal/dataset/"},
 		"moving to another release must stay a one-folder change"},

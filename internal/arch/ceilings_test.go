@@ -25,11 +25,12 @@ var ceilings = map[string]int{
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
+	"internal/cloud/bigquery":      177,
 	"internal/cloud/gcs":           529,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
 	"internal/cloud/pubsub":        123,
-	"internal/dataset":             5293,
+	"internal/dataset":             5331,
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
@@ -61,16 +62,16 @@ var ceilings = map[string]int{
 	"internal/slurm":               608,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5369,
+	"internal/sweep":               5373,
 	"internal/sweepstore":          1421,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             382,
+	"launcher/command":             391,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      253,
-	"launcher/internal/cli":        4020,
-	"launcher/internal/cloudjob":   508,
+	"launcher/internal/cli":        4073,
+	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     637,
 	"launcher/internal/draft":      1430,
@@ -84,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2420,
 	"launcher/internal/show":       1953,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1498,
+	"launcher/internal/stager":     1647,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
@@ -93,7 +94,7 @@ var ceilings = map[string]int{
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
-	"localemu/internal/world":      919,
+	"localemu/internal/world":      1037,
 	"localemu/pubsubemu":           667,
 	"python/program":               138,
 	"task":                         14,
@@ -104,11 +105,11 @@ var ceilings = map[string]int{
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
 	"task/internal/worker":         2659,
-	"terraform":                    183,
+	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_682
+const maxLines = 114_233
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -14,9 +15,9 @@ import (
 )
 
 // SourceSpec says where the files of a table are: `source: PLACE`, a list of places, or a mapping if the places are
-// those of days.
+// those of days. Rows of BigQuery are a place, too: bigquery://PROJECT/DATASET/TABLE, or a query in GoogleSQL.
 type SourceSpec struct {
-	// files, globs or folders, local or gs://; {date:2006-01-02} stands for each of the last days
+	// files, globs or folders, local or gs://, tables, queries; {date:2006-01-02} stands for each of the last days
 	Files   FileList `yaml:"files"`
 	Last    Days     `yaml:"last"`    // how many days, up to the newest that is complete
 	Missing string   `yaml:"missing"` // MissingAllow if a day may have no file
@@ -42,6 +43,7 @@ const (
 	maxDays   = 1100 // three years
 	maxPlaces = 1000
 	maxLooks  = 10_000 // places times days, each of which is listed
+	maxQuery  = 100_000
 )
 
 // FileList is one place, or a list of them.
@@ -77,42 +79,48 @@ func InBucket(place string) bool { return strings.HasPrefix(place, "gs://") }
 
 // CheckPlace refuses an address of tables that are neither files nor in a bucket.
 func CheckPlace(place string) error {
-	scheme, rest, found := strings.Cut(place, "://")
+	scheme, _, found := strings.Cut(place, "://")
 	switch {
 	case !found || scheme == "gs":
 		return nil
-	case scheme == "bigquery" || scheme == "bq":
-		return problem.New(problem.Usage, "%s: export the table to a bucket, and give its files: bq extract "+
-			"--destination_format PARQUET %s 'gs://BUCKET/FOLDER/*.parquet'", place, bigTable(rest))
+	case inBigQuery(place):
+		return problem.New(problem.Usage, "%s: write it as source: into a dataset.yaml, and stage that", place)
 	}
 	return problem.New(problem.Usage, "%s: tables are read from files and from gs://; copy it to one of them", place)
 }
 
-// bigTable is PROJECT:DATASET.TABLE, as bq has it.
-func bigTable(path string) string {
-	parts := strings.Split(strings.ReplaceAll(path, "/", "."), ".")
-	if len(parts) != 3 {
-		return "PROJECT:DATASET.TABLE"
-	}
-	return parts[0] + ":" + parts[1] + "." + parts[2]
+// query is a place that is one, and fleeting what makes its rows depend on when it runs: they could not be recognised.
+var (
+	query    = regexp.MustCompile(`(?is)^\s*(SELECT|WITH)\s`)
+	fleeting = regexp.MustCompile(`(?i)\b(CURRENT_(DATE|TIME|DATETIME|TIMESTAMP)|RAND|GENERATE_UUID|SESSION_USER)\b`)
+)
+
+func inBigQuery(place string) bool {
+	return strings.HasPrefix(place, "bigquery://") || query.MatchString(place)
 }
+
+// bigTable is a table's address: names as BigQuery allows them, the table's with a partition behind $ or a day's mark.
+var bigTable = regexp.MustCompile(`^bigquery://([a-z][a-z0-9.:-]{1,100})/(\w{1,300})/((?:[\p{L}\p{N}_$-]|` +
+	dateMark.String() + `){1,300})$`)
 
 // String is the source in messages.
 func (s SourceSpec) String() string { return strings.Join(s.Files, ", ") }
 
-// AnyInBucket reports whether a file is in a bucket, and AnyLocal whether one is not.
-func (s SourceSpec) AnyInBucket() bool { return slices.ContainsFunc(s.Files, InBucket) }
+// AnyRemote reports whether something of the source is in a bucket or in BigQuery.
+func (s SourceSpec) AnyRemote() bool { return slices.ContainsFunc(s.Files, remote) }
 
-// AnyLocal reports whether some place is not in a bucket.
+// AnyLocal reports whether some place is on this machine.
 func (s SourceSpec) AnyLocal() bool {
-	return slices.ContainsFunc(s.Files, func(place string) bool { return !InBucket(place) })
+	return slices.ContainsFunc(s.Files, func(place string) bool { return !remote(place) })
 }
+
+func remote(place string) bool { return InBucket(place) || inBigQuery(place) }
 
 // RelativeTo makes relative local places relative to a folder.
 func (s *SourceSpec) RelativeTo(folder string) {
 	for i, place := range s.Files {
 		switch {
-		case InBucket(place):
+		case remote(place):
 		case filepath.IsAbs(place):
 			s.Files[i] = filepath.Clean(place)
 		default:
@@ -146,12 +154,8 @@ func (s *Spec) checkSource() error {
 				break
 			}
 		}
-		if err := CheckPlace(place); err != nil {
+		if err := CheckPlace(place); err != nil && !inBigQuery(place) {
 			return s.Errorf(path, "%v", err)
-		}
-		var forms string
-		for _, mark := range dateMark.FindAllStringSubmatch(place, -1) {
-			forms += mark[1] + " "
 		}
 		switch {
 		case place == "":
@@ -160,14 +164,17 @@ func (s *Spec) checkSource() error {
 			return s.Errorf(path, "source %q holds a NUL, which no file's name does", place)
 		case slices.Contains(src.Files[:i], place):
 			return s.Errorf(path, "%s is listed twice", place)
-		case strings.Contains(dateMark.ReplaceAllString(place, ""), "{date"):
-			return s.Errorf(path, "%.80q: write a day as {date:2006-01-02}, in quotes inside [ ] and { }", place)
-		case forms == "" && src.Last > 0:
-			return s.Errorf(path, "last needs {date:2006-01-02} in every place, as in gs://B/{date:2006-01-02}/*.csv")
-		case forms != "" && slices.ContainsFunc(dayForms, func(f string) bool { return !strings.Contains(forms, f) }):
-			return s.Errorf(path,
-				"{date:...} needs the year as 2006, the month as 01 and the day as 02, in any order: "+
-					"days that differ need places that differ")
+		case query.MatchString(place):
+			if word := fleeting.FindString(place); word != "" || len(place) > maxQuery {
+				return s.Errorf(path, "a query has at most %d bytes, and selects the same rows whenever it runs: name "+
+					"the day as {date:2006-01-02}, with --day, in place of %s", maxQuery,
+					cmp.Or(word, "what is longer"))
+			}
+		case inBigQuery(place) && !bigTable.MatchString(place):
+			return s.Errorf(path, "%.200q: use bigquery://PROJECT/DATASET/TABLE", place)
+		}
+		if err := s.checkMarks(path, place); err != nil {
+			return err
 		}
 	}
 
@@ -186,12 +193,32 @@ func (s *Spec) checkSource() error {
 	return nil
 }
 
+// checkMarks checks the days that a place or a query names.
+func (s *Spec) checkMarks(path, text string) error {
+	var forms string
+	for _, mark := range dateMark.FindAllStringSubmatch(text, -1) {
+		forms += mark[1] + " "
+	}
+	switch {
+	case strings.Contains(dateMark.ReplaceAllString(text, ""), "{date"):
+		return s.Errorf(path, "%.80q: write a day as {date:2006-01-02}, in quotes inside [ ] and { }", text)
+	case forms == "" && s.Source.Last > 0:
+		return s.Errorf(path, "last needs {date:2006-01-02} in every place, as in gs://B/{date:2006-01-02}/*.csv")
+	case forms != "" && slices.ContainsFunc(dayForms, func(f string) bool { return !strings.Contains(forms, f) }):
+		return s.Errorf(path,
+			"{date:...} needs the year as 2006, the month as 01 and the day as 02, in any order: "+
+				"days that differ need places that differ")
+	}
+	return nil
+}
+
 // Place is where to look for some of a table's files.
 type Place struct {
 	Pattern string // a file, a glob or a folder
 	// Fixed is the part of Pattern that is the same for all files: folders NAME=VALUE behind it are columns.
 	Fixed string
 	Day   string // as 2006-01-02; empty for a place that is no day's
+	Query string // what selects the rows in BigQuery, of which Pattern is then the name; empty for files
 }
 
 // Places lists where the files are, given the newest day that is complete.
@@ -199,7 +226,7 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 	var out []Place
 	for _, place := range s.Files {
 		if !dateMark.MatchString(place) {
-			out = append(out, Place{Pattern: place, Fixed: fixed(place)})
+			out = append(out, newPlace(place, fixed(place), ""))
 			continue
 		}
 		for back := range int(max(1, s.Last)) {
@@ -209,11 +236,22 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 				return strings.NewReplacer("2006", day.Format("2006"), "01", day.Format("01"), "02", day.Format("02")).
 					Replace(form)
 			})
-			out = append(out, Place{Pattern: pattern, Fixed: fixed(place), Day: day.Format(time.DateOnly)})
+			out = append(out, newPlace(pattern, fixed(place), day.Format(time.DateOnly)))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Place) int { return cmp.Compare(a.Day, b.Day) })
 	return out
+}
+
+func newPlace(pattern, fixed, day string) Place {
+	p := Place{Pattern: pattern, Fixed: fixed, Day: day}
+	if m := bigTable.FindStringSubmatch(pattern); m != nil {
+		p.Query = fmt.Sprintf("SELECT * FROM `%s.%s.%s`", m[1], m[2], m[3])
+	} else if query.MatchString(pattern) {
+		p.Query = strings.TrimRight(pattern, "; \t\r\n")
+		p.Pattern = fmt.Sprintf("bigquery://query-%.4x", sha256.Sum256([]byte(p.Query)))
+	}
+	return p
 }
 
 // fixed is a place up to the folder in which something varies.

@@ -23,6 +23,8 @@ type Deployment struct {
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
 	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
 	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator, without TLS and credentials
+	// host:port of an emulator, likewise; the launcher passes it on to staging jobs
+	BigQueryEndpoint string `env:"COPPICE_BIGQUERY_ENDPOINT"`
 	// where measurements are pushed; the launcher passes it on to tasks
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	Verdicts     VerdictsEnv
@@ -245,6 +247,8 @@ type LauncherTaskEnv struct {
 	Day     string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
 	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
 	Attempt int    `env:"COPPICE_TASK_ATTEMPT, default=$BATCH_TASK_RETRY_ATTEMPT"`
+
+	BigQueryEndpoint string `env:"COPPICE_BIGQUERY_ENDPOINT"` // of an emulator
 }
 
 // Variables returns the settings that the launcher writes into the job.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
 	"coppice/internal/cloud/batch"
+	"coppice/internal/cloud/bigquery"
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/cloud/inspect"
@@ -23,6 +25,7 @@ import (
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/doctor"
+	"coppice/launcher/internal/stager"
 )
 
 // connect opens the launcher's backends: buckets by name, and Batch.
@@ -34,6 +37,12 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
+	if env.Project != "" && !filepath.IsAbs(env.DatasetsBucket) {
+		b.USDPerTiB = bigquery.USDPerTiB
+		b.Warehouse = func(ctx context.Context) (stager.Warehouse, error) {
+			return bigquery.New(ctx, env.Project, env.BigQueryEndpoint)
+		}
+	}
 	if env.Engine == sweep.EngineSlurm {
 		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
 		b.Jobs, b.Tasks = j, j

@@ -27,6 +27,7 @@ variables {
   dataset_days         = 60
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
   source_buckets       = ["example-exports"]
+  source_datasets      = ["example-ads.events"]
   webhook              = { secret = "slack-verdicts", verdicts = ["blocked", "not_comparable"] }
   sweeps = {
     nightly = { schedule = "0 2 * * *", time_zone = "Europe/Berlin", spec = "name: nightly-ctr\ndataset: clicks\nmodel: ctr\nmetric: average_precision\n", winner_within = 25,
@@ -40,6 +41,7 @@ run "iam" {
     condition = toset(concat(
       [for b in values(google_project_iam_member.table) : "${b.member}: ${b.role} on project ${b.project}"],
       [for b in values(google_storage_bucket_iam_member.table) : "${b.member}: ${b.role} on bucket ${b.bucket}${join("", [for c in b.condition : " where ${c.expression}"])}"],
+      [for b in values(google_bigquery_dataset_iam_member.table) : "${b.member}: ${b.role} on dataset ${b.project}.${b.dataset_id}"],
       [for b in values(google_pubsub_topic_iam_member.table) : "${b.member}: ${b.role} on topic ${b.topic}"],
       [for b in values(google_pubsub_subscription_iam_member.table) : "${b.member}: ${b.role} on subscription ${b.subscription}"],
       [for b in values(google_service_account_iam_member.table) : "${b.member}: ${b.role} on account ${b.service_account_id}"],
@@ -286,7 +288,7 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : one(r.condition).age if one(r.action).type == "Delete"] == [60]
+    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : one(r.condition).age if one(r.action).type == "Delete"] == [1, 60]
     error_message = "dataset_days deletes datasets."
   }
 

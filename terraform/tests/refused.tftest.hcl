@@ -85,6 +85,7 @@ run "refused_3" {
     image_tag          = "v1:latest"
     sweeps             = { nightly = { schedule = "0 2 * * *", time_zone = "+01:00", spec = "name: a\nmetric: auc\n" } }
     source_buckets     = ["registry"]
+    source_datasets    = ["events"]
     reconcile_schedule = "*/6 * * * *"
     aggregator         = { memory = "64Gi" }
   }
@@ -96,6 +97,7 @@ run "refused_3" {
     var.image_tag,
     var.sweeps,
     var.source_buckets,
+    var.source_datasets,
     var.reconcile_schedule,
     var.aggregator,
   ]

@@ -32,6 +32,7 @@ import (
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -68,6 +69,9 @@ type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   SweepJobs
 	Tasks  cloudjob.Jobs // jobs that run the launcher itself
+	// Warehouse opens BigQuery; nil without a project. USDPerTiB is what it asks for reading.
+	Warehouse func(context.Context) (stager.Warehouse, error)
+	USDPerTiB float64
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
 	Close    func() error

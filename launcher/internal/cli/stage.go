@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/blob"
@@ -24,6 +25,7 @@ type stageFlags struct {
 	threads int
 	day     string // the newest of a source of days
 	nightly bool   // a schedule's slot is staged
+	dryRun  bool   // only say what would be read, and what BigQuery would cost
 	batch   cloudjob.Flags
 }
 
@@ -56,6 +58,8 @@ accept has accepted it, with a reason. $TMPDIR needs space for the source (if in
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads (default: all CPUs); the dataset does not depend on them")
 	cmd.Flags().StringVar(&f.day, "day", "",
 		"the newest day of a source with {date:2006-01-02}, such as 2026-11-20 (default: yesterday, in UTC)")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false,
+		"say what would be read, and what BigQuery would cost; read nothing")
 	w.jsonFlag(cmd, "print the manifest and the findings as JSON")
 	return cmd
 }
@@ -85,7 +89,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		return err
 	}
 
-	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyInBucket() && t.Spec.Encodings.Like == "" {
+	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyRemote() && t.Spec.Encodings.Like == "" {
 		dst := stager.Destination{Dir: f.out} // no cloud is involved
 		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Threads: f.threads})
 		if err != nil {
@@ -99,7 +103,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 			return err
 		}
 		staged, err := stageTable(ctx, w, t, dst, f)
-		if err != nil {
+		if err != nil || f.dryRun {
 			return err
 		}
 		return printStaged(ctx, w, staged, dst, f)
@@ -121,7 +125,11 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 	if named != "" && like == nil && !w.asJSON {
 		w.warn("model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
 	}
-	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Like: like, Nightly: f.nightly}
+	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Exports: w.exports(), Like: like, Nightly: f.nightly}
+	if f.dryRun {
+		s.Day = t.Day
+		return nil, estimate(ctx, w, &s, t, dst)
+	}
 	if f.batch.On {
 		return stageInBatch(ctx, w, s, t, dst, f.batch)
 	}
@@ -136,6 +144,44 @@ func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.De
 	staged, err := s.Stage(ctx, t.Spec, dst)
 	bar.Finish()
 	return staged, err
+}
+
+// estimate says what staging would read, and what BigQuery asks for it.
+func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSpec, dst stager.Destination) error {
+	in, err := s.Look(ctx, t.Spec, dst)
+	if err != nil {
+		return err
+	}
+	e := struct {
+		Bytes      int64   `json:"bytes"`
+		QueryBytes int64   `json:"query_bytes,omitempty"` // of them, read by BigQuery
+		USD        float64 `json:"usd"`                   // for them, on demand
+		Staged     string  `json:"staged,omitempty"`      // the version that it was staged as
+	}{Bytes: in.Bytes, QueryBytes: in.QueryBytes}
+	if in.Staged != nil {
+		e.Staged = in.Staged.Place
+	} else {
+		e.USD = float64(in.QueryBytes) / (1 << 40) * w.USDPerTiB
+	}
+	return w.print(e, func() {
+		switch {
+		case e.Staged != "":
+			w.printf("nothing would be read: it is staged as %s\n", e.Staged)
+		case e.QueryBytes > 0:
+			w.printf("%s would be read, of which BigQuery reads %s: at most %.2f USD on demand\n",
+				humanize.IBytes(uint64(e.Bytes)), humanize.IBytes(uint64(e.QueryBytes)), e.USD)
+		default:
+			w.printf("%s would be read\n", humanize.IBytes(uint64(e.Bytes)))
+		}
+	})
+}
+
+// exports is how rows of BigQuery become files: by way of the datasets bucket. It is nil where there is none.
+func (c *cloud) exports() *stager.Exports {
+	if c.Warehouse == nil {
+		return nil
+	}
+	return &stager.Exports{Open: c.Warehouse, Store: c.datasets, Bucket: c.env.DatasetsBucket}
 }
 
 // newestDay is --day, or yesterday.

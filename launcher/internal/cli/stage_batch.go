@@ -53,7 +53,8 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	}
 	q := f.Request(machine, disks)
 	q.Dataset, q.Fingerprint = t.Spec.Name, in.Fingerprint
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, DatasetsBucket: w.env.DatasetsBucket, File: t.File,
+	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, BigQueryEndpoint: w.env.BigQueryEndpoint,
+		DatasetsBucket: w.env.DatasetsBucket, File: t.File,
 		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
 	if s.Nightly {
 		q.Env.Nightly = "true"
@@ -138,12 +139,14 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 		"submits"); err != nil {
 		return err
 	}
-	b, err := w.Connect(ctx, Env{Deployment: sweep.Deployment{Project: env.Project}}) // only buckets
+	b, err := w.Connect(ctx, Env{Deployment: sweep.Deployment{Project: env.Project,
+		DatasetsBucket: env.DatasetsBucket, BigQueryEndpoint: env.BigQueryEndpoint}}) // only buckets
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	w.cloud = &cloud{Backends: b, datasets: b.Bucket(env.DatasetsBucket)}
+	w.env.DatasetsBucket = env.DatasetsBucket
 
 	log := program.Logger(w.Out, program.LogOrigin{Program: "launcher", Version: w.Version,
 		Project: env.Project}).With("job", env.Job, "attempt", env.Attempt)
@@ -151,7 +154,7 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 
 	t := &cloudjob.Task{Env: env, Store: w.datasets, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Nightly: env.Nightly != ""}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Exports: w.exports(), Nightly: env.Nightly != ""}
 	if env.Day != "" {
 		if s.Day, err = time.Parse(time.DateOnly, env.Day); err != nil {
 			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")

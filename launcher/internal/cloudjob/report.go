@@ -62,7 +62,8 @@ func readProgress(ctx context.Context, store blob.Store, folder string) (*Progre
 	return decodeProgress(data), nil
 }
 
-var steps = map[stager.Step]bool{"": true, stager.StepFetch: true, stager.StepSurvey: true, stager.StepSearch: true,
+var steps = map[stager.Step]bool{"": true, stager.StepExport: true, stager.StepFetch: true,
+	stager.StepSurvey: true, stager.StepSearch: true,
 	stager.StepWrite: true, stager.StepEncode: true, stager.StepChecksum: true, stager.StepUpload: true}
 
 func decodeProgress(data []byte) *Progress {

@@ -26,6 +26,9 @@ type source struct {
 	files   []table.File
 	objects map[string]object // by URI; none of local files
 	absent  []string          // days without a file
+
+	queries   []selected // whose rows are files only once they are exported
+	warehouse Warehouse  // nil without queries
 }
 
 type object struct {
@@ -86,6 +89,9 @@ func tooManyFiles() error {
 
 // findIn adds the files of a place.
 func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) error {
+	if place.Query != "" {
+		return s.lookAt(ctx, place, src)
+	}
 	if !dataset.InBucket(place.Pattern) {
 		files, err := table.ExpandPlace(place)
 		src.files = append(src.files, files...)
@@ -144,8 +150,11 @@ func literal(pattern string) string {
 	return strings.TrimSuffix(pattern, "/")
 }
 
-// fetch copies the source's objects into dir.
+// fetch copies the source's objects into dir, and rows of BigQuery by way of the bucket.
 func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
+	if err := s.exportQueries(ctx, src, dir); err != nil {
+		return err
+	}
 	var total, done int64
 	for _, o := range src.objects {
 		total += o.Size

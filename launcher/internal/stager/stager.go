@@ -1,9 +1,9 @@
 // Package stager turns a dataset.yaml into a dataset version in a folder or a bucket: it fetches the source if that is
 // in a bucket, recognises an input that was staged before, and uploads the output of package ingest, the manifest last.
 //
-//	dataset.yaml, files    Find: where they are, and the fingerprint of spec and files
+//	dataset.yaml, files    Find: where they are, and the fingerprint of spec and files (of a query: of what it reads)
 //	inputs/FINGERPRINT     Look: staged before, and still complete? then that version
-//	workspace              fetch from the bucket, ingest
+//	workspace              fetch from the bucket (rows of BigQuery are exported there first), ingest
 //	NAME/VERSION/          upload, if it is in a bucket: all but the manifest
 //	nights/VERSION         judge: compared with earlier nights, which may block it
 //	NAME/VERSION/          putIntoPlace (a folder, renamed) or uploadManifest: the version exists
@@ -38,6 +38,7 @@ type Step string
 
 // The steps, in order.
 const (
+	StepExport   Step = "export" // from BigQuery; counts queries
 	StepFetch    Step = "fetch"
 	StepSurvey   Step = "survey"
 	StepSearch   Step = "search" // for columns to combine; counts them, not bytes
@@ -51,7 +52,9 @@ const (
 // Stager stages datasets.
 type Stager struct {
 	// Bucket opens a bucket by name. It is only called for sources and destinations in buckets.
-	Bucket  func(ctx context.Context, name string) (blob.Store, error)
+	Bucket func(ctx context.Context, name string) (blob.Store, error)
+	// Exports is needed for sources in BigQuery only.
+	Exports *Exports
 	Scratch string           // for temporary files; empty for the system's folder
 	Threads int              // 0 for all CPUs
 	Now     func() time.Time // the time of staging; nil for time.Now
@@ -83,6 +86,7 @@ type Staged struct {
 type Located struct {
 	Fingerprint string  // of spec and files, in hexadecimal
 	Bytes       int64   // of all files
+	QueryBytes  int64   // of them, what BigQuery would read, and be paid for
 	Staged      *Staged // the complete version staged from it before; nil if there is none
 	src         *source
 }
@@ -97,6 +101,9 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 	in := &Located{src: src}
 	for _, f := range src.files {
 		in.Bytes += f.Bytes
+	}
+	for _, q := range src.queries {
+		in.QueryBytes += q.bytes
 	}
 
 	in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files)
@@ -136,7 +143,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return in.Staged, nil
 	}
 	src, fingerprint := in.src, in.Fingerprint
-	if len(src.objects) == 0 && dst.Store == nil {
+	if len(src.objects) == 0 && len(src.queries) == 0 && dst.Store == nil {
 		return s.intoFolder(ctx, spec, src, dst, fingerprint)
 	}
 

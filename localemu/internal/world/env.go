@@ -50,6 +50,7 @@ func (w *World) Env() []string {
 		"COPPICE_STAGE_SERVICE_ACCOUNT=" + account("stager"),
 
 		"COPPICE_INSPECT_ENDPOINT=" + w.rest.Addr(),
+		"COPPICE_BIGQUERY_ENDPOINT=" + w.rest.Addr(),
 		"COPPICE_BATCH_ENDPOINT=" + w.batch.Addr(),
 	}, w.emulators()...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -12,9 +13,9 @@ import (
 	"coppice/localemu/internal/httpjson"
 )
 
-// The REST calls with which `launcher doctor` examines a project: who is calling, what they may do, and which buckets
-// and topics exist. A call of https://SERVICE/PATH is answered at http://ADDRESS/SERVICE/PATH. Everybody is the owner
-// of the local cloud, and may do everything.
+// The REST calls of BigQuery (bigquery.go), and those with which `launcher doctor` examines a project: who is calling,
+// what they may do, and which buckets and topics exist. A call of https://SERVICE/PATH is answered at
+// http://ADDRESS/SERVICE/PATH. Everybody is the owner of the local cloud, and may do everything.
 //
 // Not imitated, and answered with 501: enabled services, regions, quotas but that of FaultSpec, machine types, images,
 // and every call that changes anything.
@@ -51,6 +52,13 @@ func (w *World) routes() http.Handler {
 			return map[string]any{"zones": []string{r.PathValue("region") + "-a"}}, nil
 		})
 	}
+	q := &warehouse{filepath.Join(w.data, "bigquery"), w.storage.Addr()}
+	project := "/bigquery.googleapis.com/bigquery/v2/projects/{project}"
+	handle("POST "+project+"/jobs", q.insert)
+	handle("GET "+project+"/queries/{job}", func(*http.Request) (any, error) {
+		return map[string]any{"jobComplete": true}, nil
+	})
+	handle("GET "+project+"/datasets/{dataset}/tables/{table}", q.table)
 	handle("/", func(r *http.Request) (any, error) {
 		return nil, httpjson.NotImitated(r)
 	})

@@ -1,0 +1,177 @@
+// Package bigquery is the adapter of BigQuery: what a query reads and costs before it runs, and the export of its
+// rows to Parquet in a bucket.
+//
+//	query ──dry run──▶ bytes, columns, tables ──▶ their last changes: what identifies the rows
+//	query ──EXPORT DATA, a job with a name──▶ gs://BUCKET/FOLDER/*.parquet
+//
+// Google's generated client is used, as it comes with the other services' modules: cloud.google.com/go/bigquery would
+// bring a second Apache Arrow for reading rows, which nothing here does.
+package bigquery
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	bq "google.golang.org/api/bigquery/v2"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+
+	"coppice/internal/cloud"
+	"coppice/internal/problem"
+)
+
+// USDPerTiB is what reading a TiB costs on demand in the United States (https://cloud.google.com/bigquery/pricing,
+// 2026-11). The first TiB of a month is free, and reservations are paid by slots.
+const USDPerTiB = 6.25
+
+const (
+	maxTables = 200              // that one query reads
+	waitLimit = 30 * time.Second // how long one call waits for a job; then it is asked again
+	goodbye   = 10 * time.Second // for cancelling a job whose caller has gone
+)
+
+// Client runs queries in one project, which pays for them.
+type Client struct {
+	api     *bq.Service
+	project string
+}
+
+// New opens BigQuery; endpoint is host:port of an emulator, without TLS and credentials, or empty.
+func New(ctx context.Context, project, endpoint string) (*Client, error) {
+	var options []option.ClientOption
+	if endpoint != "" {
+		options = []option.ClientOption{option.WithoutAuthentication(),
+			option.WithEndpoint("http://" + endpoint + "/bigquery.googleapis.com/bigquery/v2/")}
+	}
+	api, err := bq.NewService(ctx, options...)
+	if err != nil {
+		return nil, cloud.Dial("BigQuery", err)
+	}
+	return &Client{api: api, project: project}, nil
+}
+
+// Look asks what a SELECT would read, without running it: the bytes that it is paid for, and an identity that changes
+// with the text, the columns or the last change of a table. Columns of several values have no place in a table, and
+// are errors that name them.
+func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
+	job, err := c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(query, true)}).Context(ctx).Do()
+	if err != nil {
+		return 0, "", translate("the query", err)
+	}
+	if job.Statistics == nil || job.Statistics.Query == nil {
+		return 0, "", errors.New("BigQuery's answer to a dry run has no statistics")
+	}
+
+	q := job.Statistics.Query
+	if kind := q.StatementType; kind != "SELECT" {
+		return 0, "", problem.New(problem.Input, "the query is a statement of the type %.40q: give a SELECT", kind)
+	}
+	if q.Schema != nil {
+		for _, f := range q.Schema.Fields {
+			if f.Mode == "REPEATED" || f.Type == "RECORD" || f.Type == "STRUCT" {
+				return 0, "", problem.New(problem.Input, "column %q holds several values (%s): select its parts, or "+
+					"leave it out with SELECT * EXCEPT (%s)", f.Name, strings.ToLower(f.Mode+" "+f.Type), f.Name)
+			}
+		}
+	}
+
+	// The tables with the times of their last changes.
+	if len(q.ReferencedTables) > maxTables {
+		return 0, "", problem.New(problem.Input, "the query reads %d tables, and may read %d", len(q.ReferencedTables),
+			maxTables)
+	}
+	var state []string
+	for _, t := range q.ReferencedTables {
+		name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
+		table, err := c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).Fields("lastModifiedTime").Context(ctx).Do()
+		if err != nil {
+			return 0, "", translate("table "+name, err)
+		}
+		state = append(state, fmt.Sprintf("%s@%d", name, table.LastModifiedTime))
+	}
+	slices.Sort(state)
+
+	schema, err := json.Marshal(q.Schema)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q", query, schema, state))
+	return job.Statistics.TotalBytesProcessed, hex.EncodeToString(sum[:]), err
+}
+
+// Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. The job
+// is called id, so that asking again after a lost answer does not export twice; it is cancelled if ctx ends.
+func (c *Client) Export(ctx context.Context, id, query, uri string) error {
+	if strings.ContainsAny(uri, "'\\\n") {
+		return fmt.Errorf("%q is no place for an export", uri)
+	}
+	export := fmt.Sprintf("EXPORT DATA OPTIONS(uri='%s', format='PARQUET', overwrite=true) AS\n%s", uri, query)
+	job, err := c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(export, false),
+		JobReference: &bq.JobReference{ProjectId: c.project, JobId: id}}).Context(ctx).Do()
+	var api *googleapi.Error
+	if errors.As(err, &api) && api.Code == http.StatusConflict { // ours, whose answer was lost
+		job, err = c.api.Jobs.Get(c.project, id).Context(ctx).Do()
+	}
+	if err != nil {
+		return translate("the export "+id, err)
+	}
+
+	location := ""
+	if job.JobReference != nil {
+		location = job.JobReference.Location
+	}
+	for {
+		// The service answers when the job has ended, or after waitLimit; with the job's error if it has failed.
+		r, err := c.api.Jobs.GetQueryResults(c.project, id).Location(location).MaxResults(0).
+			TimeoutMs(waitLimit.Milliseconds()).Context(ctx).Do()
+		if ctx.Err() != nil {
+			c.cancel(ctx, id, location)
+			return ctx.Err()
+		}
+		if err != nil {
+			return translate("the export "+id, err)
+		}
+		if r.JobComplete {
+			return nil
+		}
+	}
+}
+
+// cancel asks the service to end a job: a caller that has gone would pay for what nobody reads.
+func (c *Client) cancel(ctx context.Context, id, location string) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	defer stop()
+	_, _ = c.api.Jobs.Cancel(c.project, id).Location(location).Context(ctx).Do() // it ends by itself
+}
+
+func configuration(query string, dry bool) *bq.JobConfiguration {
+	legacy := false
+	return &bq.JobConfiguration{DryRun: dry, Labels: map[string]string{"coppice": "stage"},
+		Query: &bq.JobConfigurationQuery{Query: query, UseLegacySql: &legacy}}
+}
+
+// translate gives an error of the service its kind.
+func translate(what string, err error) error {
+	var api *googleapi.Error
+	if errors.As(err, &api) {
+		switch api.Code {
+		case http.StatusBadRequest:
+			return problem.New(problem.Input, "BigQuery refuses %s: %s", what, api.Message)
+		case http.StatusNotFound:
+			return problem.New(problem.NotFound, "BigQuery does not find what %s names: %s", what, api.Message)
+		case http.StatusForbidden:
+			return cloud.Forbidden(what+" in BigQuery", err)
+		case http.StatusUnauthorized:
+			return cloud.Unauthorized("BigQuery", err)
+		}
+	}
+	if env := cloud.Environment("BigQuery", err); env != nil {
+		return env
+	}
+	return fmt.Errorf("BigQuery: %s: %w", what, err)
+}

@@ -1,0 +1,133 @@
+package stager
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
+	"coppice/internal/problem"
+)
+
+// Warehouse selects rows by queries: BigQuery.
+type Warehouse interface {
+	// Look returns the bytes that a query would read, and what identifies the rows that it would select now.
+	Look(ctx context.Context, query string) (bytes int64, identity string, err error)
+	// Export writes the rows to Parquet files, gs://BUCKET/FOLDER/*.parquet, as a job called id.
+	Export(ctx context.Context, id, query, uri string) error
+}
+
+// Exports is how rows of a warehouse become files: by way of objects in a bucket, which are empty once they are here.
+// The bucket's lifecycle rule removes these, and what a killed process leaves.
+type Exports struct {
+	Open   func(context.Context) (Warehouse, error)
+	Store  blob.Store
+	Bucket string // its name
+}
+
+// exportsFolder is where exports pass through; terraform/storage.tf has it, too.
+const exportsFolder = "exports/"
+
+// emptyLimit is how long emptying the folder may take when the caller is gone.
+const emptyLimit = time.Minute
+
+// lookAt adds what a query selects to the source, as one file that is not there yet.
+func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) error {
+	if src.warehouse == nil {
+		if s.Exports == nil || s.Exports.Open == nil {
+			return problem.New(problem.Environment, "%s needs BigQuery and a bucket of Cloud Storage: set "+
+				"COPPICE_PROJECT and COPPICE_DATASETS_BUCKET", place.Pattern)
+		}
+		var err error
+		if src.warehouse, err = s.Exports.Open(ctx); err != nil {
+			return err
+		}
+	}
+
+	bytes, identity, err := src.warehouse.Look(ctx, place.Query)
+	if err != nil {
+		return fmt.Errorf("%s: %w", place.Pattern, err)
+	}
+	src.queries = append(src.queries, selected{place.Pattern, place.Query, bytes})
+	src.files = append(src.files, table.File{URI: place.Pattern, Bytes: bytes, Checksum: "query:" + identity})
+	return nil
+}
+
+// selected is a query of a source.
+type selected struct {
+	uri, query string
+	bytes      int64
+}
+
+// exportQueries has the rows of all queries exported and copies them into dir, in the place of the source's files that
+// stand for them.
+func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
+	for i, q := range src.queries {
+		s.report(StepExport, int64(i), int64(len(src.queries)))
+		files, err := s.exportOne(ctx, src.warehouse, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
+		if err != nil {
+			return fmt.Errorf("%s: %w", q.uri, err)
+		}
+		kept := src.files[:0]
+		for _, f := range src.files {
+			if f.URI != q.uri {
+				kept = append(kept, f)
+			}
+		}
+		src.files = append(kept, files...)
+	}
+	src.files = table.Sorted(src.files)
+	return nil
+}
+
+func (s *Stager) exportOne(ctx context.Context, rows Warehouse, q selected, to string) (files []table.File, err error) {
+	var nonce [10]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	id := "coppice-export-" + hex.EncodeToString(nonce[:])
+	folder := exportsFolder + id + "/"
+
+	// Whatever happens, no copy of the rows stays behind.
+	defer func() { err = errors.Join(err, s.empty(ctx, folder)) }()
+	if err := rows.Export(ctx, id, q.query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
+		return nil, err
+	}
+	for attrs, err := range s.Exports.Store.List(ctx, folder) {
+		if err != nil {
+			return nil, fmt.Errorf("list the export: %w", err)
+		}
+		f := table.File{URI: q.uri + "/" + path.Base(attrs.Name), Bytes: attrs.Size,
+			Path:     to + "-" + path.Base(attrs.Name),
+			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)}
+		if err := blob.Fetch(ctx, s.Exports.Store, attrs, f.Path, func(int64) {}); err != nil {
+			return nil, fmt.Errorf("fetch the export: %w", err)
+		}
+		files = append(files, f)
+	}
+	if len(files) == 0 {
+		return nil, problem.New(problem.NotFound, "the export has no files")
+	}
+	return files, nil
+}
+
+// empty empties the objects of an export, also when ctx has ended: nothing of ours may delete objects.
+func (s *Stager) empty(ctx context.Context, folder string) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), emptyLimit)
+	defer stop()
+	for attrs, err := range s.Exports.Store.List(ctx, folder) {
+		if err == nil {
+			_, err = s.Exports.Store.Put(ctx, attrs.Name, attrs.Generation, strings.NewReader(""))
+		}
+		if err != nil {
+			return fmt.Errorf("empty the export gs://%s/%s: %w", s.Exports.Bucket, folder, err)
+		}
+	}
+	return nil
+}

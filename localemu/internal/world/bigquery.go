@@ -1,0 +1,109 @@
+package world
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	bq "google.golang.org/api/bigquery/v2"
+
+	"coppice/localemu/internal/httpjson"
+)
+
+// warehouse is BigQuery as staging uses it. A table is a folder of Parquet files, bigquery/PROJECT/DATASET/TABLE of the
+// data folder.
+//
+// Not imitated, and refused: every statement but SELECT * FROM `TABLE` and its export, which copies the files as they
+// are. A job has ended when it is answered, costs nothing and is in no location; a dry run knows no columns.
+type warehouse struct {
+	dir, storage string // storage is the address of the bucket's emulator
+}
+
+var (
+	selects = regexp.MustCompile("(?is)^\\s*SELECT\\s+\\*\\s+FROM\\s+`([^./`]+)\\.([^./`]+)\\.([^./`]+)`\\s*$")
+	exports = regexp.MustCompile(`(?is)^EXPORT DATA OPTIONS\(uri='gs://([^/']+)/([^']*)\*\.parquet', ` +
+		`format='PARQUET', overwrite=true\) AS\s(.*)$`)
+)
+
+// insert answers a dry run, or copies a table's files.
+func (q *warehouse) insert(r *http.Request) (any, error) {
+	var job bq.Job
+	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&job)
+	if err != nil || job.Configuration == nil || job.Configuration.Query == nil {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "no query: %v", err)
+	}
+	statement := job.Configuration.Query.Query
+	export := exports.FindStringSubmatch(statement)
+	if export != nil {
+		statement = export[3]
+	}
+	m := selects.FindStringSubmatch(statement)
+	if m == nil {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "localemu runs SELECT * FROM `PROJECT.DATASET.TABLE` only, "+
+			"not %.80q", statement)
+	}
+	files, bytes, _, err := q.files(m[1], m[2], m[3])
+	if err != nil {
+		return nil, err
+	}
+
+	if export != nil && !job.Configuration.DryRun {
+		for i, file := range files {
+			if err := q.copyTo(r, file, export[1], fmt.Sprintf("%s%012d.parquet", export[2], i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	job.Statistics = &bq.JobStatistics{TotalBytesProcessed: bytes, Query: &bq.JobStatistics2{StatementType: "SELECT",
+		ReferencedTables: []*bq.TableReference{{ProjectId: m[1], DatasetId: m[2], TableId: m[3]}}}}
+	return &job, nil
+}
+
+// files are a table's, their size, and when the last of them has changed, in milliseconds.
+func (q *warehouse) files(project, dataset, table string) (files []string, bytes int64, changed uint64, err error) {
+	files, err = filepath.Glob(filepath.Join(q.dir, project, dataset, table, "*.parquet"))
+	if err == nil && len(files) == 0 {
+		err = httpjson.Errorf(http.StatusNotFound, "Not found: Table %s:%s.%s", project, dataset, table)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		bytes += info.Size()
+		changed = max(changed, uint64(info.ModTime().UnixMilli()))
+	}
+	return files, bytes, changed, err
+}
+
+func (q *warehouse) copyTo(r *http.Request, file, bucket, object string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to := "http://" + q.storage + "/upload/storage/v1/b/" + bucket + "/o?uploadType=media&name=" + object
+	put, err := http.NewRequestWithContext(r.Context(), http.MethodPost, to, f)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(put)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return httpjson.Errorf(answer.StatusCode, "export to gs://%s/%s: %s", bucket, object, answer.Status)
+	}
+	return nil
+}
+
+// table answers when a table has changed last.
+func (q *warehouse) table(r *http.Request) (any, error) {
+	_, _, changed, err := q.files(r.PathValue("project"), r.PathValue("dataset"), r.PathValue("table"))
+	return &bq.Table{LastModifiedTime: changed}, err
+}
