@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"coppice/internal/dataset"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/plan"
 )
 
 var (
@@ -104,4 +110,129 @@ func wrongCommand(line string) string {
 		}
 	}
 	return ""
+}
+
+// aroundParts are what a part of a spec needs beside it, by key.
+var (
+	aroundSweep   = map[string]string{"name": "t", "dataset": "clicks", "metric": "log_loss", "trials": "20"}
+	aroundDataset = map[string]string{"name": "t", "source": "t.csv", "label": "y",
+		"split": "{by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}"}
+)
+
+// TestPartsOfSpecsAreTaken: each block of the pages that shows a part of a spec is one, within a whole spec; where it
+// has a key several times, each of them in turn.
+func TestPartsOfSpecsAreTaken(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+	parts := 0
+	for _, page := range []string{"data.md", "sweep.md", "run.md"} {
+		text, err := os.ReadFile(filepath.Join("../../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[1], "name: ") {
+				continue // a whole one
+			}
+			entries := entriesOf(m[1])
+			for i := range entries {
+				parts++
+				if spec, err := parsePart(entries, i); err != nil {
+					t.Errorf("docs/%s shows this part, which is refused: %v\n%s", page, err, spec)
+				}
+			}
+		}
+	}
+	if parts < 18 {
+		t.Errorf("%d parts of specs were found, expected at least 18", parts)
+	}
+}
+
+// specEntry is a key at the top of a block, and the text from there to the next one.
+type specEntry struct{ key, text string }
+
+func entriesOf(block string) (entries []specEntry) {
+	for _, line := range strings.SplitAfter(block, "\n") {
+		if key, _, ok := strings.Cut(line, ":"); ok && regexp.MustCompile(`^[a-z_]+$`).MatchString(key) {
+			entries = append(entries, specEntry{key, line})
+		} else if n := len(entries); n > 0 {
+			entries[n-1].text += line
+		}
+	}
+	return entries
+}
+
+// parsePart reads entry i with the block's other keys and what a spec needs.
+func parsePart(entries []specEntry, i int) (string, error) {
+	chosen := map[string]string{entries[i].key: entries[i].text}
+	for _, e := range entries {
+		chosen[e.key] = cmp.Or(chosen[e.key], e.text)
+	}
+	around := aroundSweep
+	isDataset := slices.Contains([]string{"source", "label", "encodings", "contract"}, entries[i].key)
+	if isDataset {
+		around = aroundDataset
+	}
+	var b strings.Builder
+	for _, key := range []string{"name", "dataset", "source", "label", "split", "metric", "trials"} {
+		asMany := key == "trials" && strings.Contains(chosen["search"], "features:") // as it takes
+		if around[key] != "" && chosen[key] == "" && !asMany {
+			b.WriteString(key + ": " + around[key] + "\n")
+		}
+	}
+	for _, text := range chosen {
+		b.WriteString(text)
+	}
+	var err error
+	if isDataset {
+		_, err = dataset.ParseSpec("dataset.yaml", []byte(b.String()))
+	} else {
+		_, err = sweep.ParseSpec("sweep.yaml", []byte(b.String()), plan.Vocabulary())
+	}
+	return b.String(), err
+}
+
+// TestKeysAreDocumented: a person who looks for a key of dataset.yaml or sweep.yaml finds it in code on the spec's
+// page, and those of the gate and the contract on the page of nights.
+func TestKeysAreDocumented(t *testing.T) {
+	read := func(page string) string {
+		text, err := os.ReadFile(filepath.Join("../../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(codeOf(string(text)), "\n")
+	}
+	nights := read("run.md")
+	for page, spec := range map[string]reflect.Type{
+		"data.md": reflect.TypeFor[dataset.Spec](), "sweep.md": reflect.TypeFor[sweep.Spec](),
+	} {
+		keys, code := keysOf(spec, map[reflect.Type]bool{}), read(page)
+		if len(keys) < 40 {
+			t.Errorf("%s has %d keys, expected at least 40", spec, len(keys))
+		}
+		for _, key := range keys {
+			word := regexp.MustCompile(`(^|[^a-z_])` + key + `($|[^a-z_])`)
+			if !word.MatchString(code) && !word.MatchString(nights) {
+				t.Errorf("docs/%s lacks the key `%s`: add it to its table", page, key)
+			}
+		}
+	}
+}
+
+// keysOf are the keys of a spec's type and of all types within.
+func keysOf(of reflect.Type, seen map[reflect.Type]bool) (keys []string) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || seen[of] {
+		return nil
+	}
+	seen[of] = true
+	for i := range of.NumField() {
+		field := of.Field(i)
+		if key := field.Tag.Get("yaml"); key != "" && key != "-" {
+			keys = append(keys, key)
+			keys = append(keys, keysOf(field.Type, seen)...)
+		}
+	}
+	return keys
 }
