@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -24,20 +23,8 @@ func TestOneTaskIsInterrupted(t *testing.T) {
 			open(sweep.MethodGP, wide)(p)
 			p.Sizing.Tasks, p.Spec.Search.Stop = 1, stop
 		}
-		run := func(t *testing.T, w *world, at string, skip int) {
-			ctx, vanish := context.WithCancel(t.Context())
-			defer vanish()
-			k := w.worker(0)
-			killed := &vanishing{Store: w.sweeps, at: at, skip: skip, vanish: vanish}
-			k.Sweeps = killed
-			if err := k.Run(ctx); err == nil || !killed.gone {
-				t.Fatalf("the task was not killed: %v", err)
-			}
-		}
 		outcome := func(t *testing.T, w *world) map[int]string {
-			if err := w.worker(0).Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.run(t, 0)
 			out := map[int]string{}
 			for i := range w.plan.Trials {
 				r := w.result(t, i)
@@ -55,7 +42,7 @@ func TestOneTaskIsInterrupted(t *testing.T) {
 			}
 			w := newWorld(t, 7, change)
 			synctest.Test(t, func(t *testing.T) {
-				run(t, w, at, 0)
+				w.until(t, 0, at, 1)
 				if got := outcome(t, w); !maps.Equal(got, want) {
 					t.Errorf("killed after it wrote %s, the sweep%s ended as\n%v\nexpected\n%v", at, name, got, want)
 				}

@@ -31,11 +31,7 @@ func some(all, few uint64) uint64 {
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
 	seeds := some(16, 2)
-	calm := newWorld(t, trials, nil)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := calm.models(t)
+	want := calmModels(t, trials, nil)
 
 	ended, taken, seed := 0, 0, uint64(0)
 	for ; seed < seeds || seed < 100 && (ended == 0 || taken == 0); seed++ {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -110,9 +109,7 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 	calm := newWorld(t, 2, long)
 	worker, counting := calm.worker(0), &mortal{Store: calm.sweeps, left: math.MaxInt}
 	worker.Sweeps = counting
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, worker)
 	want, operations := calm.models(t), math.MaxInt-counting.left
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -232,9 +229,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 	var log bytes.Buffer
 	last := w.worker(0)
 	last.Attempt, last.Log = 2, slog.New(slog.NewTextHandler(&log, nil))
-	if err := last.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, last)
 	if r := w.result(t, 0); r.Usage.ResumedTrees != both[0] || r.TreesGrown != 600 || r.Claim != 2 {
 		t.Errorf("resumed after SIGTERM: got %+v; want 600 trees in claim 2, those before the signal resumed", r)
 	}
@@ -245,28 +240,9 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Errorf("the trial is finished and has the checkpoints %v", trees)
 	}
 	calm := newWorld(t, 1, patient)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	calm.run(t, 0)
 	if w.models(t)[0] != calm.models(t)[0] {
 		t.Error("another model than without interruptions")
-	}
-}
-
-// TestAnotherBuildBeginsAgain: another build's trees may differ, so its checkpoints are not resumed.
-func TestAnotherBuildBeginsAgain(t *testing.T) {
-	w := newWorld(t, 1, patient)
-	w.interrupted(t, 0, 20)
-	newer := w.worker(0)
-	newer.Attempt, newer.Version = 1, "v2"
-	if err := newer.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.result(t, 0); r.Usage.ResumedTrees != 0 || r.Status != sweep.StatusDone || r.TreesGrown != 600 {
-		t.Errorf("resumed by another build: got %+v; want 600 trees grown anew", r)
-	}
-	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
-		t.Errorf("checkpoints %v are left", trees)
 	}
 }
 
@@ -318,33 +294,14 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 					continue
 				}
 				for _, slot := range []string{"0", "1"} { // emptied meanwhile
-					if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot,
-						blob.Any, strings.NewReader("")); err != nil {
-						t.Fatal(err)
-					}
+					w.put(t, sweep.Names(w.plan.Sweep).Checkpoint(0, claim)+slot, "")
 				}
 			}
-			if err := w.worker(0).Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.run(t, 0)
 			if r := w.result(t, 0); r.Status != status {
 				t.Errorf("%d that got nowhere: %s %s", nowhere, r.Status, r.Reason)
 			}
 		})
-	}
-}
-
-// TestStorageThatTakesNoCheckpoint: failing to write a checkpoint does not stop training, and failing to read one is
-// not the same as having none.
-func TestStorageThatTakesNoCheckpoint(t *testing.T) {
-	w := newWorld(t, 1, long)
-	worker := w.worker(0)
-	worker.Sweeps = broken{w.sweeps, "checkpoints"}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if r := w.result(t, 0); r.Status != sweep.StatusDone {
-		t.Errorf("no checkpoint can be written: got %+v; want the trial done", r)
 	}
 }
 
@@ -358,29 +315,19 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 			w.claimed(t, i, 0, 9, 0)
 		}
 		left := func() {
-			if _, err := w.sweeps.Put(t.Context(), names.Checkpoint(1, 0)+"1", blob.Any,
-				strings.NewReader("left behind")); err != nil {
-				t.Error(err)
-			}
+			w.put(t, names.Checkpoint(1, 0)+"1", "left behind")
 			if quick {
-				if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Ending(),
-					sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}}); err != nil {
-					t.Error(err)
-				}
+				w.putJSON(t, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}})
 			}
 		}
 		r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 1, Status: sweep.StatusFailed,
 			Reason: "by a holder that vanished then"}
-		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, names.Result(1), r); err != nil {
-			t.Fatal(err)
-		}
+		w.putJSON(t, names.Result(1), r)
 
 		worker := w.worker(9)
 		worker.Attempt = 1
-		worker.Sweeps = written{w.sweeps, "trials/0000/result.json", left}
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		worker.Sweeps = after(w.sweeps, "trials/0000/result.json", left)
+		runs(t, worker)
 		if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
 			t.Errorf("the aggregator was quicker %t: every trial has ended, and %d checkpoints hold something; want "+
 				"none", quick, len(trees))

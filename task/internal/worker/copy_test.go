@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -35,50 +34,40 @@ func (w *world) fill(t *testing.T) (empty func()) {
 	}
 }
 
-// TestADiskThatIsFullForAWhile costs no attempt: the task waits until there is room.
-func TestADiskThatIsFullForAWhile(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	empty := w.fill(t)
-	synctest.Test(t, func(t *testing.T) {
-		timer := time.AfterFunc(5*time.Minute, empty)
-		defer timer.Stop()
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatalf("a disk that took nothing for five minutes ended the attempt with %v, want all trials done", err)
-		}
-		for trial := range w.plan.Trials {
-			if r := w.result(t, trial); r.Status != sweep.StatusDone {
-				t.Errorf("trial %d: %s: %s; want it done", trial, r.Status, r.Reason)
-			}
-		}
-	})
-}
-
-// TestADiskThatStaysFull: the task waits as long as another machine may need, and stops when the sweep ends or,
-// finally, asks for another attempt.
-func TestADiskThatStaysFull(t *testing.T) {
-	for name, ended := range map[string]bool{"the sweep ends": true, "nobody ends it": false} {
+// TestADiskThatIsFull costs no attempt: the task waits until there is room, as long as another machine may need, and
+// stops when the sweep ends or, finally, asks for another attempt.
+func TestADiskThatIsFull(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then     func(w *world, empty func()) // what happens after five minutes
+		again    bool
+		from, to time.Duration
+		trained  bool
+	}{
+		"it is emptied": {func(_ *world, empty func()) { empty() }, false, 5 * time.Minute, 7 * time.Minute, true},
+		"the sweep ends": {func(w *world, _ func()) {
+			w.putJSON(t, sweep.Names("test-1").Ending(),
+				sweep.Ending{Format: 1, Sweep: "test-1", Trials: []int{}})
+		}, false, 5 * time.Minute, 7 * time.Minute, false},
+		"it stays full": {func(*world, func()) {}, true, diskPatience - 2*maxDiskPause, diskPatience + maxDiskPause,
+			false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, nil)
-			w.fill(t)
+			w := newWorld(t, 2, nil)
+			empty := w.fill(t)
 			synctest.Test(t, func(t *testing.T) {
-				if ended {
-					timer := time.AfterFunc(7*time.Minute, func() {
-						e := sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{}}
-						if _, err := blobtest.CreateJSON(context.WithoutCancel(t.Context()), w.sweeps,
-							sweep.Names(w.plan.Sweep).Ending(), e); err != nil {
-							t.Error(err)
-						}
-					})
-					defer timer.Stop()
-				}
-
+				timer := time.AfterFunc(5*time.Minute, func() { tc.then(w, empty) })
+				defer timer.Stop()
 				start := time.Now()
 				err := w.worker(0).Run(t.Context())
-				waited := time.Since(start)
-				if again := problem.Is(err, problem.Transient); again == ended || !ended &&
-					waited < diskPatience-2*maxDiskPause || ended && (err != nil || waited > 9*time.Minute) {
-					t.Errorf("after %s the attempt ended with %v; want no error soon after the sweep has ended, "+
-						"else another attempt after about %s", waited, err, diskPatience)
+				took, again := time.Since(start), problem.Is(err, problem.Transient)
+				if (err != nil) != tc.again || again != tc.again || took < tc.from || took > tc.to {
+					t.Errorf("after %s the attempt ended with %v; want another one %t, after %s to %s", took, err,
+						tc.again, tc.from, tc.to)
+				}
+				for trial := range w.plan.Trials {
+					if tc.trained && w.result(t, trial).Status != sweep.StatusDone {
+						t.Errorf("trial %d: %+v; want it done", trial, w.result(t, trial))
+					}
 				}
 			})
 		})
@@ -128,29 +117,10 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 	})
 }
 
-// spoiling damages something once, when an object whose name ends in suffix is written.
-type spoiling struct {
-	blob.Store
-	suffix string
-	spoil  func()
-	once   sync.Once
-}
-
-func (s *spoiling) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.HasSuffix(name, s.suffix) {
-		s.once.Do(s.spoil)
-	}
-	return s.Store.Put(ctx, name, cond, r)
-}
-
 // TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task continues with
 // another copy, and the models are those of an undisturbed sweep.
 func TestDamageUnderATrial(t *testing.T) {
-	undisturbed := newWorld(t, 3, nil)
-	if err := undisturbed.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := undisturbed.models(t)
+	want := calmModels(t, 3, nil)
 
 	for name, tc := range map[string]struct {
 		files []string
@@ -163,11 +133,11 @@ func TestDamageUnderATrial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			worker := w.worker(0)
-			worker.Sweeps = &spoiling{Store: w.sweeps, suffix: "trials/0001/claims/0", spoil: func() {
+			worker.Sweeps = before(w.sweeps, "trials/0001/claims/0", func() {
 				if err := w.overwrite(tc.with, tc.files...); err != nil {
 					t.Error(err)
 				}
-			}}
+			})
 			if err := worker.Run(t.Context()); err != nil {
 				t.Fatalf("a copy that was damaged under a trial ended the task with %v, want it to go on with "+
 					"another copy", err)
@@ -208,11 +178,7 @@ func (w *world) overwrite(with byte, files ...string) error {
 // be resumed, neither by the next attempt here, which fetches another copy, nor by another machine, which does not know
 // of the damage.
 func TestNoCheckpointOfADamagedCopy(t *testing.T) {
-	calm := newWorld(t, 1, patient)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := calm.models(t)
+	want := calmModels(t, 1, patient)
 
 	for _, tc := range []struct {
 		elsewhere bool
@@ -260,31 +226,19 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 // TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it was trained on has been verified.
 // So any task, on this machine or another, can resume from it, even if the copy is damaged later.
 func TestACheckpointOutlivesItsCopy(t *testing.T) {
-	calm := newWorld(t, 1, patient)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
+	want := calmModels(t, 1, patient)
+
+	w := newWorld(t, 1, patient)
+	w.interrupted(t, 0, 20)
+	if err := w.overwrite(0xff, dataset.TrainSplit+"/rows.arrow"); err != nil {
 		t.Fatal(err)
 	}
-	want := calm.models(t)
-
-	for _, damaged := range []bool{false, true} {
-		w := newWorld(t, 1, patient)
-		w.interrupted(t, 0, 20)
-		if damaged {
-			if err := w.overwrite(0xff, dataset.TrainSplit+"/rows.arrow"); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		next := w.worker(0)
-		next.Attempt = 1
-		if err := next.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if r := w.result(t, 0); r.Usage.ResumedTrees < 20 || !maps.Equal(w.models(t), want) {
-			t.Errorf("copy damaged %t after a checkpoint of 20 trees: %d trees resumed, the model of an undisturbed "+
-				"sweep: %t; want at least 20, and that model", damaged, r.Usage.ResumedTrees,
-				maps.Equal(w.models(t), want))
-		}
+	next := w.worker(0)
+	next.Attempt = 1
+	runs(t, next)
+	if r, same := w.result(t, 0), maps.Equal(w.models(t), want); r.Usage.ResumedTrees < 20 || !same {
+		t.Errorf("copy damaged after a checkpoint of 20 trees: %d trees resumed, the model of an undisturbed sweep: "+
+			"%t; want at least 20, and that model", r.Usage.ResumedTrees, same)
 	}
 }
 

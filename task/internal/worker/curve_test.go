@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"coppice/internal/blob"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -28,9 +27,7 @@ func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 // TestEveryTreeIsOnTheCurve: and the best of them has the score that the result reports.
 func TestEveryTreeIsOnTheCurve(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) { p.Trials[1].Params["early_stopping_round"] = 0.0 })
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	r, points := w.result(t, 0), w.curve(t, 0)
 	if len(points) != r.TreesGrown || points[0].Tree != 1 || points[len(points)-1].Tree != r.TreesGrown {
 		t.Fatalf("%d trees were grown, the curve is %v", r.TreesGrown, points)
@@ -55,16 +52,12 @@ func scored(p *sweep.Plan) {
 // uninterrupted task writes.
 func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	calm := newWorld(t, 1, scored)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	calm.run(t, 0)
 	w := newWorld(t, 1, scored)
 	w.interrupted(t, 0, 20)
 	again := w.worker(0)
 	again.Attempt = 1
-	if err := again.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, again)
 	if r := w.result(t, 0); r.Usage.ResumedTrees == 0 {
 		t.Fatal("nothing was resumed")
 	}
@@ -73,25 +66,13 @@ func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	}
 }
 
-// TestACurveIsNotWorthFailingFor: where it cannot be written, or exists already, the trial ends as usual.
+// TestACurveIsNotWorthFailingFor: where one exists already, the trial ends as usual.
 func TestACurveIsNotWorthFailingFor(t *testing.T) {
-	for _, there := range []bool{true, false} {
-		w := newWorld(t, 1, nil)
-		worker := w.worker(0)
-		if there {
-			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Curve(0, 0),
-				[]byte("damaged")); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			worker.Sweeps = broken{w.sweeps, "/curves/"}
-		}
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatalf("a curve is there %t: %v", there, err)
-		}
-		if r := w.result(t, 0); r.Status != sweep.StatusDone || len(w.curve(t, 0)) != 0 {
-			t.Errorf("a curve is there %t: %s with the curve %v; want done without", there, r.Status, w.curve(t, 0))
-		}
+	w := newWorld(t, 1, nil)
+	w.put(t, sweep.Names(w.plan.Sweep).Curve(0, 0), "damaged")
+	w.run(t, 0)
+	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(w.curve(t, 0)) != 0 {
+		t.Errorf("%s with the curve %v; want done without", r.Status, w.curve(t, 0))
 	}
 }
 
@@ -99,7 +80,7 @@ func TestACurveIsNotWorthFailingFor(t *testing.T) {
 func TestACurveIsThereBeforeTheResult(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	worker, seen := w.worker(0), false
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() { seen = len(w.curve(t, 0)) > 0 }}
+	worker.Sweeps = before(w.sweeps, "result.json", func() { seen = len(w.curve(t, 0)) > 0 })
 	if err := worker.Run(t.Context()); err != nil || !seen {
 		t.Errorf("the curve was there %t, error %v", seen, err)
 	}

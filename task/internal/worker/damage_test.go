@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/sweep"
 )
 
@@ -20,10 +19,7 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 3, nil)
 			synctest.Test(t, func(t *testing.T) {
-				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0), blob.Any,
-					strings.NewReader(contents)); err != nil {
-					t.Fatal(err)
-				}
+				w.put(t, sweep.Names(w.plan.Sweep).Claim(1, 0), contents)
 				worker := w.worker(0)
 				worker.Attempt = 1
 				start := time.Now()

@@ -165,7 +165,7 @@ func damagedAndHealed(t *testing.T) (healed bool) {
 	}
 	var whole []byte
 	worker := w.worker(0)
-	worker.Sweeps = &spoiling{Store: w.sweeps, suffix: "/checkpoints/0/0", spoil: func() {
+	worker.Sweeps = before(w.sweeps, "/checkpoints/0/0", func() {
 		var err error
 		if whole, err = os.ReadFile(path()); err == nil {
 			err = w.overwrite(0xff, dataset.TargetsFile(dataset.TestSplit))
@@ -173,7 +173,7 @@ func damagedAndHealed(t *testing.T) (healed bool) {
 		if err != nil {
 			t.Error(err)
 		}
-	}}
+	})
 	worker.Log = slog.New(&reacting{Handler: slog.NewTextHandler(io.Discard, nil), part: "could not save a checkpoint",
 		do: func() {
 			healed = true
@@ -186,9 +186,7 @@ func damagedAndHealed(t *testing.T) (healed bool) {
 				t.Error(err)
 			}
 		}})
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, worker)
 	if r := w.result(t, 0); healed && r.Status != sweep.StatusDone {
 		t.Errorf("a copy was damaged and healed while trial 0 trained: it is %s: %s; want it done", r.Status, r.Reason)
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"io"
 	"iter"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -19,51 +17,22 @@ import (
 // TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although
 // the process has to stop.
 func TestToldToGoJustAfterTheResult(t *testing.T) {
-	for _, before := range []bool{true, false} {
+	for when, told := range map[string]func(blob.Store, string, func()) blob.Store{"before": before, "after": after} {
 		w := newWorld(t, 1, nil)
-		saved := sweep.Names(w.plan.Sweep).Checkpoint(0, 7) + "0"
-		if _, err := w.sweeps.Put(t.Context(), saved, blob.Any, strings.NewReader("an old checkpoint")); err != nil {
-			t.Fatal(err)
-		}
+		w.put(t, sweep.Names(w.plan.Sweep).Checkpoint(0, 7)+"0", "an old checkpoint")
 		ctx, cancel := context.WithCancel(t.Context())
 		worker := w.worker(0)
-		if before { // the result is written
-			worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: cancel}
-		} else {
-			worker.Sweeps = written{w.sweeps, "result.json", cancel}
-		}
-		worker.Scores = heedful{&w.published}
+		worker.Sweeps, worker.Scores = told(w.sweeps, "result.json", cancel), heedful{&w.published}
 		if err := worker.Run(ctx); err != nil && ctx.Err() == nil {
 			t.Fatalf("the task ended with %v, expected success unless it was told to stop", err)
 		}
 
-		if r := w.result(t, 0); r.Status != sweep.StatusDone {
-			t.Errorf("told to go just before the result is written %t: %s, want done", before, r.Status)
-		}
-		if n := len(w.published.messages); n != 1 {
-			t.Errorf("told to go just before the result is written %t: %d messages, want 1", before, n)
-		}
-		if trees, _ := w.checkpointsOf(t, 0); len(trees) != 0 {
-			t.Errorf("told to go just before the result is written %t: %d checkpoints are left, want none", before,
-				len(trees))
+		left, _ := w.checkpointsOf(t, 0)
+		if r, n := w.result(t, 0), len(w.published.messages); r.Status != sweep.StatusDone || n != 1 || len(left) > 0 {
+			t.Errorf("told to go just %s the result is written: %s, %d messages, %d checkpoints left; want done, 1, "+
+				"none", when, r.Status, n, len(left))
 		}
 	}
-}
-
-// cutOff writes the first object whose name ends in a suffix, and cancels its writer before the answer arrives.
-type cutOff struct {
-	blob.Store
-	suffix string
-	cancel context.CancelFunc
-}
-
-func (s cutOff) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	attrs, err := s.Store.Put(ctx, name, g, r)
-	if err == nil && strings.HasSuffix(name, s.suffix) {
-		s.cancel()
-		return blob.Attrs{}, ctx.Err()
-	}
-	return attrs, err
 }
 
 // TestToldToGoWhileClaiming: the claim is written but its answer never read, because the process has to stop. The claim
@@ -72,28 +41,21 @@ func TestToldToGoWhileClaiming(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	worker := w.worker(0)
-	worker.Sweeps = cutOff{w.sweeps, "claims/0", cancel}
+	worker.Sweeps = puts{w.sweeps, func(ctx context.Context, name string,
+		put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		a, err := put()
+		if err == nil && strings.HasSuffix(name, "claims/0") {
+			cancel()
+			return blob.Attrs{}, ctx.Err()
+		}
+		return a, err
+	}}
 	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
 		t.Fatalf("told to go while claiming: %v; want a transient error", err)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Release(0, 0)); err != nil {
 		t.Errorf("told to go while claiming, and the claim was written: %v; want it released", err)
 	}
-}
-
-// written calls a function when an object whose name ends in a suffix has been written.
-type written struct {
-	blob.Store
-	suffix string
-	do     func()
-}
-
-func (s written) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	attrs, err := s.Store.Put(ctx, name, g, r)
-	if err == nil && strings.HasSuffix(name, s.suffix) {
-		s.do()
-	}
-	return attrs, err
 }
 
 // heedful publishes nothing once the context has ended, as a real broker client would.
@@ -149,12 +111,7 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 				var holder sync.WaitGroup
 				holder.Go(func() {
 					for n := 0; ; n++ {
-						h := sweep.Heartbeat{Format: 1, Trees: n}
-						if _, err := blobtest.CreateJSON(ctx, beating{w.sweeps},
-							sweep.Names(w.plan.Sweep).Heartbeat(0, 0), h); err != nil && ctx.Err() == nil {
-							t.Errorf("wrote the heartbeat: error %v, expected none unless the test is over",
-								err)
-						}
+						w.putJSON(t, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), sweep.Heartbeat{Format: 1, Trees: n})
 						if pause(ctx, 1500*time.Millisecond) != nil { // so that two looks may see the same beat
 							return
 						}
@@ -169,9 +126,7 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 					waits = waits[1:]
 					return wait
 				}}
-				if err := worker.Run(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				runs(t, worker)
 				stop()
 				holder.Wait()
 				if claims := w.claimsOf(t); len(claims) != 1 {
@@ -180,13 +135,6 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 			})
 		})
 	}
-}
-
-// beating is a store that overwrites what other writers create.
-type beating struct{ blob.Store }
-
-func (b beating) Put(ctx context.Context, name string, _ blob.Generation, r io.Reader) (blob.Attrs, error) {
-	return b.Store.Put(ctx, name, blob.Any, r)
 }
 
 // TestABeatAfterTheListingIsSeen: the holder is silent for the takeover time and then beats between the listing and the
@@ -200,16 +148,11 @@ func TestABeatAfterTheListingIsSeen(t *testing.T) {
 		worker.Sweeps = stalling{w.sweeps, func() time.Duration {
 			if time.Since(start) >= time.Minute && !back {
 				back = true
-				if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Heartbeat(0, 0), blob.Any,
-					strings.NewReader("{}")); err != nil {
-					t.Error(err)
-				}
+				w.put(t, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), "{}")
 			}
 			return 0
 		}}
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runs(t, worker)
 		if claims := w.claimsOf(t); !back || len(claims) > 1 {
 			t.Errorf("the holder came back %t; claims %q, want that of the holder only", back, claims)
 		}
@@ -226,12 +169,9 @@ func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 		w.claimed(t, 0, 0, 0, 0)
 		worker := w.worker(0)
 		worker.Attempt = 1 // so that the trial is taken at once
-		worker.Sweeps = &hooked{Store: w.sweeps, part: when, do: func() {
-			if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0),
-				done); err != nil {
-				t.Error(err)
-			}
-		}}
+		worker.Sweeps = before(w.sweeps, when, func() {
+			w.putJSON(t, sweep.Names(w.plan.Sweep).Result(0), done)
+		})
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		err := worker.Run(ctx)
 		cancel()

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"coppice/internal/dataset/datasettest"
@@ -67,15 +66,7 @@ func TestForwardSelection(t *testing.T) {
 			var all []string
 			for _, tasks := range []int{1, 4} {
 				w := newSelection(t, k)
-				var wg sync.WaitGroup
-				for task := range tasks {
-					wg.Go(func() {
-						if err := w.worker(task).Run(t.Context()); err != nil {
-							t.Errorf("task %d: %v", task, err)
-						}
-					})
-				}
-				wg.Wait()
+				w.tasks(t, tasks)
 				all = append(all, w.selection(t))
 			}
 			if k == 0 && !strings.Contains(all[0], "stopped the selection ended") {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"runtime"
-	"sync"
 	"testing"
 
 	"coppice/internal/dataset/datasettest"
@@ -21,18 +20,9 @@ func TestTheFinalTraining(t *testing.T) {
 		for _, tasks := range []int{1, 4} {
 			w := newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 4, func(p *sweep.Plan) {
 				change(p)
-				p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-				p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+				withFinal(p)
 			})
-			var wg sync.WaitGroup
-			for task := range tasks {
-				wg.Go(func() {
-					if err := w.worker(task).Run(t.Context()); err != nil {
-						t.Errorf("%s: task %d: %v", name, task, err)
-					}
-				})
-			}
-			wg.Wait()
+			w.tasks(t, tasks)
 
 			b := w.board(t)
 			final, best := w.result(t, 4), b.Best()
@@ -69,15 +59,12 @@ func TestTheFinalTrainingOfClasses(t *testing.T) {
 		for _, of := range p.Trials {
 			of.Params["objective"], of.Params["num_class"] = "multiclass", 40.0
 		}
-		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+		withFinal(p)
 	})
 	if n := len(w.manifest.Label.Classes); n != 40 {
 		t.Fatalf("the label has %d classes, want 40", n)
 	}
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	final, best := w.result(t, 2), w.board(t).Best()
 	if final.Status != sweep.StatusDone || best.Trees != best.BestIteration || best.Trees > 8 ||
 		final.Trees != best.Trees {
@@ -90,12 +77,9 @@ func TestTheFinalTrainingOfClasses(t *testing.T) {
 func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) {
 		p.Spec.Require = []string{"trees < 0"}
-		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-		p.Trials = append(p.Trials, sweep.Trial{Number: 2, Source: sweep.SourceFinal, Refit: true})
+		withFinal(p)
 	})
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	if r := w.result(t, 2); r.Status != sweep.StatusStopped || r.Reason == "" {
 		t.Errorf("the final training: %+v; expected it to be stopped, with the reason", r)
 	}

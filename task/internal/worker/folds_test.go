@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -82,15 +81,7 @@ func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
 		w := newFolded(t, 4, folded(4, true))
-		var wg sync.WaitGroup
-		for task := range tasks {
-			wg.Go(func() {
-				if err := w.worker(task).Run(t.Context()); err != nil {
-					t.Errorf("task %d: %v", task, err)
-				}
-			})
-		}
-		wg.Wait()
+		w.tasks(t, tasks)
 
 		b := w.board(t)
 		text := w.refit(t)
@@ -130,9 +121,7 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 func TestAFoldIsTrainedAsByHand(t *testing.T) {
 	w := newFolded(t, 1, folded(3, true))
 	worker := w.worker(0)
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, worker)
 	ds, err := dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version))
 	if err != nil {
 		t.Fatal(err)
@@ -174,9 +163,7 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 		folded(5, true)(p)
 	}
 	w := newFolded(t, 3, change)
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	for _, c := range w.board(t).Configurations {
 		want := sweep.ConfigurationDone
 		if c.Configuration == 1 {
@@ -205,9 +192,7 @@ func TestAFoldThatFails(t *testing.T) {
 			}
 			folded(4, true)(p)
 		})
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.run(t, 0)
 		b := w.board(t)
 		i := slices.IndexFunc(b.Configurations, func(c sweep.Rated) bool { return c.Configuration == 0 })
 		if c := b.Configurations[i]; c.State != sweep.ConfigurationFailed || !strings.Contains(c.Reason, "num_leaves") {
@@ -224,26 +209,16 @@ func TestAFoldThatFails(t *testing.T) {
 // TestFoldsOutliveTheirTask: a fold or refit taken over, whether just claimed or half trained, gives the same sweep.
 func TestFoldsOutliveTheirTask(t *testing.T) {
 	calm := newFolded(t, 2, folded(2, true))
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	calm.run(t, 0)
 	for _, trial := range []int{1, 4} {
 		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0),
 			fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
 			w := newFolded(t, 2, folded(2, true))
-			ctx, cancel := context.WithCancel(t.Context())
-			first := w.worker(0)
-			first.Sweeps = &vanishing{Store: w.sweeps, at: at, vanish: cancel}
-			if err := first.Run(ctx); err == nil {
-				t.Fatalf("%s: a task whose machine vanished ended without an error", at)
-			}
-			cancel()
+			w.until(t, 0, at, 1)
 
 			second := w.worker(0)
 			second.Attempt = 1
-			if err := second.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runs(t, second)
 			r, resumed := w.result(t, trial), strings.Contains(at, "checkpoints")
 			if r.Claim != 1 || w.refit(t) != calm.refit(t) || resumed != (r.Usage.ResumedTrees > 0) ||
 				r.Score != calm.result(t, trial).Score {
@@ -376,13 +351,7 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0003/decision.json"} {
 		w := newFolded(t, 3, openFolds(wide))
-		ctx, cancel := context.WithCancel(t.Context())
-		first := w.worker(0)
-		first.Sweeps = &vanishing{Store: w.sweeps, at: at, vanish: cancel}
-		if err := first.Run(ctx); err == nil {
-			t.Fatalf("%s: a task whose machine vanished ended without an error", at)
-		}
-		cancel()
+		w.until(t, 0, at, 1)
 		before, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
 		if written := strings.Contains(at, "decision"); err != nil || (before != nil) != written {
 			t.Fatalf("%s: the task vanished, and the decision about configuration 1 is %+v, error %v; want it "+
@@ -391,9 +360,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 
 		second := w.worker(0)
 		second.Attempt = 1
-		if err := second.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runs(t, second)
 		if after := w.decidedFolds(t)[1]; before != nil && !reflect.DeepEqual(before, after) {
 			t.Errorf("the decision was %+v and is %+v", before, after)
 		}
@@ -406,9 +373,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 			Status: sweep.StatusCancelled, Reason: "no longer wanted"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	d, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
 	if err != nil || d == nil || d.Holder != 4 ||
 		sweep.ConfigurationKey(w.result(t, 5).Params) != sweep.ConfigurationKey(d.Params) {

@@ -76,9 +76,7 @@ func TestTrialsContinueAModel(t *testing.T) {
 			p.Trials[i].Params["early_stopping_round"] = 0.0
 		}
 	})
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	for i := range w.plan.Trials {
 		r := w.result(t, i)
 		if r.Status != sweep.StatusDone || r.Trees != 14 {
@@ -113,9 +111,7 @@ func TestContinuedTrialsSurvive(t *testing.T) {
 	counting := &mortal{Store: calm.sweeps, left: math.MaxInt}
 	worker := calm.worker(0)
 	worker.Sweeps = counting
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	runs(t, worker)
 	want, operations := calm.models(t), math.MaxInt-counting.left
 
 	w, _ := continuing(t, long)

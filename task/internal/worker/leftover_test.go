@@ -21,7 +21,7 @@ func (w *world) cancelled(t *testing.T) {
 func TestACancelledSweepLeavesNothing(t *testing.T) {
 	for name, run := range map[string]func(w *world) error{
 		"its machine vanished before": func(w *world) error {
-			w.until(t, "checkpoints/", 1)
+			w.until(t, 0, "checkpoints/", 1)
 			if left, _ := w.checkpointsOf(t, 0); len(left) == 0 {
 				t.Fatal("the machine that vanished has left no checkpoint, so nothing is tested")
 			}
@@ -32,10 +32,10 @@ func TestACancelledSweepLeavesNothing(t *testing.T) {
 		"told to go": func(w *world) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			worker := w.worker(0)
-			worker.Sweeps = &hooked{Store: w.sweeps, part: "checkpoints/", do: func() {
+			worker.Sweeps = before(w.sweeps, "checkpoints/", func() {
 				w.cancelled(t)
 				cancel()
-			}}
+			})
 			err := worker.Run(ctx)
 			if !problem.Is(err, problem.Transient) {
 				return errors.Join(err, errors.New("want a transient error: it was told to go"))

@@ -121,17 +121,13 @@ func TestALimitKeepsTheModel(t *testing.T) {
 // TestALimitWithoutAModel: before the first tree, and while a sample of the rows is trained, there is none to keep.
 func TestALimitWithoutAModel(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Spec.Limits.Trial = 1 })
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	sampled := newWorld(t, 4, func(p *sweep.Plan) {
 		stopping(sweep.StopASHA)(p)
 		bySamples(p)
 		p.Spec.Limits.Trial = 1
 	})
-	if err := sampled.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	sampled.run(t, 0)
 	for name, r := range map[string]*sweep.Result{"of all rows": w.result(t, 0), "of a sample": sampled.result(t, 0)} {
 		if r.Status != sweep.StatusTimedOut || r.AtLimit || !strings.Contains(r.Reason, "before it had a model") {
 			t.Errorf("%s: got %s: %s; expected it timed out", name, r.Status, r.Reason)

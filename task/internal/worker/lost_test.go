@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
-	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -32,11 +30,7 @@ func (w *world) claimsOf(t *testing.T) (claims []string) {
 // task still recognises its own claims and results: nothing is claimed twice or waited for, and every trial is
 // published once.
 func TestLostAnswersCostNothing(t *testing.T) {
-	calm := newWorld(t, 7, nil)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want := calm.models(t)
+	want := calmModels(t, 7, nil)
 	for seed := range uint64(3) {
 		w := newWorld(t, 7, nil)
 		synctest.Test(t, func(t *testing.T) {
@@ -60,47 +54,10 @@ func TestLostAnswersCostNothing(t *testing.T) {
 	}
 }
 
-// TestLostAnswersEndAttempts: when the storage client gives up, an attempt may end; the next ones finish the sweep with
-// the same models, and every trial is published once.
-func TestLostAnswersEndAttempts(t *testing.T) {
-	calm := newWorld(t, 3, nil)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	want, ended := calm.models(t), 0
-	for seed := range uint64(3) {
-		w := newWorld(t, 3, nil)
-		synctest.Test(t, func(t *testing.T) {
-			lossy := blobtest.NewLossy(w.sweeps, seed, 0.1)
-			for attempt := 0; ; attempt++ {
-				worker := w.worker(0)
-				worker.Attempt, worker.Sweeps, worker.Nonce = attempt, lossy, fmt.Sprint("attempt-", attempt)
-				err := worker.Run(t.Context())
-				if err == nil {
-					break
-				}
-				ended++
-				if !problem.Is(err, problem.Transient) || !errors.Is(err, blobtest.ErrLost) {
-					t.Fatalf("seed %d, attempt %d: %v; want a transient error, the lost answer", seed, attempt, err)
-				}
-			}
-		})
-		if got := w.models(t); fmt.Sprint(got) != fmt.Sprint(want) || len(w.published.messages) != 3 {
-			t.Errorf("seed %d: %d messages, want 3, and the models of a sweep without losses", seed,
-				len(w.published.messages))
-		}
-	}
-	if ended == 0 {
-		t.Error("no attempt met a lost answer")
-	}
-}
-
 // TestWriteIDs: create-only objects carry the id of their write, which is ignored when two plans are compared.
 func TestWriteIDs(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	seen := map[string]string{}
 	names := sweep.Names(w.plan.Sweep)
 	for _, name := range []string{names.Claim(0, 0), names.Claim(1, 0), names.Result(0), names.Result(1)} {

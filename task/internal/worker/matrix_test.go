@@ -44,12 +44,13 @@ func (s *interrupted) Put(ctx context.Context, name string, cond blob.Generation
 	return attrs, err
 }
 
-// until runs task 0 until it has written the nth object whose name contains part.
-func (w *world) until(t *testing.T, part string, nth int) {
+// until runs an attempt of task 0 until it has written the nth object whose name contains part.
+func (w *world) until(t *testing.T, attempt int, part string, nth int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	worker := w.worker(0)
+	worker.Attempt = attempt
 	worker.Sweeps = &interrupted{Store: w.sweeps, part: part, left: nth, die: cancel}
 	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
 		t.Fatalf("interrupted after writing %s %d times: %v; want a transient error, or it was not interrupted", part,
@@ -118,14 +119,14 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	after := func(part string, nth int) func(t *testing.T) *world {
 		return func(t *testing.T) *world {
 			w := base(t)
-			w.until(t, part, nth)
+			w.until(t, 0, part, nth)
 			return w
 		}
 	}
 	of := func(trials int, change func(*sweep.Plan), part string, nth int) func(t *testing.T) *world {
 		return func(t *testing.T) *world {
 			w := newWorld(t, trials, change)
-			w.until(t, part, nth)
+			w.until(t, 0, part, nth)
 			return w
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/sweep"
 )
 
@@ -77,13 +76,8 @@ func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 // TestWhatATaskMeasures compares the collected metrics with the results.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(3, 0),
-		sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(3, 0), []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3})
+	w.put(t, sweep.Names(w.plan.Sweep).Release(3, 0), "{}")
 	reader := sdk.NewManualReader()
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
 	task := w.worker(0)

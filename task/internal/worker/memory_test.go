@@ -5,7 +5,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/sweep"
 )
 
@@ -22,9 +21,7 @@ func TestWaitsForMemory(t *testing.T) {
 			return f
 		}
 		start := time.Now()
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runs(t, worker)
 		if waited := time.Since(start); waited != 3*time.Second {
 			t.Errorf("waited %s", waited)
 		}
@@ -40,14 +37,9 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 				worker := w.worker(0)
 				worker.Available = func() int64 { return 99 }
 				time.AfterFunc(time.Hour, func() {
-					if _, err := blob.Create(t.Context(), w.sweeps, object(sweep.Names(w.plan.Sweep)),
-						[]byte("{}")); err != nil {
-						t.Error(err)
-					}
+					w.put(t, object(sweep.Names(w.plan.Sweep)), "{}")
 				})
-				if err := worker.Run(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				runs(t, worker)
 			})
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
-	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -46,13 +44,11 @@ func TestPopulation(t *testing.T) {
 		case "interrupted":
 			// Each loses its machine in the trial that it holds; the next attempt goes on from there.
 			for attempt, trial := range []int{0, 4, 7, 13} {
-				w.stoppedAt(t, attempt, trial)
+				w.until(t, attempt, sweep.Names(w.plan.Sweep).Decision(trial), 1)
 			}
 			worker := w.worker(0)
 			worker.Attempt = 9
-			if err := worker.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			runs(t, worker)
 		default:
 			var wg sync.WaitGroup
 			for task := range map[string]int{"one task": 1, "four tasks": 4}[way] {
@@ -72,35 +68,6 @@ func TestPopulation(t *testing.T) {
 			t.Errorf("one task and way %d come to different populations:\n%.1500s\n%.1500s", i+1, all[0], text)
 		}
 	}
-}
-
-// stoppedAt runs task 0 until it has decided a trial, and takes its machine away.
-func (w *world) stoppedAt(t *testing.T, attempt, trial int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	worker := w.worker(0)
-	worker.Attempt = attempt
-	worker.Sweeps = &afterPut{w.sweeps, sweep.Names(w.plan.Sweep).Decision(trial), cancel}
-	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
-		t.Fatalf("attempt %d was to lose its machine when trial %d was decided: got error %v, want a transient one",
-			attempt, trial, err)
-	}
-}
-
-// afterPut is a store that tells when an object has been written.
-type afterPut struct {
-	blob.Store
-	name string
-	then func()
-}
-
-func (s *afterPut) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	a, err := s.Store.Put(ctx, name, g, r)
-	if err == nil && name == s.name {
-		s.then()
-	}
-	return a, err
 }
 
 // members checks every member's decision and lineage, and returns their scores and checksums.
@@ -198,7 +165,7 @@ func (w *world) again(t *testing.T, r *sweep.Result) string {
 func TestALostModelEndsItsLine(t *testing.T) {
 	w := newWorld(t, 10, population)
 	worker := w.worker(0)
-	worker.Sweeps = &afterPut{w.sweeps, sweep.Names(w.plan.Sweep).Decision(5), func() {
+	worker.Sweeps = after(w.sweeps, sweep.Names(w.plan.Sweep).Decision(5), func() {
 		d, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(context.Background(), 5)
 		if err == nil {
 			_, err = w.sweeps.Put(context.Background(), d.From.Model.Name, blob.Any, strings.NewReader("damaged"))
@@ -206,10 +173,8 @@ func TestALostModelEndsItsLine(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	})
+	runs(t, worker)
 	if r := w.result(t, 5); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "which it continues") {
 		t.Errorf("the model that trial 5 continues was lost: %s: %s; want it failed with that reason", r.Status,
 			r.Reason)

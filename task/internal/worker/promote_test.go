@@ -8,12 +8,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -72,20 +70,6 @@ func TestHalvingIsTheSameForAnyNumberOfTasks(t *testing.T) {
 	}
 }
 
-// tasks runs so many at once, until all have ended well.
-func (w *world) tasks(t *testing.T, n int) {
-	t.Helper()
-	var all sync.WaitGroup
-	for task := range n {
-		all.Go(func() {
-			if err := w.worker(task).Run(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-}
-
 // TestAPromotedTrialIsTheSame: trials arrive from the worst to the best, so that many are paused and promoted, by
 // several tasks; some have lost their checkpoints. Those that are done have the models of a sweep without rungs.
 func TestAPromotedTrialIsTheSame(t *testing.T) {
@@ -105,11 +89,9 @@ func TestAPromotedTrialIsTheSame(t *testing.T) {
 		w := newWorld(t, 9, reversed)
 		worker := w.worker(0)
 		if lost {
-			worker.Sweeps = &hooked{Store: w.sweeps, part: "promotions", do: func() { w.dropAll(t) }}
+			worker.Sweeps = before(w.sweeps, "promotions", func() { w.dropAll(t) })
 		}
-		if err := worker.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		runs(t, worker)
 		if _, done := w.stopped(t, true); done < 1 {
 			t.Errorf("checkpoints lost %t: no trial is done; want one at least", lost)
 		}
@@ -138,9 +120,7 @@ func (w *world) dropAll(t *testing.T) {
 	for trial := range w.plan.Trials {
 		_, names := w.checkpointsOf(t, trial)
 		for _, name := range names {
-			if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("")); err != nil {
-				t.Error(err)
-			}
+			w.put(t, name, "")
 		}
 	}
 }
@@ -149,15 +129,10 @@ func (w *world) dropAll(t *testing.T) {
 func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	w := newWorld(t, 4, stopping(sweep.StopHalving))
 	worker, trials := w.worker(0), sweepstore.NewTrials(w.sweeps, w.plan)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "pauses", do: func() { // of trial 0, the first to be paused
-		if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Rung(0, 3), blob.Any,
-			strings.NewReader("{")); err != nil {
-			t.Error(err)
-		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	worker.Sweeps = before(w.sweeps, "pauses", func() { // of trial 0, the first to be paused
+		w.put(t, sweep.Names(w.plan.Sweep).Rung(0, 3), "{")
+	})
+	runs(t, worker)
 	p, err := trials.Promotion(t.Context(), 0, 3)
 	if err != nil || p == nil || !p.Promoted || !p.Unread {
 		t.Fatalf("what became of a trial whose rung is damaged: got %+v, error %v; want it promoted because its "+
@@ -174,13 +149,13 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	w := newWorld(t, 1, stopping(sweep.StopASHA))
 	worker := w.worker(0)
 	// The successor writes between this holder's look at the others and its own write.
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "/rungs/3", do: func() {
+	worker.Sweeps = before(w.sweeps, "/rungs/3", func() {
 		r := sweep.Rung{Format: sweep.FormatVersion, Sweep: w.plan.Sweep, Claim: 1, Step: 3, Score: 0.7,
 			Reason: "it goes on"}
 		if created, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateRung(t.Context(), r); err != nil || !created {
 			t.Errorf("the successor at the rung: created %t, error %v", created, err)
 		}
-	}}
+	})
 
 	// a holder that never reads what is there tries to write for ever
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -199,7 +174,7 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	w := newWorld(t, 2, stopping(sweep.StopASHA))
 	worker, best := w.worker(0), -1
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "claims/1", do: func() { // of the one that is promoted first
+	worker.Sweeps = before(w.sweeps, "claims/1", func() { // of the one that is promoted first
 		for i := range w.plan.Trials {
 			if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Promotion(i, 3)); err != nil {
 				continue
@@ -207,15 +182,10 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 			best = i
 			r := sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: i, Status: sweep.StatusFailed,
 				Reason: "its tasks died"}
-			if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), r); !ok ||
-				err != nil {
-				t.Errorf("fail trial %d: created %t, error %v", i, ok, err)
-			}
+			w.putJSON(t, sweep.Names(w.plan.Sweep).Result(i), r)
 		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	})
+	runs(t, worker)
 	if best < 0 {
 		t.Fatal("no trial was promoted; want one, or nothing was tested")
 	}

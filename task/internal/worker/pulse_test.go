@@ -3,29 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
-	"io"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/sweep"
 )
-
-// hanging is a store in which writes to names that contain a part hang until the caller gives up.
-type hanging struct {
-	blob.Store
-	part string
-}
-
-func (h hanging) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.Contains(name, h.part) {
-		<-ctx.Done()
-		return blob.Attrs{}, ctx.Err()
-	}
-	return h.Store.Put(ctx, name, g, r)
-}
 
 // TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and
 // the holder still notices that the sweep was cancelled, or that another task has taken or ended its trial.
@@ -43,13 +26,14 @@ func TestAHeartbeatThatHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, nil)
 			if tc.object != "" {
-				if _, err := blob.Create(t.Context(), w.sweeps, tc.object, []byte("{}")); err != nil {
-					t.Fatal(err)
-				}
+				w.put(t, tc.object, "{}")
 			}
 			synctest.Test(t, func(t *testing.T) {
 				worker := w.worker(0)
-				worker.Sweeps = hanging{w.sweeps, "/heartbeats/"}
+				worker.Sweeps = instead(w.sweeps, "/heartbeats/", func(ctx context.Context) error {
+					<-ctx.Done()
+					return ctx.Err()
+				})
 				if err := worker.open(t.Context()); err != nil {
 					t.Fatal(err)
 				}

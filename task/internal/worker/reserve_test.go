@@ -18,8 +18,7 @@ func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 4, func(p *sweep.Plan) {
-			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
-			p.Trials = append(p.Trials, sweep.Trial{Number: 4, Source: sweep.SourceFinal, Refit: true})
+			withFinal(p)
 			p.Spec.Limits.Sweep = sweep.Duration(time.Duration(limit) * time.Minute)
 			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480},
 				Refit: sweep.Range{Expected: float64(60*final + 4)}}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -119,9 +120,7 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	for _, rule := range sweep.StopRules() {
 		t.Run(rule, func(t *testing.T) {
 			w := newWorld(t, 9, stopping(rule))
-			if err := w.worker(0).Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.run(t, 0)
 			stopped, done := w.stopped(t, true)
 			t.Logf("%d stopped, %d done", stopped, done)
 			if stopped < 2 || done < 1 {
@@ -131,41 +130,36 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	}
 }
 
-// TestAModelDoesNotDependOnRungs: a trial that continues has the same bytes as without rungs.
+// TestAModelDoesNotDependOnRungs: nor on samples. A trial that continues has the same bytes as without.
 func TestAModelDoesNotDependOnRungs(t *testing.T) {
-	model := func(change func(*sweep.Plan)) string {
-		w := newWorld(t, 1, change)
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
+	for name, compared := range map[string]func(*sweep.Plan){"rungs": stopping(sweep.StopASHA), "samples": bySamples} {
+		with, without := newWorld(t, 1, compared), newWorld(t, 1, func(p *sweep.Plan) {
+			compared(p)
+			p.Spec.Search.Stop = nil
+		})
+		with.run(t, 0)
+		without.run(t, 0)
+		if a, b := with.model(t, 0), without.model(t, 0); !bytes.Equal(a, b) {
+			t.Errorf("a model of %d bytes with %s, of %d without; want the same", len(a), name, len(b))
 		}
-		data, _, err := blob.ReadAll(t.Context(), w.sweeps, w.result(t, 0).Model.Name, 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	with, without := model(stopping(sweep.StopASHA)), model(func(p *sweep.Plan) {
-		stopping(sweep.StopASHA)(p)
-		p.Spec.Search.Stop = nil
-	})
-	if with != without {
-		t.Errorf("a model of %d bytes with rungs, of %d without; want the same", len(with), len(without))
 	}
 }
 
-// TestStoppingOverAFoulStore: lost answers, stalls and takeovers.
+// TestStoppingOverAFoulStore: lost answers, stalls and takeovers, at rungs and by samples.
 func TestStoppingOverAFoulStore(t *testing.T) {
-	total := 0
-	for seed := range some(4, 2) {
-		rule := []string{sweep.StopASHA, sweep.StopHalving}[seed%2]
-		w := newWorld(t, 9, stopping(rule))
-		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
-		stopped, done := w.stopped(t, false) // curves are best effort
-		t.Logf("%s, seed %d: %d stopped, %d done", rule, seed, stopped, done)
-		total += stopped
-	}
-	if total == 0 {
-		t.Error("no trial was stopped in any sweep; want some, or nothing was tested")
+	for name, change := range map[string]func(*sweep.Plan){sweep.StopASHA: stopping(sweep.StopASHA),
+		sweep.StopHalving: stopping(sweep.StopHalving), "samples": bySamples} {
+		total := 0
+		for seed := range some(4, 2) {
+			w := newWorld(t, 9, change)
+			synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
+			stopped, done := w.stopped(t, false) // curves are best effort
+			t.Logf("%s, seed %d: %d stopped, %d done", name, seed, stopped, done)
+			total += stopped
+		}
+		if total == 0 {
+			t.Errorf("%s: no trial was stopped in any sweep; want some, or nothing was tested", name)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,9 +96,7 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t, 14, open(method, wide))
-			if err := w.worker(0).Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			w.run(t, 0)
 			learnt := 0
 			for i, d := range w.decided(t) {
 				if len(d.Seen) != i {
@@ -128,9 +125,7 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 		p.Spec.Goals = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "model_bytes"}, {Name: "leaves"}}
 		p.Spec.Pick = &sweep.Pick{Best: "auc", Within: sweep.DefaultWithin}
 	})
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 
 	last := w.decided(t)[10]
 	for i, s := range last.Seen {
@@ -211,13 +206,7 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			w := newWorld(t, 5, open(sweep.MethodGP, wide))
 			synctest.Test(t, func(t *testing.T) {
-				ctx, vanish := context.WithCancel(t.Context())
-				first := w.worker(0)
-				first.Sweeps = &vanishing{Store: w.sweeps, at: at, skip: strings.Count(at, "config"), vanish: vanish}
-				if err := first.Run(ctx); err == nil {
-					t.Fatal("the first task has ended well; want it to vanish")
-				}
-
+				w.until(t, 0, at, 1+strings.Count(at, "config"))
 				trials := sweepstore.NewTrials(w.sweeps, w.plan)
 				before, err := trials.Decision(t.Context(), 2)
 				if err != nil {
@@ -227,9 +216,7 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 					t.Fatalf("the task vanished, and the decision about trial 2 is %v", before)
 				}
 
-				if err := w.worker(1).Run(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				w.run(t, 1)
 				after := w.decided(t)[2]
 				if before != nil && !reflect.DeepEqual(before, after) {
 					t.Errorf("the decision was %+v and is %+v", before, after)
@@ -242,43 +229,11 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// vanishing is the store of a task that disappears as soon as it has written an object.
-type vanishing struct {
-	blob.Store
-	at     string
-	skip   int // number of such objects to let through first
-	gone   bool
-	vanish func()
-	mu     sync.Mutex
-}
-
-func (s *vanishing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gone {
-		return blob.Attrs{}, errors.New("vanished")
-	}
-	attrs, err := s.Store.Put(ctx, name, cond, r)
-	if strings.Contains(name, s.at) {
-		if s.skip == 0 {
-			s.gone = true
-			s.vanish()
-		}
-		s.skip--
-	}
-	return attrs, err
-}
-
 // TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.
 func TestADamagedDecision(t *testing.T) {
 	w := newWorld(t, 4, open(sweep.MethodGP, wide))
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Decision(2), blob.Any,
-		strings.NewReader("damaged")); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.put(t, sweep.Names(w.plan.Sweep).Decision(2), "damaged")
+	w.run(t, 0)
 	got := map[int]sweep.Status{}
 	for i := range w.plan.Trials {
 		got[i] = w.result(t, i).Status
@@ -294,9 +249,7 @@ func TestADamagedDecision(t *testing.T) {
 // TestNoConfigurationIsLeft: a space smaller than planned fails the surplus trials, and nothing else.
 func TestNoConfigurationIsLeft(t *testing.T) {
 	w := newWorld(t, 12, open(sweep.MethodGP, narrow))
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	counts := map[sweep.Status]int{}
 	for i := range w.plan.Trials {
 		r := w.result(t, i)

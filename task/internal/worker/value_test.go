@@ -19,9 +19,7 @@ func TestValueChoosesAnotherTrial(t *testing.T) {
 				trial.Params["num_iterations"], trial.Params["learning_rate"] = 40.0, 0.2
 			}
 		})
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.run(t, 0)
 		for i := range w.plan.Trials {
 			r, than := w.result(t, i), w.result(t, best)
 			if r.Score != r.Metrics[metric] {

@@ -3,12 +3,9 @@ package worker
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +14,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
@@ -26,19 +22,9 @@ import (
 
 func TestSameModelsHoweverManyTasks(t *testing.T) {
 	alone := newWorld(t, 7, nil)
-	if err := alone.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	alone.run(t, 0)
 	together := newWorld(t, 7, func(p *sweep.Plan) { p.Sizing.ThreadsPerTask = 3 })
-	var wg sync.WaitGroup
-	for task := range 3 {
-		wg.Go(func() {
-			if err := together.worker(task).Run(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	together.tasks(t, 3)
 	a, b := alone.models(t), together.models(t)
 	for i := range a {
 		if a[i] != b[i] {
@@ -54,6 +40,9 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 		if !maps.Equal(together.published.attrs[i], want) {
 			t.Errorf("attributes %v, want %v", together.published.attrs[i], want)
 		}
+		if r := together.result(t, m.Trial); m.Score != r.Score || m.Status != r.Status {
+			t.Errorf("message %+v, result %+v", m, r)
+		}
 	}
 	for i := range 7 {
 		if _, err := together.sweeps.Stat(t.Context(), "sweeps/test-1/trials/"+fmt.Sprintf("%04d", i)+
@@ -65,9 +54,7 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 
 func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	w := newWorld(t, 1, nil)
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	r := w.result(t, 0)
 	if r.Score != r.Metrics["auc"] || len(r.Metrics) != 3 || !(r.Score > 0.55) || r.Trees < 1 ||
 		r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
@@ -94,9 +81,7 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 func TestABadCandidateIsAResult(t *testing.T) {
 	w := newWorld(t, 3, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	w.published.err = errors.New("no broker") // and messages may be lost
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, 0)
 	if r := w.result(t, 1); r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "num_leaves") {
 		t.Errorf("a wrong num_leaves: the trial is %s: %s; want it failed, with num_leaves as the reason", r.Status,
 			r.Reason)
@@ -108,21 +93,96 @@ func TestABadCandidateIsAResult(t *testing.T) {
 	}
 }
 
-func TestTakesOverFromTheDead(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	synctest.Test(t, func(t *testing.T) {
-		w.claimed(t, 1, 0, 9, 0)
-		start := time.Now()
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
+// TestEarlierClaims: what a task makes of claims on the second of two trials: after how long, under which claim and
+// how the trial ends.
+func TestEarlierClaims(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		by, claims    int // the task that made them, and how many, each in another attempt
+		released      bool
+		task, attempt int
+		job           string
+
+		claim    int // that ends the trial
+		from, to time.Duration
+		failed   string
+	}{
+		{"of a dead task", 9, 1, false, 0, 0, "", 1, time.Minute, 63 * time.Second, ""},
+		{"of its own attempt before", 4, 1, false, 4, 1, "", 1, 0, 2 * time.Second, ""},
+		// a sweep that could not get its first machines has a second job; the first one's task may be alive
+		{"of the same task in another job", 4, 1, false, 4, 1, "nightly-1-f1", 1, time.Minute, 63 * time.Second, ""},
+		{"released", 9, 2 * sweep.MaxClaims, true, 0, 0, "", 2 * sweep.MaxClaims, 0, 10 * time.Second, ""},
+		{"of five that died of it", 9, sweep.MaxClaims, false, 0, 0, "", sweep.MaxClaims - 1, time.Minute,
+			63 * time.Second, "5 tasks died while training it"},
+	} {
+		w := newWorld(t, 2, nil)
+		names := sweep.Names(w.plan.Sweep)
+		synctest.Test(t, func(t *testing.T) {
+			for claim := range tc.claims {
+				w.claimed(t, 1, claim, tc.by, claim)
+				if tc.released {
+					w.put(t, names.Release(1, claim), "{}")
+				}
+			}
+			worker, start := w.worker(tc.task), time.Now()
+			worker.Job, worker.Attempt = tc.job, tc.attempt
+			runs(t, worker)
+
+			var c sweep.Claim
+			r, took := w.result(t, 1), time.Since(start)
+			_, err := blob.ReadJSON(t.Context(), w.sweeps, names.Claim(1, r.Claim), &c)
+			if err != nil || c.Job != tc.job || r.Claim != tc.claim || r.Attempt != tc.attempt || took < tc.from ||
+				took > tc.to {
+				t.Errorf("%s: ended after %s: %+v, under %+v (%v)", tc.name, took, r, c, err)
+			}
+			want := sweep.StatusDone
+			if tc.failed != "" {
+				want = sweep.StatusFailed
+			}
+			if r.Status != want || !strings.Contains(r.Reason, tc.failed) {
+				t.Errorf("%s: it ended %s: %s; want %s %q", tc.name, r.Status, r.Reason, want, tc.failed)
+			}
+			if r := w.result(t, 0); r.Status != sweep.StatusDone {
+				t.Errorf("%s: the other trial: got %+v; want it done", tc.name, r)
+			}
+		})
+	}
+}
+
+// TestWhileItTrains: what others write at its first heartbeat ends a training, and what they have written stays.
+func TestWhileItTrains(t *testing.T) {
+	other := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusFailed, Reason: "by another task"}
+	for name, tc := range map[string]struct {
+		write  func(*world, sweep.Names)
+		reason string
+		goesOn bool
+	}{
+		"cancelled": {func(w *world, n sweep.Names) { w.put(t, n.Cancel(), "{}") }, errCancelled.Error(), false},
+		"superseded": {func(w *world, n sweep.Names) {
+			w.claimed(t, 0, 1, 7, 0)
+			w.putJSON(t, n.Result(0), other)
+		}, other.Reason, true},
+		"ended": {func(w *world, n sweep.Names) { w.putJSON(t, n.Result(0), other) }, other.Reason, true},
+	} {
+		w := newWorld(t, 2, slow)
+		names := sweep.Names(w.plan.Sweep)
+		worker := w.worker(0)
+		worker.Sweeps = before(w.sweeps, "heartbeats", func() { tc.write(w, names) })
+		runs(t, worker)
+		r := w.result(t, 0)
+		want := other.Status
+		if !tc.goesOn {
+			want = sweep.StatusCancelled
 		}
-		if waited := time.Since(start); waited < time.Minute || waited > 63*time.Second {
-			t.Errorf("taken over after %s", waited)
+		if r.Status != want || r.Reason != tc.reason {
+			t.Errorf("%s: trial 0 ended %s: %s; want %s: %s", name, r.Status, r.Reason, want, tc.reason)
 		}
-		if r := w.result(t, 1); r.Claim != 1 || r.Status != sweep.StatusDone {
-			t.Errorf("taken over from a dead task: got %+v; want it done by claim 1", r)
+		if _, err := w.sweeps.Stat(t.Context(), names.Claim(1, 0)); (err == nil) != tc.goesOn {
+			t.Errorf("%s: the next trial was claimed: %v; want it %t", name, err, tc.goesOn)
+		} else if tc.goesOn && w.result(t, 1).Status != sweep.StatusDone {
+			t.Errorf("%s: the next trial: got %+v; want it done", name, w.result(t, 1))
 		}
-	})
+	}
 }
 
 func TestLeavesTheLivingAlone(t *testing.T) {
@@ -133,15 +193,10 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		var other sync.WaitGroup
 		other.Go(func() { // the other task's heartbeat
 			for i := 0; pause(ctx, 700*time.Millisecond) == nil; i++ {
-				if _, err := w.sweeps.Put(ctx, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), blob.Any,
-					strings.NewReader(strconv.Itoa(i))); err != nil {
-					t.Error(err)
-				}
+				w.put(t, sweep.Names(w.plan.Sweep).Heartbeat(1, 0), strconv.Itoa(i))
 			}
 		})
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.run(t, 0)
 		stop()
 		other.Wait()
 		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1)); !errors.Is(err,
@@ -151,140 +206,36 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 	})
 }
 
-func TestTakesUpItsOwnEarlierTrial(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	synctest.Test(t, func(t *testing.T) {
-		w.claimed(t, 1, 0, 4, 0)
-		again := w.worker(4)
-		again.Attempt = 1
-		start := time.Now()
-		if err := again.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(start); waited > 2*time.Second {
-			t.Errorf("waited %s for itself", waited)
-		}
-		if r := w.result(t, 1); r.Claim != 1 || r.Attempt != 1 {
-			t.Errorf("its own trial of an earlier attempt: got %+v; want claim 1 of attempt 1", r)
-		}
-	})
-}
-
-// hooked calls a function once, before the first Put of a name that contains part.
-type hooked struct {
-	blob.Store
-	part string
-	once sync.Once
-	do   func()
-}
-
-func (h *hooked) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.Contains(name, h.part) {
-		h.once.Do(h.do)
-	}
-	return h.Store.Put(ctx, name, cond, r)
-}
-
 func TestTheFirstResultWins(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
 	worker := w.worker(0)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "result.json", do: func() {
-		if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), first); !ok ||
-			err != nil {
-			t.Errorf("stored the object: created %t, error %v", ok, err)
-		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	worker.Sweeps = before(w.sweeps, "result.json", func() {
+		w.putJSON(t, sweep.Names(w.plan.Sweep).Result(0), first)
+	})
+	runs(t, worker)
 	if r := w.result(t, 0); r.Reason != "mine" || len(w.published.messages) != 0 {
 		t.Errorf("a later result replaced or announced itself: %+v, %d messages", r, len(w.published.messages))
 	}
 }
 
-func TestCancelStopsTraining(t *testing.T) {
-	w := newWorld(t, 2, slow)
-	worker := w.worker(0)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
-		if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
-			t.Error(err)
-		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.result(t, 0); r.Status != sweep.StatusCancelled {
-		t.Errorf("cancelled while training: got %+v; want it cancelled", r)
-	}
-	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 0)); !errors.Is(err, blob.ErrNotExist) {
-		t.Error("a trial was begun after the sweep was cancelled")
-	}
-}
-
-func TestSupersededGivesUp(t *testing.T) {
-	w := newWorld(t, 1, slow)
-	done := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed,
-		Reason: "by the other task"}
-	worker := w.worker(0)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: func() {
-		w.claimed(t, 0, 1, 7, 0)
-		if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(0), done); err != nil {
-			t.Error(err)
-		}
-	}}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := w.result(t, 0); r.Reason != done.Reason {
-		t.Errorf("superseded: got %+v; want the result of the other task kept", r)
-	}
-}
-
-func TestInterruptionIsTransientAndLeavesNoResult(t *testing.T) {
-	w := newWorld(t, 1, slow)
-	ctx, stop := context.WithCancel(t.Context())
-	worker := w.worker(0)
-	worker.Sweeps = &hooked{Store: w.sweeps, part: "heartbeats", do: stop}
-	err := worker.Run(ctx)
-	if !problem.Is(err, problem.Transient) || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Result(0)); !errors.Is(err, blob.ErrNotExist) {
-		t.Error("an interrupted trial has a result")
-	}
-}
-
-// broken fails every operation on names that contain part.
-type broken struct {
-	blob.Store
-	part string
-}
-
 var errBroken = errors.New("storage is out of reach")
 
-func (b broken) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.Contains(name, b.part) {
-		return blob.Attrs{}, errBroken
-	}
-	return b.Store.Put(ctx, name, cond, r)
-}
-
-func TestStorageFailuresAreTransient(t *testing.T) {
-	for _, part := range []string{"claims", "model.txt", "test.scores", "result.json"} {
-		w := newWorld(t, 1, nil)
+// TestStorageFailures: what a result depends on is tried again; what only saves time, or is looked at, is not worth
+// failing for.
+func TestStorageFailures(t *testing.T) {
+	for part, ends := range map[string]bool{"claims": true, "model.txt": true, "test.scores": true, "result.json": true,
+		"heartbeats": false, "checkpoints": false, "/curves/": false} {
+		w := newWorld(t, 1, long)
 		worker := w.worker(0)
-		worker.Sweeps = broken{w.sweeps, part}
-		if err := worker.Run(t.Context()); !problem.Is(err, problem.Transient) || !errors.Is(err, errBroken) {
+		worker.Sweeps = broken(w.sweeps, part)
+		switch err := worker.Run(t.Context()); {
+		case ends && (!problem.Is(err, problem.Transient) || !errors.Is(err, errBroken)):
 			t.Errorf("the store fails at %s: the worker ended with %v; want a transient error that wraps errBroken",
 				part, err)
+		case !ends && (err != nil || w.result(t, 0).Status != sweep.StatusDone):
+			t.Errorf("the store fails at %s: the worker ended with %v; want the trial done", part, err)
 		}
-	}
-	w := newWorld(t, 1, nil) // a heartbeat that cannot be written is no reason to stop
-	worker := w.worker(0)
-	worker.Sweeps = broken{w.sweeps, "heartbeats"}
-	if err := worker.Run(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -314,58 +265,11 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 // TestAnEndedSweepTrainsNothing: machines that start after the aggregator has concluded cost as little as possible.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Ending(),
-		sweep.Ending{Format: 1, Sweep: w.plan.Sweep}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	w.putJSON(t, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep})
+	w.run(t, 0)
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
 		t.Errorf("the sweep has %q (%v), want nothing of a trial", attrs.Name, err)
 	}
-}
-
-// TestADeadlyTrialIsGivenUp: no further task dies of it.
-func TestADeadlyTrialIsGivenUp(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	synctest.Test(t, func(t *testing.T) {
-		for claim := range sweep.MaxClaims {
-			w.claimed(t, 1, claim, 9, claim)
-		}
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if r := w.result(t, 1); r.Status != sweep.StatusFailed ||
-			!strings.Contains(r.Reason, "5 tasks died while training it") {
-			t.Errorf("five tasks died of it: got %+v; want the trial failed, with that reason", r)
-		}
-		if r := w.result(t, 0); r.Status != sweep.StatusDone {
-			t.Errorf("the other trial: got %+v; want it done", r)
-		}
-	})
-}
-
-// TestReleasedClaimsDoNotCount: a trial that was interrupted often is claimed at once, and still trained.
-func TestReleasedClaimsDoNotCount(t *testing.T) {
-	w := newWorld(t, 1, nil)
-	synctest.Test(t, func(t *testing.T) {
-		for claim := range 2 * sweep.MaxClaims {
-			w.claimed(t, 0, claim, 9, claim)
-			if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Release(0, claim),
-				[]byte("{}")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		start := time.Now()
-		if err := w.worker(0).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if r := w.result(t, 0); r.Status != sweep.StatusDone || r.Claim != 2*sweep.MaxClaims ||
-			time.Since(start) > 10*time.Second {
-			t.Errorf("after %s: %+v", time.Since(start), r)
-		}
-	})
 }
 
 // TestAliveWhileUploading has a bucket that takes minutes for a file.
@@ -375,56 +279,16 @@ func TestAliveWhileUploading(t *testing.T) {
 		store := w.sweeps
 		first := w.worker(0)
 		var second sync.WaitGroup
-		first.Sweeps = slowUpload{store, "calib.scores", func() error {
-			second.Go(func() {
-				if err := w.worker(1).Run(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-			return pause(t.Context(), 5*time.Minute)
-		}}
-		if err := first.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		first.Sweeps = before(store, "calib.scores", func() {
+			second.Go(func() { w.run(t, 1) })
+			if err := pause(t.Context(), 5*time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		runs(t, first)
 		second.Wait()
 		if r := w.result(t, 0); r.Claim != 0 {
 			t.Errorf("the trial was taken over: %+v", r)
 		}
 	})
-}
-
-// slowUpload is a store in which one file takes long to write.
-type slowUpload struct {
-	blob.Store
-	file string
-	wait func() error
-}
-
-func (s slowUpload) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.HasSuffix(name, s.file) {
-		if err := s.wait(); err != nil {
-			return blob.Attrs{}, err
-		}
-	}
-	return s.Store.Put(ctx, name, g, r)
-}
-
-func TestMessageNamesTheResult(t *testing.T) {
-	w := newWorld(t, 2, nil)
-	if err := w.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var trials []int
-	for _, m := range w.published.messages {
-		trials = append(trials, m.Trial)
-		r := w.result(t, m.Trial)
-		if m.Score != r.Score || m.Status != r.Status {
-			data, _ := json.Marshal(m)
-			t.Errorf("message %s, result %+v", data, r)
-		}
-	}
-	slices.Sort(trials)
-	if !slices.Equal(trials, []int{0, 1}) {
-		t.Errorf("messages about %v", trials)
-	}
 }

@@ -2,9 +2,11 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,6 +93,64 @@ func (w *world) worker(task int) *Worker {
 		Available: func() int64 { return -1 }}
 }
 
+// run runs one task to its end.
+func (w *world) run(t *testing.T, task int) {
+	t.Helper()
+	runs(t, w.worker(task))
+}
+
+func runs(t *testing.T, worker *Worker) {
+	t.Helper()
+	if err := worker.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tasks runs so many at once, until all have ended well.
+func (w *world) tasks(t *testing.T, n int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for task := range n {
+		all.Go(func() {
+			if err := w.worker(task).Run(t.Context()); err != nil {
+				t.Errorf("task %d of %d: %v", task, n, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// calmModels are the models of a sweep that nothing disturbs.
+func calmModels(t *testing.T, trials int, change func(*sweep.Plan)) map[int]string {
+	t.Helper()
+	w := newWorld(t, trials, change)
+	w.run(t, 0)
+	return w.models(t)
+}
+
+// withFinal adds the final training to a plan.
+func withFinal(p *sweep.Plan) {
+	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
+	p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Source: sweep.SourceFinal, Refit: true})
+}
+
+// put writes an object.
+func (w *world) put(t *testing.T, name, text string) {
+	t.Helper()
+	if _, err := w.sweeps.Put(context.WithoutCancel(t.Context()), name, blob.Any, strings.NewReader(text)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) putJSON(t *testing.T, name string, v any) {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, name, string(data))
+}
+
 func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	t.Helper()
 	data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20)
@@ -129,10 +189,54 @@ func (w *world) models(t *testing.T) map[int]string {
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
-	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Claim(trial, claim), c); !ok ||
-		err != nil {
-		t.Fatalf("stored the object: created %t, error %v", ok, err)
-	}
+	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(trial, claim), c)
+}
+
+// puts is a store whose writes a test sees: it may act before and after them, or answer itself.
+type puts struct {
+	blob.Store
+	on func(ctx context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error)
+}
+
+func (p puts) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	return p.on(ctx, name, func() (blob.Attrs, error) { return p.Store.Put(ctx, name, cond, r) })
+}
+
+// before acts once, before the first write of a name that contains part.
+func before(s blob.Store, part string, act func()) blob.Store {
+	var once sync.Once
+	return puts{s, func(_ context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		if strings.Contains(name, part) {
+			once.Do(act)
+		}
+		return put()
+	}}
+}
+
+// after acts whenever an object whose name contains part has been written.
+func after(s blob.Store, part string, act func()) blob.Store {
+	return puts{s, func(_ context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		a, err := put()
+		if err == nil && strings.Contains(name, part) {
+			act()
+		}
+		return a, err
+	}}
+}
+
+// broken fails every write of a name that contains part.
+func broken(s blob.Store, part string) blob.Store {
+	return instead(s, part, func(context.Context) error { return errBroken })
+}
+
+// instead answers every write of a name that contains part.
+func instead(s blob.Store, part string, answer func(context.Context) error) blob.Store {
+	return puts{s, func(ctx context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		if strings.Contains(name, part) {
+			return blob.Attrs{}, answer(ctx)
+		}
+		return put()
+	}}
 }
 
 // slow makes a trial that ends only when interrupted.
