@@ -133,6 +133,47 @@ func versionOf(t *testing.T, manifest string) string {
 	return m.Version
 }
 
+// TestE2EStageFromBigQuery: a table of BigQuery becomes the same bytes as its files do, and its export is emptied; the
+// job recognises what the launcher has staged.
+func TestE2EStageFromBigQuery(t *testing.T) {
+	e := newExport(t, 2, 2_000)
+	version, dir := e.here()
+	table := filepath.Join(e.data, "bigquery", "ads-1", "events", "clicks")
+	if err := os.MkdirAll(filepath.Dir(table), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Dir(e.files[0]), table); err != nil {
+		t.Fatal(err)
+	}
+	spec := e.file("rows.yaml", "name: clicks\nsource: bigquery://ads-1/events/clicks\n"+clicksTable)
+	run := func(flags ...string) ran {
+		t.Helper()
+		r := execute(t, e.dir, e.env, binaryOf(t, "launcher"), append([]string{"stage", spec}, flags...)...)
+		r.ok(t)
+		return r
+	}
+	if r := run("--dry-run"); !strings.Contains(r.out, "USD") {
+		t.Errorf("--dry-run says %q, expected what BigQuery costs", r.out)
+	}
+	if got := versionOf(t, run("--batch", "--json").out); got != version {
+		t.Fatalf("version %s from BigQuery, %s from its files", got, version)
+	}
+	e.sameBytes(dir, version)
+	if r := run("--json"); versionOf(t, r.out) != version || !strings.Contains(r.out, `"existed": true`) {
+		t.Errorf("staged again: %s", r.out)
+	}
+	left := 0
+	for attrs, err := range e.bucket.List(t.Context(), "bigquery-exports/") {
+		if err != nil || attrs.Size > 0 {
+			t.Errorf("%s still has %d bytes, %v", attrs.Name, attrs.Size, err)
+		}
+		left++
+	}
+	if left != 2 {
+		t.Errorf("%d objects of one export of two files", left)
+	}
+}
+
 // TestE2EStageInBatch: three files of an export become the same bytes in the cloud as here, also when the machine is
 // taken away in between.
 func TestE2EStageInBatch(t *testing.T) {

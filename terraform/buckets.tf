@@ -15,7 +15,7 @@ locals {
     registry = [local.abandoned_uploads, { type = "Delete", age = null, prefixes = null, noncurrent = var.registry_undo_days }]
   }
   # What is left of rows on their way from BigQuery: launcher/internal/stager/export.go.
-  exports           = { type = "Delete", age = 1, prefixes = ["exports/"], noncurrent = null }
+  exports           = { type = "Delete", age = 1, prefixes = ["bigquery-exports/"], noncurrent = null }
   abandoned_uploads = { type = "AbortIncompleteMultipartUpload", age = 7, prefixes = null, noncurrent = null }
 }
 

@@ -77,7 +77,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : "${one(r.action).type} ${join("", coalesce(one(r.condition).matches_prefix, []))}"] == ["AbortIncompleteMultipartUpload ", "Delete exports/"]
+    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : "${one(r.action).type} ${join("", coalesce(one(r.condition).matches_prefix, []))}"] == ["AbortIncompleteMultipartUpload ", "Delete bigquery-exports/"]
     error_message = "Datasets are kept unless dataset_days says otherwise."
   }
 

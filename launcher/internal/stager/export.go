@@ -33,8 +33,8 @@ type Exports struct {
 	Bucket string // its name
 }
 
-// exportsFolder is where exports pass through; terraform/storage.tf has it, too.
-const exportsFolder = "exports/"
+// exportsFolder is where exports pass through; terraform/buckets.tf has it, too.
+const exportsFolder = "bigquery-exports/"
 
 // emptyLimit is how long emptying the folder may take when the caller is gone.
 const emptyLimit = time.Minute

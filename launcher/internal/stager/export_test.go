@@ -44,7 +44,7 @@ func (w *warehouse) Export(ctx context.Context, id, query, uri string) error {
 // left are the exports with rows in them.
 func (w *warehouse) left(t *testing.T) (left []string) {
 	t.Helper()
-	for attrs, err := range w.bucket.List(t.Context(), "exports/") {
+	for attrs, err := range w.bucket.List(t.Context(), "bigquery-exports/") {
 		if err != nil {
 			t.Fatal(err)
 		}
